@@ -29,7 +29,7 @@
 
 namespace ibid {
 
-// --- What a chat template is rendered with, beside the messages.
+// --- The variables of a render, beside the messages.
 
 // The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
 // eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given.
@@ -41,11 +41,11 @@ struct TemplateVariables {
   std::string now = "2026-01-31T12:00:00";
 };
 
-struct TemplateVariables;
+// --- ChatTemplate and its renderer.
 
 class ChatTemplate {
  public:
-  // `defaults`: a JSON object of variables that a render has where it is given no others; without it there are none.
+  // `defaults`: a JSON object of variables that a render has where it is given no others.
   // Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults);

@@ -1,6 +1,6 @@
 // The syntax tree of a template. Owned by its Program, immutable after parsing.
 //
-// `height` bounds the recursion of whoever walks or destroys a tree: the parser refuses trees that are higher
+// `height` bounds the recursion of walking and destroying a tree: the parser refuses trees that are higher
 // than kMaxTreeHeight, chains like a + b + c ... included.
 #pragma once
 

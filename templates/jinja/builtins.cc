@@ -4,10 +4,8 @@
 #include <clocale>
 #include <ctime>
 
-#include "templates/jinja/collections.h"
-#include "templates/jinja/operators.h"
+#include "templates/jinja/operations.h"
 #include "templates/jinja/python_text.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 

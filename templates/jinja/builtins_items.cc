@@ -4,10 +4,8 @@
 
 #include "base/utf8.h"
 #include "templates/jinja/builtins.h"
-#include "templates/jinja/collections.h"
-#include "templates/jinja/operators.h"
+#include "templates/jinja/operations.h"
 #include "templates/jinja/python_text.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 namespace {
@@ -213,7 +211,7 @@ Value with_default(const Call& c) {
 }
 
 Value attr(const Call& c) {
-  // Attributes proper only: the keys of a dict are none.
+  // The keys of a dict are no attributes.
   const std::string name = str(c.state, c.at(0)).bytes();
   if (c.subject.is_dict()) return Value::undefined("'dict object' has no attribute '" + name + "'");
   return c.in.attribute(c.subject, name);
@@ -236,7 +234,7 @@ std::string name_of(const Value& value) {
   return value.bytes();
 }
 
-// Jinja looks at nothing that is false: None has no items.
+// As in Jinja, a false value has no items.
 Items items_of(const Call& c) { return truthy(c.state, c.subject) ? iterate(c.state, c.subject) : Items(); }
 
 Value map(const Call& c) {

@@ -4,11 +4,8 @@
 
 #include "base/utf8.h"
 #include "templates/jinja/builtins.h"
-#include "templates/jinja/collections.h"
-#include "templates/jinja/format.h"
-#include "templates/jinja/operators.h"
+#include "templates/jinja/operations.h"
 #include "templates/jinja/python_text.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 namespace {
@@ -17,7 +14,7 @@ namespace {
 MarkedText text_of(const Call& c) { return str(c.state, c.subject); }
 
 template <CaseChange kChange>
-Value case_changed(const Call& c, const MarkedText& text) {
+Value recased(const Call& c, const MarkedText& text) {
   c.state.meter.create(text.size());
   c.state.meter.scan(kCaseCost * text.size());
   return Value::string(change_case(text, kChange), c.subject.is_markup());
@@ -202,9 +199,9 @@ Value tojson(const Call& c) {
 }
 
 constexpr Builtin<Value> kTextFilters[] = {
-    {"upper()", [](const Call& c) { return case_changed<CaseChange::kUpper>(c, text_of(c)); }},
-    {"lower()", [](const Call& c) { return case_changed<CaseChange::kLower>(c, text_of(c)); }},
-    {"capitalize()", [](const Call& c) { return case_changed<CaseChange::kCapitalize>(c, text_of(c)); }},
+    {"upper()", [](const Call& c) { return recased<CaseChange::kUpper>(c, text_of(c)); }},
+    {"lower()", [](const Call& c) { return recased<CaseChange::kLower>(c, text_of(c)); }},
+    {"capitalize()", [](const Call& c) { return recased<CaseChange::kCapitalize>(c, text_of(c)); }},
     {"title()", title},
     {"trim(chars)", [](const Call& c) { return stripped(c, text_of(c), Side::kBoth); }},
     {"replace(old new | count)",
@@ -450,14 +447,14 @@ Value isidentifier(const Call& c) {
 }
 
 constexpr Builtin<Value> kMethods[] = {
-    {"str method()", [](const Call& c) { return case_changed<CaseChange::kUpper>(c, c.subject.as_string()); }, "upper"},
-    {"str method()", [](const Call& c) { return case_changed<CaseChange::kLower>(c, c.subject.as_string()); }, "lower"},
-    {"str method()", [](const Call& c) { return case_changed<CaseChange::kTitle>(c, c.subject.as_string()); }, "title"},
+    {"str method()", [](const Call& c) { return recased<CaseChange::kUpper>(c, c.subject.as_string()); }, "upper"},
+    {"str method()", [](const Call& c) { return recased<CaseChange::kLower>(c, c.subject.as_string()); }, "lower"},
+    {"str method()", [](const Call& c) { return recased<CaseChange::kTitle>(c, c.subject.as_string()); }, "title"},
     {"str method()",
-     [](const Call& c) { return case_changed<CaseChange::kCapitalize>(c, c.subject.as_string()); },
+     [](const Call& c) { return recased<CaseChange::kCapitalize>(c, c.subject.as_string()); },
      "capitalize"},
-    {"str method()", [](const Call& c) { return case_changed<CaseChange::kSwap>(c, c.subject.as_string()); }, "swapcase"},
-    {"str method()", [](const Call& c) { return case_changed<CaseChange::kFold>(c, c.subject.as_string()); }, "casefold"},
+    {"str method()", [](const Call& c) { return recased<CaseChange::kSwap>(c, c.subject.as_string()); }, "swapcase"},
+    {"str method()", [](const Call& c) { return recased<CaseChange::kFold>(c, c.subject.as_string()); }, "casefold"},
     {"strip(chars)", [](const Call& c) { return stripped(c, c.subject.as_string(), Side::kBoth); }, "strip"},
     {"strip(chars)", [](const Call& c) { return stripped(c, c.subject.as_string(), Side::kLeft); }, "lstrip"},
     {"strip(chars)", [](const Call& c) { return stripped(c, c.subject.as_string(), Side::kRight); }, "rstrip"},

@@ -1,4 +1,4 @@
-#include "templates/jinja/collections.h"
+#include "templates/jinja/operations.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json_limits.h"
-#include "templates/jinja/operators.h"
 #include "templates/jinja/python_text.h"
 #include "templates/jinja/value.h"
 

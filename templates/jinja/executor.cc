@@ -3,12 +3,10 @@
 #include <new>
 #include <utility>
 
-#include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/interpreter.h"
-#include "templates/jinja/loops.h"
-#include "templates/jinja/operators.h"
+#include "templates/jinja/operations.h"
 #include "templates/jinja/value.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 
@@ -132,7 +130,7 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
   return Flow::kNext;
 }
 
-// What a macro defined in `frame` keeps; the outermost frame is not kept but found again, so that macros
+// The frame that a macro defined in `frame` keeps; the outermost frame is not kept but found again, so that macros
 // survive in checkpoints.
 std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) {
   return frame == state_.root ? nullptr : frame;

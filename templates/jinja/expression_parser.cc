@@ -1,4 +1,4 @@
-#include "templates/jinja/expression_parser.h"
+#include "templates/jinja/parser.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,15 +1,13 @@
-#include "templates/jinja/format.h"
+#include "templates/jinja/operations.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "base/utf8.h"
-#include "templates/jinja/collections.h"
 #include "templates/jinja/evaluator.h"
 #include "templates/jinja/python_text.h"
 #include "templates/jinja/value.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 namespace {

@@ -1,5 +1,5 @@
-// The interpreter: runs a Program. What it takes and returns; the work is Executor's, for statements, and
-// Evaluator's, for expressions.
+// The interpreter: compiles a template to a Program and runs it, from a checkpoint where one is given. Executor runs
+// statements, Evaluator expressions.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include "base/marked_text.h"
 #include "base/result.h"
 #include "templates/jinja/ast.h"
-#include "templates/jinja/loops.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/state.h"
 #include "templates/jinja/template_budget.h"
 
@@ -104,6 +104,8 @@ class CheckpointRecorder {
   size_t n_namespaces_;     // that existed before the loop
   Namespaces live_, kept_;  // as of the last call: what the template sees, and its persistent form
 };
+
+// --- Runs.
 
 struct RunInput {
   const Json* messages = nullptr;   // nullptr: a plain render, in which no variable is special

@@ -149,7 +149,7 @@ class Lexer {
     return std::string_view::npos;
   }
 
-  // What of `data` stays before a tag with this sign after its opening.
+  // The part of `data` that stays before a tag with this sign after its opening.
   std::string_view strip_before(std::string_view data, char sign, bool is_output) const {
     if (sign == '-') return data.substr(0, data.size() - trailing_space(data));
     if (sign == '+' || is_output) return data;

@@ -40,9 +40,8 @@ std::vector<Token> tokenize(std::string_view source);
 // How an error message names a token: "end of statement block".
 std::string describe(const Token& token);
 
-// --- TokenStream: the tokens of one template, read from front to back, with one of them in view behind the current
-// one.
-// What is expected and not there ends the parsing with Jinja's own message (Failure). It counts how deep the rules
+// --- TokenStream: the tokens of one template, read from front to back, with one of them in view after the current
+// one. A missing token ends the parsing with Jinja's own message (Failure). It counts how deep the rules
 // are nested, as recursive descent would otherwise use up the stack: every rule that can contain itself holds a
 // Nesting.
 
@@ -64,7 +63,7 @@ class TokenStream {
   };
 
   const Token& current() const { return tokens_[position_]; }
-  // The token behind the current one.
+  // The token after the current one.
   const Token& look() const { return tokens_[position_ + 1 < tokens_.size() ? position_ + 1 : position_]; }
   void next() {
     if (position_ + 1 < tokens_.size()) ++position_;
@@ -75,7 +74,7 @@ class TokenStream {
   static bool is_operator(const Token& token, std::string_view text);
   static bool is_name(const Token& token, std::string_view text);
 
-  // Goes on behind the current token if it is this one, and says whether it was.
+  // Skips the current token if it is this one, and returns whether it was.
   bool skip_operator(std::string_view text);
   bool skip_name(std::string_view text);
   // The same, where anything else is an error.

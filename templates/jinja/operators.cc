@@ -1,12 +1,9 @@
-#include "templates/jinja/operators.h"
+#include "templates/jinja/operations.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "templates/jinja/collections.h"
-#include "templates/jinja/format.h"
 #include "templates/jinja/value.h"
-#include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "templates/jinja/expression_parser.h"
 #include "templates/jinja/interpreter.h"
 #include "templates/jinja/lexer.h"
 #include "templates/jinja/value.h"
@@ -19,7 +18,7 @@ Body Parser::parse() {
   return body;
 }
 
-// Stops behind {% when one of `ends` follows, or at the end of the template when there are none.
+// Stops after {% when one of `ends` follows, or at the end of the template when `ends` is empty.
 Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
   const TokenStream::Nesting nesting(tokens_);
   Body body;

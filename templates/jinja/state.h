@@ -28,7 +28,7 @@ namespace ibid::jinja {
 
 class Meter {
  public:
-  // What the caller brought; `messages` may be nullptr.
+  // The caller's JSON; `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
       : budget_(budget),
         messages_(messages),
@@ -101,6 +101,8 @@ class Meter {
   uint32_t node_depth_ = 0, call_depth_ = 0;
 };
 
+// --- RenderState and its parts.
+
 using Attributes = std::vector<std::pair<std::string, Value>>;
 using Variables = std::vector<std::pair<Symbol, Value>>;
 
@@ -132,7 +134,7 @@ struct RenderState {
   ~RenderState();
 
   Meter meter;
-  const Json* messages;  // the array, or nullptr when there are none
+  const Json* messages;  // the array; nullptr for a render without messages
   MessageReads reads;
   FramePtr root = std::make_shared<Frame>();
   // Copy on write: a checkpoint shares what has not changed since.

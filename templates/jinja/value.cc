@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json_limits.h"
-#include "templates/jinja/loops.h"
+#include "templates/jinja/evaluator.h"
 
 namespace ibid::jinja {
 namespace {

@@ -168,7 +168,7 @@ class Value {
   std::shared_ptr<const Object> object_;
 };
 
-// What holds values, behind Value: a destructor of values needs to know them.
+// The objects that hold values: complete types here, because Value's destructor needs them.
 struct SequenceObject : Object {
   SequenceStyle style = SequenceStyle::kList;
   uint32_t depth = 1;

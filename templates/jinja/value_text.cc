@@ -1,11 +1,9 @@
-#include "templates/jinja/value_text.h"
+#include "templates/jinja/operations.h"
 
 #include <algorithm>
 
 #include "base/json_limits.h"
 #include "base/utf8.h"
-#include "templates/jinja/collections.h"
-#include "templates/jinja/operators.h"
 #include "templates/jinja/python_text.h"
 #include "templates/jinja/value.h"
 

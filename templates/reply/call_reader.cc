@@ -24,7 +24,7 @@ bool is_among(std::string_view key, const std::array<std::string_view, N>& keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// The text of a JSON string with its quotes. Nothing: it is none.
+// The text of a JSON string with its quotes. Nothing: it is not one.
 std::optional<std::string> unquoted(std::string_view json) {
   if (!json.starts_with('"')) return std::nullopt;
   Result<Json> value = parse_json(json, "a string");

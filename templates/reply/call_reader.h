@@ -1,5 +1,5 @@
 // CallReader: reads one call of a tool from a text that still grows, by the steps of its form. It looks at a byte once,
-// and gives up at the first byte that no call can have there. It owns no text: whoever calls it keeps the text from the
+// and gives up at the first byte that no call can have there. It owns no text: the caller keeps the text from the
 // call's first byte on. Not thread-safe.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace ibid {
 
-// --- CallSteps: what a CallSyntax says, as the steps that a reader takes one after the other. Immutable plain data.
+// --- CallSteps: a CallSyntax as the steps that a reader takes one after the other. Immutable plain data.
 
 struct CallStep {
   enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
@@ -34,7 +34,7 @@ struct CallSteps {
   // ParameterSyntax, as words.
   std::vector<std::string> before_key, before_value, before_other_value, after_value;
   bool names_in_ids = false;      // the form has no name of its own: it is a part of the id ("functions.NAME:0")
-  std::string id_begin, id_middle;  // of an id that is made of a name and an index; empty: there is none
+  std::string id_begin, id_middle;  // of an id that is made of a name and an index; empty: ids have another form
 };
 
 CallSteps make_call_steps(const CallSyntax& syntax);
@@ -57,7 +57,7 @@ class ParameterReader {
   size_t n_taken() const { return at_; }
   void begin_at(size_t at) { at_ = at; }
 
-  // What was read, as a JSON object.
+  // The arguments that were read, as a JSON object.
   std::string json() const { return json_.empty() ? "{}" : json_ + "}"; }
 
  private:
@@ -87,6 +87,8 @@ class ParameterReader {
   std::string json_;
 };
 
+// --- CallReader.
+
 class CallReader {
  public:
   enum class State { kOpen, kDone, kBad };
@@ -99,11 +101,11 @@ class CallReader {
   State read(std::string_view text, bool at_end);
 
   size_t n_taken() const { return at_; }  // bytes; of a call that is done, its length
-  // Of a call that is done. `text` is what read() had.
+  // The call, when it is done. `text` is that of the last read().
   ParsedCall call(std::string_view text) const;
 
-  // Of a call that is still read: what is there of its arguments. Empty: the name is not known yet, or the arguments
-  // have to be made JSON first.
+  // The arguments so far of a call that is still read. Empty: the name is not known yet, or the arguments have to be
+  // made JSON first.
   std::string_view arguments_so_far(std::string_view text) const;
   const std::string& name() const { return name_; }
   // As far as the text in front of the arguments says it.

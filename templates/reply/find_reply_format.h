@@ -1,7 +1,7 @@
 // Finds the ReplyFormat of a chat template by rendering conversations with known calls and reasoning, and reading off
-// what the template writes around names, arguments and thoughts. So templates that nobody has seen are understood as
-// well. What a template does not show itself (some tell the model in words only) is taken from a table of known shapes
-// (known_formats.cc), by the marker that the template's text names.
+// the text that the template writes around names, arguments and thoughts. So unknown templates are understood as well.
+// Parts that a template does not show itself (some describe them to the model in words only) come from a table of known
+// shapes, found by the marker that the template's text names.
 //
 // A pure function: a dozen renders of short conversations.
 #pragma once
@@ -26,7 +26,7 @@ struct NamedCalls {
 };
 // The form of the first row whose marker stands in `text`: a template, or what it wrote for tools.
 std::optional<NamedCalls> known_calls(std::string_view text);
-// What most models write that were taught without a template's help.
+// The form of most models that were trained without a template's help.
 NamedCalls usual_calls();
 
 // The markers of reasoning that `text` names.
@@ -57,11 +57,11 @@ inline constexpr std::string_view kArguments =
     R"({"kcount": 4711, "kflag": true, "klist": ["Kestrelitem"], "kplace": "Kestrelplace", "kzone": "Kestrelzone"})";
 }  // namespace probe
 
-// What a template wrote as an answer.
+// An answer as a template wrote it.
 struct WrittenCalls {
   std::string one;             // an answer with one call, of kTool, up to the end of the text
   std::optional<std::string> two = {};  // an answer with that call, and behind it one of kOtherTool
-  // What ends an answer without calls; whatever begins with its first word is not the calls'.
+  // The end of an answer without calls; text that begins with its first word is no part of the calls.
   std::string end_of_answer = {};
 };
 

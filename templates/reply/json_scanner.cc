@@ -175,7 +175,7 @@ std::string_view trim(std::string_view text) {
 // Whether the text is one JSON value.
 bool is_json(std::string_view text) { return parse_json(text, "a value").ok(); }
 
-// Reads a value of loose notation and writes it as JSON. One use; false: it is none.
+// Reads a value of loose notation and writes it as JSON. One use; false: it is not one.
 class LooseReader {
  public:
   LooseReader(std::string_view text, const LooseNotation& notation) : text_(text), notation_(notation) {}

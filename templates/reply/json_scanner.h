@@ -87,7 +87,7 @@ struct LooseNotation {
   char separator = ':'; // behind a bare key of the whole; '=' in calls
 };
 
-// The JSON of one whole object in this notation, its braces included. Nothing: it is none. Numbers keep their
+// The JSON of one whole object in this notation, its braces included. Nothing: it is not one. Numbers keep their
 // spelling.
 std::optional<std::string> loose_object_json(std::string_view text, const LooseNotation& notation);
 

@@ -15,7 +15,7 @@ constexpr size_t kMaxWasted = 1 << 20;
 // An ordinary character, which begins a call at the beginning of an answer alone.
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// What stays of spaces behind a marker: those of the last line, if there are lines.
+// The spaces that stay after a marker: those of the last line, if there are lines.
 std::string_view behind_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -241,7 +241,7 @@ bool MarkerParser::in_call(ReplyOutput& out) {
   return true;
 }
 
-// What was read as a call is none. Its first word is content, and what follows is looked at again.
+// The text is not a call after all. Its first word is content, and the rest is looked at again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
@@ -376,7 +376,7 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     call_.clear();
     json_.emplace();
   } else if (!tool_.empty()) {
-    say(opening_, out);  // to somebody whom nobody knows
+    say(opening_, out);  // to an unknown recipient
   } else if (std::find(syntax_.reasoning_channels.begin(), syntax_.reasoning_channels.end(), channel) !=
              syntax_.reasoning_channels.end()) {
     body_ = Body::kReasoning;
@@ -458,7 +458,7 @@ bool ChannelParser::between(ReplyOutput& out) {
   const size_t at = held().find(syntax_.begin);
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
   const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
-  // Only spaces are expected there. Whatever else there is was said, with the spaces in front of it.
+  // Only spaces are expected there. Other text is content, with the spaces before it.
   const size_t n_said = n_without_end_spaces(text);
   if (n_said > 0) {
     spaces_ += text.substr(0, n_said);

@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// --- ReplyOutput: takes what a parser has decided, keeps it, and tells it. Not thread-safe.
+// --- ReplyOutput: collects the parts of an answer as a parser decides them, and emits events. Not thread-safe.
 
 class ReplyOutput {
  public:
@@ -51,7 +51,7 @@ class ReplyOutput {
     send({ReplyEvent::Kind::kCallBroken, reply_.calls.size()});
   }
   bool in_call() const { return is_open_; }
-  // Of the call that is open.
+  // Bytes of the arguments of the open call.
   size_t n_argument_bytes() const { return open_.arguments.size(); }
 
   // A whole call, or what was not told of the open one.
@@ -78,6 +78,8 @@ class ReplyOutput {
   ParsedCall open_;
   bool is_open_ = false;
 };
+
+// --- MarkerParser.
 
 class MarkerParser {
  public:
@@ -139,7 +141,7 @@ class MarkerParser {
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;     // bytes that were read as calls and are none
+  size_t n_wasted_ = 0;     // bytes that were read as calls, but are not
   std::optional<CallReader> reader_;
   size_t n_marker_ = 0;     // bytes of the word with which the call begins that is read
   std::string reasoning_spaces_;  // at the end of what was thought so far
@@ -168,7 +170,7 @@ class ChannelParser {
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
   void end_body(ReplyOutput& out);
-  // The first of the markers that end a body; `length` 0: there is none up to `begin`, where one may begin.
+  // The first of the markers that end a body; `length` 0: no marker begins before `begin`, where one may.
   struct Ending {
     size_t begin = 0, length = 0;
     bool begins_message = false;

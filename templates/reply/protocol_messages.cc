@@ -131,7 +131,7 @@ void give_call_ids(ParsedReply& reply, uint64_t seed) {
 
 namespace {
 
-// Schemas within schemas are looked into so deep, and so many of them: a request may hold any schema.
+// Limits on the schemas within a schema that are read, by depth and number: a request may hold any schema.
 constexpr size_t kMaxSchemaDepth = 8;
 constexpr size_t kMaxSchemas = 1000;
 

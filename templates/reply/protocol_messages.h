@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// `message` as the template wants it. What is already so, or is no message, stays as it is.
+// `message` as the template wants it. JSON that already is, or is no message, stays as it is.
 Json message_for_template(Json message, const ReplyFormat& format);
 // All of them; and a tool's result gets the name of the tool, where the call that it answers says it.
 Json messages_for_template(Json messages, const ReplyFormat& format);
@@ -34,13 +34,13 @@ void give_call_ids(ParsedReply& reply, uint64_t seed);
 // --- OfferedTools: the names of the tools that a model was offered, and the types of their parameters. A value; it
 // owns copies. Not thread-safe while it is made, immutable then.
 
-// What a JSON schema allows a value to be. Nothing set: it does not say.
+// The types that a JSON schema allows a value to have. Nothing set: the schema does not say.
 struct AllowedTypes {
   bool string = false, null = false, other = false;
   bool any() const { return string || null || other; }
 };
-// Reads "type", "enum", "const", "$ref" within `root`, "anyOf", "oneOf" and "allOf". Whatever else stands there says
-// nothing.
+// Reads "type", "enum", "const", "$ref" within `root`, "anyOf", "oneOf" and "allOf". Other keywords
+// say nothing.
 AllowedTypes allowed_types(const Json& schema, const Json& root);
 
 // The name of a tool: of {"type": "function", "function": {"name": ...}} or of {"name": ...}. Empty: it has none.
@@ -49,12 +49,12 @@ std::string_view tool_name(const Json& tool);
 class OfferedTools {
  public:
   OfferedTools() = default;
-  // `tools`: an array of tools. What has no name is left out.
+  // `tools`: an array of tools. Tools without a name are left out.
   explicit OfferedTools(const Json& tools);
 
   bool empty() const { return parameters_.empty(); }
   bool has(std::string_view name) const { return parameters_.find(name) != parameters_.end(); }
-  // What the schema of the tool says about an argument.
+  // The types of an argument by the schema of the tool.
   AllowedTypes types_of(std::string_view tool, std::string_view argument) const;
 
  private:

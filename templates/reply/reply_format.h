@@ -1,7 +1,7 @@
 // ReplyFormat: how a model writes an answer that is more than text: its reasoning, and its calls of tools. Plain data.
 //
 // It is found once per model, from what the chat template writes (templates/reply/find_reply_format.h), and read by
-// whoever splits answers (templates/reply/reply_parser.h) or makes grammars for them (CallSyntax::parts).
+// the parser of answers (templates/reply/reply_parser.h) and by the grammars for them (CallSyntax::parts).
 #pragma once
 
 #include <optional>
@@ -42,8 +42,8 @@ struct ParameterSyntax {
   bool operator==(const ParameterSyntax&) const = default;
 };
 
-// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. What stands in front of it and behind it is in
-// `before` and `after`. The parts have all of it as literals, too; this is for reading what models space otherwise.
+// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the
+// texts around it. The parts have all of it as literals, too; this is for reading calls that models space otherwise.
 struct CallEnvelope {
   std::string name_key = {};
   std::string arguments_key = {};
@@ -64,7 +64,7 @@ struct CallSyntax {
   ArgumentsForm arguments = ArgumentsForm::kJson;
   ParameterSyntax parameter = {};  // kParameters
   std::string quote = {};          // kBareObject
-  // What a model may write in front of a call, though the template does not ("<|python_tag|>").
+  // A text that a model may write before a call, though the template does not ("<|python_tag|>").
   std::string optional_begin = {};
   // The words with which calls begin; they hold no spaces. A trigger that is an ordinary character ("{")
   // begins a call at the beginning of an answer alone.
@@ -100,9 +100,9 @@ struct ReplyFormat {
   std::optional<CallSyntax> calls = {};          // none: the template knows of no calls
   std::optional<ReasoningSyntax> reasoning = {};
   std::optional<ChannelSyntax> channels = {};    // then the others say what they say about bodies of channels
-  // Words around the content, which are no part of it ("<response>"). Empty: there are none.
+  // Words around the content, which are no part of it ("<response>"). Empty: no such words.
   std::string content_begin = {}, content_end = {};
-  // What the template wants of messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
+  // Demands of the template on messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
   // key by which it reads the reasoning of an answer.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
@@ -123,11 +123,11 @@ std::string describe_reasoning(const ReplyFormat& format);
 // without any they are <think> and </think>.
 ReasoningSyntax reasoning_of(const ReplyFormat& format);
 
-// The same format where an answer is not looked through for calls: their markers are none.
+// The same format where an answer is not looked through for calls: it has no markers of them.
 ReplyFormat without_calls(ReplyFormat format);
 
 // Whether a special token of this text is a marker, or a part of one. An answer that is split into its parts shows
-// such tokens, and no other special ones: those say nothing to whoever reads it.
+// such tokens, and no other special ones: those mean nothing to a reader.
 bool is_marker(const ReplyFormat& format, std::string_view token);
 
 // --- Markers as words: what templates write around names and arguments ("</parameter>\n<parameter="),

@@ -1,4 +1,6 @@
-// One view of lists, dicts and everything that can be iterated, whether they live in JSON or in values.
+// Operations on values: iterating and looking up, Python's operators, texts of values, and formats. One view of
+// lists, dicts and everything that can be iterated, whether they live in JSON or in values. Failures carry Python's
+// words.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/marked_text.h"
+#include "templates/jinja/ast.h"
 #include "templates/jinja/state.h"
 #include "templates/jinja/value.h"
 
@@ -74,5 +78,52 @@ Value no_attribute(const Value& object, const std::string& name);
 Value indexed(RenderState& state, const Value& object, const Value& key);
 // object[start:stop:step]; None where a bound is not given.
 Value slice(RenderState& state, const Value& object, const Value& start, const Value& stop, const Value& step);
+
+// --- Operators.
+
+bool truthy(RenderState& state, const Value& value);
+bool equals(RenderState& state, const Value& a, const Value& b);
+// a < b; fails for types without an order. `sign` is the operator's text in the message.
+bool less(RenderState& state, const Value& a, const Value& b, const char* sign = "<");
+bool contains(RenderState& state, const Value& container, const Value& item);
+bool compare(RenderState& state, CompareOp op, const Value& a, const Value& b);
+
+// + - * / // % ** ; messages are resolved by the caller.
+Value arithmetic(RenderState& state, ExprKind op, const Value& a, const Value& b);
+Value negate(const Value& value);
+Value plus(const Value& value);
+
+// --- Values as text: Python's str() and repr(), JSON, and HTML escapes. Origins are kept.
+
+MarkedText str(RenderState& state, const Value& value);
+MarkedText repr(RenderState& state, const Value& value);
+
+// & < > " ' as markupsafe.escape writes them.
+MarkedText escape_html(const MarkedText& text);
+
+struct JsonStyle {
+  bool ensure_ascii = false;
+  std::optional<std::string> indent;  // of one level; nullopt: on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+  bool sort_keys = false;
+};
+// json.dumps. The text counts as input as a whole when any string in `value` is.
+MarkedText json_dumps(RenderState& state, const Value& value, const JsonStyle& style);
+
+// --- Python's two ways to format text: '%s' % x and '{}'.format(x). Inserted text keeps its origin; under a format
+// that is not all the template's own, everything is input.
+
+class Evaluator;
+
+Value format_percent(RenderState& state, const Value& format, const Value& arguments);
+Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
+
+// `text` padded with `fill` to `width` characters. align: '<', '>' or '^' (str.center's way of rounding).
+MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align,
+                 std::string_view fill = " ", TextOrigin fill_origin = TextOrigin::kTemplate);
+
+// `text`, formatted by `format`: as it is, or all input when the format has input in it.
+MarkedText under_format(const Value& format, MarkedText text);
 
 }  // namespace ibid::jinja
