@@ -5,7 +5,7 @@
 #include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "model/weights/unused_tensors.h"
-#include "tokenizer/loading/chat_template_text.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
 #include "weights/model_file.h"
 
 namespace ibid {

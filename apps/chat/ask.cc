@@ -22,7 +22,7 @@
 #include "apps/terminal/interrupt.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
-#include "sampling/logprobs.h"
+#include "sampling/sampler.h"
 
 namespace ibid {
 

@@ -10,7 +10,6 @@
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
 #include "sampling/sampler.h"
-#include "sampling/sampler_options.h"
 
 namespace ibid {
 

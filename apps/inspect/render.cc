@@ -9,7 +9,6 @@
 #include "base/file_ops.h"
 #include "model/load_model.h"
 #include "templates/chat_template.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 

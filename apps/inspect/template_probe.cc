@@ -2,9 +2,9 @@
 
 #include <string_view>
 
+#include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 

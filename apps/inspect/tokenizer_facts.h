@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "apps/inspect/fact.h"
-#include "tokenizer/loading/tokenizer_kind.h"
+#include "tokenizer/loading/tokenizer_loaders.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

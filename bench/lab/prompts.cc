@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "base/checked.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
-#include "tokenizer/incremental_encoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 

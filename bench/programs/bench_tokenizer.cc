@@ -19,9 +19,6 @@
 #include "model/load_model.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
-#include "tokenizer/incremental_encoder.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 

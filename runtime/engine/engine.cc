@@ -15,7 +15,7 @@
 #include "model/model_fingerprint.h"
 #include "runtime/out_of_heap.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/reply/reply_markers.h"
+#include "templates/reply/reply_format.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -19,7 +19,7 @@
 #include "runtime/scheduler/pass_plan.h"
 #include "runtime/scheduler/pending_prefixes.h"
 #include "sampling/constraint.h"
-#include "sampling/logprobs.h"
+#include "sampling/sampler.h"
 #include "sampling/speculation.h"
 
 namespace ibid {

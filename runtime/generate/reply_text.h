@@ -10,7 +10,6 @@
 #include "ibid/token.h"
 #include "runtime/generate/generate.h"
 #include "sampling/stop_detector.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

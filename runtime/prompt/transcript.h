@@ -20,7 +20,7 @@
 
 #include "base/marked_text.h"
 #include "ibid/token.h"
-#include "tokenizer/incremental_encoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 

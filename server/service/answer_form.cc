@@ -12,7 +12,7 @@
 #include "runtime/generate/constraint_cache.h"
 #include "server/service/jobs.h"
 #include "templates/message.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
 
 namespace ibid::serve {

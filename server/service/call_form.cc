@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "grammar/argument_notation.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/offered_tools.h"
+#include "grammar/grammar.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid::serve {
 namespace {

@@ -8,7 +8,6 @@
 #include "server/service/cache_namespace.h"
 #include "templates/chat_template.h"
 #include "templates/reply/protocol_messages.h"
-#include "templates/template_variables.h"
 
 namespace ibid::serve {
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "model/load_model.h"
-#include "templates/template_variables.h"
 #include "tests/templates/template_support.h"
 #include "tests/tokenizer/memory_model_file.h"
 

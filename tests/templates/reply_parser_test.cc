@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "templates/reply/known_formats.h"
+#include "templates/reply/find_reply_format.h"
 #include "tests/templates/reply_support.h"
 
 namespace ibid {

@@ -15,7 +15,7 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "ibid/token.h"
-#include "tokenizer/models/merge_table.h"
+#include "tokenizer/models/vocabulary.h"
 
 namespace ibid {
 

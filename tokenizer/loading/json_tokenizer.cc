@@ -8,9 +8,7 @@
 
 #include "tokenizer/loading/json_tokenizer.h"
 #include "base/text.h"
-#include "tokenizer/loading/byte_level_builder.h"
-#include "tokenizer/loading/piece_builder.h"
-#include "tokenizer/loading/tokenizer_kind.h"
+#include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/model_json.h"
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "sampling/sampler.h"
-#include "sampling/sampler_options.h"
 #include "server/protocol/sampler_fields.h"
 #include "server/service/request.h"
 #include "tests/server/protocol/fake_door.h"
