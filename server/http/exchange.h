@@ -80,4 +80,10 @@ class Exchange {
 
 using ExchangePtr = std::shared_ptr<Exchange>;
 
+// Letters as HTTP compares them: names of headers and hosts, ASCII alone, capital or not.
+bool same_name(std::string_view a, std::string_view b);
+std::string in_small_letters(std::string_view text);
+// `text` without blanks and tabs at its ends.
+std::string_view trimmed(std::string_view text);
+
 }  // namespace ibid::http

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/utf8.h"
-#include "server/http/header_names.h"
-#include "server/http/request_target.h"
+#include "server/http/exchange.h"
+#include "server/http/request_reader.h"
 #include "server/service/cache_namespace.h"
 
 namespace ibid::serve {
