@@ -45,7 +45,7 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
   return request;
 }
 
-// What is known before it is answered.
+// Begins the record of a request that is not answered yet.
 ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
                            const std::string& client) {
   const RequestHead& head = reader.head();
@@ -179,7 +179,7 @@ void Connection::read_more() {
   });
 }
 
-// What a client sends while it is answered takes memory and time from the others: more of it stays where it is.
+// Bytes that a client sends while it is answered take memory and time from the others: more of them stay unread.
 bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
 
 void Connection::on_read(bool ok, size_t n) {
@@ -278,7 +278,7 @@ Reply& Connection::begin_reply() {
   return *reply_;
 }
 
-// What the response begins with follows from all that is known of the request by now.
+// The request decides how the response begins.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
   admission_.headers.emplace_back("x-request-id", std::to_string(exchange_id_));
@@ -295,7 +295,7 @@ void Connection::await_reply() {
 void Connection::refuse(const Refusal& refusal, Headers headers) {
   ++room_->n_refused;
   Reply& reply = begin_reply();
-  // What was not read of a body would be taken for the next request.
+  // The unread rest of a body would be taken for the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
   reader_->take_body();
@@ -341,7 +341,7 @@ bool Connection::take_portion() {
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
-  // Of a stream that answers HEAD nobody reads more than the head.
+  // A client that sent HEAD reads no more than the head of a stream.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }

@@ -1,5 +1,6 @@
-// Connection: one client, from its first byte to its last. It reads a request (request_reader.h), asks who may pass
-// (door.h), gives the exchange to its handler, and sends what that says (reply.h), one exchange after the other.
+// Connection: one client, from its first byte to its last. It reads a request (request_reader.h), asks the door whether
+// it may pass (door.h), gives the exchange to its handler, and sends what that says (reply.h), one exchange after the
+// other.
 //
 // It reads all the time, also while it is answered: that is how it sees a client go. What it reads then is the client's
 // next request, or the client's end. It reads ahead up to a limit, and behind that looks now and then whether the
@@ -47,7 +48,7 @@ class Outbox {
 
   explicit Outbox(const Pace& pace) : pace_(pace) {}
 
-  // What comes next is appended here. REQUIRES: nothing is on its way.
+  // The next bytes are appended here. REQUIRES: nothing is on its way.
   std::string& bytes() { return bytes_; }
   bool is_empty() const { return bytes_.empty(); }
   bool is_writing() const { return is_writing_; }

@@ -22,8 +22,8 @@
 
 namespace ibid::http {
 
-// Over TCP, TLS or a Unix socket, and with a timer. What it calls back comes one call at a time, so its user needs no
-// lock. Nothing here waits.
+// Over TCP, TLS or a Unix socket, and with a timer. It makes one callback at a time, so its user needs no lock. Nothing
+// here waits.
 //
 // All calls but post() are from within a callback, or before the first. A callback that is due when close() is called
 // comes with ok == false.
@@ -39,7 +39,7 @@ class Transport {
   // tls: nullptr: none. client: address; "local" of a Unix socket.
   Transport(Socket socket, boost::asio::ssl::context* tls, std::string client, bool is_local);
 
-  // TLS has to agree on keys first; where there is none, this is done at once.
+  // TLS has to agree on keys first; without TLS this is done at once.
   void handshake(Done done);
   // Some bytes; 0 and ok: the client sends no more. One at a time. `room` must stay until then.
   void read(std::span<char> room, Done done);

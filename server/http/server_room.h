@@ -39,7 +39,7 @@ class BodyBudget {
   std::atomic<size_t> n_taken_{0};
 };
 
-// What one body has of the budget. Gives it back at its end.
+// The share of one body in the budget. Gives it back at its end.
 class BodyAllowance {
  public:
   BodyAllowance() = default;
@@ -73,7 +73,7 @@ class BodyAllowance {
   size_t n_taken_ = 0;
 };
 
-// ConnectionTable: who is connected, and who of them gives way when the table is full. It is the one that has waited
+// ConnectionTable: all connections, and which of them gives way when the table is full. It is the one that has waited
 // for its client for the longest time: for the rest of a request, or for what was sent to be read. So clients that open
 // connections and say nothing, or ask and do not read, cost others nothing. Who is being answered and reads that never
 // gives way.
@@ -126,7 +126,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs it on one of the threads. After stop() it is dropped. What a task throws ends with it.
+  // Runs it on one of the threads. After stop() it is dropped. An exception of a task ends with the task.
   void run(std::function<void()> task);
   // Drops what waits, and returns when no task runs any more.
   void stop();
@@ -141,7 +141,7 @@ class WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-// How many exchanges are under way, and a sleep until there are none.
+// Counts the exchanges under way, and waits for the last of them.
 class ExchangeCount {
  public:
   void add() { n_.fetch_add(1); }

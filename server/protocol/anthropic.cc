@@ -1,7 +1,7 @@
 // POST /v1/messages and /v1/messages/count_tokens (Anthropic's Messages API).
 //
-// A message of theirs has blocks. What is a block of a user's message here is a message of its own for templates: each
-// tool_result becomes one, before the text. The blocks of an assistant's message are one message.
+// A message of theirs has blocks. Templates get each tool_result of a user's message as a message of its own, before
+// the text. The blocks of an assistant's message are one message.
 //
 // usage: input_tokens are those that were read now, cache_read_input_tokens those that were not; nothing is charged for
 // keeping them, so cache_creation_input_tokens is 0.
@@ -297,7 +297,7 @@ Json content_blocks(const Answer& answer) {
   }
   if (!answer.content.empty()) blocks.push_back({{"type", "text"}, {"text", answer.content}});
   for (const ToolCall& call : answer.tool_calls) {
-    // The protocol wants an object. What a model wrote may be none; then the client sees the text.
+    // The protocol wants an object. Where a model wrote something else, the client sees the text.
     const Result<Json> input = parse_json(call.arguments, "arguments", {.max_depth = 60});
     const bool is_object = input.ok() && input->is_object();
     blocks.push_back({{"type", "tool_use"},

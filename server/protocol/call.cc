@@ -123,7 +123,7 @@ void read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>
   const std::optional<double> seconds =
       value.is_number() ? value.get<double>() : seconds_of_duration(value.get_ref<const std::string&>());
   if (!seconds) throw Fault{.message = kRule};
-  // What is more than zero is not "at once".
+  // A fraction of a millisecond is not "at once".
   const double ms = *seconds < 0 ? -1 : std::min(std::ceil(*seconds * 1000), kMostKeepAliveMs);
   keep_alive = std::chrono::milliseconds(static_cast<int64_t>(ms));
 }

@@ -1,5 +1,5 @@
-// What reading a request of any protocol begins with: its body as JSON, its namespace, the model that it means, and how
-// that model's answers are sampled where the request says nothing. The functions throw Fault.
+// The beginning of reading a request of any protocol: its body as JSON, its namespace, the model that it means, and
+// that model's own settings of sampling. The functions throw Fault.
 //
 // The namespace of a request decides what it stores, finds, lists and deletes, whose keys and values it reuses, and
 // whose turn it takes in the queue. Every endpoint of every protocol asks read_namespace(), and nothing else. It is the

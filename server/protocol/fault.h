@@ -67,7 +67,7 @@ void read_each(const Json& list, const Read& read) {
   }
 }
 
-// What the service's error means: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
+// Translates the service's error: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
 // memory, a model that cannot be loaded, a server about to end, 504: a deadline passed, 500 for what is ours.
 Fault fault_of(const Status& status);
 

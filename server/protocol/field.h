@@ -1,5 +1,5 @@
-// Fields of request bodies: one table is what a parser reads by, what its errors say, and what the description of the
-// endpoints (openapi.cc) is made of, so that these cannot differ.
+// Fields of request bodies: the parser, its errors and the description of the endpoints (openapi.cc) are made of one
+// table, so that they cannot differ.
 //
 // A row says the name, the kind of value with its range, and what reads it. A field that is absent or null is not read.
 // What no table names is ignored. A field that would change the answer and cannot be had is a row that refuses every
@@ -32,7 +32,7 @@ struct FieldRule {
   std::string_view name;
   Shape shape = Shape::kAny;
   std::string_view about;   // what it does: a sentence for docs/http_api.md
-  // Of numbers their range, of texts their bytes, of lists their entries; both ends are allowed.
+  // The range of a number, of the bytes of a text, or of the entries of a list; both ends are allowed.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   Standing standing = Standing::kRead;
@@ -98,7 +98,7 @@ void store(const Json& value, std::optional<Kind>& member) {
   store(value, member.emplace());
 }
 
-// What reads a row that does no more than set a member, or a member of a member: set<&Call::request, &Request::n>.
+// Reader of a row that only sets a member, or a member of a member: set<&Call::request, &Request::n>.
 template <auto Member, auto... Inner, typename Target>
 void set(const Json& value, Target& target) {
   if constexpr (sizeof...(Inner) > 0) {
@@ -114,7 +114,7 @@ void of_request(const Json& value, Call& call) {
   Read(value, call.request);
 }
 
-// What reads a row that refuses: any value but false, 0, an empty text, an empty list or an empty object.
+// Refuses every value but false, 0, an empty text, an empty list and an empty object.
 void refuse(const Json& value);
 
 // A row that refuses. about: what to ask for instead, or why.

@@ -1,7 +1,7 @@
-// What llama.cpp's server has besides OpenAI's protocol: /completion, /tokenize, /detokenize, /apply-template, /props.
+// The endpoints of llama.cpp's server besides OpenAI's: /completion, /tokenize, /detokenize, /apply-template, /props.
 // Source: llama.cpp tools/server/README.md.
 //
-// What needs a model is done by the service, as a task: a handler's thread waits for no model, and for no long text.
+// The service does all work that needs a model, as a task: a handler's thread waits for no model, and for no long text.
 #include <memory>
 #include <optional>
 #include <span>

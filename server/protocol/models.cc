@@ -7,7 +7,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Of a loaded model also "meta", as llama.cpp has it. Anthropic's clients ask at the same path.
+// A loaded model also has "meta", as in llama.cpp. Anthropic's clients ask at the same path.
 Json openai_model(const ModelCard& card) {
   Json json = {{"id", card.name},
                {"object", "model"},

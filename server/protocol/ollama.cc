@@ -309,7 +309,7 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   const std::string family = header.family.empty() ? "ibid" : header.family;
   Json info = {{"general.architecture", family}};
   if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
-  // What the server has room for, where it is known: clients cut their prompts by it.
+  // The server's own context, where it is known: clients cut their prompts by it.
   const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
   if (context > 0) info[family + ".context_length"] = context;
   if (card.is_loaded) info[family + ".vocab_size"] = card.vocab_size;

@@ -59,7 +59,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     ignored_field<ChatCall>("verbosity", ""),
 };
 
-// What tells one completion from another.
+// Identifies a completion.
 struct ChatNames {
   std::string id;
   int64_t created = 0;

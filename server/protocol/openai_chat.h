@@ -26,7 +26,7 @@ ChatCall read_chat(const Site& site, const http::Request& source);
 // The same with a body that has been parsed.
 ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body);
 
-// What writes the answer to the exchange: whole, or as chunks.
+// Makes the listener that writes the answer to the exchange: whole, or as chunks.
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
                                                    const ChatCall& call);
 

@@ -72,7 +72,7 @@ size_t n_characters(std::string_view bytes) {
 }
 
 
-// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities.
 // offset: of the first of them in the text, in characters; then of what follows them.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
   if (all.empty() || tokenizer == nullptr) return {};
@@ -100,7 +100,7 @@ Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
           {"finish_reason", std::move(reason)}};
 }
 
-// What all answers to a request have in common.
+// Common to all answers to a request.
 struct Completion {
   std::string id;
   int64_t created = 0;
@@ -116,7 +116,7 @@ struct Completion {
             {"choices", Json::array()}};
   }
 
-  // What comes before an answer.
+  // Returns the echoed prompt of an answer; empty: it is not echoed.
   std::string echo(size_t answer, const Tokenizer* tokenizer) const {
     if (echoed.empty()) return {};
     const Prompt& prompt = echoed.at(answer / n);

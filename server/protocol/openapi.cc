@@ -16,8 +16,8 @@ namespace ibid::serve {
 
 namespace {
 
-// What an endpoint's whole answer with status 200 is: fields that are always there, and their kinds. Answers may have
-// more. Of a stream there is no schema: its form is the protocol's.
+// Schemas of whole answers with status 200: fields that are always there, and their kinds. Answers may have more. A
+// stream has no schema: its form is the protocol's.
 constexpr std::string_view kModel =
     R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},)"
     R"("object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})";
@@ -257,7 +257,7 @@ class Components {
   std::map<std::string, Json> schemas_;
 };
 
-// What is refused with any value that matters; the value that changes nothing is no use to anybody.
+// A refused field is no property: the one value of it that is taken changes nothing.
 Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   Json properties = Json::object(), required = Json::array(), refused = Json::object();
   for (const FieldRule& rule : rules) {
@@ -326,7 +326,7 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
   return true;
 }
 
-// What stands in front of the names of a protocol's errors: "anthropic_error", "anthropic_400".
+// The prefix of the names of a protocol's errors: "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOpenAi: return "";
@@ -359,7 +359,7 @@ Json content_of(const char* type, Json schema) { return {{type, {{"schema", std:
 
 constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
 
-// Of every protocol, which operations point to.
+// The error responses of every protocol, which operations point to.
 Json error_responses() {
   Json responses = Json::object();
   for (const ErrorStyle style : kStyles) {
@@ -444,7 +444,7 @@ std::string small_letters(std::string_view word) {
   return small;
 }
 
-// What whole answers have in common.
+// Common parts of whole answers.
 constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
     {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
               R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"

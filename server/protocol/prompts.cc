@@ -62,7 +62,7 @@ void read_prompt(const Json& value, AnswerRequest& request) {
 
 namespace {
 
-// What the listeners of the prompts share. The service may call these at once.
+// State that the listeners of the prompts share. The service may call several of them at once.
 class PromptList {
  public:
   PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)

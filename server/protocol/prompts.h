@@ -21,7 +21,7 @@ using Prompt = std::variant<std::string, Tokens>;
 inline constexpr size_t kMaxPromptIds = 4u << 20;
 inline constexpr size_t kMaxPrompts = 128;  // of one request
 
-// Of a body whose text is only encoded or rendered: more than the prompt of any context takes.
+// Most bytes of a body whose text is only encoded or rendered: more than the prompt of any context takes.
 inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
 // Fault: 413, the body is larger. Comes before it is parsed.
 void check_text_body(const http::Request& request);

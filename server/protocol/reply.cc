@@ -11,7 +11,7 @@ namespace ibid::serve {
 
 namespace {
 
-// What the answers cost, for the log. Several answers to one request share the reading of its prompt.
+// The cost of the answers, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
                              .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};

@@ -23,7 +23,7 @@
 
 namespace ibid::serve {
 
-// What was heard of a request.
+// A request's answers, as far as they came.
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
@@ -31,12 +31,13 @@ struct Heard {
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // by number
-  // Of the first answer's content, where log-probabilities were asked for: those that came with its text, and not with
-  // reasoning or calls of tools. Those of markers, which are no text, come with what follows them. Of whole replies.
+  // The log-probabilities of the first answer's content, where they were asked for: those that came with its text, and
+  // not with reasoning or calls of tools. Those of markers, which are no text, come with what follows them. Of whole
+  // replies.
   std::vector<TokenLogprobs> content_logprobs;
 };
 
-// What all replies have in common. Errors are written in the style of the exchange's path.
+// Base of all replies. Errors are written in the style of the exchange's path.
 class ExchangeReply : public AnswerListener {
  public:
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
@@ -76,7 +77,7 @@ class WholeReply final : public ExchangeReply {
   void respond(const Status& status) override;
 
   Make make_;
-  // Of the first answer: log-probabilities whose text did not come yet, how many there were, and what came last.
+  // The first answer's log-probabilities whose text did not come yet, their number, and whether text came last.
   std::vector<TokenLogprobs> logprobs_;
   size_t n_logprobs_ = 0;
   bool ends_in_content_ = false;
@@ -100,7 +101,7 @@ class StreamReply : public ExchangeReply {
   StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive = ": ping\n\n");
 
   // The words of a protocol, in the order of AnswerListener. Calls of tools that did not come in parts come as one
-  // part, before answered(). What a protocol does not override it does not say; reasoning is text then.
+  // part, before answered(). A protocol says nothing for a function that it does not override; reasoning is text then.
   virtual void opened() {}
   virtual void said(size_t i, std::string_view text) = 0;
   virtual void thought(size_t i, std::string_view text) { said(i, text); }
@@ -161,7 +162,7 @@ std::string openai_finish_reason(const Answer& answer);
 // Whether the answer was ended by its length.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
 
-// OpenAI's {"content": [...], "refusal"}; null where there are none.
+// OpenAI's {"content": [...], "refusal"}; null without log-probabilities.
 Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
 
 }  // namespace ibid::serve

@@ -59,7 +59,7 @@ Json response_usage(const TokenCounts& counts) {
           {"total_tokens", counts.n_prompt + counts.n_completion}};
 }
 
-// Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
+// Log-probabilities of tokens as events and output_text have them; a list, which may be empty.
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
   if (tokens.empty() || tokenizer == nullptr) return Json::array();
   return logprobs_json(tokens, *tokenizer)["content"];

@@ -153,7 +153,7 @@ Json items_of_conversation(const Site& site, const std::string& cache_namespace,
   return {};
 }
 
-// What the request goes on from: a response, a conversation, or nothing.
+// Finds the response or the conversation that the request goes on from, if it does.
 void find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& items) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {

@@ -81,7 +81,7 @@ class ItemReader {
   bool goes_on_ = false;  // whether the last message is of the answer that is being read
 };
 
-// What the id of an item begins with.
+// The prefix of an item's id.
 const char* prefix_of_item(const std::string& type) {
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";
@@ -156,7 +156,7 @@ struct Page {
   std::string_view after = {};
 };
 
-// What it does not name is ignored. Ids and numbers have no letters that a query would have to spell otherwise.
+// Unknown names are ignored. Ids and numbers have no letters that a query would have to spell otherwise.
 Page read_page(std::string_view query) {
   Page page;
   while (!query.empty()) {

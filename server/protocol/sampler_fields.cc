@@ -141,7 +141,7 @@ constexpr Field<AnswerRequest> window(std::string_view name, std::string_view ab
   return {{name, Shape::kInteger, about, -1, kMostTokens}, set_window<Member>};
 }
 
-// Of two names of one thing the later row wins.
+// Where one thing has two names, the later row wins.
 constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::temperature>("temperature", 0, 100, "0 always takes the likeliest token"),
     share<&S::top_p>("top_p", "keep the fewest tokens that hold this share"),

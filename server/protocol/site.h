@@ -40,8 +40,8 @@ std::string random_id(std::string_view prefix);
 void respond_json(http::Exchange& exchange, const Json& json, int status = 200);
 
 // Calls `answer`, which answers the exchange, or passes it on to what answers it later. A fault that it throws is the
-// response, in the words of the path's protocol. Without memory there is none: an exchange that nothing holds any more
-// answers with a 500.
+// response, in the words of the path's protocol. Without memory nothing is said here: an exchange that nothing holds
+// any more answers with a 500.
 template <typename Answer>
 void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
   try {
