@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/api_key_file.h"
+#include "server/http/api_keys.h"
 
 namespace ibid {
 

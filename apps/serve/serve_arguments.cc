@@ -8,7 +8,7 @@
 #include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
 #include "apps/serve/amounts.h"
-#include "server/http/api_key_file.h"
+#include "server/http/api_keys.h"
 
 namespace ibid::serve {
 

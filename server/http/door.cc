@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "server/http/header_names.h"
 
 namespace ibid::http {
 

@@ -1,5 +1,5 @@
-// Exchange: one request of a client and its response, between the connection (server/http/connection.h) and whoever
-// answers. It knows no protocol above HTTP and no sockets.
+// Exchange: one request of a client and its response, between the connection (server/http/connection.h) and the handler
+// that answers. It knows no protocol above HTTP and no sockets.
 //
 // A handler gets the exchange on a thread of the server, and returns soon: it answers at once, or keeps the pointer and
 // answers later from any thread. The response is either whole (respond()) or a stream (begin_stream(), any number of
@@ -32,7 +32,7 @@ struct Request {
   std::string key_namespace;    // of the API key; of everybody where no key is needed
   std::string client;           // address, for the log alone
 
-  // The first header of that name, in any case of letters; empty: there is none.
+  // The first header of that name, in any case of letters; empty: the request has no such header.
   std::string_view header(std::string_view name) const;
 };
 
@@ -43,7 +43,7 @@ struct Response {
   Headers headers = {};
 };
 
-// What the answers of an exchange cost, for the log and the metrics. Numbers and the name of a model that is served:
+// Cost of the answers of an exchange, for the log and the metrics: numbers and the name of a model that is served, and
 // nothing that a client or a model said.
 struct AnswerFigures {
   std::string model;
@@ -79,5 +79,11 @@ class Exchange {
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;
+
+// Letters as HTTP compares them: names of headers and hosts, ASCII alone, capital or not.
+bool same_name(std::string_view a, std::string_view b);
+std::string in_small_letters(std::string_view text);
+// `text` without blanks and tabs at its ends.
+std::string_view trimmed(std::string_view text);
 
 }  // namespace ibid::http

@@ -3,8 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/protocol/item_list.h"
-#include "server/protocol/request_namespace.h"
+#include "server/protocol/call.h"
 #include "server/protocol/responses_items.h"
 #include "server/protocol/session_store.h"
 
@@ -20,15 +19,12 @@ constexpr std::string_view kItemsSchema = R"({"type":"array",)" IBID_ITEMS;
 constexpr std::string_view kAddedSchema = R"({"type":"array","minItems":1,)" IBID_ITEMS;
 #undef IBID_ITEMS
 
-MaybeFault keep_items(const Json& value, ConversationCall& call) {
+void keep_items(const Json& value, ConversationCall& call) {
   Json messages = Json::array();
   call.items = value;
-  return read_input(value, messages);
+  read_input(value, messages);
 }
-MaybeFault keep_metadata(const Json& value, ConversationCall& call) {
-  call.metadata = value;
-  return {};
-}
+void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = value; }
 
 constexpr Field<ConversationCall> kConversationFields[] = {
     user_field<ConversationCall>(),
@@ -55,26 +51,22 @@ Json conversation_json(const SessionState& conversation) {
   return json;
 }
 
-void refuse(http::Exchange& exchange, const Fault& fault) { respond_fault(exchange, fault, ErrorStyle::kOpenAi); }
-
 // An empty body is an object without fields.
-MaybeFault read_call(const Site& site, const http::Request& request, std::span<const Field<ConversationCall>> fields,
-                     ConversationCall& call) {
-  Json body = Json::object();
-  if (!request.body.empty()) {
-    if (MaybeFault fault = parse_body(request.body, body)) return fault;
-  }
-  if (MaybeFault fault = read_namespace(site, request, body, call.cache_namespace)) return fault;
-  return read_fields(body, fields, call);
+ConversationCall read_call(const Site& site, const http::Request& request,
+                           std::span<const Field<ConversationCall>> fields) {
+  ConversationCall call;
+  const Json body = request.body.empty() ? Json::object() : parse_body(request.body);
+  call.cache_namespace = read_namespace(site, request, body);
+  read_fields(body, fields, call);
+  return call;
 }
 
 // Takes the conversation until the hold is committed or goes.
-MaybeFault take(const Site& site, const std::string& cache_namespace, const std::string& id,
-                SessionState& conversation, std::unique_ptr<SessionHold>& hold) {
+std::unique_ptr<SessionHold> take(const Site& site, const std::string& cache_namespace, const std::string& id,
+                                  SessionState& conversation) {
   std::stop_token removed;
-  if (MaybeFault fault = site.conversations->take(cache_namespace, id, conversation, removed)) return fault;
-  hold = std::make_unique<SessionHold>(site.conversations, cache_namespace, id);
-  return {};
+  throw_if(site.conversations->take(cache_namespace, id, conversation, removed));
+  return std::make_unique<SessionHold>(site.conversations, cache_namespace, id);
 }
 
 // size(): there is none.
@@ -95,40 +87,29 @@ std::span<const Field<ConversationCall>> conversation_metadata_fields() { return
 std::span<const Field<ConversationCall>> conversation_items_fields() { return kItemsFields; }
 
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
-  ConversationCall call;
-  if (MaybeFault fault = read_call(site, exchange->request(), conversation_fields(), call)) {
-    return refuse(*exchange, *fault);
-  }
+  ConversationCall call = read_call(site, exchange->request(), conversation_fields());
   SessionState conversation{.id = site.new_id("conv_"), .created = site.now_s(), .settings = std::move(call.metadata),
                             .messages = stored_items(call.items, site.new_id)};
-  if (MaybeFault fault = site.conversations->create(call.cache_namespace, conversation)) {
-    return refuse(*exchange, *fault);
-  }
+  throw_if(site.conversations->create(call.cache_namespace, conversation));
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                       const std::string& id) {
   SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
-    return refuse(*exchange, *fault);
-  }
+  throw_if(site.conversations->find(cache_namespace, id, conversation));
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  ConversationCall call;
-  MaybeFault fault = read_call(site, exchange->request(), conversation_metadata_fields(), call);
-  if (!fault) fault = site.conversations->set_settings(call.cache_namespace, id, call.metadata);
-  if (fault) return refuse(*exchange, *fault);
+  const ConversationCall call = read_call(site, exchange->request(), conversation_metadata_fields());
+  throw_if(site.conversations->set_settings(call.cache_namespace, id, call.metadata));
   get_conversation(site, exchange, call.cache_namespace, id);
 }
 
 void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                          const std::string& id) {
-  if (MaybeFault fault = site.conversations->remove(cache_namespace, id)) {
-    return refuse(*exchange, *fault);
-  }
+  throw_if(site.conversations->remove(cache_namespace, id));
   Json json = Json::object();
   json["id"] = id;
   json["object"] = "conversation.deleted";
@@ -139,22 +120,17 @@ void delete_conversation(const Site& site, const http::ExchangePtr& exchange, co
 void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                             const std::string& id) {
   SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
-    return refuse(*exchange, *fault);
-  }
+  throw_if(site.conversations->find(cache_namespace, id, conversation));
   respond_items(*exchange, std::move(conversation.messages));
 }
 
 void post_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  ConversationCall call;
+  const ConversationCall call = read_call(site, exchange->request(), conversation_items_fields());
   SessionState conversation;
-  std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = read_call(site, exchange->request(), conversation_items_fields(), call);
-  if (!fault) fault = take(site, call.cache_namespace, id, conversation, hold);
-  if (fault) return refuse(*exchange, *fault);
+  const auto hold = take(site, call.cache_namespace, id, conversation);
   Json added = stored_items(call.items, site.new_id);
   for (const Json& item : added) conversation.messages.push_back(item);
-  if ((fault = hold->commit(std::move(conversation.messages)))) return refuse(*exchange, *fault);
+  throw_if(hold->commit(std::move(conversation.messages)));
   Json json = Json::object();
   json["object"] = "list";
   json["first_id"] = added[0]["id"];
@@ -167,21 +143,18 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
 void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                            const std::string& id, const std::string& item_id) {
   SessionState conversation;
-  MaybeFault fault = site.conversations->find(cache_namespace, id, conversation);
+  throw_if(site.conversations->find(cache_namespace, id, conversation));
   const size_t at = place_of(conversation.messages, item_id);
-  if (!fault && at == conversation.messages.size()) fault = no_such_item();
-  if (fault) return refuse(*exchange, *fault);
+  if (at == conversation.messages.size()) throw no_such_item();
   respond_json(*exchange, conversation.messages[at]);
 }
 
 void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                               const std::string& id, const std::string& item_id) {
   SessionState conversation;
-  std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = take(site, cache_namespace, id, conversation, hold);
+  const auto hold = take(site, cache_namespace, id, conversation);
   const size_t at = place_of(conversation.messages, item_id);
-  if (!fault && at == conversation.messages.size()) fault = no_such_item();
-  if (fault) return refuse(*exchange, *fault);
+  if (at == conversation.messages.size()) throw no_such_item();
   conversation.messages.erase(at);
   (void)hold->commit(conversation.messages);  // what is smaller fits
   respond_json(*exchange, conversation_json(conversation));

@@ -3,13 +3,14 @@
 // previous_response_id is any response that is stored: each is a branch. A stored conversation (openai_conversations.h)
 // gets the items of every response to it. As with OpenAI, instructions are this request's alone. Only functions are
 // tools; what a server would do by itself (search, code, files) is refused.
+//
+// This header is for responses.cc and responses_input.cc.
 #pragma once
 
-#include <span>
+#include <memory>
 #include <string>
 
 #include "server/protocol/call.h"
-#include "server/protocol/reply.h"
 #include "server/protocol/response_store.h"
 #include "server/protocol/session_store.h"
 #include "server/protocol/site.h"
@@ -28,8 +29,6 @@ struct ResponseCall {
   Json echo = Json::object();       // fields that the response repeats as they were sent
 };
 
-std::span<const Field<ResponseCall>> response_fields();
-
 // A response on its way: what the object says of the request, and where it is kept.
 struct ResponseContext {
   Site site;
@@ -43,23 +42,11 @@ struct ResponseContext {
   Json items = Json::array();         // of a stream, as they were sent
 };
 
-// The object. status: "in_progress", "completed", "incomplete", "failed".
-Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
-// Whether the answer was ended by its length: its response is "incomplete".
-bool is_cut(const Answer& answer);
-// The same of a whole answer, with its usage; kept where the client wants that.
-Json finished_response(const ResponseContext& context, const Heard& heard);
-// Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
-Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
+// Reads the request, and what it goes on from. Throws Fault.
+void read_response(const Site& site, const http::Request& source, ResponseContext& context);
 
-void post_responses(const Site& site, const http::ExchangePtr& exchange);
-void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                  const std::string& id);
-void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
-void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
-void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
+Fault no_such_response(std::string param);
+// All items up to the output of a response that was found. Null: its conversation has them no more.
+Json items_of(const Site& site, const std::string& cache_namespace, const ResponseStore::Found& found);
 
 }  // namespace ibid::serve

@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "server/protocol/prompt_fields.h"
+#include "server/protocol/prompts.h"
 #include "server/routes.h"
 #include "server/service/service.h"
 #include "tests/server/protocol/fake_door.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "server/http/header_names.h"
+#include "server/http/exchange.h"
 
 namespace ibid::http {
 namespace {

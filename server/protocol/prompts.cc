@@ -1,15 +1,68 @@
-#include "server/protocol/prompt_list.h"
+#include "server/protocol/prompts.h"
 
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "server/protocol/field.h"
+
 namespace ibid::serve {
+
+void check_text_body(const http::Request& request) {
+  if (request.body.size() <= kMaxTextBodyBytes) return;
+  throw Fault{.status = 413,
+              .message = "the body has " + std::to_string(request.body.size()) + " bytes, at most " +
+                         std::to_string(kMaxTextBodyBytes) + " are taken here",
+              .code = "request_too_large"};
+}
+
+void read_token_ids(const Json& list, Tokens& ids) {
+  const FieldRule rule{.shape = Shape::kInteger, .least = 0, .most = 2147483647};
+  if (list.size() > kMaxPromptIds) throw Fault{.message = "has more ids than any context"};
+  ids.reserve(list.size());
+  read_each(list, [&](const Json& id) {
+    check_shape(rule, id);
+    ids.push_back(static_cast<TokenId>(integer_of(id)));
+  });
+}
 
 namespace {
 
-// What the listeners of the prompts share. The service may call these at once.
+void read_one(const Json& value, Prompt& prompt) {
+  // One level: a list in a list in a list is no prompt.
+  const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
+  if (!is_list && !value.is_string()) throw wrong_type("must be a text or a list of token ids");
+  if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
+  if (is_list) return read_token_ids(value, prompt.emplace<Tokens>());
+  prompt = value.get<std::string>();
+}
+
+}  // namespace
+
+void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
+  const bool is_list = value.is_array() && !value.empty() && (value[0].is_string() || value[0].is_array());
+  if (!is_list) return read_one(value, prompts.emplace_back());
+  if (value.size() > kMaxPrompts) {
+    throw Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " + std::to_string(kMaxPrompts) +
+                           " are taken in one request"};
+  }
+  read_each(value, [&](const Json& one) { read_one(one, prompts.emplace_back()); });
+}
+
+void read_prompt(const Json& value, AnswerRequest& request) {
+  std::vector<Prompt> prompts;
+  read_prompts(value, prompts);
+  if (prompts.size() > 1) {
+    throw Fault{.message = "must be one prompt: several in one request are not supported here",
+                .code = "unsupported_value"};
+  }
+  request.prompt = std::move(prompts.front());
+}
+
+namespace {
+
+// State that the listeners of the prompts share. The service may call several of them at once.
 class PromptList {
  public:
   PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
