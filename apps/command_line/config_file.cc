@@ -6,8 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "apps/command_line/nearest_names.h"
-#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/command.h"
 #include "base/file_ops.h"
 #include "base/user_folders.h"
 
