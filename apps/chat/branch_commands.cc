@@ -1,11 +1,12 @@
-#include "apps/chat/branch_commands.h"
+#include "apps/chat/conversation.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "apps/chat/command_words.h"
-#include "apps/command_line/own_command.h"
+#include "apps/chat/chat_command.h"
+#include "apps/command_line/command.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/checked.h"
 
 namespace ibid {

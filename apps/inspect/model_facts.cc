@@ -1,9 +1,8 @@
-#include "apps/inspect/model_facts.h"
+#include "apps/inspect/facts.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/inspect/recurrent_fact.h"
 #include "model/architectures/architectures.h"
 #include "model/tensors/tensor_source.h"
 

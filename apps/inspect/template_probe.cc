@@ -1,4 +1,4 @@
-#include "apps/inspect/template_probe.h"
+#include "apps/inspect/facts.h"
 
 #include <string_view>
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "apps/inspect/explanation.h"
-#include "apps/inspect/template_probe.h"
+#include "apps/inspect/facts.h"
 #include "base/file_ops.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/gguf_tensors.h"
