@@ -38,8 +38,8 @@ const SamplingOption* find_sampling_option(std::string_view name);
 // Errors: kInvalidArgument, with the name, for an unknown one and for those of SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 
-// The options that chat and ask begin with: the library's defaults, but an answer ends when it repeats itself, and after
-// a quarter of the context, so that no answer fills a conversation for good.
+// The options that chat and ask begin with: the library's defaults, but an answer ends when it repeats itself, and
+// after a quarter of the context, so that no answer fills a conversation for good.
 TurnOptions terminal_defaults(size_t max_seq_len);
 
 // The options that differ from the library's defaults, as words of the command line: "--repeat-penalty 1.1

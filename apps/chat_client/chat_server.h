@@ -35,7 +35,7 @@ struct ServerAddress {
 // read on a command line.
 Result<ServerAddress> parse_server_address(const std::string& url);
 
-// The key of a client: the first of the file, which may be the server's own (server/http/api_key_file.h); without a
+// The key of a client: the first of the file, which may be the server's own (server/http/api_keys.h); without a
 // file that of IBID_API_KEY; else empty. Errors: those of reading the file.
 Result<std::string> read_client_key(const std::string& path);
 

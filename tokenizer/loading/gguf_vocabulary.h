@@ -41,7 +41,7 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
 Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
 
 // --- The text of a model's chat template, as its files have it, and the special tokens that the template may ask
-// for. Compiling it is model/load_chat_template.h's.
+// for. Compiling it is model/load_model.h's.
 
 struct ChatTemplateText {
   std::string source;
