@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
-#include "tokenizer/splitting/pretokenizer_scanners.h"
 
 namespace ibid {
 namespace {
