@@ -36,7 +36,7 @@ std::string ranges_text(const std::vector<size_t>& increasing, size_t most) {
   return text;
 }
 
-std::string number_text(double value) {
+std::string short_number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, value == static_cast<double>(static_cast<int64_t>(value)) ? "%.0f" : "%.5g", value);
   return text;

@@ -32,7 +32,7 @@ Json facts_json(const Facts& facts);
 std::string ranges_text(const std::vector<size_t>& increasing, size_t most = 8);
 
 // Up to five digits of a number, without zeros at the end.
-std::string number_text(double value);
+std::string short_number_text(double value);
 
 // 134515008 as "134,515,008".
 std::string grouped_text(uint64_t value);

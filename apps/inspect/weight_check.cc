@@ -264,7 +264,7 @@ void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Fin
   const float most = *std::ranges::max_element(sorted);
   findings.push_back({FindingKind::kNormOutlier, use.name, far,
                       of_text(far, weights.size(), "weights are more than 128 times the median one, ") +
-                          number_text(median) + "; the largest is " + number_text(most)});
+                          short_number_text(median) + "; the largest is " + short_number_text(most)});
 }
 
 // The same matrix in other layers, by the table's name for it.
@@ -283,7 +283,8 @@ void judge_layers(const std::vector<TensorUse>& uses, const Check& check, std::v
     const double median = others[others.size() / 2], rms = check.sums(i).rms();
     if (rms == 0 || median == 0 || (rms <= median * kFarMatrix && rms >= median / kFarMatrix)) continue;
     findings.push_back({FindingKind::kFarMatrix, uses[i].name, 0,
-                        "its RMS is " + number_text(rms) + ", the median of all layers is " + number_text(median)});
+                        "its RMS is " + short_number_text(rms) + ", the median of all layers is " +
+                            short_number_text(median)});
   }
 }
 
