@@ -144,7 +144,7 @@ inline constexpr CategorySet kLetters = category_set(
     GeneralCategory::Ll, GeneralCategory::Lm, GeneralCategory::Lo, GeneralCategory::Lt, GeneralCategory::Lu);
 inline constexpr CategorySet kMarks =
     category_set(GeneralCategory::Mc, GeneralCategory::Me, GeneralCategory::Mn);
-inline constexpr CategorySet kNumbers =
+inline constexpr CategorySet kNumberCategories =
     category_set(GeneralCategory::Nd, GeneralCategory::Nl, GeneralCategory::No);
 inline constexpr CategorySet kPunctuation =
     category_set(GeneralCategory::Pc, GeneralCategory::Pd, GeneralCategory::Pe, GeneralCategory::Pf,
@@ -154,7 +154,7 @@ inline constexpr CategorySet kSymbols =
 
 inline bool is_letter(uint32_t code_point) { return in_categories(code_point, kLetters); }
 inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMarks); }
-inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumbers); }
+inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumberCategories); }
 
 // White_Space, which is what \s means: 25 code points, U+0085 and U+2028 among them, U+180E not.
 inline bool is_space(uint32_t code_point) {

@@ -228,7 +228,7 @@ void CharSetReader::add_property(bool lacks, CharSet& out) {
     CategorySet categories;
   };
   static constexpr Named kNamed[] = {
-      {"L", kLetters},           {"N", kNumbers},           {"M", kMarks},
+      {"L", kLetters},           {"N", kNumberCategories}, {"M", kMarks},
       {"P", kPunctuation},       {"S", kSymbols},           {"Z", category_set(Zl, Zp, Zs)},
       {"Lu", category_set(Lu)},  {"Ll", category_set(Ll)},  {"Lt", category_set(Lt)},
       {"Lm", category_set(Lm)},  {"Lo", category_set(Lo)},  {"Mn", category_set(Mn)},

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ShortMemoryTest,
                                          Kind{"windows", {.max_seq_len = 2048, .window = 100}},
                                          Kind{"states", {.max_seq_len = 2048, .recurrent = true}},
                                          Kind{"both", {.max_seq_len = 2048, .recurrent = true, .window = 100}}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& kind) { return kind.param.name; });
 
 // Prompts of all lengths, with and without a beginning in common, in a pool for three of them.
 TEST_P(ShortMemoryTest, AnAnswerThatWasAdmittedNeverRunsOut) {
