@@ -14,6 +14,7 @@
 #include "apps/command_line/help_text.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
 

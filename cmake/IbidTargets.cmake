@@ -2,10 +2,9 @@
 #   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
 #   Layers are for the tree alone; what users link is made of all of them (cmake/IbidInstall.cmake).
 # ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]
-#           [SAMPLED <filter>]): the
-#   layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE compiles these one by one, where
-#   they share names. ISA reruns it, but for the tests of the real model, with each lesser instruction set forced.
-#   SAMPLED names the tests that repeat one law for many models and settings. ctest has the tests in four ways:
+#           [SAMPLED <filter>]): the layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE
+#   compiles these one by one, where they share names. ISA reruns it, but for the tests of the real model, with each
+#   lesser instruction set forced. SAMPLED names the tests that repeat one law for many models and settings. ctest has the tests in four ways:
 #     ctest             test by test (label single), a process each, to work on a layer: ctest -R KvCacheEntry
 #     ctest -C All      every test as <folder>.all, in SHARDS processes: ./run test --all, without the singles
 #     ctest -C Whole    the same, but one in six of the SAMPLED tests, as <folder>.sample, and one in eight of those of

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 
+#include "base/text.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
 #include "server/request_log.h"
@@ -15,12 +15,6 @@
 namespace ibid::serve {
 
 namespace {
-
-std::string number_text(double value) {
-  char text[64];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
-  return error == std::errc() ? std::string(text, end) : "0";
-}
 
 // Backslash, quote and newline are written with a backslash.
 std::string escaped_label(std::string_view text) {

@@ -12,6 +12,7 @@
 #include "apps/command_line/command.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "bench/lab/turn_curve.h"
 #include "kernels/ops/dispatch.h"
 

@@ -8,13 +8,10 @@
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {
-
-std::string counted(size_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 // "  2  6 messages, other from message 2 on: ...the last words"
 std::string line_of(const Branches::View& view) {

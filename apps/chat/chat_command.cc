@@ -7,6 +7,7 @@
 #include "apps/chat/sampling_options.h"
 #include "apps/command_line/command.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {

@@ -11,6 +11,7 @@
 #include "apps/command_line/command.h"
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
 

@@ -8,6 +8,7 @@
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {

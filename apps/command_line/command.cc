@@ -10,6 +10,7 @@
 
 #include "apps/terminal/output.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
 

@@ -5,6 +5,7 @@
 #include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

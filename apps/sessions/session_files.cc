@@ -29,7 +29,7 @@ bool is_invisible(uint32_t c) {
          (c >= 0xE0000 && c <= 0xE0FFF);
 }
 
-int hex_digit(char c) {
+int capital_hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
@@ -80,8 +80,8 @@ std::optional<std::string> unescape_session_name(std::string_view escaped) {
       continue;
     }
     if (escaped[i] != '%' || i + 2 >= escaped.size()) return std::nullopt;
-    const int high = hex_digit(escaped[i + 1]);
-    const int low = hex_digit(escaped[i + 2]);
+    const int high = capital_hex_digit(escaped[i + 1]);
+    const int low = capital_hex_digit(escaped[i + 2]);
     if (high < 0 || low < 0) return std::nullopt;
     name += static_cast<char>(high * 16 + low);
     i += 2;

@@ -16,6 +16,7 @@
 #include "apps/terminal/terminal_text.h"
 #include "base/file_ops.h"
 #include "base/result.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ibid {

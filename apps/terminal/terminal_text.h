@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ibid {
 
@@ -15,13 +14,6 @@ std::string without_controls(std::string_view text);
 
 // The same in one line: newlines and tabs as \n and \t.
 std::string one_line(std::string_view text);
-
-// Blanks between the words that a person types.
-inline constexpr std::string_view kBlanks = " \t\n";
-// `text` without the blanks at both ends.
-std::string_view trimmed(std::string_view text);
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
 // A line of at most 255 bytes as printf writes it.
 template <typename... Values>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file_ops.h"
+#include "base/text.h"
 
 namespace ibid::http {
 
@@ -25,7 +26,7 @@ bool same_digest(const Sha256Digest& a, const Sha256Digest& b) {
 // "Bearer KEY" to KEY; empty: another scheme.
 std::string_view bearer_of(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (!same_name(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
   return trimmed(authorization.substr(kScheme.size()));
 }
 
@@ -47,8 +48,9 @@ const KeyRing::Entry* KeyRing::find_key(std::string_view key) const {
 std::optional<std::string> KeyRing::find(const Headers& headers) const {
   std::string_view bearer, x_api_key;
   for (const auto& [name, value] : headers) {
-    if (same_name(name, "authorization") && bearer.empty()) bearer = bearer_of(trimmed(value));
-    if (same_name(name, "x-api-key") && x_api_key.empty()) x_api_key = trimmed(value);
+    const std::string_view content = trimmed(value, kHeaderBlanks);
+    if (equals_ignoring_case(name, "authorization") && bearer.empty()) bearer = bearer_of(content);
+    if (equals_ignoring_case(name, "x-api-key") && x_api_key.empty()) x_api_key = content;
   }
   const Entry* entry = bearer.empty() ? nullptr : find_key(bearer);
   if (entry == nullptr && !x_api_key.empty()) entry = find_key(x_api_key);

@@ -18,9 +18,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace ibid::http {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;  // names as they were written
+
+// Blanks around the value of a header (RFC 9110, 5.6.3).
+inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
   uint64_t id = 0;              // counts the requests of this server; in logs, and in the header x-request-id
@@ -33,7 +38,12 @@ struct Request {
   std::string client;           // address, for the log alone
 
   // The first header of that name, in any case of letters; empty: the request has no such header.
-  std::string_view header(std::string_view name) const;
+  std::string_view header(std::string_view name) const {
+    for (const auto& [key, value] : headers) {
+      if (equals_ignoring_case(key, name)) return value;
+    }
+    return {};
+  }
 };
 
 struct Response {
@@ -79,11 +89,5 @@ class Exchange {
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;
-
-// Letters as HTTP compares them: names of headers and hosts, ASCII alone, capital or not.
-bool same_name(std::string_view a, std::string_view b);
-std::string in_small_letters(std::string_view text);
-// `text` without blanks and tabs at its ends.
-std::string_view trimmed(std::string_view text);
 
 }  // namespace ibid::http

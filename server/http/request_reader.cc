@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ibid::http {
@@ -146,10 +147,10 @@ Refusal refusal_of(const BoostError& error) {
 bool find_only(const Headers& headers, std::string_view name, std::string_view& value) {
   bool found = false;
   for (const auto& [key, text] : headers) {
-    if (!same_name(key, name)) continue;
+    if (!equals_ignoring_case(key, name)) continue;
     if (found) return false;
     found = true;
-    value = trimmed(text);
+    value = trimmed(text, kHeaderBlanks);
   }
   return true;
 }
@@ -252,14 +253,15 @@ Refusal RequestReader::check_framing() {
   if (!encoding.empty()) {
     if (!length.empty()) return {400, "the request's body has a length and is in chunks"};
     if (head_.is_old) return {400, "chunks are not of HTTP/1.0"};
-    if (!same_name(encoding, "chunked")) return {415, "the only Transfer-Encoding that is read is chunked"};
+    if (!equals_ignoring_case(encoding, "chunked")) return {415, "the only Transfer-Encoding that is read is chunked"};
   }
-  if (!find_only(head_.headers, "content-encoding", content) || (!content.empty() && !same_name(content, "identity"))) {
+  if (!find_only(head_.headers, "content-encoding", content) ||
+      (!content.empty() && !equals_ignoring_case(content, "identity"))) {
     return {415, "compressed bodies are not read"};
   }
   if (!find_only(head_.headers, "expect", expect)) return {417, "the request expects what this server does not do"};
   if (!expect.empty() && !head_.is_old) {
-    if (!same_name(expect, "100-continue")) return {417, "the request expects what this server does not do"};
+    if (!equals_ignoring_case(expect, "100-continue")) return {417, "the request expects what this server does not do"};
     head_.expects_continue = head_.has_body;
   }
   return {};

@@ -9,6 +9,8 @@
 #include <ctime>
 #include <utility>
 
+#include "base/text.h"
+
 namespace ibid::http {
 
 namespace {
@@ -45,7 +47,7 @@ std::string_view reason_phrase(int status) {
 
 // Adds the header where its handler has not said otherwise.
 void add_default(Headers& headers, std::string_view name, std::string_view value) {
-  const auto is_it = [&](const auto& header) { return same_name(header.first, name); };
+  const auto is_it = [&](const auto& header) { return equals_ignoring_case(header.first, name); };
   if (std::none_of(headers.begin(), headers.end(), is_it)) headers.emplace_back(name, value);
 }
 

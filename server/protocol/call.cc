@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "server/http/exchange.h"
 #include "server/http/request_reader.h"
@@ -107,7 +108,7 @@ std::string read_namespace(const Site& site, const http::Request& source, const 
   }
   for (const std::string& value : http::query_values(source.query, "user")) user.add(value, "user");
   for (const auto& [name, value] : source.headers) {
-    if (http::same_name(name, kUserHeader)) user.add(http::trimmed(value), kUserHeader);
+    if (equals_ignoring_case(name, kUserHeader)) user.add(trimmed(value, http::kHeaderBlanks), kUserHeader);
   }
   return user.name().empty() ? source.key_namespace : user_namespace(source.key_namespace, user.name());
 }

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <span>
-#include "server/protocol/field.h"
-#include "server/protocol/site.h"
-#include "server/service/request.h"
 #include <string>
 
 namespace ibid::serve {

@@ -1,9 +1,8 @@
 #include "server/protocol/field.h"
 
-#include <array>
-#include <charconv>
 #include <cmath>
 
+#include "base/text.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
@@ -14,19 +13,16 @@ constexpr JsonLimits kBodyLimits = {.max_bytes = 1u << 30, .max_depth = 64, .max
 // Beyond it not every double is a whole number of its own.
 constexpr double kExactIntegers = 9007199254740992.0;
 
-std::string number_text(double value) {
-  if (value == 0x1p64) return "18446744073709551615";  // the most of 64 bits, which no double is
-  std::array<char, 32> buffer;
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end};
+std::string limit_text(double limit) {
+  return limit == 0x1p64 ? "18446744073709551615" : number_text(limit);  // the largest of 64 bits, which no double is
 }
 
 // "0 to 2", "at least 1", "at most 2"; empty where there is no border.
 std::string range_text(const FieldRule& rule) {
   const bool has_least = std::isfinite(rule.least), has_most = std::isfinite(rule.most);
-  if (has_least && has_most) return number_text(rule.least) + " to " + number_text(rule.most);
-  if (has_least) return "at least " + number_text(rule.least);
-  return has_most ? "at most " + number_text(rule.most) : std::string();
+  if (has_least && has_most) return limit_text(rule.least) + " to " + limit_text(rule.most);
+  if (has_least) return "at least " + limit_text(rule.least);
+  return has_most ? "at most " + limit_text(rule.most) : std::string();
 }
 
 std::string wanted_number(const FieldRule& rule) {

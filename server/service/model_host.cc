@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/dtype.h"
+#include "base/text.h"
 
 namespace ibid::serve {
 
@@ -45,12 +46,6 @@ std::string name_of_path(const std::string& path) {
   std::filesystem::path file = std::filesystem::path(path).lexically_normal();
   if (!file.has_filename()) file = file.parent_path();
   return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
-}
-
-// Names that differ in the case of ASCII letters alone are one.
-bool is_same_name(std::string_view a, std::string_view b) {
-  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, {}, small, small);
 }
 
 // Names of general.file_type in GGUF (llama.h, enum llama_ftype).
@@ -159,7 +154,7 @@ Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> so
     model->recommended = source.recommended;
     if (const Result<FileState> file = look_at(model->path); file.ok()) model->file = *file;
     for (const std::shared_ptr<Model>& other : host->models_) {
-      if (!is_same_name(other->name, model->name)) continue;
+      if (!equals_ignoring_case(other->name, model->name)) continue;
       return {ErrorCode::kInvalidArgument,
               "two models are called " + model->name + ": " + other->path + " and " + model->path};
     }
@@ -177,9 +172,9 @@ Result<ModelHost::Model*> ModelHost::find(std::string_view name) const {
   if (name.ends_with(kLatestTag)) wanted.push_back(name.substr(0, name.size() - kLatestTag.size()));
   for (const std::string_view one : wanted) {
     for (const std::shared_ptr<Model>& model : models_) {
-      if (is_same_name(model->name, one)) return model.get();
+      if (equals_ignoring_case(model->name, one)) return model.get();
     }
-    const auto is_it = [&](const std::string& alias) { return is_same_name(alias, one); };
+    const auto is_it = [&](const std::string& alias) { return equals_ignoring_case(alias, one); };
     for (const std::shared_ptr<Model>& model : models_) {
       if (std::ranges::any_of(model->aliases, is_it)) return model.get();
     }

@@ -1,6 +1,7 @@
 #include "templates/reply/json_scanner.h"
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ibid {
@@ -316,9 +317,9 @@ class LooseReader {
   bool read_hex(size_t n_digits, uint32_t& code) {
     const std::string_view digits = text_.substr(at_, n_digits);
     for (const char digit : digits) {
-      const size_t one = std::string_view("0123456789abcdef").find(static_cast<char>(digit | 0x20));
-      if (one == std::string_view::npos) return false;
-      code = code * 16 + static_cast<uint32_t>(one);
+      const int value = hex_digit(digit);
+      if (value < 0) return false;
+      code = code * 16 + static_cast<uint32_t>(value);
     }
     at_ += n_digits;
     return digits.size() == n_digits;

@@ -16,10 +16,5 @@ TEST(OneLine, ShowsWhereLinesEnded) {
   EXPECT_EQ(one_line("a\nb\tc\x1b[0m"), "a\\nb\\tc[0m");
 }
 
-TEST(Trimmed, LosesBlanksAtBothEnds) {
-  EXPECT_EQ(trimmed("\t a \n"), "a");
-  EXPECT_EQ(trimmed(" \n"), "");
-}
-
 }  // namespace
 }  // namespace ibid
