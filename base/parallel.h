@@ -86,10 +86,10 @@ class Barrier {
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
-  // Returns when all `count` threads have called. What was written before is seen after.
+  // Returns when all `count` threads have called. Writes before the call are visible after it.
   void wait() { wait_for(count_); }
 
-  // The lateness of the waits since the last call. To be called while nobody waits.
+  // The lateness of the waits since the last call. REQUIRES: no thread waits.
   Lateness take_lateness() { return std::exchange(late_, {}); }
 
   // False when there are more threads than CPUs: then some must wait for a core, and lateness says nothing.
@@ -128,7 +128,7 @@ class Worker {
   Barrier& barrier_;
 };
 
-// What a team does when threads lose their core to other programs.
+// The policy of a team whose threads lose their core to other programs.
 enum class WhenCrowded {
   kInsist,   // waits for them: every region has all threads
   kGiveWay,  // goes on without them for a while
