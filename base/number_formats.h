@@ -21,8 +21,8 @@ enum class ScaleKind : uint8_t {
   kEighthByCode,  // the same by 1/8
 };
 
-// The values of codes of four bits, where they are not consecutive integers. The values are integers: halves and eighths
-// of a file's format are moved to the scale.
+// The values of codes of four bits, where they are not consecutive integers. The values are integers: halves and
+// eighths of a file's format are moved to the scale.
 enum class CodeTable : uint8_t {
   kNumbers,  // none: codes are the numbers themselves
   kFp4,      // E2M1, doubled: 0 1 2 3 4 6 8 12 and their negatives
