@@ -4,8 +4,28 @@
 // CHECK (base/check.h), never a Status. Nothing throws across a module border.
 #pragma once
 
+#include <new>
+
 #include "base/check.h"
 #include "ibid/result.h"
+
+namespace ibid {
+
+// kOutOfMemory, in words so short that they need no memory themselves.
+inline Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
+
+// The border of a module: calls `body`, which returns a Status or a Result, and returns out_of_heap() in place of a
+// std::bad_alloc.
+template <typename Body>
+auto guarded(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+}  // namespace ibid
 
 #define IBID_CONCAT_INNER(a, b) a##b
 #define IBID_CONCAT(a, b) IBID_CONCAT_INNER(a, b)

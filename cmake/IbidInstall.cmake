@@ -34,7 +34,8 @@ ibid_public_library(ibid_static STATIC)
 ibid_public_library(ibid_shared SHARED)
 
 # A minor version may change what a program was compiled with until there is a version 1.
-set(ibid_version_script ${PROJECT_SOURCE_DIR}/cmake/ibid.map)
+set(ibid_version_script ${PROJECT_BINARY_DIR}/ibid.map)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/ibid.map.in ${ibid_version_script} @ONLY)
 set_target_properties(ibid_shared PROPERTIES VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${ibid_version_script})
 target_link_options(ibid_shared PRIVATE -Wl,--version-script=${ibid_version_script})

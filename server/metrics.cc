@@ -151,44 +151,47 @@ void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
   }
   const auto gauge = [&](const char* name, const char* help, auto value_of) {
     for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
-      text.gauge(name, help, as_number(value_of(engine)), labels);
+      text.gauge(name, help, as_number(value_of(engine.state())), labels);
     });
   };
   const auto counter = [&](const char* name, const char* help, auto value_of) {
     for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
-      text.counter(name, help, as_number(value_of(engine)), labels);
+      text.counter(name, help, as_number(value_of(engine.state())), labels);
     });
   };
   for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
-    const double budget = as_number(std::max<size_t>(engine.pool().budget_bytes(), 1));
+    const double budget = as_number(std::max<size_t>(engine.state().pool().budget_bytes(), 1));
     text.gauge("ibid_kv_cache_usage_perc", "Keys and values in use, of their budget; 1 is all of it.",
-               as_number(engine.pool().bytes_in_use()) / budget, labels);
+               as_number(engine.state().pool().bytes_in_use()) / budget, labels);
   });
-  gauge("ibid_kv_budget_bytes", "For keys and values.", [](Engine& engine) { return engine.pool().budget_bytes(); });
-  gauge("ibid_kv_bytes", "Keys and values with holders.", [](Engine& engine) { return engine.pool().bytes_in_use(); });
+  gauge("ibid_kv_budget_bytes", "For keys and values.",
+        [](EngineState& engine) { return engine.pool().budget_bytes(); });
+  gauge("ibid_kv_bytes", "Keys and values with holders.",
+        [](EngineState& engine) { return engine.pool().bytes_in_use(); });
   gauge("ibid_kv_store_bytes", "Of them, those in the store.",
-        [](Engine& engine) { return engine.store().stats().bytes; });
+        [](EngineState& engine) { return engine.store().stats().bytes; });
   counter("ibid_kv_store_lookups_total", "Searches of the store.",
-          [](Engine& engine) { return engine.store().stats().lookups; });
+          [](EngineState& engine) { return engine.store().stats().lookups; });
   counter("ibid_kv_store_hits_total", "Of them, those that found something.",
-          [](Engine& engine) { return engine.store().stats().hits; });
+          [](EngineState& engine) { return engine.store().stats().hits; });
   counter("ibid_kv_store_evictions_total", "Pages that were forgotten for others.",
-          [](Engine& engine) { return engine.store().stats().evicted_pages; });
+          [](EngineState& engine) { return engine.store().stats().evicted_pages; });
   counter("ibid_prefix_cache_lookups_total", "As ibid_kv_store_lookups_total.",
-          [](Engine& engine) { return engine.store().stats().lookups; });
+          [](EngineState& engine) { return engine.store().stats().lookups; });
   counter("ibid_prefix_cache_evictions_total", "As ibid_kv_store_evictions_total.",
-          [](Engine& engine) { return engine.store().stats().evicted_pages; });
+          [](EngineState& engine) { return engine.store().stats().evicted_pages; });
   counter("ibid_passes_total", "Passes of the model.",
-          [](Engine& engine) { return engine.scheduler().stats().n_passes; });
+          [](EngineState& engine) { return engine.scheduler().stats().n_passes; });
   counter("ibid_shared_passes_total", "Of them, those of several answers.",
-          [](Engine& engine) { return engine.scheduler().stats().n_shared_passes; });
-  counter("ibid_rows_total", "Rows of these passes.", [](Engine& engine) { return engine.scheduler().stats().n_rows; });
+          [](EngineState& engine) { return engine.scheduler().stats().n_shared_passes; });
+  counter("ibid_rows_total", "Rows of these passes.",
+          [](EngineState& engine) { return engine.scheduler().stats().n_rows; });
 }
 
 void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
   std::vector<std::pair<std::string, KvTierStats>> tiers;
   for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
-    if (engine.tier() != nullptr) tiers.emplace_back(labels[0].second, engine.tier()->stats());
+    if (engine.state().tier() != nullptr) tiers.emplace_back(labels[0].second, engine.state().tier()->stats());
   });
   const auto write = [&](bool is_counter, const char* name, const char* help, auto value_of) {
     for (const auto& [model, stats] : tiers) {

@@ -197,7 +197,7 @@ test_faults() {
   grep -qE '^[1-9][0-9]* tests ran|tests failed out of [1-9]' "$2" || echo "no test ran; "
   grep -q '^100% tests passed' "$2" || echo "tests failed: $(sed -n 's/^.*[0-9] - \(.*\) (\(Failed\|Timeout\|Not Run\).*/\1/p' "$2" | xargs); "
   local left
-  left=$(find "$root/tmp" -mindepth 1 -maxdepth 1 ! -name 'ccache*' -printf '%f ')
+  left=$(find "$root/tmp" -mindepth 1 -maxdepth 1 ! -name 'ccache*' ! -name 'inode-cache*' -printf '%f ')
   [[ -z $left ]] || echo "files are left in /tmp: $left; "
 }
 

@@ -14,7 +14,7 @@
 #include "bench/lab/turn_curve_bench.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
-#include "runtime/stopwatch.h"
+#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 
@@ -169,7 +169,7 @@ void BenchRun::emit_memory(size_t meter_bytes) {
 }
 
 Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_directory,
-                                                 const Fingerprint* fingerprint) const {
+                                                      const Fingerprint* fingerprint) const {
   EngineParts parts;
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
@@ -184,7 +184,7 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
     parts.cache_directory_bytes = 2 * parts.kv_budget_bytes;
   }
   parts.model = std::make_unique<SharedModel>(model_);
-  return Engine::create(std::move(parts));
+  return ibid::make_engine(std::move(parts));
 }
 
 Status BenchRun::turns() {

@@ -19,7 +19,7 @@
 #include "bench/lab/report.h"
 #include "model/forward/language_model.h"
 #include "model/model_fingerprint.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "weights/model_file.h"
 
 namespace ibid {

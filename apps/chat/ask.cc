@@ -73,7 +73,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   TurnOptions options = arguments.turn.turn_options(*engine, reader);
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
-  if (form) options.constraint = engine->constraints().make(*form);
+  if (form) options.constraint = engine->state().constraints().make(*form);
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
   signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
   AnswerWriter output;
@@ -88,7 +88,8 @@ Result<int> run_ask(const AskArguments& arguments) {
   }));
   waiting.end();
   if (arguments.json) {
-    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), &engine->tokenizer())));
+    const Json& messages = session.state().messages();
+    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, messages, &engine->state().tokenizer())));
   }
   output.end_line();
   if (output.error() == EPIPE) return kReaderGone;

@@ -262,7 +262,7 @@ Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, Sessi
   if (session.losses().any()) {
     remark("ibid: all messages of '" + name_ + "' are there; lost were " + session.losses().to_string());
   }
-  const Json& messages = session.messages();
+  const Json& messages = session.state().messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
   if (!options.system.empty() && (!has_system || text_of(messages[0]) != options.system)) {
     return {ErrorCode::kInvalidArgument, "the kept conversation has another system message; leave --system out, or "

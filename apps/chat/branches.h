@@ -20,7 +20,7 @@
 #include "apps/chat/talk.h"
 #include "apps/sessions/session_files.h"
 #include "base/result.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 

@@ -28,7 +28,7 @@
 #include "base/result.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_tier.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "templates/message.h"
 
 namespace ibid {
@@ -110,8 +110,8 @@ class CacheEnding {
   // `screen` must outlive this. Made before the conversation: it ends after it.
   CacheEnding(std::shared_ptr<Engine> engine, Screen& screen) : engine_(std::move(engine)), screen_(screen) {}
   ~CacheEnding() {
-    if (engine_->tier() == nullptr) return;
-    const Status status = engine_->tier()->flush(KvTier::kEndingNs);
+    if (engine_->state().tier() == nullptr) return;
+    const Status status = engine_->state().tier()->flush(KvTier::kEndingNs);
     if (status.ok()) return;
     // Some errors have no words: there was no memory for them.
     const std::string reason = status.message().empty() ? "no memory" : status.message();
@@ -158,15 +158,15 @@ void tell_what_begins(const KeptConversation& kept, Screen& screen) {
 }
 
 void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session, Screen& screen) {
-  const size_t n_held = session.kv().length();
-  screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.messages().size()) + " messages, " +
+  const size_t n_held = session.state().kv().length();
+  screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
   // A file that has only another name finds its keys and values, up to the last page.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {
     screen.note("it was saved with " + before + ": " + now + " reads all of it again, once");
-  } else if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->tier_status().ok()) {
+  } else if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->state().tier_status().ok()) {
     screen.note("all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
                 "--numerics");
   }
@@ -179,7 +179,7 @@ void tell_what_is_kept(const KeptConversation& kept, const ChatSession& session,
   } else {
     tell_what_goes_on(kept, session, screen);
   }
-  const Status& status = session.engine()->tier_status();
+  const Status& status = session.engine()->state().tier_status();
   if (!status.ok()) screen.note("the cache of keys and values is not used: " + status.message());
 }
 
@@ -320,7 +320,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
                 .model = model_name(*engine),
                 .title = model_file_name(engine->name()),
                 .context = engine->max_seq_len()};
-  if (form) opened.turn.constraint = engine->constraints().make(*form);
+  if (form) opened.turn.constraint = engine->state().constraints().make(*form);
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
   tell_what_answers(arguments, opened, interactive, screen);
   if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);

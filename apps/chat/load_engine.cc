@@ -77,8 +77,8 @@ Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const Model
     waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
     return Engine::load(path, options);
   }();
-  if (!engine.ok() || (*engine)->tier() == nullptr) return engine;
-  const std::string others = (*engine)->tier()->stats().other_versions;
+  if (!engine.ok() || (*engine)->state().tier() == nullptr) return engine;
+  const std::string others = (*engine)->state().tier()->stats().other_versions;
   if (!others.empty()) remark("ibid: " + options.cache_directory + ": " + others);
   return engine;
 }

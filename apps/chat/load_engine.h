@@ -6,7 +6,7 @@
 
 #include "apps/models/model_arguments.h"
 #include "base/result.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 
 namespace ibid {
 

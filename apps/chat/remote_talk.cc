@@ -87,7 +87,7 @@ class PartTeller {
   }
   void say(std::string_view text) {
     text_ += text;
-    emit({.kind = TurnEvent::Kind::kText, .text = text});
+    emit({.kind = TurnEvent::Kind::kText, .text = std::string(text)});
   }
   void emit(const TurnEvent& event) const {
     if (on_event_) on_event_(event);

@@ -52,7 +52,7 @@ bool LocalTalk::is_room_short(size_t n_bytes) const {
 }
 
 std::vector<std::string> LocalTalk::describe_model() const {
-  const Engine& engine = *session_.engine();
+  const EngineState& engine = session_.engine()->state();
   const KvLayout& layout = engine.model().kv_layout();
   std::string kept = formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
                                layout.n_layers(), format_bytes(layout.page_bytes()).c_str());
@@ -76,8 +76,8 @@ std::vector<std::string> LocalTalk::describe_costs() {
           formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last.ttft_ms, last.decode_tps),
           formatted("  of that        render %.2f, tokenize %.2f, match %.2f, prefill %.1f ms", last.render_ms,
                     last.tokenize_ms, last.match_ms, last.prefill_ms),
-          formatted("keys and values  %s in use of %s", format_bytes(engine.pool().bytes_in_use()).c_str(),
-                    format_bytes(engine.pool().budget_bytes()).c_str())};
+          formatted("keys and values  %s in use of %s", format_bytes(engine.state().pool().bytes_in_use()).c_str(),
+                    format_bytes(engine.state().pool().budget_bytes()).c_str())};
 }
 
 }  // namespace ibid

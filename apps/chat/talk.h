@@ -19,7 +19,7 @@
 #include "base/result.h"
 #include "ibid/session_options.h"
 #include "ibid/turn.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 
@@ -88,7 +88,7 @@ class LocalTalk final : public Talk {
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
 
-  const Json& messages() const override { return session_.messages(); }
+  const Json& messages() const override { return session_.state().messages(); }
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) override;
@@ -96,9 +96,9 @@ class LocalTalk final : public Talk {
                                              const AnswersCallback& on_event) override;
   Status choose(size_t answer) override { return session_.choose(answer); }
 
-  Status append(Json message) override { return session_.append(std::move(message)); }
+  Status append(Json message) override { return session_.state().append(std::move(message)); }
   Status rewind_to(size_t n_messages) override { return session_.rewind_to(n_messages); }
-  Status set_history(Json messages) override { return session_.set_history(std::move(messages)); }
+  Status set_history(Json messages) override { return session_.state().set_history(std::move(messages)); }
   Status reset() override { return session_.reset(); }
   Status set_system(std::string_view text) override { return session_.set_system(text); }
   Status pin(size_t message) override { return session_.pin(message); }
@@ -108,7 +108,7 @@ class LocalTalk final : public Talk {
   Status can_be_kept() const override { return {}; }
   Status save(const std::string& path) const override { return session_.save(path); }
   Result<std::unique_ptr<Talk>> load(const std::string& path) const override;
-  FileOps& files() const override { return session_.engine()->files(); }
+  FileOps& files() const override { return session_.engine()->state().files(); }
 
   std::optional<size_t> count_tokens(std::string_view text) const override { return session_.count_tokens(text); }
   std::optional<WhenFull> when_full() const override { return session_.when_full(); }

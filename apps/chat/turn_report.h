@@ -9,7 +9,7 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "ibid/turn.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 

@@ -157,8 +157,8 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
     options.kv_budget_bytes = *read_bytes(arguments.kv_budget);
     if (!arguments.pooling.empty()) options.pooling = arguments.pooling == "mean" ? Pooling::kMean : Pooling::kLast;
     TRY_ASSIGN(std::shared_ptr<Engine> engine, load_engine(path, arguments.running, options));
-    if (!engine->tier_status().ok()) {
-      remark("ibid: the cache of keys and values is not used: " + engine->tier_status().message());
+    if (!engine->state().tier_status().ok()) {
+      remark("ibid: the cache of keys and values is not used: " + engine->state().tier_status().message());
     }
     return engine;
   };
@@ -190,8 +190,8 @@ void say_what_is_served(const http::Server& server, const ServeArguments& argume
 
 void flush_tiers(const ModelHost& models) {
   for (const HostedModel& model : models.list()) {
-    if (model.engine == nullptr || model.engine->tier() == nullptr) continue;
-    const Status status = model.engine->tier()->flush(KvTier::kEndingNs);
+    if (model.engine == nullptr || model.engine->state().tier() == nullptr) continue;
+    const Status status = model.engine->state().tier()->flush(KvTier::kEndingNs);
     if (!status.ok()) remark("ibid: not all keys and values of " + model.name + " are on disk: " + status.message());
   }
 }

@@ -8,8 +8,8 @@
 #include "base/checked.h"
 #include "bench/lab/model_work.h"
 #include "runtime/generate/feeding.h"
-#include "runtime/session/chat_session.h"
-#include "runtime/stopwatch.h"
+#include "runtime/prompt/turn_meter.h"
+#include "runtime/session/session_state.h"
 #include "sampling/sampler.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
@@ -41,10 +41,10 @@ std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, si
 
 Result<Tokens> prompt_of(const Engine& engine, const Json& messages) {
   TemplateVariables variables;
-  variables.values = engine.chat_template()->default_variables();
+  variables.values = engine.state().chat_template()->default_variables();
   variables.values["add_generation_prompt"] = true;
-  TRY_ASSIGN(const MarkedText text, engine.chat_template()->render(messages, variables));
-  IncrementalEncoder encoder(engine.tokenizer());
+  TRY_ASSIGN(const MarkedText text, engine.state().chat_template()->render(messages, variables));
+  IncrementalEncoder encoder(engine.state().tokenizer());
   Tokens prompt;
   for (const MarkedText::Run run : text.runs()) {
     const IncrementalEncoder::Delta delta = encoder.append(run.bytes, run.origin);
@@ -59,7 +59,7 @@ Result<size_t> tokens_around_first_message(const Engine& engine) {
   Json messages = Json::array();
   messages.push_back(make_message(Role::kUser, kProbe));
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
-  const size_t own = engine.tokenizer().encode(kProbe, TextOrigin::kInput).size();
+  const size_t own = engine.state().tokenizer().encode(kProbe, TextOrigin::kInput).size();
   return saturating_sub(prompt.size(), own);
 }
 
@@ -86,14 +86,14 @@ std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, siz
 
 // The whole prompt of `messages` from nothing: render, tokenise, read, and choose a token.
 Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
-  const int64_t start = engine.clock().steady_ns();
+  const int64_t start = engine.state().clock().steady_ns();
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
-  KvCacheEntry entry(engine.pool());
+  KvCacheEntry entry(engine.state().pool());
   Logits logits;
-  TRY(feed(engine.scheduler(), entry, prompt, WantLogits::kLast, {}, logits));
+  TRY(feed(engine.state().scheduler(), entry, prompt, WantLogits::kLast, {}, logits));
   TRY_ASSIGN(Sampler sampler, Sampler::create({.temperature = 0}));
   TRY(sampler.sample(logits.row(0)).status());
-  return milliseconds_since(engine.clock(), start);
+  return milliseconds_since(engine.state().clock(), start);
 }
 
 // One turn of the growing conversation over all repetitions.
@@ -107,10 +107,10 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   TurnOptions options;
   options.sampler.seed = conversation + 1;
   options.min_tokens = options.max_tokens = kConversationAnswer;
-  TRY(session.send(message_of_turn(engine->tokenizer(), conversation, kConversationTurns), options).status());
+  TRY(session.send(message_of_turn(engine->state().tokenizer(), conversation, kConversationTurns), options).status());
   for (size_t k = 0; k < turns.size(); ++k) {
-    const std::string message = message_of_turn(engine->tokenizer(), conversation, k);
-    Json prompt = session.messages();
+    const std::string message = message_of_turn(engine->state().tokenizer(), conversation, k);
+    Json prompt = session.state().messages();
     prompt.push_back(make_message(Role::kUser, message));
     TRY_ASSIGN(Turn turn, session.send(message, options));
     TRY_ASSIGN(const double cold_ms, cold_ttft_ms(*engine, prompt));
@@ -153,7 +153,7 @@ Figure conversation_figure(size_t turn, const Measured& measured) {
 
 Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tokens, const FigureSink& sink) {
   TRY_ASSIGN(ChatSession session,
-             ChatSession::create(engine, {.system = system_of(engine->tokenizer(), system_tokens)}));
+             ChatSession::create(engine, {.system = system_of(engine->state().tokenizer(), system_tokens)}));
   TurnOptions options;
   options.sampler.temperature = 0;
   options.max_tokens = kChatReplyTokens;

@@ -16,7 +16,7 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "bench/lab/figure.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 
 namespace ibid {
 

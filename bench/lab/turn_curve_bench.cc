@@ -20,7 +20,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "runtime/generate/feeding.h"
-#include "runtime/stopwatch.h"
+#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 
@@ -75,11 +75,11 @@ TurnOptions greedy(size_t max_tokens) {
 
 // Logits behind everything that the session holds: they depend on every stored bit.
 Result<std::vector<float>> logits_behind(const ChatSession& session) {
-  TRY_ASSIGN(KvCacheEntry entry, session.kv().fork());
+  TRY_ASSIGN(KvCacheEntry entry, session.state().kv().fork());
   const TokenSpan ids = session.ids();
   const size_t n_left = entry.slice_to_at_most(ids.size() - 1);
   Logits logits;
-  TRY(feed(session.engine()->scheduler(), entry, ids.subspan(n_left), WantLogits::kLast, {}, logits));
+  TRY(feed(session.engine()->state().scheduler(), entry, ids.subspan(n_left), WantLogits::kLast, {}, logits));
   return std::vector<float>(logits.row(0).begin(), logits.row(0).end());
 }
 
@@ -118,7 +118,7 @@ TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options,
 // Other words in every round, so that nobody finds an earlier round's message.
 std::string TurnCurveBench::question(size_t round) const {
   constexpr const char* kLead = "Please go on, and bring in these words:";
-  return text_of_tokens(engine_->tokenizer(), kLead, options_.message_tokens, round);
+  return text_of_tokens(engine_->state().tokenizer(), kLead, options_.message_tokens, round);
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t round, double spent_ms) const {
@@ -134,29 +134,29 @@ Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t r
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::warm_turn(const Prepared& prepared, size_t round) const {
-  engine_->store().clear(kNamespace);  // what the turn reuses is the session's own
+  engine_->state().store().clear(kNamespace);  // what the turn reuses is the session's own
   TRY_ASSIGN(KvCacheEntry own, prepared.rows.fork());
-  TRY(engine_->store().insert(kNamespace, own));
+  TRY(engine_->state().store().insert(kNamespace, own));
   TRY_ASSIGN(ChatSession session, prepared.session.fork());
   return ask(std::move(session), round, 0);
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::loaded_turn(std::shared_ptr<Engine> engine, size_t round) const {
-  Clock& clock = engine->clock();
+  Clock& clock = engine->state().clock();
   const int64_t start = clock.steady_ns();
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), saved_path()));
   return ask(std::move(session), round, milliseconds_since(clock, start));
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::cold_turn(size_t round) const {
-  engine_->store().clear(kNamespace);
+  engine_->state().store().clear(kNamespace);
   return loaded_turn(engine_, round);
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const {
   if (options_.forget_files) scratch_->forget_files();
   TRY_ASSIGN(std::shared_ptr<Engine> engine, factory_(cache_path()));
-  if (engine->tier() == nullptr) return engine->tier_status();
+  if (engine->state().tier() == nullptr) return engine->state().tier_status();
   return loaded_turn(std::move(engine), round);
 }
 
@@ -165,10 +165,10 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
   const size_t n_left = entry.slice_to_at_most(prepared.n_cached);
   Logits logits;
-  const int64_t start = engine_->clock().steady_ns();
+  const int64_t start = engine_->state().clock().steady_ns();
   const TokenSpan rest = TokenSpan(prepared.prompt).subspan(n_left);
-  TRY(feed(engine_->scheduler(), entry, rest, WantLogits::kLast, {}, logits));
-  return milliseconds_since(engine_->clock(), start);
+  TRY(feed(engine_->state().scheduler(), entry, rest, WantLogits::kLast, {}, logits));
+  return milliseconds_since(engine_->state().clock(), start);
 }
 
 // A conversation of `history` tokens, or a few more.
@@ -180,7 +180,7 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
   const size_t others = around + kFirstReplyTokens;
-  const std::string text = text_of_tokens(engine->tokenizer(), "Remember these words:",
+  const std::string text = text_of_tokens(engine->state().tokenizer(), "Remember these words:",
                                           saturating_sub(history, others), history);
   TurnOptions first = greedy(kFirstReplyTokens);
   first.min_tokens = kFirstReplyTokens;
@@ -192,20 +192,20 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
 // a file serve the session that loads them alone.
 Status TurnCurveBench::write_cache_directory(size_t history) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
-  if (engine->tier() == nullptr) return engine->tier_status();
+  if (engine->state().tier() == nullptr) return engine->state().tier_status();
   TRY(begin_conversation(engine, history).status());
-  return engine->tier()->flush();
+  return engine->state().tier()->flush();
 }
 
 Result<TurnCurveBench::Prepared> TurnCurveBench::prepare(size_t history) {
-  engine_->store().clear(kNamespace);
+  engine_->state().store().clear(kNamespace);
   scratch_->empty();
   TRY_ASSIGN(ChatSession session, begin_conversation(engine_, history));
   TRY(session.save(saved_path()));
   TRY(write_cache_directory(history));
 
   // The first turn and the first pass warm up.
-  KvCacheEntry rows = session.kv();
+  KvCacheEntry rows = session.state().kv();
   Prepared prepared{std::move(session), std::move(rows), {}, 0};
   TRY_ASSIGN(const Sample sample, warm_turn(prepared, 0));
   prepared.prompt.assign(sample.ids.begin(), sample.ids.begin() + static_cast<std::ptrdiff_t>(sample.n_prompt));

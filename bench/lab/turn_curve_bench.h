@@ -18,8 +18,8 @@
 #include "base/result.h"
 #include "bench/lab/turn_curve.h"
 #include "model/forward/language_model.h"
-#include "runtime/engine/engine.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/engine/engine_state.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 

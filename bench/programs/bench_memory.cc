@@ -24,7 +24,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "kernels/ops/dispatch.h"
 #include "model/load_model.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "runtime/generate/state_borders.h"
 #include "weights/model_file.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "ibid/turn.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 
 namespace ibid {
 

@@ -11,8 +11,8 @@
 #include "bench/lab/figure.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/chat_session.h"
-#include "runtime/stopwatch.h"
+#include "runtime/prompt/turn_meter.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 namespace {
@@ -36,10 +36,10 @@ class Decoder {
   }
   // Milliseconds until the turn had returned.
   double stop() {
-    const int64_t start = engine_->clock().steady_ns();
+    const int64_t start = engine_->state().clock().steady_ns();
     thread_.request_stop();
     thread_.join();
-    return milliseconds_since(engine_->clock(), start);
+    return milliseconds_since(engine_->state().clock(), start);
   }
   void join() { thread_.join(); }
   // REQUIRES: stopped or joined.
@@ -62,13 +62,13 @@ class Decoder {
       TRY_ASSIGN(ChatSession session, ChatSession::create(engine_, {.repair_when_idle = false}));
       TurnOptions options = greedy_reply(n_tokens);
       options.stop = stop;
-      const std::string text = text_of_tokens(engine_->tokenizer(), "Tell me of", 24, seed);
+      const std::string text = text_of_tokens(engine_->state().tokenizer(), "Tell me of", 24, seed);
       return session
           .send(text, options,
                 [this](const TurnEvent& event) {
                   if (event.kind != TurnEvent::Kind::kText) return;
                   const std::lock_guard lock(mutex_);
-                  times_ns_.push_back(engine_->clock().steady_ns());
+                  times_ns_.push_back(engine_->state().clock().steady_ns());
                   said_.notify_all();
                 })
           .status();
@@ -96,12 +96,12 @@ struct Reading {
 };
 
 std::string long_text(const Engine& engine, size_t seed) {
-  return text_of_tokens(engine.tokenizer(), "", kPromptTokens, seed);
+  return text_of_tokens(engine.state().tokenizer(), "", kPromptTokens, seed);
 }
 
 // Reads a text that nobody has read, up to its first token.
 Result<Reading> read_prompt(const std::shared_ptr<Engine>& engine, const std::string& text) {
-  engine->store().clear("");
+  engine->state().store().clear("");
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
   TRY_ASSIGN(const Turn turn, session.send(text, greedy_reply(1)));
   return Reading{turn.timings.ttft_ms, turn.usage.n_prefilled};
@@ -121,9 +121,9 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
     TRY_ASSIGN(const Reading alone, read_prompt(engine, first));
     Decoder decoder(engine, round, kPromptTokens);
     decoder.wait_for_tokens(2 * kStepsAlone);
-    const int64_t begin = engine->clock().steady_ns();
+    const int64_t begin = engine->state().clock().steady_ns();
     const Result<Reading> beside = read_prompt(engine, second);
-    const int64_t end = engine->clock().steady_ns();
+    const int64_t end = engine->state().clock().steady_ns();
     decoder.wait_for_tokens(kStepsAlone);
     decoder.stop();
     TRY(decoder.status());
@@ -163,7 +163,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
 
 // Milliseconds from the wish to the return of a turn that is reading its prompt.
 Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed) {
-  engine->store().clear("");
+  engine->state().store().clear("");
   const std::string text = long_text(*engine, seed);
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
   int64_t stopped_ns = 0;
@@ -173,11 +173,11 @@ Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed
     TurnOptions options = greedy_reply(1);
     options.stop = source.get_token();
     status = session.send(text, options).status();
-    stopped_ns = engine->clock().steady_ns();
+    stopped_ns = engine->state().clock().steady_ns();
   });
   // Somewhere in the first half of the prompt, elsewhere each time.
   std::this_thread::sleep_for(std::chrono::milliseconds(300 + 37 * (seed % 16)));
-  const int64_t wished_ns = engine->clock().steady_ns();
+  const int64_t wished_ns = engine->state().clock().steady_ns();
   source.request_stop();
   reader.join();
   if (status.ok()) return Status(ErrorCode::kInvalidArgument, "the prompt was read before it could be cancelled");
@@ -203,7 +203,7 @@ Status claims_of_cancelling(const std::shared_ptr<Engine>& engine, size_t rounds
     alone.push_back(alone_ms);
     Decoder decoder(engine, round, kPromptTokens);
     decoder.wait_for_tokens(kStepsAlone);
-    const int64_t now = engine->clock().steady_ns();
+    const int64_t now = engine->state().clock().steady_ns();
     const Result<double> beside_ms = cancel_reading(engine, 2 * round + 2);
     decoder.wait_for_tokens(4);
     decoding.push_back(decoder.stop());
@@ -222,7 +222,7 @@ Status claims_of_cancelling(const std::shared_ptr<Engine>& engine, size_t rounds
 
 // Tokens per second of n sessions that decode at once, over the time in which all of them do.
 Result<double> decode_together(const std::shared_ptr<Engine>& engine, size_t n, size_t seed) {
-  engine->store().clear("");
+  engine->state().store().clear("");
   std::vector<std::unique_ptr<Decoder>> decoders;
   for (size_t i = 0; i < n; ++i) decoders.push_back(std::make_unique<Decoder>(engine, seed + i, kTogetherTokens));
   for (const auto& decoder : decoders) decoder->join();

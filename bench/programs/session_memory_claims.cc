@@ -11,7 +11,7 @@
 #include "bench/lab/turn_curve_bench.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 namespace {
@@ -34,8 +34,8 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
   size_t n_committed = 0, n_reused = 0, most_again = 0, most_unreused = 0;
   for (size_t turn = 1; turn <= kLongTurns; ++turn) {
-    const size_t n_ids = session.ids().size(), n_held = session.kv().length();
-    const std::string message = text_of_tokens(engine->tokenizer(), "", kLongMessageTokens, turn);
+    const size_t n_ids = session.ids().size(), n_held = session.state().kv().length();
+    const std::string message = text_of_tokens(engine->state().tokenizer(), "", kLongMessageTokens, turn);
     const size_t n_asked = n_ids + kLongMessageTokens + kTemplateTokens;
     const size_t n_reply = turn * kLongTurnTokens - std::min(n_asked, turn * kLongTurnTokens);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(std::clamp<size_t>(n_reply, 8, 64))));
@@ -66,7 +66,7 @@ Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
   std::array<std::array<double, std::size(kWorkFields)>, 2> means{};
   for (size_t turn = 1; turn <= kCountedTurns; ++turn) {
-    const std::string message = text_of_tokens(engine->tokenizer(), "", kCountedMessageTokens, turn);
+    const std::string message = text_of_tokens(engine->state().tokenizer(), "", kCountedMessageTokens, turn);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(kCountedReplyTokens)));
     if (turn == 1) continue;  // looks into the store, which later turns need not
     const size_t half = turn > kCountedTurns / 2 ? 1 : 0;
@@ -101,14 +101,14 @@ Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink) {
 
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
-  const std::string system = text_of_tokens(engine->tokenizer(), "You answer briefly.", kSystemTokens, 1);
+  const std::string system = text_of_tokens(engine->state().tokenizer(), "You answer briefly.", kSystemTokens, 1);
   std::vector<ChatSession> sessions;
   size_t n_again = 0, n_common = 0, n_prompts = 0, n_pages_apart = 0;
   for (size_t i = 0; i < kSystemSessions; ++i) {
     TRY_ASSIGN(ChatSession session, quiet_session(engine, {.system = system}));
-    TRY_ASSIGN(const Turn turn, session.send(text_of_tokens(engine->tokenizer(), "", 12, i), greedy_reply(4)));
+    TRY_ASSIGN(const Turn turn, session.send(text_of_tokens(engine->state().tokenizer(), "", 12, i), greedy_reply(4)));
     n_prompts += turn.usage.n_prompt;
-    n_pages_apart += KvLayout::pages_for(session.kv().length());
+    n_pages_apart += KvLayout::pages_for(session.state().kv().length());
     sessions.push_back(std::move(session));
     if (i == 0) continue;
     // Two prompts may be the same; the answers behind them are said, not read.
@@ -128,10 +128,10 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
                  {"n_prompts", n_prompts}};
   sink(once);
 
-  const size_t n_pages = engine->pool().pages_in_use();
+  const size_t n_pages = engine->state().pool().pages_in_use();
   const size_t goal = KvLayout::pages_for(n_common) + 2 * kSystemSessions;
   const auto mebibytes = [&](size_t n) {
-    return static_cast<double>(n * engine->pool().layout().page_bytes()) / kMebibyte;
+    return static_cast<double>(n * engine->state().pool().layout().page_bytes()) / kMebibyte;
   };
   Claim held;
   held.what = "  pool while all of them live";
@@ -139,7 +139,9 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
   held.measured = text_of("%zu pages, %.1f MiB; not shared it were %zu, %.1f MiB", n_pages, mebibytes(n_pages),
                           n_pages_apart, mebibytes(n_pages_apart));
   held.holds = n_pages <= goal;
-  held.values = {{"pages", n_pages}, {"bytes", engine->pool().bytes_in_use()}, {"pages_not_shared", n_pages_apart}};
+  held.values = {{"pages", n_pages},
+                 {"bytes", engine->state().pool().bytes_in_use()},
+                 {"pages_not_shared", n_pages_apart}};
   sink(held);
   return {};
 }
@@ -175,18 +177,18 @@ Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink
 namespace {
 
 Status claims_of_hit(Engine& engine, TokenSpan ids, const ClaimSink& sink) {
-  const size_t copied_before = engine.pool().bytes_copied();
+  const size_t copied_before = engine.state().pool().bytes_copied();
   std::vector<double> us;
   size_t length = 0, copied_by_hit = 0, copied_by_write = 0;
   for (size_t i = 0; i < kLookups; ++i) {
-    const int64_t start = engine.clock().steady_ns();
-    PrefixHit hit = engine.store().find_longest_prefix("", ids);
-    us.push_back(static_cast<double>(engine.clock().steady_ns() - start) * 1e-3);
+    const int64_t start = engine.state().clock().steady_ns();
+    PrefixHit hit = engine.state().store().find_longest_prefix("", ids);
+    us.push_back(static_cast<double>(engine.state().clock().steady_ns() - start) * 1e-3);
     length = hit.length();
     if (i + 1 < kLookups) continue;
-    copied_by_hit = engine.pool().bytes_copied() - copied_before;
+    copied_by_hit = engine.state().pool().bytes_copied() - copied_before;
     TRY(hit.entry.reserve(1));
-    copied_by_write = engine.pool().bytes_copied() - copied_before - copied_by_hit;
+    copied_by_write = engine.state().pool().bytes_copied() - copied_before - copied_by_hit;
   }
   const Spread spread = spread_of(std::move(us));
   Claim claim;
@@ -194,7 +196,8 @@ Status claims_of_hit(Engine& engine, TokenSpan ids, const ClaimSink& sink) {
   claim.goal = "copies nothing, then at most a page";
   claim.measured = text_of("%.1f us (%.1f to %.1f); %zu B copied, %zu before the first write", spread.median, spread.q1,
                            spread.q3, copied_by_hit, copied_by_write);
-  claim.holds = length == ids.size() && copied_by_hit == 0 && copied_by_write <= engine.pool().layout().page_bytes();
+  const size_t page_bytes = engine.state().pool().layout().page_bytes();
+  claim.holds = length == ids.size() && copied_by_hit == 0 && copied_by_write <= page_bytes;
   claim.values = {{"us", spread.median},
                   {"length", length},
                   {"bytes_copied", copied_by_hit},
@@ -208,10 +211,10 @@ Status claims_of_hit(Engine& engine, TokenSpan ids, const ClaimSink& sink) {
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
-  TRY(session.send(text_of_tokens(engine->tokenizer(), "", kResumedTokens, 1), greedy_reply(4)).status());
-  TRY(claims_of_hit(*engine, session.kv().tokens().first(kResumedTokens), sink));
+  TRY(session.send(text_of_tokens(engine->state().tokenizer(), "", kResumedTokens, 1), greedy_reply(4)).status());
+  TRY(claims_of_hit(*engine, session.state().kv().tokens().first(kResumedTokens), sink));
 
-  const KvLayout& layout = engine->pool().layout();
+  const KvLayout& layout = engine->state().pool().layout();
   std::vector<KvRowShape> rows;
   for (const KvLayer& layer : layout.layers()) rows.push_back(layer.row);
   Claim claim;

@@ -140,7 +140,6 @@ void PageList::return_before(size_t first) noexcept {
 namespace {
 
 // Short enough for the string to need no memory.
-Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
 
 // May throw std::bad_alloc.
 Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {

@@ -45,18 +45,7 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-namespace api {
-
-struct SessionOptions {
-  std::string system = {};                // empty: no system message
-  std::string variables = {};             // for the template, a JSON object: {"enable_thinking": false}; or nothing
-  std::string now = {};                   // the template's clock (ISO 8601), frozen; empty: when created, UTC
-  std::string cache_namespace = {};       // sessions share keys and values only within one namespace
-  WhenFull when_full = WhenFull::kError;  // what becomes of a conversation that outgrows the context
-  // Some templates rewrite what was said (they drop thinking, say). If this is set, the rewritten history is then
-  // read right after the answer, while nobody waits. Any call of the session but save() ends that within a layer.
-  bool repair_when_idle = true;
-};
+class SessionState;
 
 // Options of a turn default to TurnOptions() and not to {}, because gcc 12 warns that {} may be uninitialised.
 class IBID_EXPORT ChatSession {
@@ -69,19 +58,25 @@ class IBID_EXPORT ChatSession {
   ChatSession& operator=(ChatSession&&) noexcept;
   ~ChatSession();
 
-  // Sends a user message and returns the answer.
-  // Errors: kBusy; kInvalidArgument (options, a constraint without a way on, or a message that is not UTF-8);
-  // kContextFull with both numbers, before any event; kCancelled (kDiscard, or nothing had been sampled yet);
-  // kOutOfMemory; the template's.
+  // Sends a user message and returns the answer. Errors: kBusy; kInvalidArgument (options, a constraint without a way
+  // on, or a message that is not UTF-8); kContextFull with both numbers, before any event; kCancelled (kDiscard, or
+  // nothing had been sampled yet); kOutOfMemory; the template's.
   Result<Turn> send(std::string_view message, const TurnOptions& options = TurnOptions(),
-                    const TurnCallback& on_event = {});
+                    const TurnCallback& on_event = {}) {
+    return run(TurnStart::send(message), options, on_event);
+  }
+  // The same for any start of a turn.
+  Result<Turn> run(const TurnStart& start, const TurnOptions& options = TurnOptions(),
+                   const TurnCallback& on_event = {});
 
   // The same in two steps: adds a message of any role, with whatever fields the template knows (tool_calls, name),
   // and answers what is there. append() costs nothing. Errors: kBusy; kInvalidArgument: not UTF-8, or fields that are
   // no JSON object or say the role or the content twice; answer(): the last message is an answer already, or there is
   // none.
   Status append(const Message& message);
-  Result<Turn> answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {});
+  Result<Turn> answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
+    return run(TurnStart::answer(), options, on_event);
+  }
 
   // Reads now, while nobody waits, what the next turn will need: the messages that await an answer, or else the
   // history as the template will show it, the system message of a new conversation included. The next turn then
@@ -91,12 +86,16 @@ class IBID_EXPORT ChatSession {
 
   // Answers the last user message again. The old answer is dropped once the new one is there. Nothing of the prompt
   // runs through the model. kInvalidArgument when the last message is no answer.
-  Result<Turn> regenerate(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {});
+  Result<Turn> regenerate(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
+    return run(TurnStart::regenerate(), options, on_event);
+  }
 
   // Puts `text` in place of user message number `message`, and answers it. What came behind that message is dropped
   // once the answer is there. Only the new text is read. kInvalidArgument when that is no user message.
   Result<Turn> edit(size_t message, std::string_view text, const TurnOptions& options = TurnOptions(),
-                    const TurnCallback& on_event = {});
+                    const TurnCallback& on_event = {}) {
+    return run(TurnStart::edit(message, text), options, on_event);
+  }
 
   // Sends a message and returns n answers to it, computed side by side; the message is read once. Their seeds are
   // the options' seed (or a random one) plus 0 to n - 1. The session goes on with the first answer; choose() makes
@@ -129,8 +128,7 @@ class IBID_EXPORT ChatSession {
   // knows its fingerprint (else kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded,
   // naming the field, for messages and variables that a file cannot carry (NaN, binary values, what is nested too
   // deep or too large).
-  Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
-  Status save(const std::string& path) const { return save(path, SaveOptions{}); }
+  Status save(const std::string& path, const SaveOptions& options = SaveOptions(), SaveReport* report = nullptr) const;
   // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in
   // its cache directory are not read again, unless they are damaged or another model's. If some parts of a file
   // are not sound, all messages are still there, and losses() says what is missing, and why keys and values were
@@ -178,18 +176,16 @@ class IBID_EXPORT ChatSession {
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 
+  // For the files of the library (runtime/session/session_state.h).
+  explicit ChatSession(std::unique_ptr<SessionState> state);
+  SessionState& state() { return *state_; }
+  const SessionState& state() const { return *state_; }
+
  private:
-  friend struct Inside;
-  struct Parts;
-  explicit ChatSession(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct EndState {
+    void operator()(SessionState* state) const;
+  };
+  std::unique_ptr<SessionState, EndState> state_;
 };
-
-}  // namespace api
-
-#ifndef IBID_INSIDE  // of the library, where other classes have these names
-using api::ChatSession;
-using api::SessionOptions;
-#endif
 
 }  // namespace ibid

@@ -22,7 +22,9 @@
 #include "ibid/result.h"
 #include "ibid/token.h"
 
-namespace ibid::api {
+namespace ibid {
+
+class EngineState;
 
 class IBID_EXPORT Engine {
  public:
@@ -84,17 +86,13 @@ class IBID_EXPORT Engine {
 
   SchedulerStats scheduler_stats() const;
 
+  // For the files of the library (runtime/engine/engine_state.h).
+  explicit Engine(std::unique_ptr<EngineState> state);
+  EngineState& state() { return *state_; }
+  const EngineState& state() const { return *state_; }
+
  private:
-  friend struct Inside;
-  struct Parts;
-  explicit Engine(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<EngineState> state_;
 };
 
-}  // namespace ibid::api
-
-#ifndef IBID_INSIDE  // of the library, where other classes have these names
-namespace ibid {
-using api::Engine;
 }  // namespace ibid
-#endif

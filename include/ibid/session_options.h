@@ -1,4 +1,4 @@
-// What a session is told beside its messages, and what it tells about its file. Plain data.
+// The options of a session, of saving and of loading it, and the reports of both. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,17 @@ enum class WhenFull {
   kDropOldestTurns,  // whole turns, the oldest first; system messages, turns with a pin and the newest turn stay
   kCutNewestMessage, // the middle of the newest message, then of long older ones, then whole turns: a later short
                      // message finds room; system messages and pinned ones stay whole
+};
+
+struct SessionOptions {
+  std::string system = {};                // empty: no system message
+  std::string variables = {};             // for the template, a JSON object: {"enable_thinking": false}; or nothing
+  std::string now = {};                   // the template's clock (ISO 8601), frozen; empty: when created, UTC
+  std::string cache_namespace = {};       // sessions share keys and values only within one namespace
+  WhenFull when_full = WhenFull::kError;  // what becomes of a conversation that outgrows the context
+  // Some templates rewrite earlier messages (they drop thinking, say). If true, the rewritten history is prefilled in
+  // idle time after the answer. Any call of the session but save() ends that within a layer.
+  bool repair_when_idle = true;
 };
 
 struct LoadOptions {

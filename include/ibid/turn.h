@@ -132,13 +132,51 @@ struct Turn {
   LeftOut left_out;
 };
 
+// What a turn answers. A view: the text must outlive the call that is given it.
+struct TurnStart {
+  enum class Kind {
+    kSend,        // a new user message
+    kAnswer,      // the messages that are there, the last of which awaits an answer
+    kRegenerate,  // the last user message again; its answer is dropped once the new one is there
+    kEdit,        // `text` in place of user message `message`; later messages are dropped once the answer is there
+  };
+  Kind kind = Kind::kAnswer;
+  std::string_view text = {};
+  size_t message = 0;
+
+  static TurnStart send(std::string_view text) { return {Kind::kSend, text, 0}; }
+  static TurnStart answer() { return {Kind::kAnswer, {}, 0}; }
+  static TurnStart regenerate() { return {Kind::kRegenerate, {}, 0}; }
+  static TurnStart edit(size_t message, std::string_view text) { return {Kind::kEdit, text, message}; }
+};
+
+// What happens while a turn runs. A value that owns its text. Text comes in whole characters and is never empty.
 struct TurnEvent {
-  enum class Kind { kLeftOut, kPrefill, kText, kFinish };
+  enum class Kind {
+    kLeftOut,     // turn: its left_out is set
+    kPrefill,     // n_done, n_total: positions of the prompt that have keys and values, reused ones included; and all
+    kLogprobs,    // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); streams alone emit it
+    kText,        // text: the next of the answer
+    // With TurnOptions::parse_reply streams emit these in place of kText:
+    kReasoning,   // text: the next of the reasoning
+    kContent,     // text: the next of the content
+    kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
+    kArguments,   // call, text: the next of its arguments, which are one JSON object
+    kCallEnd,     // call, name, id: it is complete and sound
+    kCallBroken,  // call: it turned out to be no call; its text follows as content. Only where calls are streamed
+    kFinish,      // turn: the turn, already committed
+  };
   Kind kind = Kind::kText;
-  std::string_view text = {}; // kText: the next whole characters of the answer
-  size_t n_done = 0;          // kPrefill: positions of the prompt that have keys and values, reused ones
-  size_t n_total = 0;         //           included, and all of them
-  const Turn* turn = nullptr; // kFinish: the turn, already committed; kLeftOut: its left_out is set
+  size_t call = 0;            // number of the call in the answer, from 0 on; a broken call's number is used again
+  std::string text = {};
+  std::string name = {};
+  std::string id = {};        // as the model wrote it; empty: it wrote none
+  size_t n_done = 0;
+  size_t n_total = 0;
+  std::vector<TokenLogprobs> logprobs = {};
+  const Turn* turn = nullptr; // valid during the callback
+
+  bool operator==(const TurnEvent&) const = default;
 };
 // Runs on the calling thread, while the engine goes on with the next pass. Must not throw.
 using TurnCallback = std::function<void(const TurnEvent&)>;

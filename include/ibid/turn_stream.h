@@ -23,46 +23,24 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "ibid/bell.h"
 #include "ibid/chat_session.h"
 #include "ibid/result.h"
 #include "ibid/turn.h"
 
-namespace ibid::api {
-
-// What a thread sleeps at until one of its streams has something new. Any thread may ring(), to wake it for reasons of
-// its own; wait() is for one thread at a time.
-class IBID_EXPORT Bell {
- public:
-  Bell();
-  ~Bell();
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
-
-  void ring() noexcept;
-  // Waits until the bell has rung since the last wait() returned. A ring says only that there may be news, so look
-  // for news before and after.
-  void wait() noexcept;
-
- private:
-  friend struct Inside;
-  struct Parts;
-  std::shared_ptr<Parts> parts_;
-};
+namespace ibid {
 
 class IBID_EXPORT TurnStream {
  public:
-  // These begin a turn as ChatSession::send() and its kin do. A turn that cannot begin is over at once, and
-  // finish() says why.
-  // bell: nullptr, or what several streams share; waited on by the thread that pulls them.
-  TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
+  // Begins a turn as ChatSession::run() does. A turn that cannot begin is over at once, and finish() returns why.
+  // bell: nullptr, or one that several streams share; the thread that pulls them waits for it.
+  TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options = TurnOptions(),
              std::shared_ptr<Bell> bell = nullptr);
-  static TurnStream answer(ChatSession& session, TurnOptions options = TurnOptions(),
-                           std::shared_ptr<Bell> bell = nullptr);
-  static TurnStream regenerate(ChatSession& session, TurnOptions options = TurnOptions(),
-                               std::shared_ptr<Bell> bell = nullptr);
-  static TurnStream edit(ChatSession& session, size_t message, std::string_view text,
-                         TurnOptions options = TurnOptions(), std::shared_ptr<Bell> bell = nullptr);
+  TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
+             std::shared_ptr<Bell> bell = nullptr)
+      : TurnStream(session, TurnStart::send(message), std::move(options), std::move(bell)) {}
   ~TurnStream();  // cancels, and waits for the end of the turn
   TurnStream(TurnStream&&) noexcept;
   TurnStream& operator=(TurnStream&&) = delete;
@@ -71,6 +49,12 @@ class IBID_EXPORT TurnStream {
   std::optional<std::string> next();
   // The same without waiting. Nothing: there are none yet, or the turn is over.
   std::optional<std::string> poll();
+  // The next event, without waiting: prefill, log-probabilities, and text or its parts. A caller of poll_event() calls
+  // neither next() nor poll(). Log-probabilities of tokens that end the answer may come with the turn alone.
+  std::optional<TurnEvent> poll_event();
+  // The turn as known from its beginning on: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not
+  // begin, or it is over.
+  const Turn* begun() const;
   // Whether the turn is over and everything was pulled. Like poll() it takes up what is new.
   bool is_over();
 
@@ -82,16 +66,8 @@ class IBID_EXPORT TurnStream {
   Result<Turn> finish();
 
  private:
-  struct Parts;
-  explicit TurnStream(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  class Pulled;
+  std::unique_ptr<Pulled> pulled_;  // null: there was no memory for it, and the turn is over
 };
 
-}  // namespace ibid::api
-
-#ifndef IBID_INSIDE  // of the library, where other classes have these names
-namespace ibid {
-using api::Bell;
-using api::TurnStream;
 }  // namespace ibid
-#endif

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/out_of_heap.h"
+#include "base/result.h"
 
 namespace ibid {
 namespace {
@@ -46,9 +46,9 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
   return ids;
 }
 
-Embeddings::Embeddings(std::shared_ptr<Engine> engine, std::vector<Tokens> texts, EmbeddingOptions options,
+Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
                        std::shared_ptr<Bell> bell)
-    : engine_(std::move(engine)),
+    : engine_(engine),
       texts_(std::move(texts)),
       options_(std::move(options)),
       bell_(std::move(bell)),
@@ -57,30 +57,30 @@ Embeddings::Embeddings(std::shared_ptr<Engine> engine, std::vector<Tokens> texts
   std::iota(waiting_.begin(), waiting_.end(), size_t{0});
   size_t longest = 0;
   for (const Tokens& text : texts_) longest = std::max(longest, text.size());
-  most_bytes_ = most_bytes(*engine_, longest);
+  most_bytes_ = most_bytes(engine_, longest);
 }
 
 Embeddings::~Embeddings() {
   for (UnderWay& one : under_way_) {
     // In a child of fork() nobody ends it.
-    if (!engine_->check_process().ok()) (void)one.task.release();
+    if (!engine_.check_process().ok()) (void)one.task.release();
     if (one.task != nullptr) one.task->cancel();
   }
   const auto is_over = [](const UnderWay& one) { return one.task == nullptr || one.task->is_over(); };
   while (!std::ranges::all_of(under_way_, is_over)) bell_->wait();
 }
 
-size_t Embeddings::most_bytes(const Engine& engine, size_t longest) {
+size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
   const KvLayout& layout = engine.pool().layout();
   const size_t usual = std::min(kUsualPages * layout.page_bytes(), engine.pool().budget_bytes() / kPartOfBudget);
   return std::max(layout.work_bytes(std::min(longest, engine.max_seq_len())), usual);
 }
 
-Result<std::unique_ptr<Embeddings>> Embeddings::begin(std::shared_ptr<Engine> engine, std::vector<Tokens> texts,
+Result<std::unique_ptr<Embeddings>> Embeddings::begin(EngineState& engine, std::vector<Tokens> texts,
                                                       EmbeddingOptions options, std::shared_ptr<Bell> bell) try {
   std::unique_ptr<Embeddings> all(
-      new Embeddings(std::move(engine), std::move(texts), std::move(options), std::move(bell)));
-  TRY(all->engine_->check_process());
+      new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
+  TRY(all->engine_.check_process());
   TRY(all->check());
   all->advance();
   return all;
@@ -89,10 +89,10 @@ Result<std::unique_ptr<Embeddings>> Embeddings::begin(std::shared_ptr<Engine> en
 }
 
 Status Embeddings::check() const {
-  const LanguageModel& model = engine_->model();
-  if (!engine_->pooling() || model.dim() == 0) {
+  const LanguageModel& model = engine_.model();
+  if (!engine_.pooling() || model.dim() == 0) {
     return {ErrorCode::kUnsupported,
-            file_name(engine_->name()) +
+            file_name(engine_.name()) +
                 " makes no embeddings, because its file names no pooling of a text's positions; choose one when the "
                 "model is loaded (`ibid serve --pooling mean` or `last`), or use a model that is made for them"};
   }
@@ -120,7 +120,7 @@ bool Embeddings::advance() noexcept {
   try {
     hear();
     while (status_.ok() && !waiting_.empty()) {
-      const size_t n_bytes = engine_->pool().layout().work_bytes(texts_[waiting_.front()].size());
+      const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[waiting_.front()].size());
       if (!under_way_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
       if (Status status = submit_next(); !status.ok()) fail(std::move(status));
     }
@@ -132,12 +132,12 @@ bool Embeddings::advance() noexcept {
 
 Status Embeddings::submit_next() {
   const size_t text = waiting_.front();
-  const size_t n_dims = options_.n_dims == 0 ? engine_->model().dim() : options_.n_dims;
-  const size_t n_bytes = engine_->pool().layout().work_bytes(texts_[text].size());
+  const size_t n_dims = options_.n_dims == 0 ? engine_.model().dim() : options_.n_dims;
+  const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[text].size());
   under_way_.reserve(under_way_.size() + 1);
-  auto task = std::make_unique<TextEmbedding>(*engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
+  auto task = std::make_unique<TextEmbedding>(engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
                                               options_.stop, bell_);
-  TRY(engine_->scheduler().submit(*task));
+  TRY(engine_.scheduler().submit(*task));
   under_way_.push_back({text, n_bytes, std::move(task)});
   n_bytes_ += n_bytes;
   waiting_.pop_front();
@@ -175,7 +175,7 @@ Result<std::vector<std::vector<float>>> Embeddings::finish() {
   return std::move(vectors_);
 }
 
-Result<std::vector<std::vector<float>>> embed(const std::shared_ptr<Engine>& engine, std::vector<Tokens> texts,
+Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options) try {
   const auto bell = std::make_shared<Bell>();
   TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, bell));

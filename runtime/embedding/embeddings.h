@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ibid/bell.h"
 #include "ibid/token.h"
 #include "ibid/turn.h"
 #include "runtime/embedding/text_embedding.h"
-#include "runtime/engine/engine.h"
-#include "runtime/scheduler/bell.h"
+#include "runtime/engine/engine_state.h"
 
 namespace ibid {
 
@@ -35,11 +35,11 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
 
 class Embeddings {
  public:
-  // Begins. bell: rings when advance() should be called.
+  // Begins. `engine` must outlive it. bell: rings when advance() should be called.
   // Errors: kUnsupported where the engine makes none, or n_dims is more than there are; kInvalidArgument for a text
   // without ids, or with an id outside of the vocabulary; kContextFull, with both numbers; kOutOfMemory; those of
   // Scheduler::submit(). Each names the text by its number among all.
-  static Result<std::unique_ptr<Embeddings>> begin(std::shared_ptr<Engine> engine, std::vector<Tokens> texts,
+  static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
                                                    EmbeddingOptions options, std::shared_ptr<Bell> bell);
   // Cancels, and waits for what is under way.
   ~Embeddings();
@@ -53,10 +53,10 @@ class Embeddings {
   Result<std::vector<std::vector<float>>> finish();
 
   // How much memory for keys and values is under way at most, by the number of ids of the longest text.
-  static size_t most_bytes(const Engine& engine, size_t longest);
+  static size_t most_bytes(const EngineState& engine, size_t longest);
 
  private:
-  Embeddings(std::shared_ptr<Engine> engine, std::vector<Tokens> texts, EmbeddingOptions options,
+  Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
              std::shared_ptr<Bell> bell);
   Status check() const;
   Status submit_next();
@@ -69,7 +69,7 @@ class Embeddings {
     std::unique_ptr<TextEmbedding> task;
   };
 
-  const std::shared_ptr<Engine> engine_;
+  EngineState& engine_;
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
   const std::shared_ptr<Bell> bell_;
@@ -82,7 +82,7 @@ class Embeddings {
 };
 
 // All of it, on the calling thread. Errors: as above.
-Result<std::vector<std::vector<float>>> embed(const std::shared_ptr<Engine>& engine, std::vector<Tokens> texts,
+Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options = {});
 
 }  // namespace ibid

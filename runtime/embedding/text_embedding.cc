@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-TextEmbedding::TextEmbedding(Engine& engine, Text text, Priority priority, std::stop_token stop,
+TextEmbedding::TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop,
                              std::shared_ptr<Bell> bell)
     : Task(priority, std::move(stop), std::move(bell)),
       entry_(engine.pool()),

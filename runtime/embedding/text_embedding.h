@@ -15,7 +15,7 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "ibid/engine_options.h"
 #include "ibid/token.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "runtime/scheduler/task.h"
 
 namespace ibid {
@@ -28,7 +28,7 @@ class TextEmbedding final : public Task {
     TokenSpan ids;
     size_t n_dims;
   };
-  TextEmbedding(Engine& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
+  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
 
   // For after is_over(). Errors: kCancelled, and those of LanguageModel::forward().
   Status take_status() { return std::move(status_); }

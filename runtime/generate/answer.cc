@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/result.h"
 #include "kernels/kernels.h"
 #include "runtime/generate/publish.h"
-#include "runtime/out_of_heap.h"
-#include "runtime/stopwatch.h"
+#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 
@@ -36,6 +36,7 @@ Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sa
       request_(std::move(request)),
       sampler_(std::move(sampler)),
       stops_(std::move(stops)),
+      n_prompt_(request_.prompt_begin + request_.prompt.size()),
       n_before_answer_(sampler_.history().size()),
       n_drafter_(request_.drafter == nullptr ? 0 : request_.drafter->size()),
       policy_before_(request_.drafter == nullptr ? DraftPolicy() : request_.drafter->policy()),
@@ -163,7 +164,7 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   now_.length = entry_.length();
   request_.borders.keep(entry_, unread().empty());
   if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.borders, unread().size());
-  tell({.kind = AnswerEvent::Kind::kPrefill, .n_done = entry_.length()});
+  tell({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);
   request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
@@ -251,18 +252,17 @@ void Answer::tell_text(std::string_view text) {
   const std::string_view fresh = text.substr(now_.n_text);
   now_.n_text = text.size();
   if (fresh.empty()) return;
-  tell({.kind = AnswerEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.tell(reply_)});
+  tell({.kind = TurnEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.tell(reply_)});
 }
 
-void Answer::tell(AnswerEvent event) {
+void Answer::tell(TurnEvent event) {
   if (!request_.tells) return;
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
-  event.progress = now_;
-  const bool more_text = event.kind == AnswerEvent::Kind::kText && event.text.size() < now_.n_text;
+  const bool more_text = event.kind == TurnEvent::Kind::kText && event.text.size() < now_.n_text;
   {
     const std::lock_guard lock(mutex_);
-    queued_.push_back(std::move(event));
+    queued_.push_back({std::move(event), now_});
   }
   more_text ? bell().ring_softly() : bell().ring();
 }
@@ -301,34 +301,38 @@ void Answer::take_time(double& sum_ms) {
 
 // --- the owner's thread
 
-std::vector<AnswerEvent> Answer::take_events() {
+std::vector<TurnEvent> Answer::take_events() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(queued_, {});
+  std::vector<TurnEvent> events;
+  events.reserve(queued_.size());
+  for (AnswerEvent& each : queued_) events.push_back(std::move(each.event));
+  queued_.clear();
+  return events;
 }
 
-bool Answer::hear(const Listener& listener, bool even_stopped) {
+bool Answer::hear(const TurnCallback& listener, bool even_stopped) {
   hears_ = true;
   const bool over = is_over();  // first: what was queued till then is there
   {
     const std::lock_guard lock(mutex_);
     std::swap(taken_, queued_);
   }
-  for (const AnswerEvent& event : taken_) {
+  for (const AnswerEvent& each : taken_) {
     if (request_.stop.stop_requested() && !(even_stopped && heard_.n_sampled == 0)) break;
-    listener(event);
-    heard_ = event.progress;
+    listener(each.event);
+    heard_ = each.progress;
   }
   taken_.clear();
   return over;
 }
 
-Result<Generation> Answer::finish(const Listener& listener) {
+Result<Generation> Answer::finish(const TurnCallback& listener) {
   CHECK(is_over());
   const bool went_on = now_.n_sampled > heard_.n_sampled || now_.length > heard_.length || !status_.ok();
   if (hears_ && went_on && request_.stop.stop_requested()) TRY(cut_back());
   TRY(std::exchange(status_, Status()));
   if (hears_ && out_.text.size() > heard_.n_text && listener) {
-    listener({.kind = AnswerEvent::Kind::kText, .text = out_.text.substr(heard_.n_text)});
+    listener({.kind = TurnEvent::Kind::kText, .text = out_.text.substr(heard_.n_text)});
   }
   out_.logprobs = logprobs_.take(out_.ids.size());
   return std::move(out_);

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,8 +42,6 @@ namespace ibid {
 
 class Answer final : public Task {
  public:
-  using Listener = std::function<void(const AnswerEvent&)>;
-
   // What every answer of an engine has in common.
   struct Setting {
     const Tokenizer& tokenizer;
@@ -62,10 +59,10 @@ class Answer final : public Task {
   // Hands over what was queued, in order, up to the moment at which the stop token fired. Returns true when the
   // answer is over and nothing will be queued any more. even_stopped: an answer that was not heard of yet hands
   // over its first piece all the same; this is for an owner of several answers that has heard others.
-  bool hear(const Listener& listener, bool even_stopped = false);
+  bool hear(const TurnCallback& listener, bool even_stopped = false);
   // Takes what was queued. For an owner that reads it whenever it likes, and whose answer, when cancelled, ends
   // where it is.
-  std::vector<AnswerEvent> take_events();
+  std::vector<TurnEvent> take_events();
 
   // Returns how the answer ended. Call it once, when the answer is over. An answer that the stop token cancelled
   // ends behind what hear() has handed over; text that was held back there is handed over now.
@@ -73,7 +70,7 @@ class Answer final : public Task {
   // kCancelled before the first token was sampled; kInvalidArgument when the constraint allows no token; those of
   // forward() and sample(); kOutOfMemory of the heap. The entry may then hold more positions than before, all of them
   // committed and exact.
-  Result<Generation> finish(const Listener& listener = {});
+  Result<Generation> finish(const TurnCallback& listener = {});
 
   // For after finish().
   const AnswerProgress& progress() const { return now_; }
@@ -105,7 +102,7 @@ class Answer final : public Task {
   size_t n_drafts_at_most() const;
   void pass_failed(Status status);
   void tell_text(std::string_view text);
-  void tell(AnswerEvent event);
+  void tell(TurnEvent event);
   void end(FinishReason reason);
   void end(Status status) noexcept;
   void end_cancelled();
@@ -120,6 +117,7 @@ class Answer final : public Task {
   GenerateRequest request_;
   Sampler sampler_;
   const StopDetector stops_;
+  const size_t n_prompt_;
   const size_t n_before_answer_;              // ids in the sampler's history
   const size_t n_drafter_;                    // and in the drafter, in front of the answer; with what it had learnt
   const DraftPolicy policy_before_;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/json_limits.h"
+#include "base/result.h"
 #include "grammar/compile_budget.h"
-#include "runtime/out_of_heap.h"
 
 namespace ibid {
 namespace {

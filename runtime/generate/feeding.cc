@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/out_of_heap.h"
+#include "base/result.h"
 
 namespace ibid {
 

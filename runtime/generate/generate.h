@@ -77,14 +77,11 @@ struct AnswerProgress {
   Timings timings;        // of matching, prefill, decoding, sampling, and to the first token
 };
 
+// kPrefill, or kText with the log-probabilities (TurnOptions::n_logprobs) of the tokens whose text is emitted up to
+// here and that no earlier event had.
 struct AnswerEvent {
-  enum class Kind { kPrefill, kText };
-  Kind kind = Kind::kText;
-  size_t n_done = 0;        // kPrefill: positions of the prompt that have keys and values
-  std::string text;         // kText: certain, in whole characters, never empty
-  // kText, where they were asked for: of the ids whose text is told up to here, and that no event has told before.
-  std::vector<TokenLogprobs> logprobs = {};
-  AnswerProgress progress;  // what the answer is if it ends behind this
+  TurnEvent event;
+  AnswerProgress progress;  // of an answer that ends after this event
 };
 
 // What was sampled. The last id of all (ids, then end_of_turn) has no keys and values yet: they are

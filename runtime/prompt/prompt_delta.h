@@ -26,7 +26,7 @@
 #include "ibid/token.h"
 #include "runtime/prompt/prompt_cuts.h"
 #include "runtime/prompt/transcript.h"
-#include "runtime/turn_cost.h"
+#include "runtime/prompt/turn_meter.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "runtime/prompt/plain_prompt.h"
-#include "runtime/turn_meter.h"
+#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 

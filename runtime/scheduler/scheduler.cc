@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/out_of_heap.h"
+#include "base/result.h"
 
 namespace ibid {
 namespace {

@@ -23,9 +23,9 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "ibid/bell.h"
 #include "ibid/engine_options.h"
 #include "model/forward/language_model.h"
-#include "runtime/scheduler/bell.h"
 #include "runtime/scheduler/pass_plan.h"
 #include "runtime/scheduler/task.h"
 

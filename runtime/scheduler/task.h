@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "base/result.h"
+#include "ibid/bell.h"
 #include "model/forward/language_model.h"
-#include "runtime/scheduler/bell.h"
 #include "runtime/scheduler/pass_plan.h"
 
 namespace ibid {

@@ -3,18 +3,17 @@
 #include <new>
 #include <utility>
 
-#include "runtime/out_of_heap.h"
+#include "base/result.h"
 #include "runtime/session/reading_ahead.h"
 #include "runtime/session/session_state.h"
-#include "runtime/session/turnstile.h"
 
 namespace ibid {
 
 struct PrefillStream::Parts {
-  explicit Parts(ChatSession::State& s) : state(s), turnstile(s) {}
+  explicit Parts(SessionState& s) : state(s), guard(s) {}
 
-  ChatSession::State& state;
-  const Turnstile turnstile;
+  SessionState& state;
+  const SessionGuard guard;
   std::unique_ptr<ReadingAhead> reading;  // null: there is nothing to read
 };
 
@@ -28,14 +27,13 @@ PrefillStream::PrefillStream(PrefillStream&&) noexcept = default;
 
 PrefillStream::~PrefillStream() {
   // In a child of fork() nobody ends the reading.
-  if (parts_ != nullptr && !parts_->state.engine->check_process().ok()) (void)parts_.release();
+  if (parts_ != nullptr && !parts_->state.engine->state().check_process().ok()) (void)parts_.release();
 }
-
 
 Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_token stop,
                             std::shared_ptr<Bell> bell) try {
-  parts_ = std::make_unique<Parts>(*session.state_);
-  TRY(parts_->turnstile.status());
+  parts_ = std::make_unique<Parts>(session.state());
+  TRY(parts_->guard.status());
   TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));
   return {};
 } catch (const std::bad_alloc&) {

@@ -7,10 +7,10 @@
 #include <stop_token>
 
 #include "base/result.h"
+#include "ibid/bell.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
-#include "runtime/scheduler/bell.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 

@@ -10,11 +10,11 @@
 #include "base/result.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_handles.h"
+#include "ibid/bell.h"
 #include "ibid/token.h"
 #include "ibid/usage.h"
 #include "runtime/generate/feeding.h"
 #include "runtime/prompt/prompt_delta.h"
-#include "runtime/scheduler/bell.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/session/shared_rows.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/result.h"
 #include "runtime/generate/turn_sampler.h"
-#include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
 #include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
@@ -173,18 +173,8 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   return request;
 }
 
-Answer::Listener RunningTurn::told_to(const TurnCallback& on_event) {
-  return [this, &on_event](const AnswerEvent& event) {
-    if (event.kind == AnswerEvent::Kind::kText) {
-      on_event({.kind = TurnEvent::Kind::kText, .text = event.text});
-    } else {
-      on_event({.kind = TurnEvent::Kind::kPrefill, .n_done = event.n_done, .n_total = turn_.usage.n_prompt});
-    }
-  };
-}
-
 bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
-  return on_event ? answer_->hear(told_to(on_event), even_stopped) : answer_->is_over();
+  return on_event ? answer_->hear(on_event, even_stopped) : answer_->is_over();
 }
 
 // --- the end
@@ -206,7 +196,7 @@ Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser
 }
 
 Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
-  Result<Generation> generated = answer_->finish(on_event ? told_to(on_event) : Answer::Listener());
+  Result<Generation> generated = answer_->finish(on_event);
   if (counts_) branch_.look_back.take_back(answer_->take_history());
   // With the same seed another attempt samples the same.
   if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/result.h"
 #include "base/token_prefix.h"
-#include "runtime/out_of_heap.h"
 
 namespace ibid {
 namespace {
@@ -24,23 +24,23 @@ KvCacheEntry shared_pages(const KvCacheEntry& entry) {
 }  // namespace
 
 SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_space)
-    : rows_(std::move(engine), std::move(name_space)), kv_(rows_.engine().pool()) {}
+    : rows_(std::move(engine), std::move(name_space)), kv_(rows_.engine().state().pool()) {}
 
 SequenceCache::SequenceCache(const SequenceCache& other)
     : rows_(other.rows_),
       kv_(shared_pages(other.kv_)),
-      at_rest_(rows_.engine().store().copy(other.at_rest_)),
+      at_rest_(rows_.engine().state().store().copy(other.at_rest_)),
       foreign_(other.foreign_),
       n_read_(other.n_read_),
       prompt_end_(other.prompt_end_),
       may_be_elsewhere_(other.may_be_elsewhere_) {
   if (!other.ahead_) return;
-  ahead_ = ReadAhead{rows_.engine().store().copy(other.ahead_->rows), other.ahead_->foreign,
+  ahead_ = ReadAhead{rows_.engine().state().store().copy(other.ahead_->rows), other.ahead_->foreign,
                      other.ahead_->n_transcript, other.ahead_->logits};
 }
 
 Result<KvCacheEntry> SequenceCache::held() const {
-  return kv_.length() > 0 ? kv_.fork() : rows_.engine().store().look_at(at_rest_);
+  return kv_.length() > 0 ? kv_.fork() : rows_.engine().state().store().look_at(at_rest_);
 }
 
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
@@ -106,11 +106,11 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
   // The pages are the store's as soon as they are read, whoever comes when for the rest.
   const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
     rows_.leave(rows, from, Extent::kAll, &rest);
-    if (!rows_.engine().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
+    if (!rows_.engine().state().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
   };
-  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state_share()};
+  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
   auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
-  TRY(reading->submit(engine.scheduler()));
+  TRY(reading->submit(engine.state().scheduler()));
   return reading;
 }
 
@@ -135,19 +135,19 @@ Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
 Result<std::unique_ptr<SequenceCache::Loan>> SequenceCache::lend(const PromptIds& prompt, Priority priority,
                                                                          std::stop_token stop) {
   std::unique_ptr<Loan> loan(new Loan(*this));
-  if (loan->entry_.length() == 0) TRY(rows_.engine().store().wake(at_rest_, loan->entry_));
+  if (loan->entry_.length() == 0) TRY(rows_.engine().state().store().wake(at_rest_, loan->entry_));
   TRY(loan->arrange(prompt, priority, std::move(stop)));
   return loan;
 }
 
 SequenceCache::Loan::Loan(SequenceCache& cache)
     : cache_(cache),
-      entry_(std::exchange(cache.kv_, KvCacheEntry(cache.rows_.engine().pool()))),
+      entry_(std::exchange(cache.kv_, KvCacheEntry(cache.rows_.engine().state().pool()))),
       foreign_(cache.foreign_) {}
 
 SequenceCache::Loan::~Loan() {
   // In a child of fork() the store is the parent's.
-  if (is_kept_ || !cache_.rows_.engine().check_process().ok()) return;
+  if (is_kept_ || !cache_.rows_.engine().state().check_process().ok()) return;
   if (was_used_) {
     cache_.rows_.leave(entry_, foreign_);
     cache_.may_be_elsewhere_ = true;
@@ -210,7 +210,7 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
-  TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().store().look_at(ahead.rows));
+  TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().state().store().look_at(ahead.rows));
   const size_t n = entry.slice_to_at_most(n_wanted);
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;

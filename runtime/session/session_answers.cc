@@ -4,14 +4,14 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/out_of_heap.h"
+#include "base/result.h"
+#include "runtime/prompt/turn_meter.h"
 #include "runtime/session/session_state.h"
-#include "runtime/turn_cost.h"
 
 namespace ibid {
 
-Result<std::vector<Turn>> ChatSession::State::run_turns(Proposal proposal, size_t n, const TurnOptions& turn_options,
-                                                        const AnswersCallback& on_event) try {
+Result<std::vector<Turn>> SessionState::run_turns(Proposal proposal, size_t n, const TurnOptions& turn_options,
+                                                        const ChatSession::AnswersCallback& on_event) try {
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
   DialogueChange asked = branch.dialogue.propose(std::move(proposal));
   Usage read;
@@ -40,9 +40,9 @@ Result<std::vector<Turn>> ChatSession::State::run_turns(Proposal proposal, size_
 }
 
 // All of them, or the first error.
-Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
+Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
                                                                const TurnOptions& turn_options,
-                                                               const AnswersCallback& on_event) {
+                                                               const ChatSession::AnswersCallback& on_event) {
   struct Running {
     TurnOptions options;
     TurnCallback tell;
@@ -67,7 +67,7 @@ Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<Session
     TRY(one.turn->begin({.n_kept = n_messages}, one.tell, static_cast<bool>(on_event)));
   }
   for (size_t n_over = 0; n_over < running.size();) {
-    TRY(engine->check_process());
+    TRY(engine->state().check_process());
     for (Running& one : running) {
       if (one.result || !one.turn->hear(one.tell, heard_text)) continue;
       one.result = one.turn->finish(one.tell);
@@ -84,7 +84,7 @@ Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<Session
   return turns;
 }
 
-Status ChatSession::State::choose(size_t answer) {
+Status SessionState::choose(size_t answer) {
   if (answer >= alternatives.size()) {
     return {ErrorCode::kInvalidArgument, "answer " + std::to_string(answer) + " of " +
                                              std::to_string(alternatives.size()) + " that may be chosen"};

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/result.h"
 #include "base/sha256.h"
-#include "runtime/out_of_heap.h"
 #include "runtime/session/session_rows.h"
 
 namespace ibid {

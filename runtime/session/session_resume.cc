@@ -31,7 +31,7 @@ std::string text_of(TokenSpan ids, const Tokenizer& tokenizer, TokenSpan shown, 
 
 // The reply as a turn would append it; nothing when the model does not have its ids. Whether it was split into its
 // parts, so that its text shows markers, only the message says.
-std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& message, const Engine& engine) {
+std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& message, const EngineState& engine) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };
   const bool knows_end = !saved.end_of_turn || is_known(*saved.end_of_turn);
@@ -84,41 +84,26 @@ std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
   return {n_ids, std::min(n_ids, std::max<size_t>(prompt_end, 1) - 1), std::min(n_ids, turn_begin)};
 }
 
-}  // namespace
-
-SavedSession ChatSession::State::to_saved() const {
-  SavedSession saved;
-  saved.model_name = engine->name();
-  saved.variables = options.variables;
-  saved.now = options.now;
-  saved.when_full = options.when_full;
-  saved.repair_when_idle = options.repair_when_idle;
-  const Dialogue& dialogue = branch.dialogue;
-  saved.messages = dialogue.messages().json();
-  saved.pinned = dialogue.pinned();
-  saved.replies = replies_of(dialogue.transcript(), dialogue.messages(), dialogue.n_numbered());
-  saved.usage = dialogue.usage();
-  saved.n_ids = dialogue.transcript().ids().size();
-  return saved;
-}
-
-Status ChatSession::State::replay(const SavedSession& saved) {
-  Dialogue& dialogue = branch.dialogue;
+// Makes messages and transcript those of the file. Replies whose ids this model does not have, or whose prompt the
+// template refuses, and later ones become text, and are counted as lost. REQUIRES: the session has no messages.
+Status replay(const SavedSession& saved, SessionState& session) {
+  Dialogue& dialogue = session.branch.dialogue;
   const auto message = [&](size_t i) { return saved.messages.begin() + static_cast<std::ptrdiff_t>(i); };
-  // Adds the messages in front of number `end`, as they were saved.
+  // Adds the messages before number `end`, as they were saved.
   const auto add_up_to = [&](size_t end) {
     const size_t n = dialogue.messages().size();
     if (n < end) dialogue.propose({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();
   };
   dialogue.propose({.n_kept = 0}).commit();
-  losses = saved.losses;
+  session.losses = saved.losses;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
     add_up_to(saved.replies[i].message);
-    std::optional<SampledReply> reply = reply_of(saved.replies[i], *message(saved.replies[i].message), *engine);
+    std::optional<SampledReply> reply = reply_of(saved.replies[i], *message(saved.replies[i].message),
+                                                 session.engine->state());
     Result<PromptDelta> delta = dialogue.plan();
     if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
     if (!delta.ok() || !reply) {
-      losses.n_replies += saved.replies.size() - i;
+      session.losses.n_replies += saved.replies.size() - i;
       break;
     }
     dialogue.append_answer(*delta, *std::move(reply), *message(saved.replies[i].message));
@@ -128,50 +113,77 @@ Status ChatSession::State::replay(const SavedSession& saved) {
   return {};
 }
 
-Status ChatSession::State::save(const std::string& path, bool with_kv, SaveReport& report) const {
-  if (!with_kv) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
-  if (!engine->fingerprint()) {
-    return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
-                                     "EngineOptions::fingerprint or a cache directory"};
-  }
-  const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
-  TRY_ASSIGN(KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
-  const std::array<size_t, 3> places = next_places(branch.dialogue, entry.length());
-  TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity, states_for(entry, places)));
-  report.n_with_rows = entry.length();
-  return {};
-}
-
-Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared_ptr<Engine> engine,
-                                                                     const std::string& path,
-                                                                     const LoadOptions& load_options) {
-  std::optional<KvPageIdentity> identity;  // records of another namespace are not used
-  if (const std::optional<Fingerprint>& fingerprint = engine->fingerprint()) {
-    identity = {*fingerprint, digest_of_namespace(load_options.cache_namespace)};
-  }
-  TRY_ASSIGN(LoadedSession loaded,
-             read_session_file(engine->files(), path, engine->pool(), identity ? &*identity : nullptr));
-  TRY_ASSIGN(std::unique_ptr<State> state, resume(std::move(engine), loaded.session, load_options));
-  const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
-  const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
-  if (n_same < n_in_file && state->losses.rows.ok()) {
-    state->losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
-  }
-  return state;
-}
-
-Result<std::unique_ptr<ChatSession::State>> ChatSession::State::resume(std::shared_ptr<Engine> engine,
-                                                                       const SavedSession& saved,
-                                                                       const LoadOptions& load_options) {
-  SessionOptions options;
-  options.variables = saved.variables;
+Result<std::unique_ptr<SessionState>> replayed(std::shared_ptr<Engine> engine, const SavedSession& saved,
+                                               const LoadOptions& load_options) {
+  SessionState::Setup setup;
+  setup.variables = saved.variables;
+  SessionOptions& options = setup.options;
   options.now = saved.now;
   options.cache_namespace = load_options.cache_namespace;
   options.when_full = saved.when_full;
   options.repair_when_idle = saved.repair_when_idle;
   options.system = leading_system_text(saved.messages);
-  auto state = std::make_unique<State>(std::move(engine), std::move(options));
-  TRY(state->replay(saved));
+  auto state = std::make_unique<SessionState>(std::move(engine), std::move(setup));
+  TRY(replay(saved, *state));
+  return state;
+}
+
+}  // namespace
+
+SavedSession to_saved(const SessionState& session) {
+  SavedSession saved;
+  saved.model_name = session.engine->name();
+  saved.variables = session.variables;
+  saved.now = session.options.now;
+  saved.when_full = session.options.when_full;
+  saved.repair_when_idle = session.options.repair_when_idle;
+  const Dialogue& dialogue = session.branch.dialogue;
+  saved.messages = dialogue.messages().json();
+  saved.pinned = dialogue.pinned();
+  saved.replies = replies_of(dialogue.transcript(), dialogue.messages(), dialogue.n_numbered());
+  saved.usage = dialogue.usage();
+  saved.n_ids = dialogue.transcript().ids().size();
+  return saved;
+}
+
+Status save_session(const SessionState& session, const std::string& path, bool with_kv, SaveReport& report) {
+  const EngineState& engine = session.engine->state();
+  if (!with_kv) return write_session_file(engine.files(), path, to_saved(session), nullptr, {});
+  if (!engine.fingerprint()) {
+    return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
+                                     "EngineOptions::fingerprint or a cache directory"};
+  }
+  const KvPageIdentity identity{*engine.fingerprint(), digest_of_namespace(session.options.cache_namespace)};
+  TRY_ASSIGN(KvCacheEntry entry, session.branch.cache.find_all(session.branch.dialogue.transcript().ids()));
+  const std::array<size_t, 3> places = next_places(session.branch.dialogue, entry.length());
+  TRY(write_session_file(engine.files(), path, to_saved(session), &entry, identity, states_for(entry, places)));
+  report.n_with_rows = entry.length();
+  return {};
+}
+
+Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSession& saved,
+                                   const LoadOptions& load_options) {
+  CHECK(engine != nullptr);
+  return guarded([&]() -> Result<ChatSession> {
+    TRY_ASSIGN(std::unique_ptr<SessionState> state, replayed(std::move(engine), saved, load_options));
+    return ChatSession(std::move(state));
+  });
+}
+
+Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engine, const std::string& path,
+                                                   const LoadOptions& load_options) {
+  std::optional<KvPageIdentity> identity;  // records of another namespace are not used
+  if (const std::optional<Fingerprint>& fingerprint = engine->state().fingerprint()) {
+    identity = {*fingerprint, digest_of_namespace(load_options.cache_namespace)};
+  }
+  TRY_ASSIGN(LoadedSession loaded,
+             read_session_file(engine->state().files(), path, engine->state().pool(), identity ? &*identity : nullptr));
+  TRY_ASSIGN(std::unique_ptr<SessionState> state, replayed(std::move(engine), loaded.session, load_options));
+  const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
+  const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
+  if (n_same < n_in_file && state->losses.rows.ok()) {
+    state->losses.rows = {ErrorCode::kMismatch, "after " + std::to_string(n_same) + " ids they are of another text"};
+  }
   return state;
 }
 

@@ -7,7 +7,10 @@
 #include <new>
 #include <utility>
 
-#include "runtime/out_of_heap.h"
+#include "base/check.h"
+#include "base/result.h"
+#include "runtime/session/context_policy.h"
+#include "runtime/session/message_checks.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
@@ -30,12 +33,12 @@ std::string iso_time(int64_t unix_ns) {
   return text.data();
 }
 
-SessionOptions with_time(SessionOptions options, const Engine& engine) {
+SessionOptions with_time(SessionOptions options, const EngineState& engine) {
   if (options.now.empty()) options.now = iso_time(engine.clock().unix_ns());
   return options;
 }
 
-TemplateVariables variables_of(const Engine& engine, const Json& given, const std::string& now) {
+TemplateVariables template_variables(const EngineState& engine, const Json& given, const std::string& now) {
   TemplateVariables variables;
   variables.values = engine.chat_template()->default_variables();
   variables.values.update(given);
@@ -43,44 +46,203 @@ TemplateVariables variables_of(const Engine& engine, const Json& given, const st
   return variables;
 }
 
-PromptPlanner make_planner(const Engine& engine, const SessionOptions& options) {
-  if (options.plain) return PromptPlanner(engine.tokenizer(), engine.clock());
-  return PromptPlanner(engine.tokenizer(), *engine.chat_template(),
-                       variables_of(engine, options.variables, options.now), engine.clock());
+Status check_engine(const EngineState& engine, bool plain) {
+  TRY(engine.check_process());
+  TRY(engine.check_answers());
+  if (plain || engine.chat_template() != nullptr) return {};
+  return {ErrorCode::kUnsupported,
+          engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
+                          "model, or put its chat_template.jinja beside the weights"};
+}
+
+// The messages that replace those of a dialogue from number n_kept on.
+Result<Proposal> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
+  if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+  for (const Json& message : added) TRY(check_message(message));
+  const size_t n_messages = dialogue.messages().size();
+  if (n_kept > n_messages) {
+    return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_kept) + " messages, there are " +
+                                             std::to_string(n_messages)};
+  }
+  Proposal proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
+  if (n_kept == 0) proposal.system = leading_system_text(added);
+  auto& others = added.get_ref<Json::array_t&>();
+  proposal.added.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return proposal;
 }
 
 }  // namespace
 
-ChatSession::State::State(std::shared_ptr<Engine> e, SessionOptions o)
-    : engine(std::move(e)), options(with_time(std::move(o), *engine)), branch(new_branch(options.system)) {}
-
-ChatSession::State::State(const State& other)
-    : engine(other.engine), options(other.options), branch(other.branch) {}
-
-ChatSession::State::~State() { stop_idle_work(); }
-
-SessionBranch ChatSession::State::new_branch(std::string system) const {
-  return {Dialogue(make_planner(*engine, options), std::move(system)),
-          SequenceCache(engine, options.cache_namespace), LookBack()};
+SessionGuard::SessionGuard(SessionState& session, IdleWork idle)
+    : process_(session.engine->state().check_process()), busy_(session.busy) {
+  holds_ = process_.ok() && !busy_.exchange(true);
+  if (holds_ && idle == IdleWork::kEnds) session.stop_idle_work();
 }
 
-std::unique_ptr<ChatSession::State> ChatSession::State::fork() {
-  auto copy = std::make_unique<State>(*this);
+SessionGuard::~SessionGuard() {
+  if (holds_) busy_.store(false);
+}
+
+Status SessionGuard::status() const {
+  if (holds_) return {};
+  TRY(process_);
+  return {ErrorCode::kBusy, "the session is in the middle of a turn; it runs one at a time"};
+}
+
+Result<ChatSession> SessionState::create(std::shared_ptr<Engine> engine, Setup setup) {
+  CHECK(engine != nullptr);
+  return guarded([&]() -> Result<ChatSession> {
+    TRY(check_engine(engine->state(), setup.plain));
+    TRY(check_text("the system message", setup.options.system));
+    TRY(check_text("the template's clock", setup.options.now));
+    TRY(check_variables(setup.variables));
+    TRY(check_when_full(setup.options.when_full));
+    return ChatSession(std::make_unique<SessionState>(std::move(engine), std::move(setup)));
+  });
+}
+
+SessionState::SessionState(std::shared_ptr<Engine> e, Setup setup)
+    : engine(std::move(e)),
+      options(with_time(std::move(setup.options), engine->state())),
+      variables(std::move(setup.variables)),
+      plain(setup.plain),
+      branch(new_branch(options.system)) {}
+
+SessionState::SessionState(const SessionState& other)
+    : engine(other.engine),
+      options(other.options),
+      variables(other.variables),
+      plain(other.plain),
+      branch(other.branch) {}
+
+SessionState::~SessionState() { stop_idle_work(); }
+
+SessionBranch SessionState::new_branch(std::string system) const {
+  const EngineState& parts = engine->state();
+  PromptPlanner planner = plain ? PromptPlanner(parts.tokenizer(), parts.clock())
+                                : PromptPlanner(parts.tokenizer(), *parts.chat_template(),
+                                                template_variables(parts, variables, options.now), parts.clock());
+  return {Dialogue(std::move(planner), std::move(system)), SequenceCache(engine, options.cache_namespace), LookBack()};
+}
+
+// --- calls
+
+Status SessionState::append(Json message) {
+  return exclusively([&]() -> Status {
+    TRY(check_message(message));
+    change(Proposal::of(branch.dialogue.messages().size(), std::move(message)));
+    return {};
+  });
+}
+
+Status SessionState::set_history(Json history) {
+  return exclusively([&]() -> Status {
+    if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+    for (const Json& message : history) TRY(check_message(message));
+    const MessageList& own = branch.dialogue.messages();
+    Proposal proposal;
+    proposal.system = leading_system_text(history);
+    auto& others = history.get_ref<Json::array_t&>();
+    others = for_template(0, std::move(others));
+    size_t& n_same = proposal.n_kept;
+    while (n_same < std::min(own.size(), history.size()) && is_same_json(own[n_same], history[n_same])) ++n_same;
+    proposal.added.assign(std::make_move_iterator(others.begin() + static_cast<std::ptrdiff_t>(n_same)),
+                          std::make_move_iterator(others.end()));
+    change(std::move(proposal));
+    return {};
+  });
+}
+
+Status SessionState::replace_from(size_t n_kept, Json added) {
+  return exclusively([&]() -> Status {
+    TRY_ASSIGN(Proposal proposal, replacement(branch.dialogue, n_kept, std::move(added)));
+    change(std::move(proposal));
+    return {};
+  });
+}
+
+// Idle work goes on as long as the variables are the same.
+Status SessionState::set_variables(Json given) {
+  return exclusively([&]() -> Status {
+    if (is_same_json(given, variables)) return {};
+    TRY(check_variables(given));
+    stop_idle_work();
+    if (!plain) {
+      const EngineState& parts = engine->state();
+      branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
+    }
+    variables = std::move(given);
+    alternatives.clear();  // they were answers under other variables
+    return {};
+  }, IdleWork::kGoesOn);
+}
+
+Result<PromptSize> SessionState::prompt_size(size_t max_tokens) {
+  return exclusively([&]() -> Result<PromptSize> {
+    Dialogue& dialogue = branch.dialogue;
+    if (!dialogue.awaits_answer()) {
+      const size_t n_tokens = dialogue.transcript().ids().size();
+      TRY_ASSIGN(const AheadPrompt prompt, dialogue.plan_ahead(n_tokens));
+      return PromptSize{prompt.ids.size(), n_tokens - prompt.n_transcript};
+    }
+    const size_t n_answer = max_tokens == 0 ? SIZE_MAX : max_tokens;
+    return dialogue.measure({engine->max_seq_len(), n_answer}, options.when_full);
+  });
+}
+
+KvCacheEntry SessionState::kv() const {
+  Result<KvCacheEntry> held = branch.cache.held();
+  if (!held.ok()) throw std::bad_alloc();
+  return *std::move(held);
+}
+
+Result<Proposal> SessionState::proposal_of(const TurnStart& start) const {
+  const Dialogue& dialogue = branch.dialogue;
+  const MessageList& own = dialogue.messages();
+  const auto user_message = [&] { return make_message(Role::kUser, std::string(start.text)); };
+  switch (start.kind) {
+    case TurnStart::Kind::kSend: {
+      TRY(check_text("the message", start.text));
+      return Proposal::of(own.size(), user_message());
+    }
+    case TurnStart::Kind::kAnswer: {
+      if (!dialogue.awaits_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
+      return Proposal{.n_kept = own.size()};
+    }
+    case TurnStart::Kind::kRegenerate: {
+      if (own.empty() || !is_from(own.back(), Role::kAssistant)) {
+        return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
+      }
+      return Proposal{.n_kept = own.size() - 1, .goes_back = true};
+    }
+    case TurnStart::Kind::kEdit: break;
+  }
+  TRY(check_text("the message", start.text));
+  if (start.message >= own.size() || !is_from(own[start.message], Role::kUser)) {
+    return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is no user message"};
+  }
+  Proposal proposal = Proposal::of(start.message, user_message());
+  proposal.goes_back = true;
+  return proposal;
+}
+
+std::unique_ptr<SessionState> SessionState::fork() {
+  auto copy = std::make_unique<SessionState>(*this);
   copy->branch.cache.expect_more_elsewhere();
   branch.cache.expect_more_elsewhere();
   return copy;
 }
 
-void ChatSession::State::begin(std::string system) {
+void SessionState::begin(std::string system) {
   branch = new_branch(std::move(system));
   alternatives.clear();
 }
 
-std::vector<Json> ChatSession::State::for_template(size_t n_kept, std::vector<Json> added) const {
+std::vector<Json> SessionState::for_template(size_t n_kept, std::vector<Json> added) const {
   const auto may_differ = [](const Json& message) {
     return message.contains("tool_calls") || message.contains("reasoning_content") || is_from(message, Role::kTool);
   };
-  if (options.plain || std::none_of(added.begin(), added.end(), may_differ)) return added;
+  if (plain || std::none_of(added.begin(), added.end(), may_differ)) return added;
   // The result of a tool is given the name of the call, which the answer in front of the results has.
   const MessageList& messages = branch.dialogue.messages();
   size_t first = n_kept;
@@ -89,39 +251,31 @@ std::vector<Json> ChatSession::State::for_template(size_t n_kept, std::vector<Js
   Json all = Json::array();
   for (size_t i = first; i < n_kept; ++i) all.push_back(messages[i]);
   for (Json& message : added) all.push_back(std::move(message));
-  all = messages_for_template(std::move(all), engine->reply_format());
+  all = messages_for_template(std::move(all), engine->state().reply_format());
   for (size_t i = 0; i < added.size(); ++i) added[i] = std::move(all[n_kept - first + i]);
   return added;
 }
 
-void ChatSession::State::change(Proposal proposal) {
+void SessionState::change(Proposal proposal) {
   proposal.added = for_template(proposal.n_kept, std::move(proposal.added));
   branch.dialogue.propose(std::move(proposal)).commit();
   alternatives.clear();
 }
 
-void ChatSession::State::set_variables(Json variables) {
-  if (!options.plain) {
-    branch.dialogue.set_variables(*engine->chat_template(), variables_of(*engine, variables, options.now));
-  }
-  options.variables = std::move(variables);
-  alternatives.clear();  // they were answers under other variables
-}
-
-void ChatSession::State::begin_after_turn() noexcept {
+void SessionState::begin_after_turn() noexcept {
   alternatives.clear();
   if (options.repair_when_idle) start_idle_work();
 }
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading_ahead(Priority priority, std::stop_token stop,
+Result<std::unique_ptr<ReadingAhead>> SessionState::begin_reading_ahead(Priority priority, std::stop_token stop,
                                                                               std::shared_ptr<Bell> bell) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
   return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 
-Result<Usage> ChatSession::State::read_ahead(Priority priority, std::stop_token stop) try {
+Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) try {
   TRY_ASSIGN(const std::unique_ptr<ReadingAhead> reading,
              begin_reading_ahead(priority, std::move(stop), std::make_shared<Bell>()));
   if (reading == nullptr) return Usage{};
@@ -130,13 +284,13 @@ Result<Usage> ChatSession::State::read_ahead(Priority priority, std::stop_token 
   return out_of_heap();
 }
 
-bool ChatSession::State::rewrites_history() {
+bool SessionState::rewrites_history() {
   const std::optional<size_t> n = branch.dialogue.n_ids_that_stay();
   return n && *n < branch.cache.n_read();
 }
 
 // Without memory for it, the next turn reads it.
-void ChatSession::State::start_idle_work() noexcept try {
+void SessionState::start_idle_work() noexcept try {
   if (!rewrites_history()) return;
   idle_stop_ = std::stop_source();
   Result<std::unique_ptr<ReadingAhead>> reading =
@@ -145,12 +299,41 @@ void ChatSession::State::start_idle_work() noexcept try {
 } catch (const std::bad_alloc&) {
 }
 
-void ChatSession::State::stop_idle_work() noexcept try {
+void SessionState::stop_idle_work() noexcept try {
   const std::unique_ptr<ReadingAhead> reading = std::move(idle_);
   if (reading == nullptr) return;
   idle_stop_.request_stop();
   (void)branch.cache.end_reading(*reading);
 } catch (const std::bad_alloc&) {
+}
+
+// --- a call that gives a turn
+
+TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Bell> bell)
+    : session_(session), bell_(std::move(bell)), guard_(session), options_(options) {}
+
+Status TurnCall::begin(const TurnStart& start, const TurnCallback& on_event, bool tells) {
+  TRY(guard_.status());
+  TRY_ASSIGN(Proposal proposal, session_.proposal_of(start));
+  turn_.emplace(session_.branch, session_.setting(), options_, bell_);
+  Status status = turn_->begin(std::move(proposal), on_event, tells);
+  if (!status.ok()) turn_.reset();
+  return status;
+}
+
+Result<Turn> TurnCall::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
+  Result<Turn> turn = turn_->finish(on_event, on_part);
+  turn_.reset();
+  if (turn.ok()) session_.begin_after_turn();
+  return turn;
+}
+
+Result<Turn> TurnCall::run(const TurnCallback& on_event) {
+  while (!turn_->hear(on_event)) {
+    TRY(check_process());
+    bell_->wait();
+  }
+  return finish(on_event);
 }
 
 }  // namespace ibid

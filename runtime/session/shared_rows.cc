@@ -12,15 +12,15 @@ constexpr size_t kWorthReadingFromDisk = 16;
 }  // namespace
 
 SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::stop_token stop) const {
-  Found found{engine_->store().find_longest_prefix(name_space_, ids)};
+  Found found{engine_->state().store().find_longest_prefix(name_space_, ids)};
   found.n_in_memory = found.length();
   found.tokens_compared = found.length();
-  KvTier* tier = engine_->tier();
+  KvTier* tier = engine_->state().tier();
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
     found.tokens_compared += tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop)});
   }
   if (own == nullptr) return found;
-  PrefixHit foreign = engine_->store().find_longest_prefix(own->name(), ids);
+  PrefixHit foreign = engine_->state().store().find_longest_prefix(own->name(), ids);
   if (foreign.length() <= found.length()) return found;
   const size_t n_in_memory = foreign.length();
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
@@ -29,7 +29,7 @@ SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::st
 // Others find whole pages of an entry that goes on growing. To the last id they find a copy of the last page, so that
 // the entry need not make one when it grows.
 bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
-  LruKvCacheStore& store = engine_->store();
+  LruKvCacheStore& store = engine_->state().store();
   if (whole) {
     Result<KvCacheEntry> copy = entry.fork();
     const bool has_room = copy.ok() && copy->own_last_page().ok();
@@ -41,25 +41,25 @@ bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
 
 SharedPrompt SharedRows::announce() const {
   SharedPrompt shared;
-  shared.pending = &engine_->pending();
+  shared.pending = &engine_->state().pending();
   shared.name_space = name_space_;
-  shared.n_changes = engine_->pending().n_changes();
-  shared.search = [this](TokenSpan ids) { return engine_->store().find_longest_prefix(name_space_, ids); };
+  shared.n_changes = engine_->state().pending().n_changes();
+  shared.search = [this](TokenSpan ids) { return engine_->state().store().find_longest_prefix(name_space_, ids); };
   shared.publish = [this](KvCacheEntry& entry, bool whole) { return publish(entry, whole); };
   return shared;
 }
 
 void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, KvAtRest* rest) const noexcept {
   if (entry.length() == 0) return;
-  const Status status = engine_->store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
+  const Status status = engine_->state().store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // Only what a turn has settled goes to disk, not what the turn is about to change.
-  if (extent != Extent::kAll || from != nullptr || engine_->tier() == nullptr) return;
-  engine_->tier()->write_behind(name_space_, entry);
+  if (extent != Extent::kAll || from != nullptr || engine_->state().tier() == nullptr) return;
+  engine_->state().tier()->write_behind(name_space_, entry);
 }
 
 void SharedRows::put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept {
-  LruKvCacheStore& store = engine_->store();
+  LruKvCacheStore& store = engine_->state().store();
   if (entry.length() == 0 || store.put_to_rest(entry, rest)) return;
   // The rows are not where the mark was, because the namespace was cleared or there was no heap memory. If there
   // still is none, the pages stay here until the next turn; to read them again would cost more.
@@ -69,7 +69,7 @@ void SharedRows::put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign&
 // O(prompt), as the search was that this turn began with.
 void SharedRows::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                                   size_t n_opening) const noexcept {
-  LruKvCacheStore& store = engine_->store();
+  LruKvCacheStore& store = engine_->state().store();
   if (logits != nullptr && n_prompt <= entry.length()) {
     // Without room for them an exact repeat feeds one id.
     (void)store.remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);

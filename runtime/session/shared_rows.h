@@ -14,7 +14,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/store/store_handles.h"
 #include "ibid/turn.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "runtime/generate/generate.h"
 
 namespace ibid {
@@ -30,7 +30,7 @@ class SharedRows {
       : engine_(std::move(engine)), name_space_(std::move(name_space)) {}
 
   Engine& engine() const { return *engine_; }
-  Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->store()); }
+  Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->state().store()); }
 
   // The longest stored prefix of the ids, from memory or from the tier, whose reading ends when it is told to stop.
   // own: whose foreign rows may be used. An empty entry: there is none.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/reply/reply_format.h"
 
@@ -15,7 +15,7 @@ Json message_of_answer(const Turn& turn) {
   return protocol_message(reply);
 }
 
-Tokens shown_tokens(const Engine& engine, bool with_calls) {
+Tokens shown_tokens(const EngineState& engine, bool with_calls) {
   const TokenSpan markers = engine.marker_tokens();
   Tokens shown(markers.begin(), markers.end());
   if (with_calls) return shown;
@@ -26,12 +26,12 @@ Tokens shown_tokens(const Engine& engine, bool with_calls) {
 
 ReplyParser::Listener TurnReply::with_ids(const ReplyParser::Listener& on_event) {
   if (!on_event) return {};
-  return [this, &on_event](const ReplyEvent& event) {
-    if (event.kind != ReplyEvent::Kind::kCallBegin && event.kind != ReplyEvent::Kind::kCallEnd) return on_event(event);
+  return [this, &on_event](const TurnEvent& event) {
+    if (event.kind != TurnEvent::Kind::kCallBegin && event.kind != TurnEvent::Kind::kCallEnd) return on_event(event);
     ids_.calls.resize(event.call);
     ids_.calls.push_back({.id = event.id});
     give_call_ids(ids_, seed_);
-    ReplyEvent named = event;
+    TurnEvent named = event;
     named.id = ids_.calls.back().id;
     on_event(named);
   };

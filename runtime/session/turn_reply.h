@@ -16,14 +16,14 @@
 
 namespace ibid {
 
-class Engine;
+class EngineState;
 
 // The answer of a turn that was parsed, as a message of OpenAI's protocol (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
 // The special tokens that an answer shows which is split into its parts: markers, those of calls among them only where
 // calls are looked for.
-Tokens shown_tokens(const Engine& engine, bool with_calls);
+Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:

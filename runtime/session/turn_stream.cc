@@ -1,4 +1,4 @@
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 
 #include <algorithm>
 #include <deque>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/out_of_heap.h"
-#include "runtime/session/turn_call.h"
+#include "base/result.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 
@@ -18,16 +18,14 @@ class TurnStream::Pulled {
       : bell_(bell != nullptr ? std::move(bell) : std::make_shared<Bell>()),
         options_(std::move(options)),
         callers_stop_(std::exchange(options_.stop, stop_.get_token()), Stops{&stop_}),
-        call_(std::in_place, session, options_, bell_) {}
+        call_(std::in_place, session.state(), options_, bell_) {}
 
-  // begin(call): has it begin, or says why not.
-  template <typename Begin>
-  static std::unique_ptr<Pulled> make(ChatSession& session, TurnOptions&& options, std::shared_ptr<Bell>&& bell,
-                                      const Begin& begin) {
+  static std::unique_ptr<Pulled> begin(ChatSession& session, const TurnStart& start, TurnOptions&& options,
+                                       std::shared_ptr<Bell>&& bell) {
     std::unique_ptr<Pulled> pulled;
     try {
       pulled = std::make_unique<Pulled>(session, std::move(options), std::move(bell));
-      if (Status status = begin(*pulled->call_); !status.ok()) pulled->end(std::move(status));
+      if (Status status = pulled->call_->begin(start, {}, true); !status.ok()) pulled->end(std::move(status));
     } catch (const std::bad_alloc&) {
       if (pulled != nullptr) pulled->end(out_of_heap());
     }
@@ -46,63 +44,62 @@ class TurnStream::Pulled {
   std::optional<std::string> poll() {
     if (wants_ == Wants::kUnknown) wants_ = Wants::kTexts;
     look();
-    while (!events_.empty() && events_.front().kind != Event::Kind::kText) events_.pop_front();
+    while (!events_.empty() && events_.front().kind != TurnEvent::Kind::kText) events_.pop_front();
     if (events_.empty()) return std::nullopt;
     std::string piece = std::move(events_.front().text);
     events_.pop_front();
     return piece;
   }
 
-  std::optional<Event> poll_event() {
+  std::optional<TurnEvent> poll_event() {
     wants_ = Wants::kEvents;
     look();
     if (events_.empty()) return std::nullopt;
-    Event event = std::move(events_.front());
+    TurnEvent event = std::move(events_.front());
     events_.pop_front();
     return event;
   }
 
-  const Turn* begun() const { return call_ ? &call_->beginning() : nullptr; }
+  const Turn* begun() const { return call_ ? &call_->turn().beginning() : nullptr; }
 
   bool is_over() {
     look();
     if (call_) return false;
     if (wants_ == Wants::kEvents) return events_.empty();
-    return std::ranges::none_of(events_, [](const Event& event) { return event.kind == Event::Kind::kText; });
+    return std::ranges::none_of(events_, [](const TurnEvent& event) { return event.kind == TurnEvent::Kind::kText; });
   }
 
   void wait() const { bell_->wait(); }
 
-  // Takes what there is, and ends the turn once its answer is over.
+  // Takes the new events, and ends the turn once its answer is over.
   void look() {
     if (!call_) return;
-    const bool over = call_->is_over();  // first: what was queued till then is there
+    RunningTurn& turn = call_->turn();
+    const bool over = turn.is_over();  // first: every event queued before is then there
     const bool in_parts = wants_ == Wants::kEvents && options_.parse_reply;
-    const ReplyParser::Listener take_part = [this](const ReplyEvent& part) {
-      events_.push_back({.kind = Event::Kind::kPart, .part = part});
-    };
+    const ReplyParser::Listener keep = [this](const TurnEvent& part) { events_.push_back(part); };
     try {
-      for (AnswerEvent& event : call_->take_events()) {
-        if (wants_ != Wants::kTexts && !event.logprobs.empty()) {
-          events_.push_back({.kind = Event::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
+      for (TurnEvent& event : turn.take_events()) {
+        const bool is_text = event.kind == TurnEvent::Kind::kText;
+        if (!is_text && wants_ == Wants::kTexts) continue;
+        if (is_text && wants_ != Wants::kTexts && !event.logprobs.empty()) {
+          events_.push_back({.kind = TurnEvent::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
         }
-        if (event.kind == AnswerEvent::Kind::kText && in_parts) {
-          call_->read_reply(event.text, take_part);
-        } else if (event.kind == AnswerEvent::Kind::kText) {
-          events_.push_back({.text = std::move(event.text)});
-        } else if (wants_ != Wants::kTexts) {
-          events_.push_back({.kind = Event::Kind::kPrefill, .n_done = event.n_done});
+        if (is_text && in_parts) {
+          turn.read_reply(event.text, keep);
+        } else {
+          events_.push_back(std::move(event));
         }
       }
     } catch (const std::bad_alloc&) {
       return end(out_of_heap());
     }
-    if (over) end(call_->finish({}, in_parts ? take_part : ReplyParser::Listener()));
+    if (over) end(call_->finish({}, in_parts ? keep : ReplyParser::Listener()));
   }
 
   void wait_for_end() {
     while (call_ && call_->check_process().ok()) {
-      if (call_->is_over()) return look();
+      if (call_->turn().is_over()) return look();
       bell_->wait();
     }
   }
@@ -131,39 +128,20 @@ class TurnStream::Pulled {
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
-  std::deque<Event> events_;
+  std::deque<TurnEvent> events_;
   Wants wants_ = Wants::kUnknown;
   std::optional<Result<Turn>> outcome_;
 };
 
-TurnStream::TurnStream(std::unique_ptr<Pulled> pulled) : pulled_(std::move(pulled)) {}
 TurnStream::TurnStream(TurnStream&&) noexcept = default;
 TurnStream::~TurnStream() = default;
 
-TurnStream::TurnStream(ChatSession& session, std::string_view message, TurnOptions options,
-                       std::shared_ptr<Bell> bell)
-    : pulled_(Pulled::make(session, std::move(options), std::move(bell),
-                           [&](TurnCall& call) { return call.send(message, {}, true); })) {}
-
-TurnStream TurnStream::answer(ChatSession& session, TurnOptions options, std::shared_ptr<Bell> bell) {
-  return TurnStream(Pulled::make(session, std::move(options), std::move(bell),
-                                 [](TurnCall& call) { return call.answer({}, true); }));
-}
-
-TurnStream TurnStream::regenerate(ChatSession& session, TurnOptions options, std::shared_ptr<Bell> bell) {
-  return TurnStream(Pulled::make(session, std::move(options), std::move(bell),
-                                 [](TurnCall& call) { return call.regenerate({}, true); }));
-}
-
-TurnStream TurnStream::edit(ChatSession& session, size_t message, std::string_view text, TurnOptions options,
-                            std::shared_ptr<Bell> bell) {
-  return TurnStream(Pulled::make(session, std::move(options), std::move(bell),
-                                 [&](TurnCall& call) { return call.edit(message, text, {}, true); }));
-}
+TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options, std::shared_ptr<Bell> bell)
+    : pulled_(Pulled::begin(session, start, std::move(options), std::move(bell))) {}
 
 std::optional<std::string> TurnStream::poll() { return pulled_ == nullptr ? std::nullopt : pulled_->poll(); }
 
-std::optional<TurnStream::Event> TurnStream::poll_event() {
+std::optional<TurnEvent> TurnStream::poll_event() {
   return pulled_ == nullptr ? std::nullopt : pulled_->poll_event();
 }
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
+#include "server/protocol/call.h"
 #include "server/service/cache_namespace.h"
 #include "templates/message.h"
 

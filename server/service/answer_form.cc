@@ -39,7 +39,7 @@ LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
 // reasoning depends on the template's variables, so a short prompt is rendered.
 LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
-  const ReplyFormat& format = engine->reply_format();
+  const ReplyFormat& format = engine->state().reply_format();
   if (format.channels) return lead_in_channels(*format.channels, to_a_call);
   if (!format.reasoning) return {};
   LeadIn lead{.begin = solid(format.reasoning->begin), .end = solid(format.reasoning->end)};
@@ -58,8 +58,8 @@ LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& re
 
 // Whether the answer may be a call in place of a form.
 bool may_call(const Engine& engine, const AnswerRequest& request) {
-  return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto && engine.reply_format().calls &&
-         !callable_tools(request.tools).empty();
+  return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto &&
+         engine.state().reply_format().calls && !callable_tools(request.tools).empty();
 }
 
 // Calls of the tools and nothing else, one or several.
@@ -95,8 +95,8 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
   const LeadIn lead = lead_in_of(engine, request, true);
   const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
   const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
-  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
-    const ReplyFormat& format = engine->reply_format();
+  return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+    const ReplyFormat& format = engine->state().reply_format();
     if (!format.calls || !format.shows_tools) {
       return {ErrorCode::kUnsupported,
               "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
@@ -141,13 +141,14 @@ Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
 // The form; or, where there are tools, calls of them instead.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const AnswerForm& form = request.form;
-  const CallSyntax* calls = may_call(*engine, request) ? &*engine->reply_format().calls : nullptr;
+  const CallSyntax* calls = may_call(*engine, request) ? &*engine->state().reply_format().calls : nullptr;
   const LeadIn lead = lead_in_of(engine, request, false);
   const bool parallel = request.tool_choice.parallel;
   Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
   for (const std::string& choice : form.choices) key.add(choice);
   if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
-  Result<Constraint> made = engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+  ConstraintCache& constraints = engine->state().constraints();
+  Result<Constraint> made = constraints.make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
     if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
     TRY_ASSIGN(DemandedCalls either,
@@ -166,7 +167,7 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
 Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool none = choice.kind == ToolChoice::Kind::kNone;
-  const ReplyFormat& format = engine->reply_format();
+  const ReplyFormat& format = engine->state().reply_format();
   const std::vector<CallableTool> tools = callable_tools(request.tools);
   const bool any_strict = std::ranges::any_of(tools, &CallableTool::strict);
   const bool asks = none || !choice.parallel || any_strict;
@@ -174,7 +175,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
   const LeadIn lead = lead_in_of(engine, request, true);
   const Key key =
       Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
-  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+  return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     CallsInText text{.lead = lead, .several = choice.parallel};
     if (none) {
       text.begins = begins_of_calls(*format.calls, nullptr, false);

@@ -11,7 +11,7 @@
 #include "grammar/compile_budget.h"
 #include "grammar/grammar.h"
 #include "ibid/constraint.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "server/service/request.h"
 #include "templates/reply/reply_format.h"
 

@@ -2,13 +2,13 @@
 #include <random>
 #include <vector>
 
+#include "ibid/turn_stream.h"
 #include "runtime/prompt/plain_prompt.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/prompt/turn_meter.h"
 #include "runtime/session/dialogue.h"
 #include "runtime/session/prefill_stream.h"
+#include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
-#include "runtime/session/turn_stream.h"
-#include "runtime/turn_cost.h"
 #include "server/service/answer_form.h"
 #include "server/service/cache_namespace.h"
 #include "server/service/conversations.h"
@@ -23,14 +23,19 @@ uint64_t random_seed() {
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
 }
 
-void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
-  switch (part.kind) {
-    case ReplyEvent::Kind::kReasoning: return listener.reasoning(i, part.text);
-    case ReplyEvent::Kind::kContent: return listener.content(i, part.text);
-    case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
-    case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
-    case ReplyEvent::Kind::kCallEnd: return;
-    case ReplyEvent::Kind::kCallBroken: return;  // cut off with the answer; its text follows as content
+void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
+  switch (event.kind) {
+    case TurnEvent::Kind::kLogprobs: return listener.logprobs(i, event.logprobs);
+    case TurnEvent::Kind::kText:
+    case TurnEvent::Kind::kContent: return listener.content(i, event.text);
+    case TurnEvent::Kind::kReasoning: return listener.reasoning(i, event.text);
+    case TurnEvent::Kind::kCallBegin: return listener.tool_call(i, event.call, event.id, event.name);
+    case TurnEvent::Kind::kArguments: return listener.tool_arguments(i, event.call, event.text);
+    case TurnEvent::Kind::kCallBroken:  // cut off with the answer; its text follows as content
+    case TurnEvent::Kind::kCallEnd:
+    case TurnEvent::Kind::kLeftOut:
+    case TurnEvent::Kind::kPrefill:
+    case TurnEvent::Kind::kFinish: return;
   }
 }
 
@@ -120,8 +125,8 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
   }
   return {.engine = &engine,
-          .n_bytes = kv_bytes_for(engine.pool().layout(), engine.max_seq_len(), need),
-          .budget_bytes = engine.pool().budget_bytes()};
+          .n_bytes = kv_bytes_for(engine.state().pool().layout(), engine.max_seq_len(), need),
+          .budget_bytes = engine.state().pool().budget_bytes()};
 }
 
 // --- a work thread
@@ -154,7 +159,7 @@ Status AnswerJob::find_out(const Place& place) {
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
-  TRY_ASSIGN(prompt_size_, asked_->session().prompt_size(request_.options.max_tokens));
+  TRY_ASSIGN(prompt_size_, asked_->session().state().prompt_size(request_.options.max_tokens));
   return {};
 }
 
@@ -184,7 +189,7 @@ Status AnswerJob::begin(const Place& place) {
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
-  Clock& clock = place.engine()->clock();
+  Clock& clock = place.engine()->state().clock();
   read_.begin_ns = clock.steady_ns();
   reading_.emplace(asked_->session(), request_.options.priority, stop_token(), bell());
   if (const Usage* read = reading_->begun()) {
@@ -231,7 +236,7 @@ Status AnswerJob::begin_turn(size_t i) {
   part.n_events = 0;
   TurnOptions options = request_.options;
   *options.sampler.seed += i;
-  part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell()));
+  part.stream.emplace(TurnStream(part.conversation.session(), TurnStart::answer(), std::move(options), bell()));
   if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();
@@ -274,7 +279,7 @@ AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
   }
   is_read_ = true;
   read_.usage = *read;
-  read_.end_ns = asked_->session().engine()->clock().steady_ns();
+  read_.end_ns = asked_->session().engine()->state().clock().steady_ns();
   if (request_.n > 0) return Next::kPlan;
   end_reading(conversations);
   return Next::kOver;
@@ -291,10 +296,9 @@ void AnswerJob::end_reading(Conversations& conversations) {
 }
 
 void AnswerJob::tell_events(size_t i) {
-  using Kind = TurnStream::Event::Kind;
   Part& part = *parts_[i];
-  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
-    if (event->kind == Kind::kPrefill) {
+  while (std::optional<TurnEvent> event = part.stream->poll_event()) {
+    if (event->kind == TurnEvent::Kind::kPrefill) {
       if (parts_.size() > 1 || event->n_done <= n_read_told_) continue;
       n_read_told_ = event->n_done;
       listener_->prefill(event->n_done, prompt_size_.n_prompt);
@@ -302,9 +306,7 @@ void AnswerJob::tell_events(size_t i) {
     }
     if (++part.n_events <= part.n_told) continue;
     part.n_told = part.n_events;
-    if (event->kind == Kind::kLogprobs) listener_->logprobs(i, event->logprobs);
-    if (event->kind == Kind::kText) listener_->content(i, event->text);
-    if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
+    pass_on(*event, i, *listener_);
   }
 }
 

@@ -44,7 +44,7 @@ std::optional<SeenMessages> seen_in(const SavedSession& saved) {
 
 Conversation::Conversation(std::string cache_namespace, ChatSession session)
     : cache_namespace_(std::move(cache_namespace)), session_(std::move(session)) {
-  for (const Json& message : session_.messages()) push(message, false);
+  for (const Json& message : session_.state().messages()) push(message, false);
 }
 
 uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine) {
@@ -54,11 +54,11 @@ uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& 
 // --- on disk
 
 SavedSession Conversation::to_saved() const {
-  SavedSession saved = session_.to_saved();
+  SavedSession saved = ibid::to_saved(session_.state());
   saved.notes = Json::object();
   saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));  // a namespace may be a key
   saved.notes["owner"] = to_hex(digest_of_namespace(owner_of_namespace(cache_namespace_)));
-  if (const auto& fingerprint = session_.engine()->fingerprint()) {
+  if (const auto& fingerprint = session_.engine()->state().fingerprint()) {
     saved.notes["model"] = to_hex(fingerprint->bytes);
   }
   saved.notes["cut"] = is_cut_;
@@ -93,7 +93,7 @@ Result<Conversation> Conversation::resume(std::shared_ptr<Engine> engine, const 
                                           const SavedSession& saved) {
   const std::optional<SeenMessages> seen = seen_in(saved);
   if (!seen) return {ErrorCode::kBadHeader, "session: bad field 'notes'"};
-  TRY_ASSIGN(ChatSession session, ChatSession::resume(std::move(engine), saved, {.cache_namespace = cache_namespace}));
+  TRY_ASSIGN(ChatSession session, resume_session(std::move(engine), saved, {.cache_namespace = cache_namespace}));
   Conversation conversation(cache_namespace, std::move(session));
   conversation.seen_.clear();
   for (size_t i = 0; i < seen->messages.size(); ++i) conversation.push(*seen->messages[i], seen->own[i]);
@@ -140,11 +140,11 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
 // The session has the messages as its template wants them, which a client need not see.
 Status Conversation::go_on(const Json& sent, size_t n) {
   CHECK(can_go_on_from(n));
-  const size_t n_kept = is_cut_ ? session_.messages().size() : n;
-  TRY(session_.replace_from(n_kept, Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(n), sent.end())));
+  const size_t n_kept = is_cut_ ? session_.state().messages().size() : n;
+  TRY(session_.state().replace_from(n_kept, Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(n), sent.end())));
   seen_.resize(n);
   for (size_t i = n; i < sent.size(); ++i) {
-    const bool differs = seen_form(session_.messages()[n_kept + i - n]) != seen_form(sent[i]);
+    const bool differs = seen_form(session_.state().messages()[n_kept + i - n]) != seen_form(sent[i]);
     push(sent[i], is_cut_ || differs);
   }
   return {};
@@ -157,13 +157,13 @@ void Conversation::answered(const Json& answer, const Json* cut_from) {
     }
     is_cut_ = true;
   }
-  const Json& held = session_.messages().back();
+  const Json& held = session_.state().messages().back();
   const bool differs = seen_form(answer) != seen_form(held) || seen_reasoning(answer) != seen_reasoning(held);
   push(answer, is_cut_ || differs);
 }
 
 size_t Conversation::n_bytes() const {
-  size_t n = session_.n_bytes() + seen_.capacity() * sizeof(Seen);
+  size_t n = session_.state().n_bytes() + seen_.capacity() * sizeof(Seen);
   for (const Seen& seen : seen_) {
     if (seen.own) n += json_to_string(*seen.own).size() + sizeof(Json);
   }

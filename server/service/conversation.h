@@ -14,7 +14,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid::serve {
 
@@ -38,7 +38,7 @@ class Conversation {
 
   // As a saved session, whose notes say what only this has: namespace and model, and what a client sees. And back: what
   // it is found by, of an engine's; nothing: the notes are not sound. Errors of resume(): kBadHeader for such notes,
-  // those of ChatSession::resume().
+  // those of resume_session().
   SavedSession to_saved() const;
   ConversationPlaces places() const;
   static std::optional<ConversationPlaces> places_of(const SavedSession& saved, const Engine& engine);
@@ -47,7 +47,7 @@ class Conversation {
 
   // How many messages a client sees, and message `i` of them.
   size_t size() const { return seen_.size(); }
-  const Json& seen(size_t i) const { return seen_[i].own ? *seen_[i].own : session_.messages()[i]; }
+  const Json& seen(size_t i) const { return seen_[i].own ? *seen_[i].own : session_.state().messages()[i]; }
   // The hash of the first n messages, and their bytes. REQUIRES: 0 < n <= size().
   uint64_t hash_of(size_t n) const { return seen_[n - 1].hash; }
   size_t bytes_of(size_t n) const { return seen_[n - 1].bytes; }

@@ -85,19 +85,19 @@ Conversations::Parts::FilesPtr Conversations::Parts::files_of(const Engine& engi
 }
 
 Conversations::Parts::FilesPtr Conversations::Parts::open_files(const Engine& engine) {
-  if (engine.cache_directory().empty() || !engine.fingerprint()) return nullptr;
+  if (engine.state().cache_directory().empty() || !engine.state().fingerprint()) return nullptr;
   const std::lock_guard open_lock(opening);
   {
     const std::lock_guard lock(files_mutex);
     if (const auto place = files.find(&engine); place != files.end()) return place->second;
   }
   ConversationFiles::Options to_open;
-  to_open.directory = engine.cache_directory() + "/conversations";
-  to_open.fingerprint = *engine.fingerprint();
-  to_open.budget_bytes = std::min<uint64_t>(options.file_budget_bytes, engine.cache_directory_bytes() / 8);
+  to_open.directory = engine.state().cache_directory() + "/conversations";
+  to_open.fingerprint = *engine.state().fingerprint();
+  to_open.budget_bytes = std::min<uint64_t>(options.file_budget_bytes, engine.state().cache_directory_bytes() / 8);
   to_open.places_of = [&engine](const SavedSession& saved) { return Conversation::places_of(saved, engine); };
   to_open.remark = options.remark;
-  Result<std::unique_ptr<ConversationFiles>> opened = ConversationFiles::open(std::move(to_open), engine.files());
+  auto opened = ConversationFiles::open(std::move(to_open), engine.state().files());
   if (!opened.ok() && options.remark) {
     options.remark("conversations are not kept on disk: " + opened.status().message());
   }
@@ -191,15 +191,14 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
   std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(messages, hashes, cache_namespace);
   if (!known) {
     SessionOptions options;
-    options.variables = variables;
     options.cache_namespace = cache_namespace;
     options.when_full = when_full;
     options.repair_when_idle = parts_->options.repair_when_idle;
-    TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
+    TRY_ASSIGN(ChatSession session, SessionState::create(engine, {std::move(options), variables}));
     known.emplace(Conversation(cache_namespace, std::move(session)), 0);
   }
   Conversation& conversation = known->first;
-  TRY(conversation.session().set_variables(variables));
+  TRY(conversation.session().state().set_variables(variables));
   TRY(conversation.session().set_when_full(when_full));
   TRY(conversation.go_on(messages, known->second));
   return std::move(conversation);
@@ -210,9 +209,9 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
   SessionOptions options;
   options.cache_namespace = cache_namespace;
   options.repair_when_idle = false;
-  options.plain = true;
-  TRY_ASSIGN(ChatSession session, ChatSession::create(std::move(engine), std::move(options)));
-  TRY(session.replace_from(0, Json::array({std::move(prompt)})));
+  TRY_ASSIGN(ChatSession session,
+             SessionState::create(std::move(engine), {.options = std::move(options), .plain = true}));
+  TRY(session.state().replace_from(0, Json::array({std::move(prompt)})));
   return Conversation(cache_namespace, std::move(session));
 }
 

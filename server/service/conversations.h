@@ -27,7 +27,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "server/service/conversation.h"
 #include "server/service/conversation_files.h"
 

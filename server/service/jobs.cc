@@ -91,8 +91,8 @@ class EmbeddingJob final : public Job {
 
 KvRoom EmbeddingJob::room(const Engine& engine, size_t /*expected_answer*/) const {
   return {.engine = &engine,
-          .n_bytes = Embeddings::most_bytes(engine, longest_),
-          .budget_bytes = engine.pool().budget_bytes()};
+          .n_bytes = Embeddings::most_bytes(engine.state(), longest_),
+          .budget_bytes = engine.state().pool().budget_bytes()};
 }
 
 Status EmbeddingJob::prepare(const Place& place) try {
@@ -101,7 +101,7 @@ Status EmbeddingJob::prepare(const Place& place) try {
   const size_t most = request_.cuts ? place.engine()->max_seq_len() : 0;
   for (const auto& input : request_.inputs) {
     if (is_stopped()) return why_stopped();
-    texts_.push_back(ids_of_input(place.engine()->tokenizer(), input, most));
+    texts_.push_back(ids_of_input(place.engine()->state().tokenizer(), input, most));
     longest_ = std::max(longest_, texts_.back().size());
     reply_.n_prompt += texts_.back().size();
   }
@@ -111,8 +111,8 @@ Status EmbeddingJob::prepare(const Place& place) try {
 }
 
 Status EmbeddingJob::plan(const Place& place) try {
-  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine(), texts_, {.n_dims = request_.n_dims, .stop = stop_token()},
-                                            bell()));
+  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine()->state(), texts_,
+                                            {.n_dims = request_.n_dims, .stop = stop_token()}, bell()));
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -167,16 +167,16 @@ Json variables_for(const AnswerRequest& request) {
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   if (request.prompt) {
     if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
-    return MarkedText(engine->tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+    return MarkedText(engine->state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
-  TRY(engine->check_answers());
-  const ChatTemplate* chat_template = engine->chat_template();
+  TRY(engine->state().check_answers());
+  const ChatTemplate* chat_template = engine->state().chat_template();
   if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine->name() + " has no chat template"};
   TemplateVariables variables;
   variables.values = chat_template->default_variables();
   variables.values.update(variables_for(request));
   variables.values["add_generation_prompt"] = true;
-  const Json messages = messages_for_template(request.messages, engine->reply_format());
+  const Json messages = messages_for_template(request.messages, engine->state().reply_format());
   return chat_template->render(messages, variables);
 }
 
@@ -184,11 +184,12 @@ Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const Ans
   if (request.prompt) {
     const auto* text = std::get_if<std::string>(&*request.prompt);
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
-    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine->tokenizer(), Json::array({message}), Transcript()));
+    TRY_ASSIGN(const PromptDelta plan,
+               plan_plain_prompt(engine->state().tokenizer(), Json::array({message}), Transcript()));
     return plan.n_prompt;
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
-  return engine->tokenizer().encode_marked(text).size();
+  return engine->state().tokenizer().encode_marked(text).size();
 }
 
 size_t bytes_of_prompt(const AnswerRequest& request) {

@@ -17,10 +17,9 @@
 
 #include "base/marked_text.h"
 #include "base/result.h"
+#include "ibid/bell.h"
 #include "ibid/usage.h"
-#include "runtime/engine/engine.h"
-#include "runtime/out_of_heap.h"
-#include "runtime/scheduler/bell.h"
+#include "runtime/engine/engine_state.h"
 #include "server/service/backend.h"
 #include "server/service/model_host.h"
 

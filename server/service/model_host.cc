@@ -98,7 +98,7 @@ ModelLease::~ModelLease() {
 }
 
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease) {
-  const Tokenizer* tokenizer = &lease->engine()->tokenizer();
+  const Tokenizer* tokenizer = &lease->engine()->state().tokenizer();
   return std::shared_ptr<const Tokenizer>(std::move(lease), tokenizer);
 }
 
@@ -269,7 +269,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
   Result<std::shared_ptr<Engine>> engine = loader_(model.path);
   lock.lock();
   if (!engine.ok()) return is_over(model.load_failure = engine.status());
-  model.n_kv_bytes = (*engine)->pool().budget_bytes();
+  model.n_kv_bytes = (*engine)->state().pool().budget_bytes();
   const uint64_t n_bytes = file->bytes + model.n_kv_bytes;
   const Result<bool> all_fits = make_room(model, n_bytes, lock);
   if (!all_fits.ok() || !*all_fits) {

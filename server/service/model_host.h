@@ -29,7 +29,7 @@
 #include "base/result.h"
 #include "base/sha256.h"
 #include "ibid/turn.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "server/service/backend.h"
 #include "weights/model_file.h"
 

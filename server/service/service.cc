@@ -31,11 +31,12 @@ ModelCard card_of(const HostedModel& model) {
   ModelCard card{.name = model.name, .file_bytes = model.file_bytes, .created_s = model.created_s,
                  .is_loaded = model.engine != nullptr};
   if (model.engine == nullptr) return card;
-  card.max_seq_len = model.engine->max_seq_len();
-  card.vocab_size = model.engine->tokenizer().vocab_size();
-  card.embedding_dim = model.engine->pooling() ? model.engine->model().dim() : 0;
-  card.answers = model.engine->check_answers().ok();
-  if (const ChatTemplate* chat_template = model.engine->chat_template()) card.chat_template = chat_template->source();
+  const EngineState& engine = model.engine->state();
+  card.max_seq_len = engine.max_seq_len();
+  card.vocab_size = engine.tokenizer().vocab_size();
+  card.embedding_dim = engine.pooling() ? engine.model().dim() : 0;
+  card.answers = engine.check_answers().ok();
+  if (const ChatTemplate* chat_template = engine.chat_template()) card.chat_template = chat_template->source();
   return card;
 }
 
@@ -370,7 +371,7 @@ TurnOptions Service::default_options(std::string_view model) const {
 void Service::forget_namespace(std::string_view cache_namespace) {
   conversations_.forget_namespace(cache_namespace);
   for (const HostedModel& model : models_.list()) {
-    if (model.engine != nullptr) model.engine->store().clear(cache_namespace);
+    if (model.engine != nullptr) model.engine->state().store().clear(cache_namespace);
   }
 }
 

@@ -120,11 +120,11 @@ Json model_json(const HostedModel& model, std::string_view own_name) {
   if (model.engine == nullptr) return json;
   Engine& engine = *model.engine;
   json["max_seq_len"] = engine.max_seq_len();
-  json["passes"] = passes_json(engine.scheduler().stats());
-  json["pool"] = pool_json(engine.pool());
-  json["store"] = store_json(engine.store(), engine.store().stats());
-  json["namespaces"] = namespaces_json(engine.store(), own_name);
-  json["tier"] = engine.tier() == nullptr ? Json() : tier_json(*engine.tier());
+  json["passes"] = passes_json(engine.state().scheduler().stats());
+  json["pool"] = pool_json(engine.state().pool());
+  json["store"] = store_json(engine.state().store(), engine.state().store().stats());
+  json["namespaces"] = namespaces_json(engine.state().store(), own_name);
+  json["tier"] = engine.state().tier() == nullptr ? Json() : tier_json(*engine.state().tier());
   return json;
 }
 

@@ -24,19 +24,19 @@ class ReplyOutput {
   // Where events go until the next call; the parser says so before it decides anything.
   void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
 
-  void reasoning(std::string_view text) { add(ReplyEvent::Kind::kReasoning, text, reply_.reasoning); }
-  void content(std::string_view text) { add(ReplyEvent::Kind::kContent, text, reply_.content); }
+  void reasoning(std::string_view text) { add(TurnEvent::Kind::kReasoning, text, reply_.reasoning); }
+  void content(std::string_view text) { add(TurnEvent::Kind::kContent, text, reply_.content); }
 
   // A call: begin_call(), arguments() as often as there are some, and end_call() or break_call().
   void begin_call(const std::string& name, const std::string& id) {
     open_ = {id, name, {}};
     is_open_ = true;
-    send({ReplyEvent::Kind::kCallBegin, reply_.calls.size(), {}, name, id});
+    send({TurnEvent::Kind::kCallBegin, reply_.calls.size(), {}, name, id});
   }
   void arguments(std::string_view text) {
     if (text.empty()) return;
     open_.arguments += text;
-    send({ReplyEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
+    send({TurnEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
   }
   // `id`: it may have stood behind the arguments.
   void end_call(const std::string& id) {
@@ -44,11 +44,11 @@ class ReplyOutput {
     open_.id = id;
     reply_.calls.push_back(std::move(open_));
     const ParsedCall& call = reply_.calls.back();
-    send({ReplyEvent::Kind::kCallEnd, reply_.calls.size() - 1, {}, call.name, call.id});
+    send({TurnEvent::Kind::kCallEnd, reply_.calls.size() - 1, {}, call.name, call.id});
   }
   void break_call() {
     is_open_ = false;
-    send({ReplyEvent::Kind::kCallBroken, reply_.calls.size()});
+    send({TurnEvent::Kind::kCallBroken, reply_.calls.size()});
   }
   bool in_call() const { return is_open_; }
   // Bytes of the arguments of the open call.
@@ -64,12 +64,12 @@ class ReplyOutput {
   const ParsedReply& reply() const { return reply_; }
 
  private:
-  void add(ReplyEvent::Kind kind, std::string_view text, std::string& whole) {
+  void add(TurnEvent::Kind kind, std::string_view text, std::string& whole) {
     if (text.empty()) return;
     whole += text;
     send({kind, 0, std::string(text)});
   }
-  void send(ReplyEvent event) const {
+  void send(TurnEvent event) const {
     if (listener_ != nullptr && *listener_) (*listener_)(event);
   }
 

@@ -1,7 +1,7 @@
 // ReplyParser: splits an answer into reasoning, content and calls of tools while it comes.
 //
 //   ReplyParser parser(format, {.tools = &tools, .prompt_end = prompt_text});
-//   for (piece : answer) parser.feed(piece, [](const ReplyEvent& event) { ... });
+//   for (piece : answer) parser.feed(piece, [](const TurnEvent& event) { ... });
 //   parser.finish(on_event);
 //
 // However the text is cut into pieces, events say the same: only the cuts of deltas differ. Text that may turn out to
@@ -23,26 +23,10 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "ibid/turn.h"
 #include "templates/reply/reply_format.h"
 
 namespace ibid {
-
-struct ReplyEvent {
-  enum class Kind {
-    kReasoning,   // text: the next characters of the reasoning
-    kContent,     // text: the next characters of the content
-    kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
-    kArguments,   // call, text: the next characters of its arguments, which are one JSON object
-    kCallEnd,     // call, name, id: it is complete, and sound
-    kCallBroken,  // call: it is broken; its text follows as content. Only where calls are streamed
-  };
-  Kind kind = Kind::kContent;
-  size_t call = 0;  // number of the call in the answer, from 0 on; a broken call's number is given again
-  std::string text = {};
-  std::string name = {};
-  std::string id = {};  // as the model wrote it; empty: it wrote none
-  bool operator==(const ReplyEvent&) const = default;
-};
 
 struct ParsedCall {
   std::string id = {};  // empty: the model wrote none
@@ -73,7 +57,7 @@ struct ReplyContext {
 
 class ReplyParser {
  public:
-  using Listener = std::function<void(const ReplyEvent&)>;
+  using Listener = std::function<void(const TurnEvent&)>;
 
   ReplyParser(const ReplyFormat& format, const ReplyContext& context);
   ~ReplyParser();

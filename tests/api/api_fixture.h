@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "api/inside.h"
+#include "runtime/session/session_state.h"
 #include "tests/runtime/chat_fixture.h"
 
-namespace ibid::api {
+namespace ibid {
 
 // Nothing happens in idle time, so that what was computed is known.
 inline ChatSession session_of(const std::shared_ptr<Engine>& engine) {
@@ -18,4 +18,4 @@ inline ChatSession session_of(const std::shared_ptr<Engine>& engine) {
   return *std::move(created);
 }
 
-}  // namespace ibid::api
+}  // namespace ibid

@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "ibid/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "ibid/turn_stream.h"
 #include "tests/api/api_fixture.h"
 #include "tests/support/temp_dir.h"
 
-namespace ibid::api {
+namespace ibid {
 namespace {
 
 struct ApiTest : testing::Test {
-  ApiTest() : engine(Inside::handle(fixture.engine)), chat(session_of(engine)) {
+  ApiTest() : engine(fixture.engine), chat(session_of(engine)) {
     fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"})));
   }
 
@@ -33,8 +33,8 @@ TEST_F(ApiTest, AnEngineThatCannotBeLoadedSaysWhy) {
 }
 
 TEST_F(ApiTest, WhatAnEngineIs) {
-  EXPECT_EQ(engine->name(), fixture.engine->name());
-  EXPECT_EQ(engine->max_seq_len(), fixture.engine->max_seq_len());
+  EXPECT_EQ(engine->name(), "model");
+  EXPECT_EQ(engine->max_seq_len(), engine->state().model().max_seq_len());
   EXPECT_TRUE(engine->has_chat_template());
   EXPECT_EQ(engine->vocab_size(), fixture.tokenizer->vocab_size());
   const Result<Tokens> ids = engine->encode("the abc");
@@ -64,8 +64,7 @@ TEST_F(ApiTest, TurnsAndWhatTheyChange) {
   EXPECT_TRUE(chat.set_variables("").ok());
   EXPECT_EQ(chat.set_variables("[]").code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(chat.when_full(), WhenFull::kCutNewestMessage);
-  EXPECT_EQ(chat.usage().n_decoded, Inside::session(chat).usage().n_decoded);
-  EXPECT_EQ(chat.ids(), Inside::session(chat).ids());
+  EXPECT_GT(chat.usage().n_decoded, 0u);
   EXPECT_EQ(chat.n_in_memory() + 1, chat.ids().size());
   EXPECT_GT(chat.timings().total_ms, 0);
   EXPECT_EQ(chat.count_tokens("abc"), 1u);
@@ -90,10 +89,10 @@ TEST_F(ApiTest, AMessageThatIsNotSoundChangesNothing) {
 
 TEST_F(ApiTest, VariablesReachTheTemplate) {
   ChatFixture shouting("{{ greeting }}{% for m in messages %}{{ m.content }}{% endfor %}");
-  auto session = ChatSession::create(Inside::handle(shouting.engine), {.variables = R"({"greeting": "the"})"});
+  auto session = ChatSession::create(shouting.engine, {.variables = R"({"greeting": "the"})"});
   ASSERT_TRUE(session.ok());
   must(session->send("abc", greedy(1)));
-  EXPECT_EQ(Inside::session(*session).transcript().bytes().substr(0, 6), "theabc");
+  EXPECT_EQ(session->state().transcript().bytes().substr(0, 6), "theabc");
 }
 
 TEST_F(ApiTest, ForksAndAnswersGoOnAlone) {
@@ -135,12 +134,12 @@ TEST_F(ApiTest, StreamsShareABell) {
   }
   EXPECT_EQ(must(one.finish()).text, text_one);
   EXPECT_EQ(must(two.finish()).text, text_two);
-  TurnStream again = TurnStream::regenerate(chat, greedy());
+  TurnStream again = TurnStream(chat, TurnStart::regenerate(), greedy());
   EXPECT_EQ(must(again.finish()).text, "theing");
-  TurnStream edited = TurnStream::edit(chat, 0, "third", greedy());
+  TurnStream edited = TurnStream(chat, TurnStart::edit(0, "third"), greedy());
   edited.cancel();
   (void)edited.finish();
-  EXPECT_EQ(TurnStream::answer(second, greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(TurnStream(second, TurnStart::answer(), greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_F(ApiTest, AForgottenNamespaceIsReadAgain) {
@@ -152,4 +151,4 @@ TEST_F(ApiTest, AForgottenNamespaceIsReadAgain) {
 }
 
 }  // namespace
-}  // namespace ibid::api
+}  // namespace ibid

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "api/inside.h"
+#include "runtime/session/session_state.h"
 #include "runtime/embedding/embeddings.h"
 #include "tests/server/talking_model.h"
 #include "tests/support/temp_dir.h"
 
-namespace ibid::api {
+namespace ibid {
 namespace {
 
 TEST(EmbeddingsApiTest, VectorsAreTheRuntimes) {
@@ -20,9 +20,9 @@ TEST(EmbeddingsApiTest, VectorsAreTheRuntimes) {
   EXPECT_EQ((*engine)->embedding_dim(), 128u);
   const auto got = (*engine)->embed({"one", "another text"}, 64);
   ASSERT_TRUE(got.ok()) << got.status().to_string();
-  const auto& inside = Inside::engine(**engine);
-  const Tokenizer& tokenizer = inside->tokenizer();
-  const auto wanted = ibid::embed(
+  EngineState& inside = (*engine)->state();
+  const Tokenizer& tokenizer = inside.tokenizer();
+  const auto wanted = embed(
       inside, {ids_to_embed(tokenizer, "one"), ids_to_embed(tokenizer, "another text")}, {.n_dims = 64});
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(*got, *wanted);
@@ -46,4 +46,4 @@ TEST(EmbeddingsApiTest, AModelThatAnswersMakesThemWhereItIsAskedTo) {
 }
 
 }  // namespace
-}  // namespace ibid::api
+}  // namespace ibid

@@ -1,4 +1,4 @@
-#include "api/message_json.h"
+#include "runtime/session/message_json.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/json_limits.h"
 
-namespace ibid::api {
+namespace ibid {
 namespace {
 
 // Of a message that a program writes: what the template sees.
@@ -72,4 +72,4 @@ TEST(MessageJson, VariablesAreAnObjectOrNothing) {
 }
 
 }  // namespace
-}  // namespace ibid::api
+}  // namespace ibid

@@ -13,14 +13,14 @@
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 
-namespace ibid::api {
+namespace ibid {
 namespace {
 
 // A fake model in a conversation, and a directory of its own to work in.
 struct SessionExamplesTest : testing::Test {
   SessionExamplesTest()
       : fixture(kChatMl, {}, 64u << 20, parts()),
-        engine(Inside::handle(fixture.engine)),
+        engine(fixture.engine),
         chat(session_of(engine)) {
     before = std::filesystem::current_path().string();
     std::filesystem::current_path(directory.path());
@@ -170,7 +170,7 @@ TEST_F(SessionExamplesTest, Cancelling) {
   EXPECT_EQ(kept->finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(never_was.status().code(), ErrorCode::kCancelled);
   EXPECT_EQ(chat.n_messages(), 2u);
-  expect_replays(Inside::session(chat));
+  expect_replays(chat);
 }
 
 TEST_F(SessionExamplesTest, Branches) {
@@ -193,7 +193,7 @@ TEST_F(SessionExamplesTest, Branches) {
   ASSERT_TRUE(answers.ok());
   EXPECT_EQ(answers->at(2).seed, 9u);
   EXPECT_EQ(chat.message(2).content, "Name a colour.");
-  expect_replays(Inside::session(chat));
+  expect_replays(chat);
 }
 
 TEST_F(SessionExamplesTest, AheadOfTime) {
@@ -243,7 +243,7 @@ TEST_F(SessionExamplesTest, Namespaces) {
 
 TEST(SessionExamplesFullContextTest, WhenFull) {
   ChatFixture fixture(kChatMl, {.max_seq_len = 160});
-  const std::shared_ptr<Engine> engine = Inside::handle(fixture.engine);
+  const std::shared_ptr<Engine> engine = fixture.engine;
   fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"})));
   // BEGIN docs/sessions.md
   auto chat = ChatSession::create(engine, {.when_full = WhenFull::kDropOldestTurns});
@@ -260,7 +260,7 @@ TEST(SessionExamplesFullContextTest, WhenFull) {
 
 TEST(SessionExamplesManyTest, ManySessions) {
   ChatFixture fixture;
-  const std::shared_ptr<Engine> engine = Inside::handle(fixture.engine);
+  const std::shared_ptr<Engine> engine = fixture.engine;
   fixture.say(std::vector<Tokens>(1, fixture.tokenizer->sampled({"the", "ing"})));
   // BEGIN docs/sessions.md
   const auto talk = [&engine](const std::string& question, Priority priority) {
@@ -290,7 +290,7 @@ TEST_F(SessionExamplesTest, Saving) {
   // END
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
   EXPECT_EQ(resumed->n_messages(), 4u);
-  expect_replays(Inside::session(*resumed));
+  expect_replays(*resumed);
   // BEGIN docs/sessions.md
   const Result<ChatSession> kept = ChatSession::load(engine, "talk.ibid");
   if (kept.ok() && kept->losses().any()) std::cerr << "without " << kept->losses().to_string() << '\n';
@@ -358,8 +358,8 @@ TEST_F(SessionExamplesTest, Constraints) {
   ASSERT_TRUE(turn.ok()) << turn.status().message();
   EXPECT_TRUE(turn->text == "yes" || turn->text == "no" || turn->text == "not sure") << turn->text;
   EXPECT_EQ(turn->finish_reason, FinishReason::kStop);
-  expect_replays(Inside::session(chat));
+  expect_replays(chat);
 }
 
 }  // namespace
-}  // namespace ibid::api
+}  // namespace ibid

@@ -293,7 +293,7 @@ TEST_F(KeptBranchesTest, TheNameIsLockedBeforeAnybodyLooksWhatIsThere) {
   Process process(memory_);
   const KeptConversation kept = *KeptConversation::take(files(ops), "talk");
   EXPECT_FALSE(kept.is_new());
-  EXPECT_EQ(questions(kept.open(process.engine, {})->messages()), "xz");
+  EXPECT_EQ(questions(kept.open(process.engine, {})->state().messages()), "xz");
 }
 
 }  // namespace

@@ -34,8 +34,9 @@ TEST(ConversationTest, AQuestionIsInTheFileBeforeTheModelReadsIt) {
     return Status();
   };
   Screen screen(AnswerPlace::kChat);
-  Conversation conversation(std::make_unique<LocalTalk>(f.session()),
-                            {.turn = greedy(1), .files = files, .kept = *std::move(kept), .commands = true}, screen);
+  ConversationOptions options{.turn = {}, .files = files, .kept = *std::move(kept), .commands = true};
+  options.turn = greedy(1);  // in the initializer gcc 14 warns of a destructor
+  Conversation conversation(std::make_unique<LocalTalk>(f.session()), std::move(options), screen);
   for (const auto& [line, question] : {std::pair("one", "one"), std::pair("/edit two", "two"),
                                        std::pair("/answers 2 three", "three")}) {
     last.clear();

@@ -39,7 +39,7 @@ TurnCurveBench::EngineFactory factory_on(std::shared_ptr<LanguageModel> model) {
     parts.fingerprint = Fingerprint{};
     parts.cache_directory = directory;
     parts.cache_directory_bytes = 1u << 30;
-    return Engine::create(std::move(parts));
+    return make_engine(std::move(parts));
   };
 }
 

@@ -66,17 +66,17 @@ const std::vector<ReplyFormat>& formats() {
 }
 
 struct Heard {
-  std::vector<ReplyEvent> events;
+  std::vector<TurnEvent> events;
   ParsedReply reply;
 };
 
 // piece: how many bytes at once.
 Heard hear(const ReplyFormat& format, const ReplyContext& context, std::string_view text, size_t piece) {
   Heard heard;
-  const auto listen = [&heard](const ReplyEvent& event) {
-    CHECK(event.kind != ReplyEvent::Kind::kContent || !event.text.empty());
-    const bool is_delta = event.kind == ReplyEvent::Kind::kReasoning || event.kind == ReplyEvent::Kind::kContent ||
-                          event.kind == ReplyEvent::Kind::kArguments;
+  const auto listen = [&heard](const TurnEvent& event) {
+    CHECK(event.kind != TurnEvent::Kind::kContent || !event.text.empty());
+    const bool is_delta = event.kind == TurnEvent::Kind::kReasoning || event.kind == TurnEvent::Kind::kContent ||
+                          event.kind == TurnEvent::Kind::kArguments;
     if (is_delta && !heard.events.empty() && heard.events.back().kind == event.kind) {
       heard.events.back().text += event.text;
     } else {

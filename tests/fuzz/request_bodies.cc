@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "sampling/sampler.h"
 #include "server/protocol/endpoints.h"
 #include "tests/fuzz/script.h"

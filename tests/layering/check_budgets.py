@@ -14,7 +14,7 @@ import re
 import sys
 
 FOLDERS = ("include", "base", "weights", "kernels", "templates", "tokenizer", "grammar", "sampling", "cache", "model",
-           "runtime", "api", "bench", "server", "apps")
+           "runtime", "bench", "server", "apps")
 PUBLIC_HEADER_LINES, FILE_LINES, FUNCTION_LINES, LINE_CHARACTERS = 200, 600, 70, 120
 CLASS_LINES, PARAMETERS = 400, 6
 EXCEPTIONS = "tests/layering/budget_exceptions.txt"

@@ -9,7 +9,7 @@
 
 #include "model/architectures/architectures.h"
 #include "runtime/embedding/embeddings.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "tests/oracle/transformer.h"
 #include "tests/server/talking_model.h"
 #include "tests/support/temp_dir.h"
@@ -46,11 +46,11 @@ TEST_P(EmbeddingsOracle, AreTheNaiveMeanOrLastState) {
                                                             .kv_dtype = KvDType::kF32, .n_threads = 1});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   for (const std::string text : {"a", "The quick brown fox", "x = [1, 2, 3]  # numbers, and then a good many words"}) {
-    const Tokens ids = ids_to_embed((*engine)->tokenizer(), text);
+    const Tokens ids = ids_to_embed((*engine)->state().tokenizer(), text);
     ASSERT_EQ(ids.size(), text.size() + 1);
     ASSERT_EQ(ids.back(), 258);  // what the model's texts end with
     for (const Index n_dims : {Index{128}, Index{32}}) {
-      const auto got = embed(*engine, {ids}, {.n_dims = static_cast<size_t>(n_dims)});
+      const auto got = embed((*engine)->state(), {ids}, {.n_dims = static_cast<size_t>(n_dims)});
       ASSERT_TRUE(got.ok()) << got.status().to_string();
       const Eigen::Map<const Eigen::Matrix<float, 1, Eigen::Dynamic>> floats(got->front().data(), n_dims);
       const Vector wanted = naive_embedding(**file, *config, ids, 0, n_dims);

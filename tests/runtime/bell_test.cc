@@ -1,6 +1,6 @@
 // No ring is lost, however rings and waits fall together. What a soft ring leaves out is time alone, which no test
 // here looks at.
-#include "runtime/scheduler/bell.h"
+#include "ibid/bell.h"
 
 #include <gtest/gtest.h>
 

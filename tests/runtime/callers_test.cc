@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/process_threads.h"
@@ -89,7 +89,7 @@ TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {
     });
   }
   callers.clear();
-  EXPECT_GT(engine->scheduler().stats().most_sequences, 8u);
+  EXPECT_GT(engine->state().scheduler().stats().most_sequences, 8u);
   const auto alone = tiny_engine(kind, {}, 1, 48, kShouts);
   ColdModel cold(kind);
   for (size_t i = 0; i < chats.size(); ++i) {
@@ -166,15 +166,15 @@ TurnOptions reciting(bool looks_back) {
 
 // So many, or all that there are.
 void wait_for_passes(const ChatFixture& f, size_t n) {
-  for (int i = 0; i < 100 && f.engine->scheduler().stats().n_passes < n; ++i) {
+  for (int i = 0; i < 100 && f.engine->state().scheduler().stats().n_passes < n; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
 void expect_same_rows(const ChatSession& a, const ChatSession& b) {
   ASSERT_EQ(a.ids(), b.ids());
-  ASSERT_EQ(a.kv().length(), b.kv().length());
-  const std::vector<float> rows = FakeModel::rows_of(a.kv()), wanted = FakeModel::rows_of(b.kv());
+  ASSERT_EQ(a.state().kv().length(), b.state().kv().length());
+  const std::vector<float> rows = FakeModel::rows_of(a.state().kv()), wanted = FakeModel::rows_of(b.state().kv());
   ASSERT_EQ(std::memcmp(rows.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
 }
 
@@ -194,16 +194,16 @@ TEST(CallersTest, ATurnThatItsCallbackCancelsEndsExactlyBehindWhatWasHeard) {
       options.stop = source.get_token();
       std::string heard;
       size_t n_pieces = 0;
-      const size_t n_before = f.engine->scheduler().stats().n_passes;
+      const size_t n_before = f.engine->state().scheduler().stats().n_passes;
       const Turn turn = must(chat.send("now", options, [&](const TurnEvent& event) {
         if (event.kind != TurnEvent::Kind::kText) return;
         heard += event.text;
         if (++n_pieces != stops_at) return;
         // The answer runs ahead: some passes more, or all that it has.
-        const size_t n = f.engine->scheduler().stats().n_passes;
+        const size_t n = f.engine->state().scheduler().stats().n_passes;
         wait_for_passes(f, n + 4);
         // The prompt is one pass, and with it the first letter is drawn: n letters take at most n passes.
-        n_ran_ahead += f.engine->scheduler().stats().n_passes > n_before + stops_at ? 1 : 0;
+        n_ran_ahead += f.engine->state().scheduler().stats().n_passes > n_before + stops_at ? 1 : 0;
         source.request_stop();
       }));
       EXPECT_EQ(n_pieces, stops_at);
@@ -240,7 +240,7 @@ TEST(CallersTest, WhatWasDiscardedNeverWasHoweverFarItHadRunAhead) {
     options.stop_mode = StopMode::kDiscard;
     const Result<Turn> turn = chat.send("now", options, [&](const TurnEvent& event) {
       if (event.kind != kind) return;
-      const size_t n = f.engine->scheduler().stats().n_passes;
+      const size_t n = f.engine->state().scheduler().stats().n_passes;
       wait_for_passes(f, n + 4);
       source.request_stop();
     });
@@ -263,7 +263,7 @@ TEST(CallersTest, ACancelledPrefillSaysNothingHoweverFarTheAnswerHadRun) {
     source.request_stop();
   });
   EXPECT_EQ(turn.status().code(), ErrorCode::kCancelled);
-  EXPECT_TRUE(chat.messages().empty());
+  EXPECT_TRUE(chat.state().messages().empty());
   must(chat.send("now", reciting(false)));
   expect_replays(chat);
 }

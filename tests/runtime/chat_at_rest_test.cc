@@ -27,8 +27,8 @@ size_t page_bytes() { return FakeModel().kv_layout().page_bytes(); }
 struct SmallPool : ChatFixture {
   explicit SmallPool(size_t n_pages, EngineParts parts = {})
       : ChatFixture(kChatMl, {.max_chunk = 64}, n_pages * page_bytes(), std::move(parts)) {}
-  size_t pages_in_use() const { return engine->pool().pages_in_use(); }
-  void evict_everything() { engine->store().evict(SIZE_MAX); }
+  size_t pages_in_use() const { return engine->state().pool().pages_in_use(); }
+  void evict_everything() { engine->state().store().evict(SIZE_MAX); }
 };
 
 std::string question(size_t i, size_t n) { return "question " + std::to_string(i) + std::string(n, 'q'); }
@@ -45,8 +45,8 @@ TEST(ChatAtRestTest, AnyNumberOfSessionsIsServed) {
     must(chat.send("and then?", greedy(8)));
     expect_replays(chat);
   }
-  EXPECT_GT(f.engine->store().stats().evicted_pages, 100u);
-  EXPECT_LE(f.engine->pool().peak_bytes(), f.engine->pool().budget_bytes());
+  EXPECT_GT(f.engine->state().store().stats().evicted_pages, 100u);
+  EXPECT_LE(f.engine->state().pool().peak_bytes(), f.engine->state().pool().budget_bytes());
 }
 
 // Every line of a conversation, and what was read ahead.
@@ -60,7 +60,7 @@ TEST(ChatAtRestTest, NothingThatRestsHoldsAPage) {
   ASSERT_TRUE(chat.send_for_answers(question(2, 80), 4, sampled).ok());
   ASSERT_TRUE(fork.prefill().ok());
   ASSERT_TRUE(chat.choose(2).ok());
-  const size_t n_fed = chat.kv().length();
+  const size_t n_fed = chat.state().kv().length();
   EXPECT_EQ(n_fed, chat.ids().size() - 1);
   f.evict_everything();
   EXPECT_EQ(f.pages_in_use(), 0u);
@@ -72,7 +72,7 @@ TEST(ChatAtRestTest, NothingThatRestsHoldsAPage) {
   expect_replays(chat);
   must(fork.send("and you?", greedy(8)));
   expect_replays(fork);
-  EXPECT_THAT(validate_store(f.engine->store().snapshot()), IsEmpty());
+  EXPECT_THAT(validate_store(f.engine->state().store().snapshot()), IsEmpty());
 }
 
 TEST(ChatAtRestTest, WhatOthersLeftIsNotReadAgain) {
@@ -83,7 +83,7 @@ TEST(ChatAtRestTest, WhatOthersLeftIsNotReadAgain) {
   // As many pages as there are beside it, of a session that is over.
   must(f.session({.cache_namespace = "bob"}).send(question(2, 900), greedy(8)));
   must(f.session({.cache_namespace = "carol"}).send(question(3, 600), greedy(8)));
-  EXPECT_GT(f.engine->store().stats().evicted_pages, 0u);
+  EXPECT_GT(f.engine->state().store().stats().evicted_pages, 0u);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_read_again, 0u);
   EXPECT_GE(turn.usage.n_cached + 1, n_ids);
@@ -94,8 +94,8 @@ TEST(ChatAtRestTest, ATailThatIsGoneIsReadAgainAndNothingElse) {
   ChatSession chat = f.session();
   must(chat.send(question(1, 250), greedy(8)));
   const Tokens ids = chat.ids();
-  f.engine->store().evict(1);
-  const size_t n_left = chat.kv().length();
+  f.engine->state().store().evict(1);
+  const size_t n_left = chat.state().kv().length();
   EXPECT_EQ(n_left, (ids.size() - 1) / kPagePositions * kPagePositions);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_left);
@@ -121,7 +121,7 @@ TEST(ChatAtRestTest, WhatWasReadAheadIsReadAgainWhenItIsGone) {
     SmallPool f(100);
     ChatSession chat = f.session({.system = std::string(200, 's')});
     if (waits) {
-      ASSERT_TRUE(chat.append({{"role", "user"}, {"content", question(1, 150)}}).ok());
+      ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", question(1, 150)}}).ok());
     }
     ASSERT_TRUE(chat.prefill().ok());
     f.evict_everything();
@@ -144,10 +144,10 @@ TEST(ChatAtRestTest, TheDiskHasWhatMemoryCouldNotKeep) {
   SmallPool f(20, std::move(parts));
   ChatSession chat = f.session();
   must(chat.send(question(1, 150), greedy(8)));
-  ASSERT_TRUE(f.engine->tier()->flush().ok());
-  const size_t n_fed = chat.kv().length();
+  ASSERT_TRUE(f.engine->state().tier()->flush().ok());
+  const size_t n_fed = chat.state().kv().length();
   f.evict_everything();
-  EXPECT_EQ(chat.kv().length(), 0u);
+  EXPECT_EQ(chat.state().kv().length(), 0u);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_fed);
   EXPECT_EQ(turn.usage.n_from_disk, n_fed);
@@ -164,8 +164,8 @@ TEST(ChatAtRestTest, KeysAndValuesAreSavedFromWhereverTheyAre) {
   SmallPool f(20, std::move(parts));
   ChatSession chat = f.session();
   must(chat.send(question(1, 150), greedy(8)));
-  const size_t n_fed = chat.kv().length();
-  ASSERT_TRUE(f.engine->tier()->flush().ok());
+  const size_t n_fed = chat.state().kv().length();
+  ASSERT_TRUE(f.engine->state().tier()->flush().ok());
   f.evict_everything();
   ASSERT_TRUE(chat.save(dir.path() + "/talk", {.with_kv = true}).ok());
   EngineParts of_another;
@@ -173,7 +173,7 @@ TEST(ChatAtRestTest, KeysAndValuesAreSavedFromWhereverTheyAre) {
   SmallPool other(20, std::move(of_another));
   const Result<ChatSession> loaded = ChatSession::load(other.engine, dir.path() + "/talk");
   ASSERT_TRUE(loaded.ok());
-  EXPECT_EQ(loaded->kv().length(), n_fed);
+  EXPECT_EQ(loaded->state().kv().length(), n_fed);
   expect_replays(*loaded);
 }
 
@@ -185,10 +185,10 @@ TEST(ChatAtRestTest, ATurnThatNeedsMoreThanCanBeFreedSaysBothNumbers) {
   ChatSession other = f.session({.cache_namespace = "bob"});
   must(other.send(question(2, 400), greedy(8)));
   {
-    const KvCacheEntry held = other.kv();
+    const KvCacheEntry held = other.state().kv();
     const Result<Turn> turn = chat.send(question(3, 400), greedy(8));
     ASSERT_EQ(turn.status().code(), ErrorCode::kOutOfMemory);
-    EXPECT_THAT(turn.status().message(), HasSubstr(std::to_string(f.engine->pool().budget_bytes())));
+    EXPECT_THAT(turn.status().message(), HasSubstr(std::to_string(f.engine->state().pool().budget_bytes())));
     expect_rows_replay(chat);
     EXPECT_TRUE(SessionSnapshot(chat).same_conversation(before));
   }
@@ -206,7 +206,7 @@ struct Talk {
     for (const std::string& text : questions) {
       n_new.push_back(must(chat.send(text, greedy(5))).usage.n_prefilled);
       ids.push_back(chat.ids());
-      rows.push_back(FakeModel::rows_of(chat.kv()));
+      rows.push_back(FakeModel::rows_of(chat.state().kv()));
     }
   }
   std::vector<std::string> questions;
@@ -237,7 +237,7 @@ TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
     const size_t k = n_turns[i]++;
     const Turn turn = must(chats[i].send(talk.questions[k], greedy(5)));
     ASSERT_EQ(chats[i].ids(), talk.ids[k]);
-    const std::vector<float> rows = FakeModel::rows_of(chats[i].kv());
+    const std::vector<float> rows = FakeModel::rows_of(chats[i].state().kv());
     ASSERT_EQ(rows.size(), talk.rows[k].size());
     ASSERT_EQ(std::memcmp(rows.data(), talk.rows[k].data(), rows.size() * sizeof(float)), 0);
     ASSERT_EQ(turn.usage.n_prefilled, talk.n_new[k] + turn.usage.n_read_again);
@@ -249,7 +249,7 @@ TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
     last_turn[i] = now++;
     if (i % 10 == 0 && k == 0) soon.emplace(now + rng() % kEarly, i);
     if (now % 500 == 0) {
-      ASSERT_THAT(validate_store(f.engine->store().snapshot()), IsEmpty());
+      ASSERT_THAT(validate_store(f.engine->state().store().snapshot()), IsEmpty());
     }
   };
   for (const size_t i : order) {
@@ -260,7 +260,7 @@ TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
       ASSERT_NO_FATAL_FAILURE(take_turn(back)) << "turn " << now << " of session " << back;
     }
   }
-  EXPECT_LE(f.engine->pool().peak_bytes(), kPages * page_bytes());
+  EXPECT_LE(f.engine->state().pool().peak_bytes(), kPages * page_bytes());
   EXPECT_GT(n_early, kSessions / 20);
   EXPECT_GT(n_again, kSessions / 2) << "else nothing was evicted";
   f.evict_everything();

@@ -30,8 +30,8 @@ TEST(ChatBranchesTest, AnEditReadsTheTextThatChanged) {
   TwoTurns f;
   const Turn turn = must(f.chat.edit(3, "the third", greedy()));
   EXPECT_EQ(turn.text, "lo");
-  EXPECT_EQ(f.chat.messages().size(), 5u);
-  EXPECT_EQ(f.chat.messages()[3]["content"], "the third");
+  EXPECT_EQ(f.chat.state().messages().size(), 5u);
+  EXPECT_EQ(f.chat.state().messages()[3]["content"], "the third");
   // "the " is what both begin with.
   const Tokens fed = f.model->take_fed();
   EXPECT_EQ(turn.usage.n_prefilled + 1, fed.size());
@@ -43,7 +43,7 @@ TEST(ChatBranchesTest, AnEditReadsTheTextThatChanged) {
 TEST(ChatBranchesTest, AnEditOfTheFirstMessageDropsWhatCameAfter) {
   TwoTurns f;
   must(f.chat.edit(1, "Hello " + kLong + " again", greedy()));
-  EXPECT_EQ(f.chat.messages().size(), 3u);
+  EXPECT_EQ(f.chat.state().messages().size(), 3u);
   EXPECT_LE(f.model->take_fed().size(), 40u) << "the long text is not read again";
   expect_replays(f.chat);
 }
@@ -64,10 +64,10 @@ TEST(ChatBranchesTest, AnEditThatFailsChangesNothing) {
 
 TEST(ChatBranchesTest, AHistoryReusesWhatIsTheSame) {
   TwoTurns f;
-  Json history = f.chat.messages();
+  Json history = f.chat.state().messages();
   history.erase(history.begin() + 3, history.end());
   history.push_back({{"role", "user"}, {"content", "something else"}});
-  ASSERT_TRUE(f.chat.set_history(history).ok());
+  ASSERT_TRUE(f.chat.state().set_history(history).ok());
   const Turn turn = must(f.chat.answer(greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, f.ids("something else<|im_end|>\n<|im_start|>assistant\n").size());
   expect_replays(f.chat);
@@ -76,9 +76,9 @@ TEST(ChatBranchesTest, AHistoryReusesWhatIsTheSame) {
 TEST(ChatBranchesTest, AnAnswerOfAHistoryKeepsTheIdsThatWereSampled) {
   TwoTurns f;
   // "ab" was sampled as "a", "b"; encoded it is one piece.
-  Json history = f.chat.messages();
+  Json history = f.chat.state().messages();
   history.push_back({{"role", "user"}, {"content", "x"}});
-  ASSERT_TRUE(f.chat.set_history(history).ok());
+  ASSERT_TRUE(f.chat.state().set_history(history).ok());
   const Turn turn = must(f.chat.answer(greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("x").size() + 1) << "and the id that ended the answer before";
   EXPECT_FALSE(turn.lost_prefix.has_value());
@@ -87,10 +87,10 @@ TEST(ChatBranchesTest, AnAnswerOfAHistoryKeepsTheIdsThatWereSampled) {
 
 TEST(ChatBranchesTest, AHistoryThatDiffersEarlierSaysWhere) {
   TwoTurns f;
-  Json history = f.chat.messages();
+  Json history = f.chat.state().messages();
   history[1]["content"] = "Hello  " + kLong;
   history.push_back({{"role", "user"}, {"content", "x"}});
-  ASSERT_TRUE(f.chat.set_history(history).ok());
+  ASSERT_TRUE(f.chat.state().set_history(history).ok());
   const Turn turn = must(f.chat.answer(greedy()));
   ASSERT_TRUE(turn.lost_prefix.has_value());
   EXPECT_EQ(turn.lost_prefix->message, 1u);
@@ -115,22 +115,22 @@ TEST(ChatBranchesTest, NumbersThatAreWrittenDifferentlyAreNotTheSame) {
     for (const Json& second : numbers) {
       f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
       ChatSession warm = f.session(), cold = f.session();
-      ASSERT_TRUE(warm.set_history(history(first)).ok());
+      ASSERT_TRUE(warm.state().set_history(history(first)).ok());
       must(warm.answer(greedy(2)));
-      ASSERT_TRUE(warm.set_history(history(second)).ok());
-      ASSERT_TRUE(cold.set_history(history(second)).ok());
+      ASSERT_TRUE(warm.state().set_history(history(second)).ok());
+      ASSERT_TRUE(cold.state().set_history(history(second)).ok());
       must(warm.answer(greedy(2)));
       must(cold.answer(greedy(2)));
-      EXPECT_EQ(warm.transcript().bytes(), cold.transcript().bytes()) << first << " and " << second;
+      EXPECT_EQ(warm.state().transcript().bytes(), cold.state().transcript().bytes()) << first << " and " << second;
     }
   }
 }
 
 TEST(ChatBranchesTest, AHistoryBringsItsSystemMessage) {
   TwoTurns f;
-  ASSERT_TRUE(f.chat.set_history({{{"role", "system"}, {"content", "be brief"}}}).ok());
+  ASSERT_TRUE(f.chat.state().set_history({{{"role", "system"}, {"content", "be brief"}}}).ok());
   ASSERT_TRUE(f.chat.reset().ok());
-  EXPECT_EQ(f.chat.messages(), Json({{{"role", "system"}, {"content", "be brief"}}}));
+  EXPECT_EQ(f.chat.state().messages(), Json({{{"role", "system"}, {"content", "be brief"}}}));
 }
 
 TEST(ChatBranchesTest, WhatIsNoMessageIsRefused) {
@@ -138,21 +138,21 @@ TEST(ChatBranchesTest, WhatIsNoMessageIsRefused) {
   const SessionSnapshot before(f.chat);
   for (const Json& bad : {Json("text"), Json({{"content", "x"}}), Json({{"role", 7}}),
                           Json({{"role", "user"}, {"content", "\xff"}})}) {
-    EXPECT_EQ(f.chat.append(bad).code(), ErrorCode::kInvalidArgument);
-    EXPECT_EQ(f.chat.set_history({bad}).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(f.chat.state().append(bad).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(f.chat.state().set_history({bad}).code(), ErrorCode::kInvalidArgument);
   }
-  EXPECT_EQ(f.chat.set_history("x").code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.chat.state().set_history("x").code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(f.chat.answer(greedy()).status().code(), ErrorCode::kInvalidArgument) << "it has its answer";
   EXPECT_EQ(SessionSnapshot(f.chat), before);
 }
 
 TEST(ChatBranchesTest, AppendedMessagesAreAnsweredTogether) {
   TwoTurns f;
-  ASSERT_TRUE(f.chat.append({{"role", "user"}, {"content", "one"}}).ok());
-  ASSERT_TRUE(f.chat.append({{"role", "user"}, {"content", "two"}}).ok());
+  ASSERT_TRUE(f.chat.state().append({{"role", "user"}, {"content", "one"}}).ok());
+  ASSERT_TRUE(f.chat.state().append({{"role", "user"}, {"content", "two"}}).ok());
   EXPECT_EQ(f.model->take_fed(), Tokens()) << "appending computes nothing";
   EXPECT_EQ(must(f.chat.answer(greedy())).text, "ing");
-  EXPECT_EQ(f.chat.messages().size(), 8u);
+  EXPECT_EQ(f.chat.state().messages().size(), 8u);
   expect_replays(f.chat);
 }
 
@@ -175,7 +175,7 @@ TEST(ChatBranchesTest, SeveralAnswersReadTheQuestionOnce) {
   EXPECT_GT(texts.size(), 1u);
   for (size_t i : {4u, 0u, 2u, 2u}) {
     ASSERT_TRUE(chat.choose(i).ok());
-    EXPECT_EQ(chat.messages().back()["content"], (*turns)[i].text);
+    EXPECT_EQ(chat.state().messages().back()["content"], (*turns)[i].text);
     EXPECT_EQ((*turns)[i].seed, 7 + i);
     expect_replays(chat);
     // The same as alone, with that seed.
@@ -251,7 +251,7 @@ TEST(ChatBranchesTest, RandomBranchesHoldWhatAColdPassGives) {
     const TurnOptions options{.sampler = {.temperature = 1.0, .min_p = 0, .seed = seed}, .max_tokens = 9};
     const auto text = [&] { return std::string("Hello the ").substr(0, 1 + rng() % 9) + std::to_string(rng() % 50); };
     for (int step = 0; step < 14; ++step) {
-      const size_t n = chat.messages().size();
+      const size_t n = chat.state().messages().size();
       switch (rng() % 8) {
         case 0: (void)chat.regenerate(options); break;
         case 1: (void)chat.edit(rng() % n, text(), options); break;

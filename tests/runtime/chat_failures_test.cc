@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/temp_dir.h"
@@ -53,11 +53,11 @@ void expect_same_ending(Story& story, const char* chat_template) {
   Story never(chat_template);
   must(never.chat.send(Story::question(), greedy()));
   const Turn turn = must(story.chat.send(Story::question(), greedy()));
-  EXPECT_EQ(turn.text, never.chat.messages().back()["content"].get<std::string>());
+  EXPECT_EQ(turn.text, never.chat.state().messages().back()["content"].get<std::string>());
   EXPECT_EQ(SessionSnapshot(story.chat).rows, SessionSnapshot(never.chat).rows);
   EXPECT_EQ(story.chat.ids(), never.chat.ids());
-  EXPECT_EQ(story.chat.transcript().bytes(), never.chat.transcript().bytes());
-  EXPECT_EQ(story.chat.messages(), never.chat.messages());
+  EXPECT_EQ(story.chat.state().transcript().bytes(), never.chat.state().transcript().bytes());
+  EXPECT_EQ(story.chat.state().messages(), never.chat.state().messages());
   expect_replays(story.chat);
 }
 
@@ -125,14 +125,14 @@ TEST_P(ChatFailuresTest, AKeptPartialAnswerIsExactlyWhatWasSampled) {
     EXPECT_EQ(turn->text, streamed);
     EXPECT_TRUE(std::string("ablo wortheabc").starts_with(turn->text)) << turn->text;
     EXPECT_FALSE(turn->text.empty());
-    EXPECT_EQ(story.chat.messages().back()["content"], turn->text);
+    EXPECT_EQ(story.chat.state().messages().back()["content"], turn->text);
     expect_replays(story.chat);
     // The conversation goes on from there: the template closes the answer.
     story.model->take_fed();
-    const size_t held = story.chat.kv().length();
+    const size_t held = story.chat.state().kv().length();
     const Turn next = must(story.chat.send("y", greedy()));
     EXPECT_EQ(next.usage.n_cached, held);
-    EXPECT_EQ(story.tokenizer->decode(story.chat.ids()), story.chat.transcript().bytes());
+    EXPECT_EQ(story.tokenizer->decode(story.chat.ids()), story.chat.state().transcript().bytes());
     expect_replays(story.chat);
   });
 }
@@ -150,7 +150,7 @@ TEST(ChatFailuresTest, ARegenerationThatFailsKeepsTheOldAnswer) {
 // What is pinned shows in a saved session.
 TEST(ChatFailuresTest, ARegenerationThatFailsKeepsThePins) {
   Story story;
-  const size_t answer = story.chat.messages().size() - 1;
+  const size_t answer = story.chat.state().messages().size() - 1;
   ASSERT_TRUE(story.chat.pin(answer).ok());
   story.model->before_layer = [](size_t, size_t) { return Status(ErrorCode::kOutOfMemory, "injected"); };
   EXPECT_FALSE(story.chat.regenerate(greedy()).ok());
@@ -159,7 +159,7 @@ TEST(ChatFailuresTest, ARegenerationThatFailsKeepsThePins) {
   const std::string path = directory.file("talk");
   ASSERT_TRUE(story.chat.save(path).ok());
   const Result<LoadedSession> saved =
-      read_session_file(story.engine->files(), path, story.engine->pool(), nullptr);
+      read_session_file(story.engine->state().files(), path, story.engine->state().pool(), nullptr);
   ASSERT_TRUE(saved.ok());
   EXPECT_EQ(saved->session.pinned, std::set<size_t>{answer});
 }
@@ -175,9 +175,9 @@ TEST(ChatFailuresTest, TryingAgainReusesWhatACancelledTurnHadRead) {
   };
   TurnOptions options = greedy();
   options.stop = source.get_token();
-  const size_t held = story.chat.kv().length();
+  const size_t held = story.chat.state().kv().length();
   EXPECT_EQ(story.chat.send(question, options).status().code(), ErrorCode::kCancelled);
-  EXPECT_EQ(story.chat.kv().length(), held);
+  EXPECT_EQ(story.chat.state().kv().length(), held);
   const Turn turn = must(story.chat.send(question, greedy()));
   EXPECT_EQ(turn.usage.n_cached, held + 10 * 8) << "ten passes of eight rows";
   expect_replays(story.chat);
@@ -213,7 +213,7 @@ TEST(ChatFailuresTest, EveryCallDuringATurnIsBusyAndChangesNothing) {
   }));
   EXPECT_EQ(codes.size(), 7u);
   for (const auto& [call, code] : codes) EXPECT_EQ(code, ErrorCode::kBusy) << call;
-  EXPECT_EQ(story.chat.messages().size(), 5u);
+  EXPECT_EQ(story.chat.state().messages().size(), 5u);
   expect_replays(story.chat);
   must(story.chat.send("z", greedy()));
 }
@@ -244,7 +244,7 @@ TEST(ChatFailuresTest, AnAnswerThatFillsTheContextEndsThere) {
   f.say({Tokens(100, TokenId{'a'})});
   const Turn turn = must(chat.send("x", greedy(0)));
   EXPECT_EQ(turn.finish_reason, FinishReason::kLength);
-  EXPECT_EQ(chat.kv().length(), 40u);
+  EXPECT_EQ(chat.state().kv().length(), 40u);
   EXPECT_EQ(turn.text.size(), 40 - turn.usage.n_prompt + 1) << "the last one needs no place until it is fed";
   expect_replays(chat);
   const SessionSnapshot before(chat);
@@ -297,7 +297,7 @@ TEST(ChatFailuresTest, SessionsOnManyThreadsDoNotDisturbEachOther) {
     TurnOptions options{.sampler = {.temperature = 1.0, .min_p = 0, .seed = 7}, .max_tokens = 12};
     for (int turn = 0; turn < 4; ++turn) must(chat.send("question " + std::to_string(who * 10 + turn), options));
     expect_replays(chat);
-    return json_to_string(chat.messages());
+    return json_to_string(chat.state().messages());
   };
   constexpr int kThreads = 4;
   std::vector<std::string> together(kThreads);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/prompt/transcript.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
 
@@ -49,15 +49,15 @@ struct ChatFixture {
       EXPECT_TRUE(compiled.ok()) << compiled.status().message();
       parts.chat_template = *std::move(compiled);
     }
-    Result<std::shared_ptr<Engine>> created = Engine::create(std::move(parts));
+    Result<std::shared_ptr<Engine>> created = make_engine(std::move(parts));
     EXPECT_TRUE(created.ok());
     engine = *created;
   }
 
   // Nothing happens in idle time, so that what was computed is known.
-  ChatSession session(SessionOptions options = {}) {
+  ChatSession session(SessionOptions options = {}, Json variables = Json::object(), bool plain = false) {
     options.repair_when_idle = false;
-    Result<ChatSession> created = ChatSession::create(engine, std::move(options));
+    Result<ChatSession> created = SessionState::create(engine, {std::move(options), std::move(variables), plain});
     EXPECT_TRUE(created.ok()) << created.status().message();
     return *std::move(created);
   }
@@ -96,7 +96,7 @@ inline Turn must(Result<Turn> turn) {
 // The first law: what the session holds is what its ids give when they are fed to an empty entry,
 // the logits of the next position included where its pool has a page for them.
 inline void expect_rows_replay(const ChatSession& session) {
-  const KvCacheEntry& kv = session.kv();
+  const KvCacheEntry& kv = session.state().kv();
   ASSERT_LE(kv.length(), session.ids().size());
   ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
   if (kv.length() == 0) return;
@@ -127,7 +127,7 @@ inline void expect_rows_replay(const ChatSession& session) {
 
 // And it holds all of them but the one that is fed next.
 inline void expect_replays(const ChatSession& session) {
-  ASSERT_LE(session.ids().size(), session.kv().length() + 1);
+  ASSERT_LE(session.ids().size(), session.state().kv().length() + 1);
   expect_rows_replay(session);
 }
 
@@ -136,11 +136,11 @@ inline Tokens tokens_of(const KvCacheEntry& entry) { return {entry.tokens().begi
 // Everything that a turn that never was must leave alone.
 struct SessionSnapshot {
   explicit SessionSnapshot(const ChatSession& s)
-      : messages(json_to_string(s.messages())),
+      : messages(json_to_string(s.state().messages())),
         ids(s.ids()),
-        bytes(s.transcript().bytes()),
-        fed(tokens_of(s.kv())),
-        rows(FakeModel::rows_of(s.kv())),
+        bytes(s.state().transcript().bytes()),
+        fed(tokens_of(s.state().kv())),
+        rows(FakeModel::rows_of(s.state().kv())),
         n_prompt(s.usage().n_prompt) {}
   bool operator==(const SessionSnapshot&) const = default;
   // All but what is in memory, which a session at rest does not own.

@@ -38,7 +38,7 @@ struct Process : ChatFixture {
   Result<ChatSession> load(const std::string& cache_namespace = {}) {
     return ChatSession::load(engine, kGift, {.cache_namespace = cache_namespace});
   }
-  void expect_sound() const { ASSERT_THAT(validate_store(engine->store().snapshot()), IsEmpty()); }
+  void expect_sound() const { ASSERT_THAT(validate_store(engine->state().store().snapshot()), IsEmpty()); }
 };
 
 struct ChatForeignRowsTest : testing::Test {
@@ -55,16 +55,16 @@ struct ChatForeignRowsTest : testing::Test {
     ids = chat.ids();
     ChatSession liar = forger.session({.system = kSystem + "but a liar"});
     must(liar.send("hi " + std::string(20, 'l'), greedy()));
-    KvCacheEntry rows = liar.kv();
+    KvCacheEntry rows = liar.state().kv();
     ASSERT_TRUE(rows.reserve(1).ok()) << "a last page of its own";
-    const KvCacheEntry told = chat.kv();
+    const KvCacheEntry told = chat.state().kv();
     rows.slice_to_length(told.length());
     if (spoil != nullptr) spoil(rows.layout(), rows.pages().back().data());
-    KvCacheEntry forged(forger.engine->pool());
+    KvCacheEntry forged(forger.engine->state().pool());
     ASSERT_TRUE(forged.adopt({rows.pages().begin(), rows.pages().end()}, told.tokens()).ok());
-    const Result<LoadedSession> saved = read_session_file(of_another, kGift, forger.engine->pool(), nullptr);
+    const Result<LoadedSession> saved = read_session_file(of_another, kGift, forger.engine->state().pool(), nullptr);
     ASSERT_TRUE(saved.ok());
-    const KvPageIdentity identity{*forger.engine->fingerprint(), digest_of_namespace(cache_namespace)};
+    const KvPageIdentity identity{*forger.engine->state().fingerprint(), digest_of_namespace(cache_namespace)};
     ASSERT_TRUE(write_session_file(files, kGift, saved->session, &forged, identity).ok());
   }
 
@@ -78,7 +78,7 @@ TEST_F(ChatForeignRowsTest, AForgedFileReachesNoOtherConversation) {
     Process process(files);
     Result<ChatSession> gift = process.load();
     ASSERT_TRUE(gift.ok()) << gift.status().to_string();
-    EXPECT_EQ(gift->kv().length(), ids.size() - 1) << "they serve who loaded them";
+    EXPECT_EQ(gift->state().kv().length(), ids.size() - 1) << "they serve who loaded them";
     EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_read_again, 0u);
     ASSERT_TRUE(gift->prefill().ok());
     must(gift->regenerate(greedy()));
@@ -100,8 +100,8 @@ TEST_F(ChatForeignRowsTest, NoneOfThemIsWrittenToTheCacheDirectory) {
     Result<ChatSession> gift = process.load();
     ASSERT_TRUE(gift.ok());
     must(gift->send("and then", greedy()));
-    ASSERT_TRUE(process.engine->tier()->flush().ok());
-    EXPECT_EQ(process.engine->tier()->stats().pages, 0u);
+    ASSERT_TRUE(process.engine->state().tier()->flush().ok());
+    EXPECT_EQ(process.engine->state().tier()->stats().pages, 0u);
   }
   Process later(files);
   ChatSession own = later.session({.system = kSystem});
@@ -125,7 +125,7 @@ TEST_F(ChatForeignRowsTest, WhatIsReadAnewIsLikeAnyOther) {
   Process process(files);
   Result<ChatSession> gift = process.load();
   ASSERT_TRUE(gift.ok());
-  process.engine->store().evict(SIZE_MAX);
+  process.engine->state().store().evict(SIZE_MAX);
   EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
   expect_replays(*gift);
   ChatSession own = process.session({.system = kSystem});
@@ -145,12 +145,12 @@ TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
     EXPECT_EQ(must(fork.send(question, greedy())).usage.n_prefilled, 1u)
         << "what one has read the other finds, but for the logits behind it";
     ASSERT_TRUE(gift->reset().ok());
-    EXPECT_GT(process.engine->store().stats().pages, 0u);
+    EXPECT_GT(process.engine->state().store().stats().pages, 0u);
     must(fork.send("more", greedy()));
     process.expect_sound();
   }
-  EXPECT_EQ(process.engine->store().stats().pages, 0u);
-  EXPECT_EQ(process.engine->pool().pages_in_use(), 0u);
+  EXPECT_EQ(process.engine->state().store().stats().pages, 0u);
+  EXPECT_EQ(process.engine->state().pool().pages_in_use(), 0u);
 }
 
 TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
@@ -163,7 +163,7 @@ TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
   Result<ChatSession> gift = process.load();
   ASSERT_TRUE(gift.ok());
   EXPECT_EQ(gift->ids(), ids) << "the conversation is there all the same";
-  EXPECT_EQ(gift->kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "all in front of that page";
+  EXPECT_EQ(gift->state().kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "all in front of that page";
 }
 
 // Numbers, but such as make none: the turn fails, and the next one reads them anew.
@@ -187,12 +187,12 @@ TEST_F(ChatForeignRowsTest, TheNamespaceIsTheCallers) {
   {
     Result<ChatSession> gift = process.load("alice");
     ASSERT_TRUE(gift.ok());
-    EXPECT_EQ(gift->kv().length(), 0u) << "neither bob's rows nor those of the file, which are another namespace's";
+    EXPECT_EQ(gift->state().kv().length(), 0u) << "neither bob's rows nor those of the file, which are another namespace's";
     EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
   }
   Result<ChatSession> gift = process.load("bob");
   ASSERT_TRUE(gift.ok());
-  EXPECT_EQ(gift->kv().length(), ids.size() - 1);
+  EXPECT_EQ(gift->state().kv().length(), ids.size() - 1);
   expect_replays(*gift);
 }
 

@@ -15,7 +15,7 @@
 
 #include "base/json_limits.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 #include "tests/runtime/chat_memory_world.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/no_threads.h"
@@ -101,7 +101,7 @@ class ChatMemoryTest : public testing::TestWithParam<bool> {
       ASSERT_EQ(outcome(world->chat->send("and then", greedy(12))), next);
       ASSERT_TRUE(SessionSnapshot(*world->chat) == end);
       ASSERT_NO_FATAL_FAILURE(expect_replays(*world->chat));
-      ASSERT_THAT(validate_store(world->engine->store().snapshot()), testing::IsEmpty());
+      ASSERT_THAT(validate_store(world->engine->state().store().snapshot()), testing::IsEmpty());
       if (!failing.has_failed()) break;
     }
     EXPECT_GT(n_failed, 0u) << "else nothing was tested";
@@ -250,7 +250,7 @@ TEST_P(ChatMemoryTest, Fork) {
 
 TEST_P(ChatMemoryTest, SetHistory) {
   fail_everywhere({[] { return of_two_turns(); },
-                   [](World& world) { return outcome(world.chat->set_history(std::move(world.input))); },
+                   [](World& world) { return outcome(world.chat->state().set_history(std::move(world.input))); },
                    Json::parse(R"([{"role": "system", "content": "be something that is longer than that"},
                                    {"role": "user", "content": "x"}, {"role": "assistant", "content": "Hello"}])")});
 }
@@ -258,11 +258,11 @@ TEST_P(ChatMemoryTest, SetHistory) {
 TEST_P(ChatMemoryTest, AnAnswerBehindAnotherHistory) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
-                     Json history = world->chat->messages();
+                     Json history = world->chat->state().messages();
                      history.erase(3);
                      history.erase(3);
                      history.push_back({{"role", "user"}, {"content", "another one"}});
-                     EXPECT_TRUE(world->chat->set_history(std::move(history)).ok());
+                     EXPECT_TRUE(world->chat->state().set_history(std::move(history)).ok());
                      return world;
                    },
                    [](World& world) { return outcome(world.chat->answer(world.options)); }});
@@ -271,7 +271,7 @@ TEST_P(ChatMemoryTest, AnAnswerBehindAnotherHistory) {
 TEST_P(ChatMemoryTest, AppendAndReadAhead) {
   fail_everywhere({[] {
                      auto world = talking();
-                     EXPECT_TRUE(world->chat->append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
+                     EXPECT_TRUE(world->chat->state().append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
                      return world;
                    },
                    [](World& world) { return outcome(world.chat->prefill().status()); }});
@@ -282,7 +282,7 @@ TEST_P(ChatMemoryTest, AppendAndReadAhead) {
 TEST_P(ChatMemoryTest, AnAnswerToWhatWasReadAhead) {
   fail_everywhere({[] {
                      auto world = talking();
-                     EXPECT_TRUE(world->chat->append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
+                     EXPECT_TRUE(world->chat->state().append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
                      EXPECT_TRUE(world->chat->prefill().ok());
                      return world;
                    },
@@ -291,7 +291,7 @@ TEST_P(ChatMemoryTest, AnAnswerToWhatWasReadAhead) {
 
 TEST_P(ChatMemoryTest, SmallCalls) {
   fail_everywhere({[] { return begun(); },
-                   [](World& world) { return outcome(world.chat->append(std::move(world.input))); },
+                   [](World& world) { return outcome(world.chat->state().append(std::move(world.input))); },
                    {{"role", "user"}, {"content", "a text that a string does not hold without memory of its own"}}});
   fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->reset()); }});
   fail_everywhere({[] { return talking(); }, [](World& world) {
@@ -392,7 +392,7 @@ TEST_P(ChatMemoryTest, Save) {
                      }});
     World fresh;
     EXPECT_TRUE(ChatSession::load(fresh.engine, path).ok());
-    EXPECT_EQ(fresh.engine->files().list(dir.path())->size(), 1u) << "nothing is left over";
+    EXPECT_EQ(fresh.engine->state().files().list(dir.path())->size(), 1u) << "nothing is left over";
   }
 }
 
@@ -401,18 +401,18 @@ TEST_P(ChatMemoryTest, AFailedSaveLeavesTheFileThatWasThere) {
   const std::string path = dir.path() + "/talk.ibid";
   auto world = talking();
   ASSERT_TRUE(world->chat->save(path).ok());
-  const Json saved = world->chat->messages();
+  const Json saved = world->chat->state().messages();
   must(world->chat->send("second", greedy(12)));
   for (size_t n = 0; n < 200; n += 3) {
     FailingNew failing(n, GetParam());
     const Status status = world->chat->save(path);
     failing.stop();
     if (status.ok()) break;
-    ASSERT_EQ(world->engine->files().list(dir.path())->size(), 1u);
+    ASSERT_EQ(world->engine->state().files().list(dir.path())->size(), 1u);
     World fresh;
     Result<ChatSession> loaded = ChatSession::load(fresh.engine, path);
     ASSERT_TRUE(loaded.ok());
-    ASSERT_EQ(loaded->messages(), saved);
+    ASSERT_EQ(loaded->state().messages(), saved);
   }
 }
 
@@ -435,7 +435,7 @@ TEST_P(ChatMemoryTest, Load) {
       ASSERT_TRUE(loaded.ok());
       auto never = of_two_turns();
       ASSERT_EQ(loaded->ids(), never->chat->ids());
-      ASSERT_EQ(loaded->messages(), never->chat->messages());
+      ASSERT_EQ(loaded->state().messages(), never->chat->state().messages());
       EXPECT_EQ(must(loaded->send("and then", greedy(12))).text, must(never->chat->send("and then", greedy(12))).text);
       ASSERT_TRUE(SessionSnapshot(*loaded) == SessionSnapshot(*never->chat));
       expect_replays(*loaded);
@@ -470,7 +470,7 @@ TEST_P(ChatMemoryTest, Create) {
                      try {
                        options.emplace();
                        options->system = "a system message that is too long to need no memory";
-                       options->variables["x"] = 1;
+                       options->variables = R"({"x": 1})";
                        options->repair_when_idle = false;
                      } catch (const std::bad_alloc&) {  // before the call
                        return {ErrorCode::kOutOfMemory};
@@ -513,7 +513,7 @@ TEST(ChatWithoutThreadsTest, EveryCallGoesOnAndOnlyAnEngineCannotBeMade) {
     EngineParts parts;
     parts.model = std::make_unique<FakeModel>();
     parts.tokenizer = std::make_unique<FakeTokenizer>();
-    EXPECT_EQ(Engine::create(std::move(parts)).status().code(), ErrorCode::kOutOfMemory);
+    EXPECT_EQ(make_engine(std::move(parts)).status().code(), ErrorCode::kOutOfMemory);
   }
   must(chat.send("y", greedy(12)));
   expect_replays(chat);

@@ -140,7 +140,7 @@ TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
         ++n_done;
         continue;
       }
-      const bool nothing_said = world.chat->messages().size() < 3;
+      const bool nothing_said = world.chat->state().messages().size() < 3;
       EXPECT_TRUE(code == ErrorCode::kOutOfMemory || (code == ErrorCode::kInvalidArgument && nothing_said));
       ++n_failed;
       EXPECT_TRUE(SessionSnapshot(*world.chat).same_conversation(before));

@@ -36,7 +36,7 @@ TEST(ChatReadAheadTest, AQuestionThatWasReadIsAnsweredAtOnce) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
-  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "Hello"}}).ok());
+  ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "Hello"}}).ok());
   ASSERT_TRUE(chat.prefill().ok());
   f.model->take_fed();
   const Turn turn = must(chat.answer(greedy()));
@@ -51,7 +51,7 @@ TEST(ChatReadAheadTest, WhatTurnsOutOtherwiseIsReadAsEver) {
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();
   must(chat.send("x", greedy()));
-  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "Hello"}}).ok());
+  ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "Hello"}}).ok());
   ASSERT_TRUE(chat.prefill().ok());
   ASSERT_TRUE(chat.rewind_to(0).ok());
   const Turn turn = must(chat.send("y", greedy()));
@@ -77,7 +77,7 @@ TEST(ChatReadAheadTest, CancelledHalfwayItGoesOnFromThere) {
 
 // Waits until the idle work of a session has read what it wants; the test's own time limit is the guard.
 void wait_for_pages(const ChatFixture& f, size_t n_fed) {
-  while (f.engine->scheduler().stats().n_rows < n_fed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (f.engine->state().scheduler().stats().n_rows < n_fed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST(ChatReadAheadTest, ARewrittenHistoryIsReadInIdleTimeAndBothBranchesStay) {
@@ -124,7 +124,7 @@ TEST(ChatReadAheadTest, SavingLeavesIdleWorkAlone) {
   const size_t n_turn = f.prompt("x").size() + thinking.size();
   std::atomic<bool> go{false};
   f.model->before_layer = [&](size_t, size_t) {
-    while (f.engine->scheduler().stats().n_rows >= n_turn && !go) std::this_thread::yield();
+    while (f.engine->state().scheduler().stats().n_rows >= n_turn && !go) std::this_thread::yield();
     return Status();
   };
   must(chat.send("x", greedy()));
@@ -154,7 +154,7 @@ TEST(ChatReadAheadTest, ACallEndsTheIdleWorkWithinALayer) {
   const size_t n_first = f.prompt("x").size() + 4;
   std::atomic<bool> idle{false}, answered{false};
   f.model->before_layer = [&](size_t, size_t) {
-    if (!answered || f.engine->scheduler().stats().n_rows < n_first) return Status();
+    if (!answered || f.engine->state().scheduler().stats().n_rows < n_first) return Status();
     idle = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return Status();

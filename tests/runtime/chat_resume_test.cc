@@ -19,9 +19,9 @@ TEST_F(ChatResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok()) << chat.status().to_string();
   EXPECT_EQ(chat->ids(), ids);
-  EXPECT_EQ(chat->messages(), messages);
-  EXPECT_EQ(chat->transcript().bytes(), bytes);
-  EXPECT_EQ(chat->kv().length(), ids.size() - 1);
+  EXPECT_EQ(chat->state().messages(), messages);
+  EXPECT_EQ(chat->state().transcript().bytes(), bytes);
+  EXPECT_EQ(chat->state().kv().length(), ids.size() - 1);
   EXPECT_EQ(process.model->take_fed(), Tokens());
   expect_replays(*chat);
   must(chat->send("and", greedy()));
@@ -32,10 +32,10 @@ TEST_F(ChatResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
 TEST_F(ChatResumeTest, TheCacheDirectoryGivesThemBack) {
   have_a_talk(true, false);
   Process process(files, true);
-  ASSERT_NE(process.engine->tier(), nullptr) << process.engine->tier_status().to_string();
+  ASSERT_NE(process.engine->state().tier(), nullptr) << process.engine->state().tier_status().to_string();
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok());
-  EXPECT_EQ(chat->kv().length(), ids.size() - 1);
+  EXPECT_EQ(chat->state().kv().length(), ids.size() - 1);
   expect_replays(*chat);
   must(chat->send("and", greedy()));
   EXPECT_EQ(process.model->take_fed(), third_turn(process));
@@ -59,9 +59,9 @@ TEST_F(ChatResumeTest, WithoutKeysAndValuesItIsReadAgainAndTheSame) {
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok());
   EXPECT_EQ(chat->ids(), ids) << "answers keep the ids that were sampled";
-  EXPECT_EQ(chat->kv().length(), 0u);
+  EXPECT_EQ(chat->state().kv().length(), 0u);
   must(chat->send("and", greedy()));
-  EXPECT_EQ(chat->messages().back()["content"], "theing");
+  EXPECT_EQ(chat->state().messages().back()["content"], "theing");
   expect_replays(*chat);
 }
 
@@ -78,7 +78,7 @@ TEST_F(ChatResumeTest, ARewrittenHistoryComesBackAsItWas) {
   Result<ChatSession> resumed = ChatSession::load(after.engine, kPath);
   ASSERT_TRUE(resumed.ok());
   EXPECT_EQ(resumed->ids(), chat.ids());
-  EXPECT_EQ(resumed->kv().length(), chat.kv().length());
+  EXPECT_EQ(resumed->state().kv().length(), chat.state().kv().length());
   expect_replays(*resumed);
 }
 
@@ -87,8 +87,8 @@ TEST_F(ChatResumeTest, AnotherModelsKeysAndValuesAreNotUsed) {
   Process process(files, true, "two");
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok());
-  EXPECT_EQ(chat->kv().length(), 0u);
-  EXPECT_EQ(process.engine->tier()->stats().tokens_read, 0u);
+  EXPECT_EQ(chat->state().kv().length(), 0u);
+  EXPECT_EQ(process.engine->state().tier()->stats().tokens_read, 0u);
   must(chat->send("and", greedy()));
   expect_replays(*chat);
 }
@@ -127,7 +127,7 @@ TEST_F(ChatResumeTest, HowManyKeysAndValuesWereSavedIsTold) {
   must(chat.send("Hello", greedy()));
   SaveReport report;
   ASSERT_TRUE(chat.save(kPath, {.with_kv = true}, &report).ok());
-  EXPECT_EQ(report.n_with_rows, chat.kv().length());
+  EXPECT_EQ(report.n_with_rows, chat.state().kv().length());
   EXPECT_GT(report.n_with_rows, 0u);
   report = {};
   ASSERT_TRUE(chat.save(kPath, {}, &report).ok());
@@ -153,7 +153,7 @@ TEST_F(ChatResumeTest, ATemplateThatRefusesAnEarlierPromptLeavesTheMessages) {
                   "{% for message in messages %}{{ message['content'] }}{% endfor %}");
   const Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok()) << chat.status().to_string();
-  EXPECT_EQ(chat->messages(), messages);
+  EXPECT_EQ(chat->state().messages(), messages);
   EXPECT_EQ(chat->losses().n_replies, 2u);
 }
 
@@ -175,27 +175,27 @@ TEST_F(ChatResumeTest, RepliesBelongToTheirMessagesWhenHiddenOnesComeAndGo) {
     ASSERT_TRUE(loaded.ok()) << when << ": " << loaded.status().to_string();
     EXPECT_FALSE(loaded->losses().any()) << when;
     EXPECT_EQ(loaded->ids(), chat.ids()) << when;
-    EXPECT_EQ(loaded->messages(), chat.messages()) << when;
+    EXPECT_EQ(loaded->state().messages(), chat.state().messages()) << when;
   };
   must(chat.send("x", greedy()));
-  ASSERT_TRUE(chat.append(note).ok());
-  ASSERT_TRUE(chat.append(note).ok());
+  ASSERT_TRUE(chat.state().append(note).ok());
+  ASSERT_TRUE(chat.state().append(note).ok());
   must(chat.send("y", greedy()));
   expect_comes_back("with notes");
-  const Json noted = chat.messages();
+  const Json noted = chat.state().messages();
   Json plain = Json::array();
   for (const Json& message : noted) {
     if (message["role"] != "note") plain.push_back(message);
   }
   plain.push_back({{"role", "user"}, {"content", "z"}});
-  ASSERT_TRUE(chat.set_history(plain).ok());
+  ASSERT_TRUE(chat.state().set_history(plain).ok());
   must(chat.answer(greedy()));
   expect_comes_back("without them");
   Json more = Json::array({note, note, note});
-  for (const Json& message : chat.messages()) more.push_back(message), more.push_back(note);
+  for (const Json& message : chat.state().messages()) more.push_back(message), more.push_back(note);
   more.push_back({{"role", "user"}, {"content", "again"}});
   const size_t n_before = chat.ids().size();
-  ASSERT_TRUE(chat.set_history(more).ok());
+  ASSERT_TRUE(chat.state().set_history(more).ok());
   const Turn turn = must(chat.answer(greedy()));
   EXPECT_GE(turn.usage.n_cached + 1, n_before) << "nothing that is shown has changed";
   expect_comes_back("with more of them");
@@ -208,8 +208,8 @@ TEST_F(ChatResumeTest, AReplyOfMessagesThatAreGoneIsNotSavedAsAnothers) {
   must(chat.send("x", greedy()));
   must(chat.send("y", greedy()));
   ASSERT_TRUE(chat.rewind_to(2).ok());
-  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "other"}}).ok());
-  ASSERT_TRUE(chat.append({{"role", "assistant"}, {"content", "Hellolo"}}).ok());  // as what was sampled to "y"
+  ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "other"}}).ok());
+  ASSERT_TRUE(chat.state().append({{"role", "assistant"}, {"content", "Hellolo"}}).ok());  // as what was sampled to "y"
   ASSERT_TRUE(chat.save(kPath).ok());
   const Result<SavedSession> saved = read_saved_session(files, kPath);
   ASSERT_TRUE(saved.ok());
@@ -240,9 +240,9 @@ TEST_F(ChatResumeTest, AnAnswerWithoutTextComesBack) {
 TEST_F(ChatResumeTest, ADirectoryInUseIsNoReasonToFail) {
   Process first(files, true);
   Process second(files, true);
-  EXPECT_NE(first.engine->tier(), nullptr);
-  EXPECT_EQ(second.engine->tier(), nullptr);
-  EXPECT_EQ(second.engine->tier_status().code(), ErrorCode::kBusy);
+  EXPECT_NE(first.engine->state().tier(), nullptr);
+  EXPECT_EQ(second.engine->state().tier(), nullptr);
+  EXPECT_EQ(second.engine->state().tier_status().code(), ErrorCode::kBusy);
   ChatSession chat = second.session();
   must(chat.send("x", greedy()));
   expect_replays(chat);

@@ -38,14 +38,14 @@ void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string()
 
 // The answer by a loop over the whole sequence, without a session: a cold sampler that is given every id.
 std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens& prompt) {
-  KvCacheEntry entry(f.engine->pool());
+  KvCacheEntry entry(f.engine->state().pool());
   Sampler sampler = *make_turn_sampler(options, *f.tokenizer);
   TokenHistory history;
   history.append(prompt);
   sampler.begin_answer(std::move(history));
   GenerateRequest request{.prompt = prompt, .max_tokens = options.max_tokens, .stop_ids = f.tokenizer->end_of_turn()};
-  const auto out = run_answer(f.engine->scheduler(), *f.tokenizer, entry, std::move(request), std::move(sampler),
-                              StopDetector(), f.engine->clock()).result;
+  const auto out = run_answer(f.engine->state().scheduler(), *f.tokenizer, entry, std::move(request), std::move(sampler),
+                              StopDetector(), f.engine->state().clock()).result;
   EXPECT_TRUE(out.ok()) << out.status().to_string();
   return out.ok() ? out->text : "";
 }
@@ -71,7 +71,7 @@ TEST(ChatSamplingTest, PromptAndAnswersBeforeCount) {
       EXPECT_EQ(must(chat.regenerate(options)).text, wanted) << turn;
     }
     if (turn % 5 == 2) must(chat.send("and", greedy()));  // a turn that counts nothing
-    if (turn % 4 == 3) must(chat.rewind_to(chat.messages().size() - 2));
+    if (turn % 4 == 3) must(chat.rewind_to(chat.state().messages().size() - 2));
     if (turn == 6) chat = *chat.fork();
   }
   EXPECT_TRUE(matters) << "the penalties changed nothing";

@@ -1,4 +1,4 @@
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ChatSessionTest, EachTurnFeedsItsOwnTextOnly) {
   EXPECT_EQ(turn.usage.n_prefilled, f.prompt("the").size());
   EXPECT_EQ(turn.usage.n_decoded, 3u);
 
-  const size_t held = chat.kv().length();
+  const size_t held = chat.state().kv().length();
   turn = must(chat.send("abcd", greedy()));
   EXPECT_EQ(turn.text, "abc");
   const Tokens new_text = joined({{f.tokenizer->im_end}, f.next_prompt("abcd")});
@@ -38,9 +38,9 @@ TEST(ChatSessionTest, EachTurnFeedsItsOwnTextOnly) {
   turn = must(chat.send("x", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({{f.tokenizer->im_end}, f.next_prompt("x"), first}));
   EXPECT_EQ(turn.usage.n_prompt, turn.usage.n_cached + turn.usage.n_prefilled);
-  EXPECT_EQ(chat.messages().size(), 6u);
-  EXPECT_EQ(chat.messages()[3]["content"], "abc");
-  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.transcript().bytes());
+  EXPECT_EQ(chat.state().messages().size(), 6u);
+  EXPECT_EQ(chat.state().messages()[3]["content"], "abc");
+  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.state().transcript().bytes());
   expect_replays(chat);
 }
 
@@ -50,16 +50,16 @@ TEST(ChatSessionTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
   f.say(std::vector<Tokens>(60, f.tokenizer->sampled({"ab", "c", " wor", "th"})));
   std::optional<Turn> third;
   for (int k = 0; k < 50; ++k) {
-    const PrefixTree::Work stored_before = f.engine->store().work();
+    const PrefixTree::Work stored_before = f.engine->state().store().work();
     // How many passes drafts save depends on where pages end.
     TurnOptions options = greedy();
     options.speculate = false;
     const Turn turn = must(chat.send("Hello there", options));
-    const PrefixTree::Work stored = f.engine->store().work();
+    const PrefixTree::Work stored = f.engine->state().store().work();
     EXPECT_LE(stored.pages_touched - stored_before.pages_touched, 8u) << k;
     EXPECT_LE(stored.tokens_compared - stored_before.tokens_compared, 4 * kPagePositions) << k;
     EXPECT_LE(turn.work.pages_touched, 3u) << k;
-    EXPECT_LE(turn.work.kv_bytes_copied, chat.kv().layout().page_bytes()) << k;
+    EXPECT_LE(turn.work.kv_bytes_copied, chat.state().kv().layout().page_bytes()) << k;
     if (k < 2) continue;
     if (!third) third = turn;
     EXPECT_EQ(turn.usage.n_prefilled, third->usage.n_prefilled) << k;
@@ -89,8 +89,8 @@ TEST(ChatSessionTest, RegenerateFeedsNothingOfThePrompt) {
   EXPECT_EQ(f.model->take_fed(), second) << "the logits behind the prompt are still there";
   EXPECT_EQ(turn.text, "Hellolo");
   EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing that still stands was lost";
-  EXPECT_EQ(chat.messages().size(), 2u);
-  EXPECT_EQ(chat.messages()[1]["content"], "Hellolo");
+  EXPECT_EQ(chat.state().messages().size(), 2u);
+  EXPECT_EQ(chat.state().messages()[1]["content"], "Hellolo");
   expect_replays(chat);
   EXPECT_EQ(ChatFixture().session().regenerate().status().code(), ErrorCode::kInvalidArgument);
 }
@@ -116,11 +116,11 @@ TEST(ChatSessionTest, RewindKeepsWhatStillFits) {
   const Tokens reply = f.tokenizer->sampled({"ab"});
   f.say({reply, reply, reply});
   must(chat.send("one", greedy()));
-  const size_t first_turn = chat.kv().length();
+  const size_t first_turn = chat.state().kv().length();
   must(chat.send("two abc", greedy()));
   must(chat.send("three", greedy()));
   EXPECT_TRUE(chat.rewind_to(3).ok());
-  EXPECT_EQ(chat.messages().size(), 3u);
+  EXPECT_EQ(chat.state().messages().size(), 3u);
   f.model->take_fed();
   const Turn turn = must(chat.send("two abd", greedy()));
   // The new question is "two ab" like the old one, then "d" instead of "c": "abc" was one id, so "ab" is new.
@@ -128,7 +128,7 @@ TEST(ChatSessionTest, RewindKeepsWhatStillFits) {
   EXPECT_EQ(turn.usage.n_cached, first_turn + same.size());
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("abd<|im_end|>\n<|im_start|>assistant\n"), reply}));
   EXPECT_FALSE(turn.lost_prefix.has_value());
-  EXPECT_EQ(chat.messages().size(), 5u);
+  EXPECT_EQ(chat.state().messages().size(), 5u);
   expect_replays(chat);
 }
 
@@ -142,7 +142,7 @@ TEST(ChatSessionTest, RewindRefusesWhatMakesNoSense) {
   EXPECT_EQ(chat.rewind_to(0).code(), ErrorCode::kInvalidArgument) << "without the system message";
   EXPECT_TRUE(chat.rewind_to(3).ok());
   EXPECT_TRUE(chat.rewind_to(1).ok());
-  EXPECT_EQ(chat.messages().size(), 1u);
+  EXPECT_EQ(chat.state().messages().size(), 1u);
 }
 
 TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
@@ -151,10 +151,10 @@ TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
   const Tokens reply = f.tokenizer->sampled({"abc", "the"});
   f.say({reply, reply, reply});
   must(chat.send(std::string(200, 'x'), greedy()));
-  const size_t pages = f.engine->pool().pages_in_use();
+  const size_t pages = f.engine->state().pool().pages_in_use();
   Result<ChatSession> forked = chat.fork();
   ASSERT_TRUE(forked.ok());
-  EXPECT_EQ(f.engine->pool().pages_in_use(), pages);
+  EXPECT_EQ(f.engine->state().pool().pages_in_use(), pages);
   EXPECT_EQ(SessionSnapshot(*forked), SessionSnapshot(chat));
   f.model->take_fed();
   must(chat.send("one", greedy()));
@@ -162,8 +162,8 @@ TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
   must(forked->send("two", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("two<|im_end|>\n<|im_start|>assistant\n"), reply}))
       << "what stands in front of the question the other one has read";
-  EXPECT_EQ(chat.messages()[2]["content"], "one");
-  EXPECT_EQ(forked->messages()[2]["content"], "two");
+  EXPECT_EQ(chat.state().messages()[2]["content"], "one");
+  EXPECT_EQ(forked->state().messages()[2]["content"], "two");
   expect_replays(chat);
   expect_replays(*forked);
 }
@@ -174,7 +174,7 @@ TEST(ChatSessionTest, ResetAndANewSystemMessageBeginAnew) {
   f.say({f.tokenizer->sampled({"ab"})});
   must(chat.send("one", greedy()));
   ASSERT_TRUE(chat.reset().ok());
-  EXPECT_EQ(chat.messages().size(), 1u);
+  EXPECT_EQ(chat.state().messages().size(), 1u);
   EXPECT_EQ(chat.ids().size(), 0u);
   EXPECT_EQ(chat.usage().n_prompt, 0u);
   const Turn again = must(chat.send("two", greedy()));
@@ -182,9 +182,9 @@ TEST(ChatSessionTest, ResetAndANewSystemMessageBeginAnew) {
   EXPECT_EQ(again.usage.n_cached, system) << "the store still knows the beginning";
   expect_replays(chat);
   ASSERT_TRUE(chat.set_system("").ok());
-  EXPECT_EQ(chat.messages().size(), 0u);
+  EXPECT_EQ(chat.state().messages().size(), 0u);
   ASSERT_TRUE(chat.set_system("Hello").ok());
-  EXPECT_EQ(chat.messages()[0]["content"], "Hello");
+  EXPECT_EQ(chat.state().messages()[0]["content"], "Hello");
 }
 
 TEST(ChatSessionTest, ASecondSessionReusesTheFirstOnesPrefix) {
@@ -253,7 +253,7 @@ TEST(ChatSessionTest, AStopStringEndsTheAnswerAcrossTokens) {
   EXPECT_EQ(turn.usage.n_decoded, 4u);
   // " world" reaches into the stop string, so of the ids only "Hello" stays.
   EXPECT_EQ(chat.ids(), joined({f.prompt("x"), f.tokenizer->sampled({"Hello"})}));
-  EXPECT_EQ(chat.kv().length(), chat.ids().size());
+  EXPECT_EQ(chat.state().kv().length(), chat.ids().size());
   expect_replays(chat);
   f.model->take_fed();
   const Turn next = must(chat.send("y", greedy()));
@@ -272,8 +272,8 @@ TEST(ChatSessionTest, AStopStringThatIsTheWholeAnswerLeavesAnEmptyOne) {
   EXPECT_EQ(must(chat.send("x", options)).text, "");
   f.model->take_fed();
   must(chat.send("y", greedy()));
-  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.transcript().bytes());
-  EXPECT_EQ(chat.transcript().bytes(),
+  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.state().transcript().bytes());
+  EXPECT_EQ(chat.state().transcript().bytes(),
             "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n<|im_start|>user\ny<|im_end|>\n"
             "<|im_start|>assistant\nthe<|im_end|>");
   expect_replays(chat);
@@ -300,7 +300,7 @@ TEST(ChatSessionTest, HistoryThatTheTemplateRewritesIsReadAgainFromThereAndExpla
   EXPECT_EQ(turn.lost_prefix->now.substr(0, 10), "Hello worl");
   EXPECT_THAT(turn.lost_prefix->to_string(), HasSubstr("message 1"));
   EXPECT_FALSE(must(chat.send("z", greedy())).lost_prefix.has_value()) << "once rewritten, it stays";
-  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.transcript().bytes());
+  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.state().transcript().bytes());
   expect_replays(chat);
 }
 
@@ -344,7 +344,7 @@ TEST(ChatSessionTest, TextOfAMessageNeverPassesForTheTemplates) {
   const Tokens fed = f.model->take_fed();
   EXPECT_EQ(fed[0], TokenId{'<'});
   EXPECT_EQ(std::count(chat.ids().begin(), chat.ids().end(), f.tokenizer->im_end), 1);
-  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.transcript().bytes());
+  EXPECT_EQ(f.tokenizer->decode(chat.ids()), chat.state().transcript().bytes());
   expect_replays(chat);
 }
 
@@ -394,7 +394,7 @@ TEST(ChatSessionTest, AnAnswerWithoutTextIsGoneWhenItIsGeneratedAgain) {
       };
       ChatSession chat = f.session();
       must(chat.send("x", greedy(ends ? 5 : 1)));
-      ASSERT_EQ(chat.messages().back()["content"], "");
+      ASSERT_EQ(chat.state().messages().back()["content"], "");
       const Tokens with_tool = joined({f.prompt("x"), {tool}});
       ASSERT_TRUE(std::equal(with_tool.begin(), with_tool.end(), chat.ids().begin()));
       if (!regenerates) {
@@ -460,7 +460,7 @@ TEST(ChatSessionTest, RefusesModelsWithoutATemplateAndTextThatIsNone) {
   TurnOptions stops = greedy();
   stops.stop_strings = {""};
   EXPECT_EQ(chat.send("x", stops).status().code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(chat.messages().size(), 0u);
+  EXPECT_EQ(chat.state().messages().size(), 0u);
   EXPECT_EQ(chat.count_tokens("Hello world<|im_end|>"), 12u) << "a control token in a text is text";
 }
 

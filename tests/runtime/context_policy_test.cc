@@ -206,8 +206,8 @@ TEST(ContextPolicyTest, ASessionDropsOldTurnsAndSaysSo) {
   }
   EXPECT_GT(n_dropped, 0u);
   EXPECT_EQ(n_told, n_dropped);
-  EXPECT_EQ(chat.messages().size() + n_dropped, 51u);
-  EXPECT_EQ(chat.messages()[0]["role"], "system");
+  EXPECT_EQ(chat.state().messages().size() + n_dropped, 51u);
+  EXPECT_EQ(chat.state().messages()[0]["role"], "system");
 }
 
 TEST(ContextPolicyTest, ATurnThatFailsBringsTheDroppedOnesBack) {
@@ -278,7 +278,7 @@ TEST(ContextPolicyTest, AfterACutEveryLaterMessageGetsAnAnswer) {
       }
       EXPECT_GT(n_cut, 0u);
       expect_replays(chat);
-      EXPECT_EQ(chat.messages()[0]["content"], "be the best");
+      EXPECT_EQ(chat.state().messages()[0]["content"], "be the best");
     }
   }
 }
@@ -328,7 +328,7 @@ TEST(ContextPolicyTest, APinnedQuestionDoesNotEndAConversationWhoseRolesAlternat
     ASSERT_FALSE(HasFailure()) << i;
   }
   EXPECT_GT(n_left_out, 8u);
-  EXPECT_EQ(chat.messages()[0]["content"], "My name is Ada.");
+  EXPECT_EQ(chat.state().messages()[0]["content"], "My name is Ada.");
 }
 
 }  // namespace

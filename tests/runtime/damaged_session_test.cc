@@ -45,13 +45,13 @@ TEST_F(ChatResumeTest, EveryDamagedByteIsFoundOrHarmless) {
       continue;
     }
     // The conversation is whole; of its rows those in front of the damage were used, and the others are missing.
-    ASSERT_EQ(chat->messages(), messages) << i;
+    ASSERT_EQ(chat->state().messages(), messages) << i;
     ASSERT_EQ(chat->ids(), ids) << i;
-    ASSERT_LT(chat->kv().length(), ids.size() - 1) << "byte " << i << " of " << good.size();
+    ASSERT_LT(chat->state().kv().length(), ids.size() - 1) << "byte " << i << " of " << good.size();
     expect_rows_replay(*chat);
     ++n_without_kv;
     ASSERT_FALSE(testing::Test::HasFailure()) << i;
-    process.engine->store().clear("");
+    process.engine->state().store().clear("");
   }
   EXPECT_GT(n_refused, 100u);
   EXPECT_GT(n_without_kv, 10u);
@@ -67,7 +67,7 @@ TEST_F(ChatResumeTest, EveryTruncatedFileIsFoundOrHarmless) {
     if (!chat.ok()) continue;
     ASSERT_EQ(chat->ids(), ids);
     expect_rows_replay(*chat);
-    process.engine->store().clear("");
+    process.engine->state().store().clear("");
   }
 }
 
@@ -176,7 +176,7 @@ TEST_F(ChatResumeTest, AnswersFromTheFirstUnsoundOneOnAreText) {
   ASSERT_FALSE(good.losses.any());
   const auto n_sampled_ids = [](const ChatSession& chat) {
     size_t n = 0;
-    for (const TranscriptSpan& span : chat.transcript().spans()) {
+    for (const TranscriptSpan& span : chat.state().transcript().spans()) {
       if (span.origin == SpanOrigin::kSampled) n += span.token_ends.size();
     }
     return n;
@@ -190,11 +190,11 @@ TEST_F(ChatResumeTest, AnswersFromTheFirstUnsoundOneOnAreText) {
       Process process(files);
       Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
       ASSERT_TRUE(chat.ok()) << chat.status().to_string();
-      EXPECT_EQ(chat->messages(), messages) << "all of them, always";
+      EXPECT_EQ(chat->state().messages(), messages) << "all of them, always";
       EXPECT_EQ(chat->losses().n_replies, 2 - unsound);
       EXPECT_EQ(chat->losses().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
       must(chat->send("and", greedy()));
-      EXPECT_EQ(chat->transcript().bytes().substr(0, bytes.size()), bytes);
+      EXPECT_EQ(chat->state().transcript().bytes().substr(0, bytes.size()), bytes);
       EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "the sound ones, and the new answer";
       expect_replays(*chat);
     }

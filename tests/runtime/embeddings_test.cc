@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/server/talking_model.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/temp_dir.h"
@@ -38,7 +38,7 @@ std::vector<Tokens> some_texts() {
 
 Vectors embedded(const std::shared_ptr<Engine>& engine, const std::vector<Tokens>& texts,
                  const EmbeddingOptions& options = {}) {
-  auto vectors = embed(engine, texts, options);
+  auto vectors = embed(engine->state(), texts, options);
   CHECK(vectors.ok()) << vectors.status().to_string();
   return *std::move(vectors);
 }
@@ -79,7 +79,7 @@ TEST_P(EmbeddingBits, AreTheSameForAllChunksThreadsAndCompany) {
         EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " ids, " << n_threads << " threads, passes of "
                                                   << max_chunk;
       }
-      EXPECT_EQ(other->pool().bytes_in_use(), 0u) << "nothing of a text is kept";
+      EXPECT_EQ(other->state().pool().bytes_in_use(), 0u) << "nothing of a text is kept";
     }
   }
 }
@@ -87,7 +87,7 @@ TEST_P(EmbeddingBits, AreTheSameForAllChunksThreadsAndCompany) {
 TEST_P(EmbeddingBits, AreTheSameWhereMemoryIsForOneTextAtATime) {
   const std::vector<Tokens> texts = some_texts();
   const Vectors wanted = embedded(engine(1, 512), texts);
-  const auto layout = engine(1, 512)->pool().layout();
+  const auto layout = engine(1, 512)->state().pool().layout();
   const auto small = engine(2, 64, KvLayout::pages_for(333) * layout.page_bytes());
   EXPECT_EQ(embedded(small, texts), wanted);
 }
@@ -126,9 +126,9 @@ TEST_F(EmbeddingsTest, AreTheSameBesideAnAnswer) {
     return said->text;
   };
   const std::string said = answer([] {});
-  const size_t n_shared = engine->scheduler().stats().n_shared_passes;
+  const size_t n_shared = engine->state().scheduler().stats().n_shared_passes;
   EXPECT_EQ(answer([&] { EXPECT_EQ(embedded(engine, texts), wanted); }), said);
-  EXPECT_GT(engine->scheduler().stats().n_shared_passes, n_shared);
+  EXPECT_GT(engine->state().scheduler().stats().n_shared_passes, n_shared);
 }
 
 TEST_F(EmbeddingsTest, HaveLengthOneAndAsManyNumbersAsAreAskedFor) {
@@ -144,7 +144,7 @@ TEST_F(EmbeddingsTest, HaveLengthOneAndAsManyNumbersAsAreAskedFor) {
     EXPECT_NEAR(squares, 1, 1e-6);
     for (size_t i = 0; i < n; ++i) EXPECT_NEAR(double{part[i]}, double{whole[i]} / std::sqrt(before), 1e-6);
   }
-  EXPECT_EQ(embed(engine, {text}, {.n_dims = 129}).status().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(embed(engine->state(), {text}, {.n_dims = 129}).status().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_F(EmbeddingsTest, OfOneTextAreNotThoseOfAnother) {
@@ -156,7 +156,7 @@ TEST_F(EmbeddingsTest, OfOneTextAreNotThoseOfAnother) {
 
 TEST_F(EmbeddingsTest, RefuseWhatCannotBeEmbedded) {
   const auto engine = load(path_, {.n_threads = 1, .max_seq_len = 100});
-  const auto refused = [&](std::vector<Tokens> texts) { return embed(engine, std::move(texts)).status(); };
+  const auto refused = [&](std::vector<Tokens> texts) { return embed(engine->state(), std::move(texts)).status(); };
   const Status long_text = refused({{1}, Tokens(101, 1)});
   EXPECT_EQ(long_text.code(), ErrorCode::kContextFull);
   EXPECT_THAT(long_text.message(), HasSubstr("text 2 of 2 has 101 tokens, the context has room for 100"));
@@ -171,7 +171,7 @@ TEST_F(EmbeddingsTest, RefuseWhatCannotBeEmbedded) {
 
 TEST_F(EmbeddingsTest, AreMadeByModelsThatSaySoAlone) {
   write_talking_model(dir_.file("talk.gguf"));
-  const Status refused = embed(load(dir_.file("talk.gguf")), {{1, 2}}).status();
+  const Status refused = embed(load(dir_.file("talk.gguf"))->state(), {{1, 2}}).status();
   EXPECT_EQ(refused.code(), ErrorCode::kUnsupported);
   EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "without a path: " << refused.message();
   EXPECT_THAT(refused.message(), HasSubstr("--pooling"));
@@ -179,25 +179,25 @@ TEST_F(EmbeddingsTest, AreMadeByModelsThatSaySoAlone) {
   const auto chat = ChatSession::create(load(path_), {});
   EXPECT_EQ(chat.status().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(chat.status().message(), HasSubstr("makes embeddings of texts and no answers"));
-  EXPECT_EQ(ChatSession::create(load(path_), {.plain = true}).status().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(SessionState::create(load(path_), {.plain = true}).status().code(), ErrorCode::kUnsupported);
 }
 
 TEST_F(EmbeddingsTest, EndWithTheirStopToken) {
   const auto engine = load(path_);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(embed(engine, some_texts(), {.stop = stop.get_token()}).status().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(embed(engine->state(), some_texts(), {.stop = stop.get_token()}).status().code(), ErrorCode::kCancelled);
   {
     const auto bell = std::make_shared<Bell>();
-    const auto all = Embeddings::begin(engine, some_texts(), {}, bell);
+    const auto all = Embeddings::begin(engine->state(), some_texts(), {}, bell);
     EXPECT_TRUE(all.ok());  // and it is dropped in the middle
   }
-  EXPECT_EQ(engine->pool().bytes_in_use(), 0u);
+  EXPECT_EQ(engine->state().pool().bytes_in_use(), 0u);
 }
 
 TEST_F(EmbeddingsTest, OfALongTextKeepWhatStandsAroundIt) {
   const auto engine = load(path_);
-  const Tokenizer& tokenizer = engine->tokenizer();
+  const Tokenizer& tokenizer = engine->state().tokenizer();
   EXPECT_EQ(ids_to_embed(tokenizer, "abc").size(), 4u);
   EXPECT_EQ(ids_to_embed(tokenizer, "abc", 4), ids_to_embed(tokenizer, "abc"));
   const Tokens cut = ids_to_embed(tokenizer, "abcdefgh", 4);

@@ -1,4 +1,4 @@
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(EngineTest, ATokenizerThatIsLargerThanItsModelIsRefused) {
   parts.model = std::make_unique<FakeModel>(FakeModel::Options{.vocab_size = 100});
   parts.tokenizer = std::make_unique<FakeTokenizer>();
   parts.name = "small";
-  const Result<std::shared_ptr<Engine>> engine = Engine::create(std::move(parts));
+  const Result<std::shared_ptr<Engine>> engine = make_engine(std::move(parts));
   EXPECT_EQ(engine.status().code(), ErrorCode::kMismatch);
   EXPECT_NE(engine.status().message().find("small"), std::string::npos);
 }
@@ -73,7 +73,7 @@ TEST(EngineTest, PartsOutOfRangeAreRefused) {
   const auto create = [](FakeModel::Options model, EngineParts parts) {
     parts.model = std::make_unique<FakeModel>(model);
     parts.tokenizer = std::make_unique<FakeTokenizer>();
-    return Engine::create(std::move(parts)).status().code();
+    return make_engine(std::move(parts)).status().code();
   };
   EXPECT_EQ(create({}, {}), ErrorCode::kOk);
   EXPECT_EQ(create({.max_chunk = 0}, {}), ErrorCode::kInvalidArgument);
@@ -92,7 +92,7 @@ TEST(EngineTest, ABudgetThatIsTooSmallToComputeWithIsRefusedWithBothNumbers) {
       parts.model = std::make_unique<FakeModel>(FakeModel::Options{.recurrent = recurrent});
       parts.tokenizer = std::make_unique<FakeTokenizer>();
       parts.kv_budget_bytes = bytes;
-      return Engine::create(std::move(parts)).status();
+      return make_engine(std::move(parts)).status();
     };
     const KvLayout layout = FakeModel({.recurrent = recurrent}).kv_layout();
     const size_t least = layout.page_bytes() + 3 * layout.state_bytes();
@@ -111,8 +111,11 @@ TEST(EngineTest, OptionsOfSessionsAndTurnsAreChecked) {
     return ChatSession::create(f.engine, std::move(options)).status().code();
   };
   EXPECT_EQ(create({.system = "\xff"}), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(create({.variables = 7}), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(create({.variables = {{"a", "\xff"}}}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(create({.variables = "7"}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(create({.variables = "{\"a\": \"\xff\"}"}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(SessionState::create(f.engine, {.variables = 7}).status().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(SessionState::create(f.engine, {.variables = {{"a", "\xff"}}}).status().code(),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(create({.now = "\xff"}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(create({.when_full = static_cast<WhenFull>(3)}), ErrorCode::kInvalidArgument);
   ChatSession chat = f.session();

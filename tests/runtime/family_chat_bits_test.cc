@@ -72,7 +72,7 @@ class FamilyChatBits : public testing::TestWithParam<Family> {
     const TokenSpan prompt = TokenSpan(chat.ids()).first(turn.usage.n_prompt);
     size_t common = std::min(common_prefix_length(known, prompt), n_known);
     common = std::min(common, prompt.size() - 1);  // the last one is fed for its logits, unless these are there
-    EXPECT_GE(turn.usage.n_cached + chat.engine()->state_share().spacing, common);
+    EXPECT_GE(turn.usage.n_cached + chat.engine()->state().state_share().spacing, common);
     EXPECT_EQ(turn.usage.n_cached + turn.usage.n_prefilled, turn.usage.n_prompt);
     expect_cold_bits(chat, *cold_);
   }
@@ -120,7 +120,7 @@ TEST_P(FamilyChatBits, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
 TEST_P(FamilyChatBits, AnEditOfAnyMessageReadsFromTheLastStateInFrontOfIt) {
   ChatSession chat = session(engine(), std::string(300, 'z'));
   for (uint64_t i = 0; i < 6; ++i) must(chat.send(std::string(60 + 40 * i, 'q') + " Hello", spoken(i + 1, 24)));
-  ASSERT_GT(chat.ids().size(), chat.engine()->state_share().spacing * 2);
+  ASSERT_GT(chat.ids().size(), chat.engine()->state().state_share().spacing * 2);
   for (const size_t message : {11u, 5u, 1u, 7u, 3u, 9u}) {
     SCOPED_TRACE("message " + std::to_string(message));
     ChatSession fork = *chat.fork();
@@ -149,7 +149,7 @@ TEST_P(FamilyChatBits, TakingBackAndGoingOtherWays) {
     expect_reuse(must(fork.send("Hello", spoken(30, 8))), fork, chat);
   }
   ChatSession fork = *chat.fork();
-  const size_t n_held = chat.kv().length();
+  const size_t n_held = chat.state().kv().length();
   EXPECT_GE(must(chat.send("one way", spoken(40, 30))).usage.n_cached, n_held);
   EXPECT_GE(must(fork.send("another", spoken(41, 30))).usage.n_cached, n_held);
   expect_cold_bits(chat, *cold_);
@@ -226,10 +226,10 @@ TEST_P(FamilyChatBits, AHistoryFromElsewhereGoesOnAtItsDeepestState) {
   for (const size_t n_messages : {9u, 5u, 3u}) {
     SCOPED_TRACE(n_messages);
     ChatSession same = session(shared, "");
-    Json history = first.messages();
+    Json history = first.state().messages();
     history.erase(history.begin() + static_cast<std::ptrdiff_t>(n_messages), history.end());
     history.push_back({{"role", "user"}, {"content", "x"}});
-    ASSERT_TRUE(same.set_history(history).ok());
+    ASSERT_TRUE(same.state().set_history(history).ok());
     expect_reuse(must(same.answer(spoken(10, 10))), same, first);
   }
 }
@@ -275,8 +275,8 @@ TEST_P(FamilyChatBits, WhatIsTakenAwayIsReadAgainAndNothingElseChanges) {
   for (uint64_t i = 0; i < 18; ++i) {
     SCOPED_TRACE(i);
     ChatSession& chat = chats[i * 7 % 3];
-    if (i % 5 == 4 && chat.messages().size() >= 4) {
-      ASSERT_TRUE(chat.rewind_to(chat.messages().size() - 2).ok());
+    if (i % 5 == 4 && chat.state().messages().size() >= 4) {
+      ASSERT_TRUE(chat.rewind_to(chat.state().messages().size() - 2).ok());
     }
     n_read_again += must(chat.send(std::string(90, 'q'), spoken(i + 1, 30))).usage.n_read_again;
     expect_cold_bits(chat, *cold_, false);

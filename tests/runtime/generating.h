@@ -39,8 +39,8 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
   Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler),
                 std::move(stops), bell);
-  const Answer::Listener listener = [&](const AnswerEvent& event) {
-    if (event.kind == AnswerEvent::Kind::kText) {
+  const TurnCallback listener = [&](const TurnEvent& event) {
+    if (event.kind == TurnEvent::Kind::kText) {
       if (told.on_text) told.on_text(event.text);
     } else if (told.on_prefill) {
       told.on_prefill(event.n_done - n_before, n_total);
@@ -50,7 +50,7 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   CHECK(submitted.ok()) << submitted.to_string();
   while (!(tells ? answer.hear(listener) : answer.is_over())) bell->wait();
   Ran ran;
-  Result<Generation> finished = answer.finish(tells ? listener : Answer::Listener());
+  Result<Generation> finished = answer.finish(tells ? listener : TurnCallback());
   ran.progress = answer.progress();
   ran.history = answer.take_history();
   if (finished.ok()) {

@@ -31,7 +31,7 @@ LostPrefix lost(const char* chat_template, Json before, Json after) {
   const auto plan = [&](Json variables, const Json& messages, const Transcript& transcript) {
     TemplateVariables v;
     v.values = std::move(variables);
-    PromptPlanner planner(*f.tokenizer, *f.engine->chat_template(), std::move(v), f.engine->clock());
+    PromptPlanner planner(*f.tokenizer, *f.engine->state().chat_template(), std::move(v), f.engine->state().clock());
     return *planner.plan(MessageList(messages), transcript);
   };
   Json messages = Json::array({{{"role", "user"}, {"content", "Hello"}}});
@@ -71,7 +71,7 @@ TEST(LostPrefixTest, RowsThatWereNotKept) {
   must(chat.send("Hello", greedy()));
   for (const LostCause cause : {LostCause::kStateGone, LostCause::kWindowGone}) {
     const size_t n_found = f.prompt("Hello").size();  // in front of the answer
-    const LostPrefix l = explain_missing_rows(cause, 7, n_found, chat.transcript(), chat.messages());
+    const LostPrefix l = explain_missing_rows(cause, 7, n_found, chat.state().transcript(), chat.state().messages());
     EXPECT_TRUE(is_missing_rows(l.cause));
     EXPECT_EQ(l.cause, cause);
     EXPECT_EQ(l.n_tokens, 7u);
@@ -101,10 +101,10 @@ TEST(LostPrefixTest, AMessageThatIsNotWhatItWas) {
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();
   must(chat.send("Hello there", greedy()));
-  Json history = chat.messages();
+  Json history = chat.state().messages();
   history[0]["content"] = "Hello  there";
   history.push_back({{"role", "user"}, {"content", "x"}});
-  ASSERT_TRUE(chat.set_history(history).ok());
+  ASSERT_TRUE(chat.state().set_history(history).ok());
   const Turn turn = must(chat.answer(greedy()));
   ASSERT_TRUE(turn.lost_prefix.has_value());
   EXPECT_EQ(turn.lost_prefix->cause, LostCause::kMessageChanged);

@@ -106,10 +106,10 @@ TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
   for (size_t i = 0; i < sessions.size(); ++i) own += f.prompt("Q" + std::to_string(i)).size() + 2 + kPagePositions;
   EXPECT_LE(f.model->take_fed().size(), head + own);
   // Each holds the head and, of its own, the page in which the head ends and at most two more.
-  const size_t pages = f.engine->pool().pages_in_use();
+  const size_t pages = f.engine->state().pool().pages_in_use();
   EXPECT_LE(pages, shared_pages + sessions.size() * 3);
   for (const ChatSession& session : sessions) {
-    EXPECT_EQ(session.kv().pages()[0].data(), sessions[0].kv().pages()[0].data());
+    EXPECT_EQ(session.state().kv().pages()[0].data(), sessions[0].state().kv().pages()[0].data());
     expect_replays(session);
   }
 }

@@ -10,7 +10,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "runtime/prompt/transcript.h"
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 
 namespace ibid {
 
@@ -114,7 +114,7 @@ void RandomConversation::expect_laws() {
 void RandomConversation::call() {
   current_ = dice_.below(talks_.size());
   ChatSession& session = talk().session;
-  const size_t n_messages = session.messages().size();
+  const size_t n_messages = session.state().messages().size();
   switch (dice_.below(20)) {
     case 0: case 1: case 2: case 3: case 4: {
       const std::string text = random_text(dice_);
@@ -178,7 +178,7 @@ void RandomConversation::change_talks() {
 void RandomConversation::forget() {
   if (dice_.chance(50)) {
     note("clear the store");
-    return process_->engine().store().clear("");
+    return process_->engine().state().store().clear("");
   }
   if (dice_.chance(50)) {
     note("set_system");
@@ -296,7 +296,7 @@ void RandomConversation::answers() {
 
 void RandomConversation::edit() {
   ChatSession& session = talk().session;
-  const size_t message = dice_.below(session.messages().size() + 1);
+  const size_t message = dice_.below(session.state().messages().size() + 1);
   const std::string text = random_text(dice_);
   turn("edit " + std::to_string(message),
        [&](const TurnOptions& o, const TurnCallback& e) { return session.edit(message, text, o, e); });
@@ -305,7 +305,7 @@ void RandomConversation::edit() {
 void RandomConversation::rewind() {
   ChatSession& session = talk().session;
   const SessionFace before(session);
-  const size_t n = dice_.below(session.messages().size() + 2);
+  const size_t n = dice_.below(session.state().messages().size() + 2);
   note("rewind_to " + std::to_string(n));
   const Status status = session.rewind_to(n);
   if (!status.ok()) {
@@ -313,15 +313,15 @@ void RandomConversation::rewind() {
     EXPECT_EQ(SessionFace(session), before);
     return;
   }
-  EXPECT_EQ(session.messages().size(), n);
-  if (json_to_string(session.messages()) != before.messages) talk().settled = false;
+  EXPECT_EQ(session.state().messages().size(), n);
+  if (json_to_string(session.state().messages()) != before.messages) talk().settled = false;
 }
 
 // Messages come, go and change.
 void RandomConversation::set_history() {
   ChatSession& session = talk().session;
   Json history = Json::array();
-  for (const Json& message : session.messages()) {
+  for (const Json& message : session.state().messages()) {
     if (dice_.chance(20)) continue;
     history.push_back(message);
     if (dice_.chance(10)) history.back()["content"] = random_text(dice_);
@@ -329,8 +329,8 @@ void RandomConversation::set_history() {
   }
   if (dice_.chance(40)) history.push_back({{"role", "user"}, {"content", random_text(dice_)}});
   note("set_history of " + std::to_string(history.size()));
-  ASSERT_TRUE(session.set_history(history).ok());
-  EXPECT_EQ(session.messages(), history);
+  ASSERT_TRUE(session.state().set_history(history).ok());
+  EXPECT_EQ(session.state().messages(), history);
   talk().settled = false;
 }
 
@@ -347,7 +347,7 @@ void RandomConversation::append() {
     talk().odd = true;
   }
   note("append " + message["role"].get<std::string>());
-  const Status status = talk().session.append(std::move(message));
+  const Status status = talk().session.state().append(std::move(message));
   talk().settled = false;
   if (!status.ok()) expect_allowed(status, Interruption::kNone);
 }
@@ -355,7 +355,7 @@ void RandomConversation::append() {
 void RandomConversation::expect_equal_futures(Talk& saved, ChatSession& loaded) {
   const FakeTokenizer& tokenizer = process_->tokenizer();
   EXPECT_EQ(pieces_of(loaded.ids(), tokenizer), pieces_of(saved.session.ids(), tokenizer));
-  EXPECT_EQ(loaded.transcript().bytes(), saved.session.transcript().bytes());
+  EXPECT_EQ(loaded.state().transcript().bytes(), saved.session.state().transcript().bytes());
   ChatSession fork = *saved.session.fork();
   const std::string text = random_text(dice_);
   const TurnOptions options = random_turn_options(dice_, process_->tokenizer());
@@ -363,7 +363,7 @@ void RandomConversation::expect_equal_futures(Talk& saved, ChatSession& loaded) 
   if (here.status().code() == ErrorCode::kOutOfMemory || there.status().code() == ErrorCode::kOutOfMemory) return;
   ASSERT_EQ(here.ok(), there.ok()) << here.status().to_string() << there.status().to_string();
   EXPECT_EQ(pieces_of(loaded.ids(), tokenizer), pieces_of(fork.ids(), tokenizer));
-  EXPECT_EQ(loaded.messages(), fork.messages());
+  EXPECT_EQ(loaded.state().messages(), fork.state().messages());
 }
 
 // Another process on the same files.
@@ -377,7 +377,7 @@ void RandomConversation::save_and_load() {
   const RandomProcess another(setting_, files_, directory_);
   Result<ChatSession> loaded = another.load(name);
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
-  EXPECT_EQ(loaded->messages(), talk().session.messages());
+  EXPECT_EQ(loaded->state().messages(), talk().session.state().messages());
   expect_session_laws(*loaded, another.tokenizer(), cold_);
   if (talk().settled) expect_equal_futures(talk(), *loaded);
   expect_session_laws(*loaded, another.tokenizer(), cold_);

@@ -21,8 +21,8 @@ std::string spelled(const ChatSession& session, const FakeTokenizer& tokenizer, 
 
 void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer, ColdModel* cold) {
   cold == nullptr ? expect_rows_replay(session) : expect_cold_bits(session, *cold, false);
-  const std::string_view bytes = session.transcript().bytes();
-  const std::vector<TranscriptSpan>& spans = session.transcript().spans();
+  const std::string_view bytes = session.state().transcript().bytes();
+  const std::vector<TranscriptSpan>& spans = session.state().transcript().spans();
   size_t byte = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
     ASSERT_EQ(spans[i].byte_begin, byte) << "span " << i;
@@ -44,21 +44,21 @@ void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokeni
     text_begin = spans[i].byte_end;
     ids_begin = spans[i].id_begin + spans[i].token_ends.size();
   }
-  for (const Json& message : session.messages()) {
-    ASSERT_TRUE(message.is_object() && message.contains("role")) << json_to_string(session.messages());
+  for (const Json& message : session.state().messages()) {
+    ASSERT_TRUE(message.is_object() && message.contains("role")) << json_to_string(session.state().messages());
   }
 }
 
 void expect_turn_laws(const ChatSession& session, const Turn& turn, const RandomProcess& process,
                       const SessionOptions& options) {
-  const Json& messages = session.messages();
+  const Json& messages = session.state().messages();
   ASSERT_FALSE(messages.empty());
   ASSERT_EQ(messages.back(), (Json{{"role", "assistant"}, {"content", turn.text}}));
   Json asked = messages;
   asked.erase(asked.size() - 1);
   const Result<std::string> prompt = process.render(asked, options);
   ASSERT_TRUE(prompt.ok()) << prompt.status().to_string();
-  const std::string_view bytes = session.transcript().bytes();
+  const std::string_view bytes = session.state().transcript().bytes();
   ASSERT_TRUE(bytes.starts_with(*prompt)) << "transcript:\n" << bytes << "\nwhole render:\n" << *prompt;
   const std::string_view answer = bytes.substr(prompt->size());
   if (turn.finish_reason == FinishReason::kStopString) {
@@ -90,13 +90,13 @@ std::string pieces_of(TokenSpan ids, const FakeTokenizer& tokenizer) {
 }
 
 void expect_engine_laws(Engine& engine) {
-  EXPECT_THAT(validate_store(engine.store().snapshot()), testing::IsEmpty());
-  EXPECT_LE(engine.pool().bytes_in_use(), engine.pool().budget_bytes());
+  EXPECT_THAT(validate_store(engine.state().store().snapshot()), testing::IsEmpty());
+  EXPECT_LE(engine.state().pool().bytes_in_use(), engine.state().pool().budget_bytes());
 }
 
 SessionFace::SessionFace(const ChatSession& session)
-    : messages(json_to_string(session.messages())),
-      bytes(session.transcript().bytes()),
+    : messages(json_to_string(session.state().messages())),
+      bytes(session.state().transcript().bytes()),
       ids(session.ids()),
       n_prompt(session.usage().n_prompt),
       n_decoded(session.usage().n_decoded) {}

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/runtime/random_conversation_setting.h"
 #include "tests/runtime/tiny_chat.h"
 

@@ -130,7 +130,7 @@ RandomProcess::RandomProcess(const RandomSetting& setting, FileOps& files, std::
     parts.cache_directory_bytes = 1u << 20;
   }
   EXPECT_TRUE(files.make_directory(directory_).ok());
-  engine_ = *Engine::create(std::move(parts));
+  engine_ = *make_engine(std::move(parts));
 }
 
 std::unique_ptr<LanguageModel> RandomProcess::load_model(const RandomSetting& setting) const {
@@ -163,7 +163,7 @@ Status RandomProcess::save(const ChatSession& session, const std::string& name, 
 }
 
 Result<std::string> RandomProcess::render(const Json& messages, const SessionOptions& options) const {
-  ConversationRenderer renderer(*engine_->chat_template(), {.values = options.variables, .now = options.now});
+  ConversationRenderer renderer(*engine_->state().chat_template(), {.values = Json::object(), .now = options.now});
   TRY_ASSIGN(const ConversationRenderer::Delta whole, renderer.render(messages, 0, true));
   return whole.text.bytes();
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/file_ops.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
 

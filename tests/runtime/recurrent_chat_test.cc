@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/store_invariants.h"
 
@@ -88,7 +88,7 @@ TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
   std::vector<Tokens> replies(3, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
   ChatSession chat = f.session({.system = kLong});
-  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", std::string(10'000, 'q')}}).ok());
+  ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", std::string(10'000, 'q')}}).ok());
   ASSERT_TRUE(chat.prefill().ok());
   const Turn first = must(chat.answer(greedy()));
   EXPECT_EQ(first.usage.n_prefilled, 0u);
@@ -97,7 +97,7 @@ TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
   EXPECT_GE(second.usage.n_cached, first.usage.n_prompt);
   // And the other borders were kept: in front of the question, and within it.
   const Turn edited = must(chat.edit(1, std::string(9'000, 'q') + "the other", greedy()));
-  EXPECT_GE(edited.usage.n_cached + f.engine->state_share().spacing, 9'000u);
+  EXPECT_GE(edited.usage.n_cached + f.engine->state().state_share().spacing, 9'000u);
   ChatSession other = f.session({.system = kLong});
   EXPECT_GE(must(other.send("the other", greedy())).usage.n_cached, kLong.size());
   expect_replays(chat);
@@ -169,7 +169,7 @@ TEST(RecurrentChatTest, ATurnSaysThatAStateWasNotThere) {
   must(chat.send(std::string(3000, 'q'), greedy()));
   const Turn turn = must(chat.edit(1, std::string(2000, 'q') + "the other", greedy()));
   EXPECT_GT(turn.usage.n_read_again, 0u);
-  EXPECT_LE(turn.usage.n_read_again, f.engine->state_share().spacing);
+  EXPECT_LE(turn.usage.n_read_again, f.engine->state().state_share().spacing);
   ASSERT_TRUE(turn.lost_prefix.has_value());
   EXPECT_EQ(turn.lost_prefix->cause, LostCause::kStateGone);
   EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
@@ -213,9 +213,9 @@ TEST(RecurrentChatTest, AConversationOfAnotherSessionIsFoundAtItsDeepestState) {
   EXPECT_EQ(turn.usage.n_cached, f.ids("<|im_start|>system\n" + kLong + "<|im_end|>\n<|im_start|>user\n").size());
   // The whole history, as a client without a session sends it.
   ChatSession same = f.session();
-  Json history = first.messages();
+  Json history = first.state().messages();
   history.push_back({{"role", "user"}, {"content", "x"}});
-  ASSERT_TRUE(same.set_history(history).ok());
+  ASSERT_TRUE(same.state().set_history(history).ok());
   const Turn third = must(same.answer(greedy()));
   EXPECT_GE(third.usage.n_cached, second.usage.n_prompt);
   expect_replays(other);
@@ -254,7 +254,7 @@ TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
       EXPECT_EQ(turn.usage.n_read_again, 0u) << message;
     }
     expect_replays(chat);
-    end = chat.kv().length();
+    end = chat.state().kv().length();
     EXPECT_GT(end, turn.usage.n_prompt) << "more than the prompt is kept";
   }
 }
@@ -278,13 +278,13 @@ TEST(RecurrentChatTest, AHistoryHasStatesAtItsAnswers) {
     return f.ids(text).size();
   };
   ChatSession cold = f.session();
-  ASSERT_TRUE(cold.set_history(history).ok());
+  ASSERT_TRUE(cold.state().set_history(history).ok());
   must(cold.answer(greedy()));
   for (const size_t message : {23u, 22u, 21u, 15u, 12u, 11u, 5u, 4u}) {
     ChatSession chat = f.session();
     Json other = history;
     other[message]["content"] = "another";
-    ASSERT_TRUE(chat.set_history(other).ok());
+    ASSERT_TRUE(chat.state().set_history(other).ok());
     const Turn turn = must(chat.answer(greedy()));
     // The template's words, and in front of an answer what the user said.
     EXPECT_GE(turn.usage.n_cached + (message % 2 == 1 ? 16 : 64), n_ids_before(message)) << message;
@@ -319,13 +319,13 @@ TEST(RecurrentChatTest, StatesTakeAtMostHalfOfTheBudget) {
   for (size_t i = 0; i < 4; ++i) chats.push_back(f.session({.system = kLong}));
   for (size_t i = 0; i < 200; ++i) {
     ChatSession& chat = chats[random() % chats.size()];
-    if (chat.messages().size() > 14) {
+    if (chat.state().messages().size() > 14) {
       ASSERT_TRUE(chat.reset().ok());
     }
     const Result<Turn> turn = chat.send(std::string(1 + random() % 300, 'q'), greedy());
     ASSERT_TRUE(turn.ok()) << i << ": " << turn.status().to_string();
-    ASSERT_LE(f.engine->store().state_bytes(), f.engine->pool().budget_bytes() / 2);
-    ASSERT_EQ(validate_store(f.engine->store().snapshot()), std::vector<std::string>());
+    ASSERT_LE(f.engine->state().store().state_bytes(), f.engine->state().pool().budget_bytes() / 2);
+    ASSERT_EQ(validate_store(f.engine->state().store().snapshot()), std::vector<std::string>());
   }
   for (const ChatSession& chat : chats) expect_rows_replay(chat);
 }

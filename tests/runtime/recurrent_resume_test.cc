@@ -56,7 +56,7 @@ struct RecurrentResumeTest : testing::Test {
     ASSERT_TRUE(chat.save(kTalkPath, {.with_kv = with_kv}, &report).ok());
     EXPECT_EQ(report.n_with_rows, with_kv ? ends.back() : 0u);
     ids = chat.ids();
-    messages = chat.messages();
+    messages = chat.state().messages();
   }
   // The records of the file, behind the conversation.
   std::vector<std::pair<size_t, KvRecordHeader>> records_of(const std::string& file) {
@@ -81,13 +81,13 @@ struct RecurrentResumeTest : testing::Test {
 TEST_F(RecurrentResumeTest, TheCacheDirectoryGivesStatesBack) {
   have_a_talk(true, false);
   RecurrentProcess process(recurrent_parts_on(files, true));
-  ASSERT_NE(process.engine->tier(), nullptr) << process.engine->tier_status().to_string();
+  ASSERT_NE(process.engine->state().tier(), nullptr) << process.engine->state().tier_status().to_string();
   ChatSession chat = *ChatSession::load(process.engine, kTalkPath);
-  EXPECT_EQ(chat.kv().length(), ends[2]);
+  EXPECT_EQ(chat.state().kv().length(), ends[2]);
   const Turn turn = must(chat.send("x", greedy()));
   EXPECT_EQ(turn.usage.n_cached, ends[2]);
   EXPECT_EQ(turn.usage.n_prefilled, turn.usage.n_prompt - ends[2]);
-  EXPECT_EQ(process.engine->tier()->stats().states_read, 1u);
+  EXPECT_EQ(process.engine->state().tier()->stats().states_read, 1u);
   expect_replays(chat);
   // And another conversation finds the system message at its state.
   ChatSession other = process.session({.system = kLongText});
@@ -117,12 +117,12 @@ TEST_F(RecurrentResumeTest, ThinkingThatIsTakenAwayIsReadFromTheEndOfItsPrompt) 
     process.say({process.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"})});
     ChatSession chat = process.session({.system = kLongText});
     n_prompt = must(chat.send("Hello", greedy())).usage.n_prompt;
-    history = chat.messages();
+    history = chat.state().messages();
   }
   RecurrentProcess process(recurrent_parts_on(files, true), kStripsThinking);
   ChatSession chat = process.session();
   history.push_back({{"role", "user"}, {"content", "x"}});
-  ASSERT_TRUE(chat.set_history(history).ok());
+  ASSERT_TRUE(chat.state().set_history(history).ok());
   const Turn turn = must(chat.answer(greedy()));
   EXPECT_EQ(turn.usage.n_cached, n_prompt);
   EXPECT_EQ(turn.usage.n_from_disk, n_prompt);
@@ -149,7 +149,7 @@ TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
     ASSERT_TRUE(chat.ok()) << chat.status().to_string();
     EXPECT_FALSE(chat->losses().any()) << chat->losses().to_string();
     EXPECT_EQ(chat->ids(), ids);
-    EXPECT_EQ(chat->kv().length(), ends[2]);
+    EXPECT_EQ(chat->state().kv().length(), ends[2]);
     EXPECT_EQ(process.model->take_fed(), Tokens());
     expect_replays(*chat);
     const Turn turn = must(chat->send("x", greedy()));
@@ -203,10 +203,10 @@ TEST_F(RecurrentResumeTest, DamagedRecordsAreALossThatIsNamedAndNeverWrong) {
       ASSERT_TRUE(chat.ok());
       ASSERT_FALSE(chat->losses().rows.ok()) << "byte " << i << " of the record at " << begin;
       ASSERT_EQ(chat->ids(), ids);
-      n_shorter += chat->kv().length() < ends[2] ? 1 : 0;
+      n_shorter += chat->state().kv().length() < ends[2] ? 1 : 0;
       expect_rows_replay(*chat);
       ASSERT_FALSE(HasFailure()) << i;
-      process.engine->store().clear("");
+      process.engine->state().store().clear("");
     }
   }
   EXPECT_GT(n_shorter, 100u);
@@ -237,7 +237,7 @@ TEST_F(RecurrentResumeTest, StatesOfAFileServeItsSessionAlone) {
     ChatSession gift = *ChatSession::load(process.engine, kTalkPath);
     EXPECT_EQ(must(gift.send("x", greedy())).usage.n_cached, ends[2]);
     ChatSession own = process.session();
-    ASSERT_TRUE(own.set_history(history_with("x")).ok());
+    ASSERT_TRUE(own.state().set_history(history_with("x")).ok());
     EXPECT_EQ(must(own.answer(greedy())).usage.n_cached, 0u);
     expect_replays(own);
   }
@@ -251,8 +251,8 @@ TEST_F(RecurrentResumeTest, StatesOfAFileServeItsSessionAlone) {
     must(gift.send("x", greedy()));
   }
   RecurrentProcess later(recurrent_parts_on(others, true));
-  EXPECT_EQ(later.engine->tier()->stats().states, 0u) << "and are never written to disk";
-  EXPECT_EQ(later.engine->tier()->stats().pages, 0u);
+  EXPECT_EQ(later.engine->state().tier()->stats().states, 0u) << "and are never written to disk";
+  EXPECT_EQ(later.engine->state().tier()->stats().pages, 0u);
 }
 
 // --- a tier at a server

@@ -84,7 +84,7 @@ TEST(RecurrentTemplatesTest, QwenReadsTheLoopOfToolsWhoseThinkingIsGone) {
   f.say_all(texts);
   const Json parameters = {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}};
   const Json tool = {{"type", "function"}, {"function", {{"name", "add"}, {"parameters", parameters}}}};
-  ChatSession chat = f.session({.system = "be the best", .variables = {{"tools", Json::array({tool})}}});
+  ChatSession chat = f.session({.system = "be the best"}, {{"tools", Json::array({tool})}});
   for (size_t i = 0; i < kTemplateTurns; ++i) {
     const Turn asking = must(chat.send(asked_text(i), parsing_greedy()));
     ASSERT_EQ(asking.tool_calls.size(), 1u) << asking.text;
@@ -93,7 +93,7 @@ TEST(RecurrentTemplatesTest, QwenReadsTheLoopOfToolsWhoseThinkingIsGone) {
       const std::string rewritten = call(i - 1) + "<|im_end|>\n" + result_asked(i - 1) + said_text(i - 1) + "<|im_end|>\n";
       EXPECT_LE(asking.usage.n_prefilled, f.n_ids(rewritten + asking_text(asked_text(i)))) << i;
     }
-    ASSERT_TRUE(chat.append(make_message(Role::kTool, result(i))).ok());
+    ASSERT_TRUE(chat.state().append(make_message(Role::kTool, result(i))).ok());
     const Turn answering = must(chat.answer(parsing_greedy()));
     EXPECT_EQ(answering.content, said_text(i));
     EXPECT_EQ(answering.usage.n_prefilled, f.n_ids("<|im_end|>\n" + result_asked(i))) << "nothing but the result";

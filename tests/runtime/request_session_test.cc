@@ -4,7 +4,7 @@
 
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/prefill_stream.h"
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 #include "templates/message.h"
 #include "tests/runtime/chat_fixture.h"
 
@@ -22,7 +22,7 @@ TEST(RequestSessionTest, OtherVariablesAreInTheNextPromptAndWhatIsTheSameStays) 
   f.say({f.tokenizer->sampled({"a", "b"}), f.tokenizer->sampled({"c"})});
   ChatSession chat = f.session();
   must(chat.send("x", greedy()));
-  ASSERT_TRUE(chat.set_variables(Json{{"mood", "the"}}).ok());
+  ASSERT_TRUE(chat.state().set_variables(Json{{"mood", "the"}}).ok());
   const Turn turn = must(chat.send("y", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("y").size() + 2) << "the mood, and the id that ended the answer";
   EXPECT_FALSE(turn.lost_prefix.has_value());
@@ -33,17 +33,17 @@ TEST(RequestSessionTest, OtherVariablesAreInTheNextPromptAndWhatIsTheSameStays) 
   g.say({g.tokenizer->sampled({"a", "b"}), g.tokenizer->sampled({"c"})});
   ChatSession other = g.session();
   must(other.send("x", greedy()));
-  ASSERT_TRUE(other.set_variables(Json{{"mood", "the"}}).ok());
+  ASSERT_TRUE(other.state().set_variables(Json{{"mood", "the"}}).ok());
   must(other.send("y", greedy()));
   EXPECT_EQ(chat.ids(), other.ids());
 }
 
 TEST(RequestSessionTest, TheSameVariablesCostNothing) {
   ChatFixture f(kMood), g(kMood);
-  ChatSession chat = f.session({.variables = Json{{"mood", "the"}}});
-  ChatSession lone = g.session({.variables = Json{{"mood", "the"}}});
+  ChatSession chat = f.session({}, Json{{"mood", "the"}});
+  ChatSession lone = g.session({}, Json{{"mood", "the"}});
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(chat.set_variables(Json{{"mood", "the"}}).ok());
+    ASSERT_TRUE(chat.state().set_variables(Json{{"mood", "the"}}).ok());
     const Turn turn = must(chat.send("x", greedy(4))), expected = must(lone.send("x", greedy(4)));
     EXPECT_EQ(turn.work.messages_rendered, expected.work.messages_rendered);
     EXPECT_EQ(turn.work.bytes_compared, expected.work.bytes_compared);
@@ -53,8 +53,8 @@ TEST(RequestSessionTest, TheSameVariablesCostNothing) {
 TEST(RequestSessionTest, VariablesThatAreNoneChangeNothing) {
   ChatFixture f(kMood);
   ChatSession chat = f.session();
-  EXPECT_EQ(chat.set_variables(Json::array()).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(chat.set_variables(Json{{"mood", "\xff"}}).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(chat.state().set_variables(Json::array()).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(chat.state().set_variables(Json{{"mood", "\xff"}}).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(must(chat.send("x", greedy(4))).usage.n_prompt, f.prompt("x").size());
 }
 
@@ -64,18 +64,18 @@ TEST(RequestSessionTest, AHistoryIsReplacedFromAMessageOn) {
   ChatSession by_difference = f.session(), as_a_whole = g.session();
   must(by_difference.send("x", greedy()));
   must(as_a_whole.send("x", greedy()));
-  Json history = as_a_whole.messages();
+  Json history = as_a_whole.state().messages();
   history.push_back(make_message(Role::kUser, "y"));
-  ASSERT_TRUE(as_a_whole.set_history(history).ok());
-  ASSERT_TRUE(by_difference.replace_from(2, Json::array({make_message(Role::kUser, "y")})).ok());
-  EXPECT_EQ(by_difference.messages(), history);
+  ASSERT_TRUE(as_a_whole.state().set_history(history).ok());
+  ASSERT_TRUE(by_difference.state().replace_from(2, Json::array({make_message(Role::kUser, "y")})).ok());
+  EXPECT_EQ(by_difference.state().messages(), history);
   EXPECT_EQ(must(by_difference.answer(greedy(4))).text, must(as_a_whole.answer(greedy(4))).text);
   EXPECT_EQ(by_difference.ids(), as_a_whole.ids());
 
   const SessionSnapshot before(by_difference);
-  EXPECT_EQ(by_difference.replace_from(9, Json::array()).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(by_difference.replace_from(0, Json()).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(by_difference.replace_from(1, Json::array({1})).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(by_difference.state().replace_from(9, Json::array()).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(by_difference.state().replace_from(0, Json()).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(by_difference.state().replace_from(1, Json::array({1})).code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(before.same_conversation(SessionSnapshot(by_difference)));
 }
 
@@ -85,11 +85,11 @@ TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
     const Tokens answer = f.tokenizer->sampled({"H", "e", "l", "lo"});
     return prefix.size() < 2 ? 0 : prefix.size() - 2 < answer.size() ? answer[prefix.size() - 2] : f.tokenizer->im_end;
   };
-  ChatSession text = f.session({.plain = true});
-  ASSERT_TRUE(text.append(plain_message("<|im_start|>the")).ok());
+  ChatSession text = f.session({}, Json::object(), true);
+  ASSERT_TRUE(text.state().append(plain_message("<|im_start|>the")).ok());
   EXPECT_EQ(must(text.answer(greedy())).text, "Hello");
   // The text goes on behind the answer: its ids stay as they were sampled.
-  ASSERT_TRUE(text.replace_from(0, Json::array({plain_message("<|im_start|>theHello and on")})).ok());
+  ASSERT_TRUE(text.state().replace_from(0, Json::array({plain_message("<|im_start|>theHello and on")})).ok());
   const Turn turn = must(text.answer(greedy(4)));
   EXPECT_EQ(turn.usage.n_prefilled, f.ids(" and on").size());
   expect_replays(text);
@@ -99,33 +99,33 @@ TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
 TEST(RequestSessionTest, GivenIdsAreFedAsTheyAre) {
   ChatFixture f(nullptr);
   const Tokens given = f.tokenizer->sampled({"a", "b", "c", "Hello"});  // no encoding gives these
-  ChatSession chat = f.session({.plain = true});
-  ASSERT_TRUE(chat.append(plain_message(given)).ok());
+  ChatSession chat = f.session({}, Json::object(), true);
+  ASSERT_TRUE(chat.state().append(plain_message(given)).ok());
   must(chat.answer(greedy(4)));
   const Tokens first = chat.ids();
   ASSERT_TRUE(std::equal(given.begin(), given.end(), first.begin()));
   Tokens more = first;
   more.push_back(f.tokenizer->sampled({"x"})[0]);
-  ASSERT_TRUE(chat.replace_from(0, Json::array({plain_message(more)})).ok());
+  ASSERT_TRUE(chat.state().replace_from(0, Json::array({plain_message(more)})).ok());
   EXPECT_EQ(must(chat.answer(greedy(4))).usage.n_prefilled, 2u);
   expect_replays(chat);
-  ASSERT_TRUE(chat.replace_from(0, Json::array({plain_message(Tokens{300'000})})).ok());
+  ASSERT_TRUE(chat.state().replace_from(0, Json::array({plain_message(Tokens{300'000})})).ok());
   EXPECT_EQ(chat.answer(greedy(4)).status().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST(RequestSessionTest, AnAnswerThatMemoryEndsKeepsItsText) {
-  const size_t page = ChatFixture().engine->pool().layout().page_bytes();
+  const size_t page = ChatFixture().engine->state().pool().layout().page_bytes();
   ChatFixture f(kChatMl, {}, 2 * page);
   ChatSession chat = f.session();
   TurnOptions options = greedy(1000);
   options.min_tokens = 1000;
   EXPECT_EQ(chat.send("x", options).status().code(), ErrorCode::kOutOfMemory);
-  EXPECT_TRUE(chat.messages().empty());
+  EXPECT_TRUE(chat.state().messages().empty());
   options.keep_when_out_of_memory = true;
   const Turn turn = must(chat.send("x", options));
   EXPECT_EQ(turn.finish_reason, FinishReason::kLength);
   EXPECT_EQ(turn.usage.n_prompt + turn.usage.n_decoded, 2 * kPagePositions + 1) << "the last was sampled, and not fed";
-  EXPECT_EQ(chat.messages().back()["content"], turn.text);
+  EXPECT_EQ(chat.state().messages().back()["content"], turn.text);
   expect_replays(chat);
 }
 
@@ -134,18 +134,18 @@ TEST(RequestSessionTest, ProgressIsPulledWithTheText) {
   f.say({f.tokenizer->sampled({"Hello"})});
   ChatSession chat = f.session();
   const auto bell = std::make_shared<Bell>();
-  TurnStream stream = TurnStream::answer(chat, greedy(), bell);
+  TurnStream stream = TurnStream(chat, TurnStart::answer(), greedy(), bell);
   EXPECT_EQ(stream.begun(), nullptr) << "nothing awaits an answer";
   EXPECT_EQ(stream.finish().status().code(), ErrorCode::kInvalidArgument);
-  ASSERT_TRUE(chat.append(make_message(Role::kUser, std::string(100, 'x'))).ok());
-  TurnStream begun = TurnStream::answer(chat, greedy(), bell);
+  ASSERT_TRUE(chat.state().append(make_message(Role::kUser, std::string(100, 'x'))).ok());
+  TurnStream begun = TurnStream(chat, TurnStart::answer(), greedy(), bell);
   ASSERT_NE(begun.begun(), nullptr);
   const size_t n_prompt = begun.begun()->usage.n_prompt;
   size_t n_done = 0;
   std::string text;
   while (!begun.is_over()) {
     while (const auto event = begun.poll_event()) {
-      if (event->kind == TurnStream::Event::Kind::kText) {
+      if (event->kind == TurnEvent::Kind::kText) {
         EXPECT_EQ(n_done, n_prompt) << "the prompt is read before anything is said";
         text += event->text;
       } else {
@@ -171,7 +171,7 @@ TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
     }
     EXPECT_FALSE(stream.is_over());
     if (wants_events) {
-      EXPECT_EQ(stream.poll_event()->kind, TurnStream::Event::Kind::kPrefill);
+      EXPECT_EQ(stream.poll_event()->kind, TurnEvent::Kind::kPrefill);
       while (stream.poll_event()) continue;
     } else {
       EXPECT_EQ(stream.poll(), "Hello");
@@ -184,17 +184,17 @@ TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
 TEST(RequestSessionTest, APrefillThatIsPulledReadsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
-  ASSERT_TRUE(chat.append(make_message(Role::kUser, "x")).ok());
+  ASSERT_TRUE(chat.state().append(make_message(Role::kUser, "x")).ok());
   const auto bell = std::make_shared<Bell>();
   PrefillStream reading(chat, Priority::kNormal, {}, bell);
   ASSERT_NE(reading.begun(), nullptr);
   EXPECT_EQ(reading.begun()->n_prompt, f.prompt("x").size());
-  EXPECT_EQ(chat.append(make_message(Role::kUser, "y")).code(), ErrorCode::kBusy);
+  EXPECT_EQ(chat.state().append(make_message(Role::kUser, "y")).code(), ErrorCode::kBusy);
   while (!reading.is_over()) bell->wait();
   EXPECT_EQ(reading.finish().value().n_prefilled, f.prompt("x").size());
   EXPECT_EQ(must(chat.answer(greedy(4))).usage.n_prefilled, 0u);
   { const PrefillStream dropped(chat, Priority::kNormal, {}, bell); }
-  EXPECT_TRUE(chat.append(make_message(Role::kUser, "y")).ok()) << "it is free again";
+  EXPECT_TRUE(chat.state().append(make_message(Role::kUser, "y")).ok()) << "it is free again";
 }
 
 TEST(BellTest, AWaitWithALimitEnds) {

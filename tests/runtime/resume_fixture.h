@@ -35,8 +35,8 @@ struct ChatResumeTest : testing::Test {
     ASSERT_TRUE(chat.pin(1).ok());
     ASSERT_TRUE(chat.save(kPath, {.with_kv = with_kv}).ok());
     ids = chat.ids();
-    messages = chat.messages();
-    bytes = chat.transcript().bytes();
+    messages = chat.state().messages();
+    bytes = chat.state().transcript().bytes();
   }
   // What a process that never ended would feed for one turn more.
   Tokens third_turn(const Process& process) const {

@@ -25,7 +25,7 @@ struct Cached : ChatFixture {
   // Feeds what the entry lacks of the ids.
   void feed_rest(KvCacheEntry& entry, TokenSpan ids) {
     Logits logits;
-    ASSERT_TRUE(feed(engine->scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
+    ASSERT_TRUE(feed(engine->state().scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
   }
   // A turn over the ids that is committed. Returns how many of them were found.
   size_t read(const Tokens& ids, size_t n_keep) {
@@ -82,7 +82,7 @@ TEST(SequenceCacheTest, NobodyHoldsPagesBetweenTurns) {
   Cached c;
   c.read(ids_of(100), 0);
   EXPECT_EQ(c.cache.held()->length(), 100u);
-  c.engine->store().clear("");
+  c.engine->state().store().clear("");
   EXPECT_EQ(c.cache.held()->length(), 0u);
   EXPECT_EQ(c.cache.n_read(), 100u) << "it was read once";
   const PromptDelta delta = Cached::plan(ids_of(120), 100);

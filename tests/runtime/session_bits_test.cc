@@ -103,10 +103,10 @@ TEST_P(SessionBits, Branches) {
     says(fork.send("and on", sampled(4)), fork);
     says(chat.edit(3, "anybody", sampled(5)), chat);
     says(chat.edit(1, "Hello " + std::string(45, 'q') + " world", sampled(6)), chat);
-    Json history = fork.messages();
+    Json history = fork.state().messages();
     history.erase(history.begin() + 5, history.end());
     history.push_back({{"role", "user"}, {"content", "what else"}});
-    ASSERT_TRUE(chat.set_history(history).ok());
+    ASSERT_TRUE(chat.state().set_history(history).ok());
     says(chat.answer(sampled(7)), chat);
     ASSERT_TRUE(fork.rewind_to(3).ok());
     says(fork.send("one day", sampled(8)), fork);
@@ -125,12 +125,12 @@ TEST_P(SessionBits, SeveralAnswersAndReadingAhead) {
       ASSERT_TRUE(chat.choose(i).ok());
       expect_cold_bits(chat, cold_);
       said_.push_back((*turns)[i].text);
-      EXPECT_EQ(chat.messages().back()["content"], said_.back());
+      EXPECT_EQ(chat.state().messages().back()["content"], said_.back());
     }
-    ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "what " + std::string(60, 'w')}}).ok());
+    ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "what " + std::string(60, 'w')}}).ok());
     ASSERT_TRUE(chat.prefill().ok());
     EXPECT_EQ(says(chat.answer(sampled(8)), chat).usage.n_prefilled, 0u);
-    ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "this will not be asked"}}).ok());
+    ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "this will not be asked"}}).ok());
     ASSERT_TRUE(chat.prefill().ok());
     ASSERT_TRUE(chat.rewind_to(3).ok());
     says(chat.send("this is asked", sampled(9)), chat);
@@ -152,7 +152,7 @@ TEST_P(SessionBits, AHistoryThatTheTemplateRewrites) {
       ASSERT_TRUE(all.prefill().ok());
     }
     const Turn regenerated = says(some.regenerate(sampled(3, 40)), some);
-    EXPECT_EQ(none.messages().back()["content"], regenerated.text);
+    EXPECT_EQ(none.state().messages().back()["content"], regenerated.text);
   });
 }
 
@@ -180,7 +180,7 @@ TEST_P(SessionBits, OtherProcesses) {
       Result<ChatSession> chat = ChatSession::load(process(machine), "/s/talk");
       ASSERT_TRUE(chat.ok()) << chat.status().to_string();
       expect_cold_bits(*chat, cold_);
-      const size_t n_held = chat->kv().length();
+      const size_t n_held = chat->state().kv().length();
       const Turn turn = says(chat->send("the second", sampled(++seed)), *chat);
       EXPECT_EQ(turn.usage.n_cached, n_held);
       if (HasFailure()) return;
@@ -199,7 +199,7 @@ TEST_P(SessionBits, NamespacesKnowNothingOfEachOther) {
       EXPECT_EQ(says(chat.send("Hello world", sampled(1, 40)), chat).usage.n_cached, 0u);
       says(chat.send("again", sampled(2)), chat);
       usages.push_back(chat.usage());
-      pages.push_back(chat.kv().pages()[0].data());
+      pages.push_back(chat.state().kv().pages()[0].data());
     }
     EXPECT_EQ(usages[0].n_prefilled, usages[1].n_prefilled);
     EXPECT_NE(pages[0], pages[1]);

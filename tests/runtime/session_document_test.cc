@@ -41,7 +41,7 @@ struct SessionDocumentTest : testing::Test {
 // The table of costs, line by line.
 TEST_F(SessionDocumentTest, WhatCostsWhat) {
   say_little();
-  const size_t page_bytes = engine->pool().layout().page_bytes();
+  const size_t page_bytes = engine->state().pool().layout().page_bytes();
   Turn turn = must(chat.send("first", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, fixture.prompt("first").size());
   turn = must(chat.send("second", greedy()));
@@ -56,13 +56,13 @@ TEST_F(SessionDocumentTest, WhatCostsWhat) {
   EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
 
   fixture.model->take_fed();
-  const size_t pages = engine->pool().bytes_in_use();
+  const size_t pages = engine->state().pool().bytes_in_use();
   ASSERT_TRUE(chat.rewind_to(2).ok());
   Result<ChatSession> fork = chat.fork();
-  ASSERT_TRUE(fork.ok() && chat.append({{"role", "user"}, {"content", "third"}}).ok());
-  ASSERT_TRUE(chat.set_history(fork->messages()).ok());
+  ASSERT_TRUE(fork.ok() && chat.state().append({{"role", "user"}, {"content", "third"}}).ok());
+  ASSERT_TRUE(chat.state().set_history(fork->state().messages()).ok());
   EXPECT_EQ(fixture.model->take_fed(), Tokens());
-  EXPECT_EQ(engine->pool().bytes_in_use(), pages) << "nothing was copied";
+  EXPECT_EQ(engine->state().pool().bytes_in_use(), pages) << "nothing was copied";
   turn = must(fork->send("third", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, 1 + fixture.next_prompt("third").size() -
                                         fixture.ids("\n<|im_start|>user\n").size() - 1)

@@ -44,20 +44,20 @@ TEST(SessionLawsTest, TheTwoHundredthTurnCostsWhatTheFifthDid) {
         ASSERT_EQ(done.usage.n_prefilled, n_new) << turn;
         ASSERT_EQ(done.usage.n_cached, n_before) << turn;
       }
-      n_before = chat.kv().length();
+      n_before = chat.state().kv().length();
       WorkCounters work = done.work;
       ASSERT_LE(work.pages_touched, 2u) << turn;
-      ASSERT_LE(work.kv_bytes_copied, chat.kv().layout().page_bytes()) << turn;
+      ASSERT_LE(work.kv_bytes_copied, chat.state().kv().layout().page_bytes()) << turn;
       ASSERT_LE(work.n_forward, 6u) << turn;
       // They depend on where in a page the turn begins: drafts do not cross its end.
       work.pages_touched = work.kv_bytes_copied = work.n_forward = 0;
-      if (turn == 5) fifth = work, lookups = f.engine->store().stats().lookups;
+      if (turn == 5) fifth = work, lookups = f.engine->state().store().stats().lookups;
       if (turn <= 5) continue;
       ASSERT_EQ(std::bit_cast<Counters>(work), std::bit_cast<Counters>(fifth)) << turn;
       ASSERT_GT(work.history_steps, 0u);
       ASSERT_GT(work.tokens_indexed, 0u);
     }
-    EXPECT_EQ(f.engine->store().stats().lookups, lookups) << "nobody knows more of it than itself";
+    EXPECT_EQ(f.engine->state().store().stats().lookups, lookups) << "nobody knows more of it than itself";
     expect_replays(chat);
   }
 }
@@ -110,19 +110,19 @@ TEST(SessionLawsTest, AnIdenticalPromptOfAnotherNamespaceCostsWhatAnUnknownOneDo
     }
     EXPECT_EQ(std::bit_cast<Counters>(turns[0].work), std::bit_cast<Counters>(turns[1].work));
     EXPECT_EQ(turns[1].usage.n_cached, 0u);
-    EXPECT_EQ(f.engine->store().stats("bob").hits, 0u);
-    EXPECT_EQ(f.engine->store().stats("bob").repeats, 0u);
-    EXPECT_EQ(f.engine->tier()->stats().tokens_read, 0u);
+    EXPECT_EQ(f.engine->state().store().stats("bob").hits, 0u);
+    EXPECT_EQ(f.engine->state().store().stats("bob").repeats, 0u);
+    EXPECT_EQ(f.engine->state().tier()->stats().tokens_read, 0u);
   }
   // Another process: alice's pages are on disk, and only she finds them. Carol never wrote any.
   ChatFixture f(kChatMl, {}, 64u << 20, parts());
   replies(f);
   ChatSession carol = f.session({.system = system, .cache_namespace = "carol"});
   EXPECT_EQ(must(carol.send("Hello", greedy())).usage.n_cached, 0u);
-  EXPECT_EQ(f.engine->tier()->stats().tokens_read, 0u);
+  EXPECT_EQ(f.engine->state().tier()->stats().tokens_read, 0u);
   ChatSession alice = f.session({.system = system, .cache_namespace = "alice"});
   EXPECT_GT(must(alice.send("Hello", greedy())).usage.n_cached, system.size());
-  EXPECT_GT(f.engine->tier()->stats().tokens_read, system.size());
+  EXPECT_GT(f.engine->state().tier()->stats().tokens_read, system.size());
 }
 
 TEST(SessionLawsTest, WhatWasDeclaredAsSharedIsFound) {
@@ -132,11 +132,11 @@ TEST(SessionLawsTest, WhatWasDeclaredAsSharedIsFound) {
   ChatSession alice = f.session({.system = system, .cache_namespace = "alice"});
   must(alice.send("Hello", greedy()));
   const Tokens head = f.ids("<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n");
-  PrefixHit declared = f.engine->store().find_longest_prefix("alice", head);
+  PrefixHit declared = f.engine->state().store().find_longest_prefix("alice", head);
   ASSERT_EQ(declared.length(), head.size());
   ASSERT_TRUE(declared.entry.reserve(1).ok());  // a last page of its own
   declared.entry.slice_to_length(head.size());
-  ASSERT_TRUE(f.engine->store().insert("alice", declared.entry, Sharing::kShared).ok());
+  ASSERT_TRUE(f.engine->state().store().insert("alice", declared.entry, Sharing::kShared).ok());
   ChatSession bob = f.session({.system = system, .cache_namespace = "bob"});
   const Turn turn = must(bob.send("another", greedy()));
   EXPECT_GE(turn.usage.n_cached, head.size() / kPagePositions * kPagePositions);

@@ -43,9 +43,9 @@ TEST_F(ChatResumeTest, WhatAFileCannotCarryIsNotSavedAndNamed) {
   for (const auto& [value, code, words] : odd) {
     ChatSession chat = process.session();
     Json message = {{"role", "user"}, {"content", "x"}};
-    ASSERT_TRUE(chat.append(message).ok());
+    ASSERT_TRUE(chat.state().append(message).ok());
     message["extra"] = value;
-    ASSERT_TRUE(chat.append(std::move(message)).ok());
+    ASSERT_TRUE(chat.state().append(std::move(message)).ok());
     const Status saved = chat.save("/t/talk");
     EXPECT_EQ(saved.code(), code) << words;
     EXPECT_THAT(saved.message(), testing::HasSubstr(words));
@@ -69,12 +69,12 @@ TEST_F(ChatResumeTest, WhatAFileCanCarryComesBackEqual) {
                             Json(1.7976931348623157e308), Json(0.1), Json(std::string("a\0b\n\x7f", 5)), deep}) {
     Json message = {{"role", "user"}, {"content", "x"}};
     message["extra"] = value;
-    ASSERT_TRUE(chat.append(std::move(message)).ok());
+    ASSERT_TRUE(chat.state().append(std::move(message)).ok());
   }
   ASSERT_TRUE(chat.save(kPath).ok()) << chat.save(kPath).to_string();
   const Result<ChatSession> loaded = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
-  EXPECT_TRUE(is_same_json(loaded->messages(), chat.messages()));
+  EXPECT_TRUE(is_same_json(loaded->state().messages(), chat.state().messages()));
 }
 
 TEST_F(ChatResumeTest, TwoSavesOfOneFileAtOnceBothSucceed) {
@@ -92,7 +92,7 @@ TEST_F(ChatResumeTest, TwoSavesOfOneFileAtOnceBothSucceed) {
   ChatSession a = first.session({.system = "a"}), b = second.session({.system = "b"});
   interrupted.before_rename = [&] { EXPECT_TRUE(b.save(kPath).ok()); };
   EXPECT_TRUE(a.save(kPath).ok());
-  EXPECT_EQ(ChatSession::load(first.engine, kPath)->messages(), a.messages());
+  EXPECT_EQ(ChatSession::load(first.engine, kPath)->state().messages(), a.state().messages());
   EXPECT_EQ(*files.list("/s"), std::vector<std::string>{"talk.ibid"});
 }
 

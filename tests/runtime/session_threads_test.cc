@@ -63,11 +63,11 @@ void begin_and_cancel(ChatSession& chat, const Person& person, int turn, StopMod
     std::this_thread::sleep_for(delay);
     source.request_stop();
   });
-  const size_t n_messages = chat.messages().size();
+  const size_t n_messages = chat.state().messages().size();
   const Result<Turn> done = chat.send(person.question(turn), options);
   if (!done.ok()) {
     EXPECT_EQ(done.status().code(), ErrorCode::kCancelled) << done.status().to_string();
-    EXPECT_EQ(chat.messages().size(), n_messages);
+    EXPECT_EQ(chat.state().messages().size(), n_messages);
   } else if (mode == StopMode::kDiscard) {
     EXPECT_TRUE(chat.rewind_to(n_messages).ok());
   }
@@ -101,7 +101,7 @@ class SessionThreads : public testing::TestWithParam<WeightsAndKv> {
       });
     }
     threads.clear();
-    EXPECT_GT(engine->scheduler().stats().n_shared_passes, 0u);
+    EXPECT_GT(engine->state().scheduler().stats().n_shared_passes, 0u);
     ColdModel cold(GetParam());
     for (size_t i = 0; i < n_sessions; ++i) {
       SCOPED_TRACE("session " + std::to_string(i));

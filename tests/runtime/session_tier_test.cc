@@ -70,8 +70,8 @@ TEST(SessionTierTest, ATierThatCannotBeOpenedIsNoneAndSaysWhy) {
   EngineParts parts;
   parts.open_tier = [](KvPagePool&) -> Result<std::unique_ptr<KvTier>> { return Status(ErrorCode::kIo, "no server"); };
   ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));
-  EXPECT_EQ(f.engine->tier(), nullptr);
-  EXPECT_EQ(f.engine->tier_status().message(), "no server");
+  EXPECT_EQ(f.engine->state().tier(), nullptr);
+  EXPECT_EQ(f.engine->state().tier_status().message(), "no server");
 }
 
 }  // namespace

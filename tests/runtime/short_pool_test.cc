@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/turn_cost.h"
+#include "runtime/prompt/turn_meter.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/random_conversation_laws.h"
 
@@ -66,7 +66,7 @@ const std::vector<Call> kCalls = {
       return keep_turn(chat.edit(2, "another", o, e), turns);
     },
     [](ChatSession& chat, const TurnOptions& o, const TurnCallback& e, std::vector<Turn>& turns) {
-      EXPECT_TRUE(chat.append({{"role", "user"}, {"content", "more"}}).ok());
+      EXPECT_TRUE(chat.state().append({{"role", "user"}, {"content", "more"}}).ok());
       return keep_turn(chat.answer(o, e), turns);
     },
     [](ChatSession& chat, const TurnOptions& o, const TurnCallback& e, std::vector<Turn>& turns) {

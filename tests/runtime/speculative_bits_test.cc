@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ops/dispatch.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/runtime/generating.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/fake_tokenizer.h"
@@ -203,7 +203,7 @@ Answered ask(const std::shared_ptr<Engine>& engine, const std::string& question,
                           if (event.kind == TurnEvent::Kind::kPrefill) ++out.n_prefill_passes;
                         });
   out.ids = chat.ids();
-  out.rows = stored_rows(chat.kv());
+  out.rows = stored_rows(chat.state().kv());
   return out;
 }
 

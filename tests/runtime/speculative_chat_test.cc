@@ -58,13 +58,13 @@ class Twins {
       ASSERT_EQ(chats_[i].usage().n_decoded, twins_[i].usage().n_decoded);
       ASSERT_EQ(chats_[i].usage().n_cached, twins_[i].usage().n_cached);
       ASSERT_EQ(twins_[i].usage().n_drafted, 0u);
-      ASSERT_EQ(on_.engine->pool().bytes_in_use(), off_.engine->pool().bytes_in_use());
+      ASSERT_EQ(on_.engine->state().pool().bytes_in_use(), off_.engine->state().pool().bytes_in_use());
       expect_replays(chats_[i]);
     }
   }
 
   size_t n_conversations() const { return chats_.size(); }
-  size_t n_messages(size_t which) const { return chats_[which].messages().size(); }
+  size_t n_messages(size_t which) const { return chats_[which].state().messages().size(); }
   size_t n_accepted() const { return n_accepted_; }
   size_t n_rejected() const { return n_rejected_; }
 

@@ -45,7 +45,7 @@ TEST(StopInCharacterTest, AnIdThatLeavesACharacterOpenDoesNotStayWithoutWhatFoll
   Result<ChatSession> loaded = ChatSession::load(f.engine, "/s/talk");
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
   EXPECT_EQ(loaded->ids(), chat.ids());
-  EXPECT_EQ(loaded->transcript().bytes(), chat.transcript().bytes());
+  EXPECT_EQ(loaded->state().transcript().bytes(), chat.state().transcript().bytes());
   must(chat.send("y", greedy()));
   must(loaded->send("y", greedy()));
   EXPECT_EQ(loaded->ids(), chat.ids());

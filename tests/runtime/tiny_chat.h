@@ -17,7 +17,7 @@
 #include "kernels/ops/dispatch.h"
 #include "model/architectures/architectures.h"
 #include "runtime/generate/feeding.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
@@ -105,7 +105,7 @@ inline std::shared_ptr<Engine> tiny_engine(std::unique_ptr<LanguageModel> model,
   if (parts.tokenizer == nullptr) parts.tokenizer = std::make_unique<FakeTokenizer>(FakeTokenizer::small());
   parts.kv_budget_bytes = kv_budget_bytes;
   parts.chat_template = *ChatTemplate::compile(chat_template);
-  return *Engine::create(std::move(parts));
+  return *make_engine(std::move(parts));
 }
 
 inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::optional<Isa> isa, int n_threads,
@@ -120,7 +120,7 @@ inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::option
 // The first law for a session: its ids are those it was fed, all but the last; its rows are those of a cold pass over
 // them, and so are the logits and the states behind them, which its own engine computes.
 inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool whole = true) {
-  const KvCacheEntry& kv = session.kv();
+  const KvCacheEntry& kv = session.state().kv();
   ASSERT_LE(kv.length(), session.ids().size());
   ASSERT_TRUE(!whole || kv.length() + 1 >= session.ids().size());
   ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
@@ -130,7 +130,7 @@ inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool w
   if (kv.length() == session.engine()->max_seq_len()) return;
   KvCacheEntry warm = kv.fork().value();
   Logits warm_logits;
-  const Status fed = ibid::feed(session.engine()->scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
+  const Status fed = ibid::feed(session.engine()->state().scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
   // A pool that is too small for the sessions may have no room for what this check computes besides.
   if (!whole && fed.code() == ErrorCode::kOutOfMemory) return;
   ASSERT_TRUE(fed.ok()) << fed.message();

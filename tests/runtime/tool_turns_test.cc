@@ -54,20 +54,20 @@ TEST_P(ToolTurns, NothingOfACallIsReadAgain) {
   ChatFixture f(kHermes);
   const std::string call = GetParam();
   f.say({spelled(f, call), f.ids("It is 3.<|im_end|>")});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   const Turn turn = must(session.send("1 + 2?", parsing()));
   EXPECT_EQ(turn.text, call);
   ASSERT_EQ(turn.tool_calls.size(), 1u);
   EXPECT_EQ(turn.tool_calls[0].name, "add");
   EXPECT_EQ(turn.tool_calls[0].id.size(), 9u);
-  const Json& message = session.messages().back();
+  const Json& message = session.state().messages().back();
   ASSERT_TRUE(message.contains("tool_calls"));
   EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], *parse_json(turn.tool_calls[0].arguments, "test"));
   const Tokens held = session.ids();
 
   Json result = make_message(Role::kTool, "3");
   result["tool_call_id"] = turn.tool_calls[0].id;
-  ASSERT_TRUE(session.append(result).ok());
+  ASSERT_TRUE(session.state().append(result).ok());
   const Turn next = must(session.answer(parsing()));
   EXPECT_EQ(next.content, "It is 3.");
   EXPECT_TRUE(next.tool_calls.empty());
@@ -81,7 +81,7 @@ TEST_P(ToolTurns, NothingOfACallIsReadAgain) {
 TEST_P(ToolTurns, AClientThatSendsTheCallBackAsTextCostsNothing) {
   ChatFixture f(kHermes);
   f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   const Turn turn = must(session.send("1 + 2?", parsing()));
   Json call = Json::object();
   call["id"] = turn.tool_calls[0].id;
@@ -91,7 +91,7 @@ TEST_P(ToolTurns, AClientThatSendsTheCallBackAsTextCostsNothing) {
   Json answer = make_message(Role::kAssistant, turn.content);
   answer["tool_calls"] = Json::array({call});
   Json history = Json::array({make_message(Role::kUser, "1 + 2?"), answer, make_message(Role::kTool, "3")});
-  ASSERT_TRUE(session.set_history(history).ok());
+  ASSERT_TRUE(session.state().set_history(history).ok());
   const Turn next = must(session.answer(parsing()));
   EXPECT_EQ(next.usage.n_prefilled, result_prompt(f, "3").size() + 1);
   expect_replays(session);
@@ -102,14 +102,14 @@ TEST_P(ToolTurns, ASavedConversationKeepsTheIdsOfItsCalls) {
   const std::string path = dir.path() + "/session";
   ChatFixture f(kHermes);
   f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   must(session.send("1 + 2?", parsing()));
   ASSERT_TRUE(session.save(path).ok());
   Result<ChatSession> loaded = ChatSession::load(f.engine, path);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
   EXPECT_EQ(loaded->ids(), session.ids());
-  EXPECT_EQ(loaded->transcript().bytes(), session.transcript().bytes());
+  EXPECT_EQ(loaded->state().transcript().bytes(), session.state().transcript().bytes());
 }
 
 // Markers that are special tokens are a part of the text if the answer was split, and only then.
@@ -133,7 +133,7 @@ TEST(ToolTurns, ASavedConversationKeepsTheIdsOfMarkers) {
     EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
     EXPECT_EQ(loaded->ids(), session.ids()) << splits;
     const size_t n_new = result_prompt(f, "y").size() + 1;
-    ASSERT_TRUE(loaded->append(make_message(Role::kTool, "y")).ok());
+    ASSERT_TRUE(loaded->state().append(make_message(Role::kTool, "y")).ok());
     EXPECT_EQ(must(loaded->answer(options)).usage.n_prefilled, n_new) << splits;
   }
 }
@@ -156,7 +156,7 @@ TEST(ToolTurns, ASavedConversationKeepsTheIdsOfOpenedReasoning) {
   Result<ChatSession> loaded = ChatSession::load(f.engine, path);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->ids(), session.ids());
-  EXPECT_EQ(loaded->transcript().bytes(), session.transcript().bytes());
+  EXPECT_EQ(loaded->state().transcript().bytes(), session.state().transcript().bytes());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -169,17 +169,17 @@ TEST(ToolTurns, WithoutTheOptionAnAnswerIsText) {
   ChatFixture f(kHermes);
   const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
   f.say({spelled(f, call)});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   const Turn turn = must(session.send("1 + 2?", greedy(200)));
   EXPECT_EQ(turn.text, call);
   EXPECT_TRUE(turn.tool_calls.empty());
-  EXPECT_EQ(session.messages().back(), make_message(Role::kAssistant, call));
+  EXPECT_EQ(session.state().messages().back(), make_message(Role::kAssistant, call));
 }
 
 TEST(ToolTurns, ReasoningAndContentAreTold) {
   ChatFixture f(kHermes);
   f.say({spelled(f, "<think>\nHm.\n</think>\n\nYes.")});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   const Turn turn = must(session.send("Really?", parsing()));
   EXPECT_EQ(turn.reasoning, "Hm.");
   EXPECT_EQ(turn.content, "Yes.");
@@ -193,7 +193,7 @@ TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
   const std::string call = "<tool_call>{\"name\": \"add\", \"arguments\": {}}</tool_call>";
   const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b" + call + "<|im_end|>")});
   f.say({answer, answer});
-  ChatSession session = f.session({.variables = tools()});
+  ChatSession session = f.session({}, tools());
   EXPECT_EQ(must(session.send("1", greedy(200))).text, "ab{\"name\": \"add\", \"arguments\": {}}");
   const Turn turn = must(session.send("2", parsing()));
   EXPECT_EQ(turn.text, "ab" + call);
@@ -216,7 +216,7 @@ TEST(ToolTurns, MarkersOfCallsAreShownOnlyWhereCallsAreLookedFor) {
       ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
       const Tokens answer = f.ids("<think>so</think><tool_call>x</tool_call><|im_end|>");
       f.say({answer});
-      ChatSession session = f.session({.variables = with_tools ? tools() : Json::object()});
+      ChatSession session = f.session({}, with_tools ? tools() : Json::object());
       TurnOptions options = parsing();
       options.parse_calls = parses;
       const Turn turn = must(session.send("1", options));

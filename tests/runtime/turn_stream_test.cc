@@ -1,5 +1,5 @@
 // Answers that are pulled.
-#include "runtime/session/turn_stream.h"
+#include "ibid/turn_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(TurnStreamTest, CancellingKeepsWhatWasSaid) {
   stream.cancel();
   const Turn turn = must(stream.finish());
   EXPECT_EQ(turn.finish_reason, FinishReason::kCancelled);
-  EXPECT_EQ(chat.messages().back()["content"], turn.text);
+  EXPECT_EQ(chat.state().messages().back()["content"], turn.text);
   expect_replays(chat);
 }
 
@@ -113,22 +113,22 @@ TEST(TurnStreamTest, OneThreadPullsManyByOneBellAndNeverWaitsInPoll) {
 TEST(TurnStreamTest, EveryCallThatGivesATurnCanBePulledAndTheSessionIsBusyMeanwhile) {
   ChatFixture f;
   ChatSession chat = f.session(), twin = f.session();
-  EXPECT_EQ(TurnStream::answer(chat, greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
-  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "x"}}).ok());
-  EXPECT_EQ(must(TurnStream::answer(chat, greedy()).finish()).text, must(twin.send("x", greedy())).text);
+  EXPECT_EQ(TurnStream(chat, TurnStart::answer(), greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "x"}}).ok());
+  EXPECT_EQ(must(TurnStream(chat, TurnStart::answer(), greedy()).finish()).text, must(twin.send("x", greedy())).text);
   {
-    TurnStream again = TurnStream::regenerate(chat, greedy());
+    TurnStream again = TurnStream(chat, TurnStart::regenerate(), greedy());
     EXPECT_EQ(chat.send("y").status().code(), ErrorCode::kBusy);
     EXPECT_EQ(must(again.finish()).text, must(twin.regenerate(greedy())).text);
   }
-  EXPECT_EQ(must(TurnStream::edit(chat, 0, "z", greedy()).finish()).text, must(twin.edit(0, "z", greedy())).text);
-  EXPECT_EQ(chat.messages(), twin.messages());
+  EXPECT_EQ(must(TurnStream(chat, TurnStart::edit(0, "z"), greedy()).finish()).text, must(twin.edit(0, "z", greedy())).text);
+  EXPECT_EQ(chat.state().messages(), twin.state().messages());
   const SessionSnapshot before(chat);
   TurnOptions discards = greedy(1000);
   discards.min_tokens = 1000;
   discards.stop_mode = StopMode::kDiscard;
-  { const TurnStream dropped = TurnStream::regenerate(chat, discards); }
-  { const TurnStream dropped = TurnStream::edit(chat, 0, "q", discards); }
+  { const TurnStream dropped = TurnStream(chat, TurnStart::regenerate(), discards); }
+  { const TurnStream dropped = TurnStream(chat, TurnStart::edit(0, "q"), discards); }
   EXPECT_TRUE(SessionSnapshot(chat) == before) << "what was taken away is back";
   expect_replays(chat);
 }

@@ -40,7 +40,7 @@ struct WindowedChat : ChatFixture {
       : ChatFixture(chat_template, windowed(recurrent), budget, std::move(parts)) {
     say(std::vector<Tokens>(120, tokenizer->sampled({"a", "b", "lo"})));
   }
-  void expect_sound() const { ASSERT_EQ(validate_store(engine->store().snapshot()), std::vector<std::string>()); }
+  void expect_sound() const { ASSERT_EQ(validate_store(engine->state().store().snapshot()), std::vector<std::string>()); }
 };
 
 size_t end_of(const Turn& turn) { return turn.usage.n_prompt + turn.usage.n_decoded - 1; }
@@ -158,15 +158,15 @@ TEST(WindowedChat, AStatelessHistoryGoesOnWhereAnotherSessionStopped) {
   ChatSession first = f.session({.system = kLong});
   must(first.send("Hello " + kLong, greedy()));
   const Turn last = must(first.send("Hello", greedy()));
-  Json history = first.messages();
+  Json history = first.state().messages();
   for (size_t i = 0; i < 5; ++i) {
     ChatSession same = f.session();
     history.push_back({{"role", "user"}, {"content", "x"}});
-    ASSERT_TRUE(same.set_history(history).ok());
+    ASSERT_TRUE(same.state().set_history(history).ok());
     const Turn turn = must(same.answer(greedy()));
     EXPECT_GE(turn.usage.n_cached, last.usage.n_prompt) << i;
     expect_replays(same);
-    history = same.messages();
+    history = same.state().messages();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_state.h"
 #include "server/protocol/fault.h"
 #include "server/routes.h"
 #include "server/service/model_host.h"

@@ -97,9 +97,9 @@ std::optional<WrittenAnswer> write_answer(const ChatTemplate& chat_template, con
 
 SplitReply split(const ReplyFormat& format, const ReplyContext& context, const std::vector<std::string>& pieces) {
   SplitReply out;
-  const auto listen = [&out](const ReplyEvent& event) {
-    const bool is_delta = event.kind == ReplyEvent::Kind::kReasoning || event.kind == ReplyEvent::Kind::kContent ||
-                          event.kind == ReplyEvent::Kind::kArguments;
+  const auto listen = [&out](const TurnEvent& event) {
+    const bool is_delta = event.kind == TurnEvent::Kind::kReasoning || event.kind == TurnEvent::Kind::kContent ||
+                          event.kind == TurnEvent::Kind::kArguments;
     if (is_delta && !out.events.empty() && out.events.back().kind == event.kind) {
       out.events.back().text += event.text;
     } else {

@@ -30,7 +30,7 @@ std::optional<WrittenAnswer> write_answer(const ChatTemplate& chat_template, con
 
 // The events of an answer that comes in these pieces, deltas of one kind joined.
 struct SplitReply {
-  std::vector<ReplyEvent> events;
+  std::vector<TurnEvent> events;
   ParsedReply reply;
 };
 SplitReply split(const ReplyFormat& format, const ReplyContext& context, const std::vector<std::string>& pieces);

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "ibid/chat_session.h"
+#include "runtime/session/session_state.h"
 #include "ibid/engine.h"
 
 int main(int argc, char** argv) {

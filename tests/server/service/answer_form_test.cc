@@ -213,7 +213,7 @@ TEST(AnswerFormTest, ADemandedCallHasItsNameInItsId) {
 
 TEST(AnswerFormTest, WhatOnlyAnotherRequestAskedForIsNotCompiledAgain) {
   FormFixture f;
-  const auto n_compiled = [&] { return f.chat.engine->constraints().n_compiled(); };
+  const auto n_compiled = [&] { return f.chat.engine->state().constraints().n_compiled(); };
   AnswerRequest request = f.with_call("none");
   (void)f.answer(request);
   EXPECT_EQ(n_compiled(), 1u);

@@ -242,7 +242,7 @@ TEST(AnswerLoadTest, AFullServerRefusesAndSaysHowLongToWait) {
 
 // --- memory
 
-size_t page_bytes_of_fake() { return ChatFixture().engine->pool().layout().page_bytes(); }
+size_t page_bytes_of_fake() { return ChatFixture().engine->state().pool().layout().page_bytes(); }
 
 TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 6 * page_bytes_of_fake());

@@ -106,7 +106,7 @@ TEST(ConversationsTest, AHistoryThatGoesOnTakesWhatIsKnown) {
   const Conversation taken = f.take(messages);
   EXPECT_EQ(f.known.stats().n_known, 1u) << "others find it, too";
   EXPECT_EQ(f.known.stats().n_continued, 1u);
-  EXPECT_EQ(taken.session().messages(), messages);
+  EXPECT_EQ(taken.session().state().messages(), messages);
   EXPECT_FALSE(taken.session().ids().empty());
 }
 
@@ -195,7 +195,7 @@ TEST(ConversationsTest, ARequestThatKeepsNothingLeavesWhatWasKnown) {
     Conversation taken = f.take(more);
     must(taken.session().answer(greedy(6)));
   }
-  EXPECT_EQ(f.take(more).session().messages(), more);
+  EXPECT_EQ(f.take(more).session().state().messages(), more);
   EXPECT_EQ(f.known.stats().n_continued, 2u);
 }
 

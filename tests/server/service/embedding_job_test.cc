@@ -85,8 +85,8 @@ TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
   EXPECT_EQ(reply.model, "embed");
   EXPECT_EQ(reply.n_prompt, 4u + 3 + 15) << "ids are taken as they are";
   const auto engine = (*s.host->get("embed"))->engine();
-  const Tokenizer& tokenizer = engine->tokenizer();
-  const auto wanted = embed(engine, {ids_to_embed(tokenizer, "one"), {1, 2, 3}, ids_to_embed(tokenizer, "three and more")});
+  const Tokenizer& tokenizer = engine->state().tokenizer();
+  const auto wanted = embed(engine->state(), {ids_to_embed(tokenizer, "one"), {1, 2, 3}, ids_to_embed(tokenizer, "three and more")});
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(reply.vectors, *wanted);
   const ServiceStats stats = s.service->stats();
@@ -138,7 +138,7 @@ TEST(EmbeddingJobTest, EndsWhenTheClientGoesOrItsTimeIsOver) {
   late.deadline = std::chrono::milliseconds(50);
   EXPECT_EQ(s.start(late)->wait().code(), ErrorCode::kDeadline);
   EXPECT_TRUE(s.service->wait_until_quiet(std::chrono::milliseconds::max()));
-  EXPECT_EQ((*s.host->get("embed"))->engine()->pool().bytes_in_use(), 0u);
+  EXPECT_EQ((*s.host->get("embed"))->engine()->state().pool().bytes_in_use(), 0u);
   EXPECT_EQ(s.service->stats().n_cancelled, 2u);
 }
 

@@ -295,7 +295,7 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   std::filesystem::remove_all(cache.file("cache/conversations"));
   Life after(cache, replies);
   const Tokens encoded =
-      after.chat.engine->tokenizer().encode(after.render_prompt(ask(messages)), TextOrigin::kTemplate);
+      after.chat.engine->state().tokenizer().encode(after.render_prompt(ask(messages)), TextOrigin::kTemplate);
   n_common = common_prefix_length(encoded, ids);
   return after.answer(ask(messages)).usage;
 }

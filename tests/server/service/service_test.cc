@@ -344,7 +344,7 @@ TEST(ServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
   const auto heard = std::make_shared<Heard>();
   heard->on_event = [&](const std::string& event) {
     // Told between the two, on the thread that goes on with the answers.
-    if (event == "begin") f.chat.engine->store().clear("a");
+    if (event == "begin") f.chat.engine->state().store().clear("a");
   };
   f.service->start(request, heard, {});
   ASSERT_TRUE(heard->wait().ok());

@@ -108,7 +108,7 @@ struct FamilyFixture : ServiceFixture {
     out.variables["bos_token"] = "<s>";
     out.variables["eos_token"] = "</s>";
     // Where it is off, Gemma's prompt has words that its history has not.
-    if (chat.engine->chat_template()->source().find("<|channel>thought") != std::string::npos) {
+    if (chat.engine->state().chat_template()->source().find("<|channel>thought") != std::string::npos) {
       out.variables["enable_thinking"] = true;
     }
     return out;
@@ -122,13 +122,13 @@ struct FamilyFixture : ServiceFixture {
   // in front of it, or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
     const Result<MarkedText> prompt = prompt_text(chat.engine, request);
-    TemplateVariables variables{chat.engine->chat_template()->default_variables()};
+    TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
     variables.values.update(variables_for(request));
     variables.values["add_generation_prompt"] = false;
     Json messages = request.messages;
     messages.push_back(message);
-    messages = messages_for_template(messages, chat.engine->reply_format());
-    const auto whole = chat.engine->chat_template()->render(messages, variables);
+    messages = messages_for_template(messages, chat.engine->state().reply_format());
+    const auto whole = chat.engine->state().chat_template()->render(messages, variables);
     if (!prompt.ok() || !whole.ok() || !whole->bytes().starts_with(prompt->bytes())) return std::nullopt;
     const std::string text = whole->bytes().substr(prompt->bytes().size());
     size_t end = text.npos;
@@ -186,7 +186,7 @@ TEST_P(FamilyTest, ACallThatComesBackCostsNothing) {
         Json message = make_message(Role::kAssistant, "");
         message["tool_calls"] = calls;
         const std::optional<Tokens> said = f.written(request, message);
-        if (!said || (calls.size() > 1 && !f.chat.engine->reply_format().calls->several)) continue;
+        if (!said || (calls.size() > 1 && !f.chat.engine->state().reply_format().calls->several)) continue;
         f.says(prompt.size(), *said);
         const Answer answer = f.answer(request);
         EXPECT_EQ(answer.content, "");
@@ -224,7 +224,7 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     // The model begins as it would, with another city.
     Json message = make_message(Role::kAssistant, "");
     message["tool_calls"] = called().at("one");
-    const ReplyFormat& format = f.chat.engine->reply_format();
+    const ReplyFormat& format = f.chat.engine->state().reply_format();
     const Result<MarkedText> rendered = prompt_text(f.chat.engine, request);
     ASSERT_TRUE(rendered.ok()) << rendered.status().message();
     const std::string prompt = rendered->bytes();
@@ -255,7 +255,7 @@ TEST_P(FamilyTest, AStrictToolIsCalledAsTheTemplateWritesIt) {
       Json message = make_message(Role::kAssistant, "");
       message["tool_calls"] = calls;
       const std::optional<Tokens> said = f.written(request, message);
-      const ReplyFormat& format = f.chat.engine->reply_format();
+      const ReplyFormat& format = f.chat.engine->state().reply_format();
       if (!said || (calls.size() > 1 && !format.calls->several)) continue;
       f.says(f.prompt_of(request).size(), *said);
       const Answer answer = f.answer(request);

@@ -49,11 +49,11 @@ TEST(MonitorJsonTest, AModelSaysWhatItsEngineCounts) {
   say(fixture, "us", "a question of some length, so that there are pages");
   const Json json = monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0];
   EXPECT_EQ(json["max_seq_len"], fixture.engine->max_seq_len());
-  EXPECT_EQ(json["passes"]["n"], fixture.engine->scheduler().stats().n_passes);
+  EXPECT_EQ(json["passes"]["n"], fixture.engine->state().scheduler().stats().n_passes);
   EXPECT_GT(json["passes"]["n"], 0);
-  EXPECT_EQ(json["pool"]["bytes"], fixture.engine->pool().bytes_in_use());
-  EXPECT_EQ(json["pool"]["budget_bytes"], fixture.engine->pool().budget_bytes());
-  EXPECT_EQ(json["store"]["bytes"], fixture.engine->store().stats().bytes);
+  EXPECT_EQ(json["pool"]["bytes"], fixture.engine->state().pool().bytes_in_use());
+  EXPECT_EQ(json["pool"]["budget_bytes"], fixture.engine->state().pool().budget_bytes());
+  EXPECT_EQ(json["store"]["bytes"], fixture.engine->state().store().stats().bytes);
   EXPECT_GT(json["store"]["bytes"], 0);
   EXPECT_TRUE(json["tier"].is_null());
 }
@@ -68,10 +68,10 @@ TEST(MonitorJsonTest, ANamespaceIsSeenByItselfAndOthersAreOneRowWithoutNames) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["name"], "alice");
   EXPECT_EQ(rows[0]["is_own"], true);
-  EXPECT_EQ(rows[0]["bytes"], fixture.engine->store().stats("alice").bytes);
+  EXPECT_EQ(rows[0]["bytes"], fixture.engine->state().store().stats("alice").bytes);
   EXPECT_EQ(rows[1]["is_own"], false);
   const size_t own = rows[0]["bytes"].get<size_t>(), others = rows[1]["bytes"].get<size_t>();
-  EXPECT_EQ(own + others, fixture.engine->store().stats().bytes);
+  EXPECT_EQ(own + others, fixture.engine->state().store().stats().bytes);
   const std::string text = json_to_string(json);
   EXPECT_EQ(text.find("bob"), std::string::npos);
   EXPECT_EQ(text.find("carol"), std::string::npos);

@@ -1,5 +1,5 @@
-// Messages of users (ibid/chat_session.h) as the JSON that sessions and templates have, and back. Nothing is lost on
-// the way: message_of() of what json_of() returns is the same message. Pure functions.
+// Messages of ibid/chat_session.h as the JSON of sessions and templates, and back, without loss: message_of(json_of(m))
+// is m. Pure functions.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "ibid/chat_session.h"
 
-namespace ibid::api {
+namespace ibid {
 
 // The object {"role", "content", fields ...}. Errors: kInvalidArgument for fields that are no JSON object, are nested
 // too deep, or say the role or the content twice.
@@ -23,4 +23,4 @@ Message message_of(const Json& message);
 // A template's variables: an object, or nothing. Errors: kInvalidArgument.
 Result<Json> variables_of(std::string_view text);
 
-}  // namespace ibid::api
+}  // namespace ibid

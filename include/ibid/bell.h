@@ -1,11 +1,11 @@
-// Bell: what a caller's thread sleeps at until there is something to hear from the answers that it waits for. One
-// bell may serve many answers, so that one thread can wait for whichever of them moves first.
+// Bell: what a thread waits for until one of its streams has new events. One bell may serve many answers, so that one
+// thread can wait for whichever of them moves first. A ring says only that there may be new events.
 //
-// Waking a thread takes a core from the pass that computes the next token. On two cores a wake-up for each token of
-// a small model cost 8 % of its rate. So a thread that has just been woken rests for kRest before more of the same
-// (ring_softly()) wakes it again; what is new in kind (ring()) does not wait.
+// Waking a thread takes a core from the pass that computes the next token. On two cores a wake-up for each token of a
+// small model cost 8 % of its rate. So a thread that has just been woken rests for kRest before more of the same
+// (ring_softly()) wakes it again; an event of another kind (ring()) does not wait.
 //
-// Any thread may call ring() and ring_softly(), which cost no system call while nobody sleeps. wait() is for one
+// Any thread may call ring() and ring_softly(), which cost no system call while no thread waits. wait() is for one
 // thread at a time.
 #pragma once
 
@@ -31,8 +31,7 @@ class Bell {
   // Wakes the thread that waits once it has rested.
   void ring_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
-  // Waits until the bell has rung since the last wait() returned. A ring says only that there may be news, so look
-  // for news before and after.
+  // Waits until the bell has rung since the last wait() returned. Poll the streams before and after.
   void wait() noexcept { wait_until(Time::max()); }
   // The same, for at most so long.
   void wait_for(std::chrono::milliseconds limit) noexcept { wait_until(std::chrono::steady_clock::now() + limit); }

@@ -1,13 +1,11 @@
-// Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
-// pages of keys and values and the store that finds them again.
+// EngineState: what an Engine (ibid/engine.h) hides: the model, the tokenizer, the chat template, the pages of keys and
+// values and the store that finds them again. For the files of the library; Engine::state() returns it.
 //
 // It has one compute thread (runtime/scheduler/scheduler.h), which is the first of the n_threads of the model's team.
-// Whatever sessions do, create() is the last to make threads.
+// After create() no call of a session makes a thread. Thread-safe, as its engine is.
 //
-// Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
-// pointer, so an engine lives as long as the last of them. Whoever drops it last waits for the compute thread to
-// end. In a child of fork() every call of a session is kUnsupported, because the threads are the parent's: load the
-// model after fork(). When the child destroys what is the parent's, it only forgets it.
+// In a child of fork() check_process() is kUnsupported, because the threads are the parent's; destroying the state in
+// the child leaves what belongs to the parent as it is.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +20,7 @@
 #include "base/result.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/engine.h"
 #include "ibid/engine_options.h"
 #include "ibid/token.h"
 #include "model/forward/language_model.h"
@@ -62,22 +61,19 @@ struct EngineParts {
   Clock* clock = nullptr;                     // nullptr: the system's
 };
 
-class Engine {
- public:
-  // `path`: a .gguf file, or a directory with safetensors and config.json.
-  // Errors: kInvalidArgument with name, value and range for an option that is out of range; kOutOfMemory; those of the
-  // loaders, of load_language_model() and of load_tokenizer().
-  static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
-  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as
-  // above, for a model without room for a position or a pass, and for a budget that is too small to compute with;
-  // kOutOfMemory, also when the compute thread cannot be had.
-  static Result<std::shared_ptr<Engine>> create(EngineParts parts);
+// An engine of parts. Errors: kMismatch when the tokenizer has tokens that the model has no logits for;
+// kInvalidArgument as of Engine::load(), for a model without room for a position or a pass, and for a budget that is
+// too small to compute with; kOutOfMemory, also when the compute thread cannot be made.
+Result<std::shared_ptr<Engine>> make_engine(EngineParts parts);
 
+class EngineState {
+ public:
+  EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
   // Writes what waits to the tier, for at most KvTier::kEndingNs. To write more, or to know what was
   // left, call tier()->flush() before.
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  ~EngineState();
+  EngineState(const EngineState&) = delete;
+  EngineState& operator=(const EngineState&) = delete;
 
   const std::string& name() const { return parts_.name; }
   const LanguageModel& model() const { return *parts_.model; }
@@ -116,8 +112,6 @@ class Engine {
   Clock& clock() const { return *parts_.clock; }
 
  private:
-  Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
-  static Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const EngineOptions& options);
   void open_tier();
 
   EngineParts parts_;

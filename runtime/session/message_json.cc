@@ -1,11 +1,11 @@
-#include "api/message_json.h"
+#include "runtime/session/message_json.h"
 
 #include <string>
 #include <utility>
 
 #include "base/json_limits.h"
 
-namespace ibid::api {
+namespace ibid {
 namespace {
 
 using Rows = Json::object_t::Container;  // whose emplace_back() does not search for the key
@@ -79,4 +79,4 @@ Result<Json> variables_of(std::string_view text) {
   return parse_object(text, "the template's variables");
 }
 
-}  // namespace ibid::api
+}  // namespace ibid

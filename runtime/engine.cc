@@ -1,4 +1,4 @@
-#include "runtime/engine/engine.h"
+#include "ibid/engine.h"
 
 #include <algorithm>
 #include <new>
@@ -8,12 +8,14 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/result.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
-#include "runtime/out_of_heap.h"
+#include "runtime/embedding/embeddings.h"
+#include "runtime/engine/engine_state.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_format.h"
 #include "weights/model_file.h"
@@ -85,15 +87,9 @@ size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max
                   std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
 }
 
-Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
-  return load_or_throw(path, options);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
-} catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "no thread left"};
-}
+namespace {
 
-Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, const EngineOptions& options) {
+Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const EngineOptions& options) {
   ModelOptions model_options;
   model_options.numerics = options.numerics;
   model_options.kv_dtype = options.kv_dtype;
@@ -137,10 +133,20 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   }
   parts.cache_directory = options.cache_directory;
   parts.cache_directory_bytes = options.cache_directory_bytes;
-  return create(std::move(parts));
+  return make_engine(std::move(parts));
 }
 
-Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
+  return load_or_throw(path, options);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+} catch (const std::system_error&) {
+  return {ErrorCode::kOutOfMemory, "no thread left"};
+}
+
+Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
   CHECK(parts.model && parts.tokenizer);
   TRY(check_scheduling(parts.scheduling));
   TRY(check_budget("kv_budget_bytes", parts.kv_budget_bytes));
@@ -159,14 +165,14 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
   }
   if (parts.clock == nullptr) parts.clock = &system_clock();
   TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
-  return std::shared_ptr<Engine>(new Engine(std::move(parts), std::move(scheduler)));
+  return std::make_shared<Engine>(std::make_unique<EngineState>(std::move(parts), std::move(scheduler)));
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 } catch (const std::system_error&) {
   return {ErrorCode::kOutOfMemory, "no thread left"};
 }
 
-Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
+EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
     : parts_(std::move(parts)),
       // Rows are shared by pages; a state stands where it stands.
       pending_(parts_.model->kv_layout().n_states() > 0 ? 1 : kPagePositions),
@@ -181,7 +187,7 @@ Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
   open_tier();
 }
 
-void Engine::open_tier() {
+void EngineState::open_tier() {
   if (!parts_.open_tier && parts_.cache_directory.empty()) return;
   Result<std::unique_ptr<KvTier>> tier =
       parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
@@ -192,7 +198,7 @@ void Engine::open_tier() {
   }
 }
 
-Engine::~Engine() {
+EngineState::~EngineState() {
   if (!check_process().ok()) {
     // A child of fork() has neither the threads nor, perhaps, the locks: what they hold cannot be given back in order.
     (void)scheduler_.release();
@@ -205,7 +211,7 @@ Engine::~Engine() {
   if (tier_ != nullptr) (void)tier_->flush(KvTier::kEndingNs);
 }
 
-const ReplyFormat& Engine::reply_format() const {
+const ReplyFormat& EngineState::reply_format() const {
   std::call_once(found_format_, [this] {
     if (parts_.chat_template) reply_format_ = find_reply_format(*parts_.chat_template);
     marker_tokens_.clear();
@@ -218,18 +224,101 @@ const ReplyFormat& Engine::reply_format() const {
   return reply_format_;
 }
 
-TokenSpan Engine::marker_tokens() const {
+TokenSpan EngineState::marker_tokens() const {
   (void)reply_format();
   return marker_tokens_;
 }
 
-Status Engine::check_answers() const {
+Status EngineState::check_answers() const {
   if (!parts_.is_for_embeddings) return {};
   return {ErrorCode::kUnsupported, name() + " makes embeddings of texts and no answers; use a chat model for these"};
 }
 
-const ChatTemplate* Engine::chat_template() const {
+const ChatTemplate* EngineState::chat_template() const {
   return parts_.chat_template ? &*parts_.chat_template : nullptr;
 }
+
+// --- the public class
+
+Engine::Engine(std::unique_ptr<EngineState> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+const std::string& Engine::name() const { return state_->name(); }
+size_t Engine::max_seq_len() const { return state_->max_seq_len(); }
+bool Engine::has_chat_template() const { return state_->chat_template() != nullptr; }
+
+size_t Engine::vocab_size() const { return state_->tokenizer().vocab_size(); }
+
+Result<Tokens> Engine::encode(std::string_view text) const try {
+  return state_->tokenizer().encode(text, TextOrigin::kInput);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+std::string_view Engine::token_bytes(TokenId id) const { return state_->tokenizer().token_bytes(id); }
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_schema_constraint(std::string_view schema) const try {
+  return state_->constraints().make(ConstraintKind::kJsonSchema, schema);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_object_constraint() const try {
+  return state_->constraints().make(ConstraintKind::kJsonObject, "");
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::gbnf_constraint(std::string_view grammar) const try {
+  return state_->constraints().make(ConstraintKind::kGbnf, grammar);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::regex_constraint(std::string_view pattern) const try {
+  return state_->constraints().make(ConstraintKind::kRegex, pattern);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const std::vector<std::string>& choices) const
+    try {
+  std::string key = "choices";
+  for (const std::string& choice : choices) key += std::to_string(choice.size()) + ':' + choice;
+  return state_->constraints().make(key, [&](CompileBudget&) { return compile_choices(choices); });
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+size_t Engine::embedding_dim() const { return state_->pooling() ? state_->model().dim() : 0; }
+
+Result<std::vector<std::vector<float>>> Engine::embed(const std::vector<std::string>& texts, size_t n_dims,
+                                                      std::stop_token stop) const try {
+  std::vector<Tokens> ids;
+  for (const std::string& text : texts) ids.push_back(ids_to_embed(state_->tokenizer(), text));
+  return ibid::embed(*state_, std::move(ids), {.n_dims = n_dims, .stop = std::move(stop)});
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status Engine::cache_directory_status() const { return state_->tier_status(); }
+bool Engine::has_cache_directory() const { return state_->tier() != nullptr; }
+
+Status Engine::flush_cache_directory(std::chrono::nanoseconds limit) try {
+  KvTier* tier = state_->tier();
+  return tier == nullptr ? Status() : tier->flush(limit.count());
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status Engine::forget_namespace(std::string_view cache_namespace) try {
+  state_->store().clear(std::string(cache_namespace));
+  KvTier* tier = state_->tier();
+  return tier == nullptr ? Status() : tier->clear(cache_namespace);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+SchedulerStats Engine::scheduler_stats() const { return state_->scheduler().stats(); }
 
 }  // namespace ibid

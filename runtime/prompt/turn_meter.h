@@ -1,0 +1,75 @@
+// TurnMeter: measures the cost of one step of a turn, on a clock. Each step has a meter of its own and returns the cost
+// with its result; the turn adds the costs up. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "ibid/usage.h"
+
+namespace ibid {
+
+struct TurnCost {
+  Timings timings;
+  WorkCounters work;
+
+  TurnCost& operator+=(const TurnCost& other) {
+    timings += other.timings;
+    work += other.work;
+    return *this;
+  }
+};
+
+// Adds `read`, the usage of reading a prompt ahead of several answers, to the usage of the turn that stands for it.
+// Rows that were read may be gone when the turn begins, which then reads them itself: every position of the prompt
+// counts once, as cached if it was so for both.
+inline void add_reading(Usage& turn, const Usage& read) {
+  const size_t n_new = std::min(read.n_prefilled, saturating_sub(turn.n_cached, read.n_cached));
+  turn.n_cached -= n_new;
+  turn.n_prefilled += n_new;
+  turn.n_read_again = std::min(std::max(turn.n_read_again, read.n_read_again), turn.n_prefilled);
+  turn.n_from_disk = std::min(std::max(turn.n_from_disk, read.n_from_disk), turn.n_cached);
+}
+
+inline double milliseconds_since(Clock& clock, int64_t start_ns) {
+  return static_cast<double>(clock.steady_ns() - start_ns) * 1e-6;
+}
+
+// Adds the time of a scope to a sum.
+class Stopwatch {
+ public:
+  Stopwatch(Clock& clock, double& sum_ms) : clock_(clock), sum_ms_(sum_ms), start_ns_(clock.steady_ns()) {}
+  ~Stopwatch() { sum_ms_ += milliseconds_since(clock_, start_ns_); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Clock& clock_;
+  double& sum_ms_;
+  int64_t start_ns_;
+};
+
+class TurnMeter {
+ public:
+  explicit TurnMeter(Clock& clock) : clock_(clock), start_ns_(clock.steady_ns()) {}
+
+  // Adds the time that the result lives to a stage.
+  [[nodiscard]] Stopwatch time(double Timings::*stage) { return {clock_, cost_.timings.*stage}; }
+
+  void add(const TurnCost& cost) { cost_ += cost; }
+  WorkCounters& work() { return cost_.work; }
+  const TurnCost& cost() const { return cost_; }
+
+  // When it was made, on the clock, and how long ago that is.
+  int64_t start_ns() const { return start_ns_; }
+  double elapsed_ms() const { return milliseconds_since(clock_, start_ns_); }
+
+ private:
+  Clock& clock_;
+  const int64_t start_ns_;
+  TurnCost cost_;
+};
+
+}  // namespace ibid
