@@ -214,6 +214,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    parser.add_argument("--fail-below", type=float, metavar="RATIO", help="exit status 1 if a row's median ratio is less")
     parser.add_argument("--csv", metavar="FILE", help="append rows to this results file; needs --rival and --commit")
     parser.add_argument("--commit", metavar="NAME", help="the commit of IBID, for --csv")
     parser.add_argument("--model-name", metavar="NAME", help="the model in the rows; default: its file's name")
@@ -242,13 +243,22 @@ def main():
     if options.json:
         for row in table:
             print(json.dumps(row))
-        return
+        return failed(table, options.fail_below)
     print(f"{'':32}{'first':>12}{'second':>12} {'':8}{'ratio':>8}{'quartiles':>14}{'rounds':>8}")
     for row in table:
         span = f"{row['q1']:.2f}-{row['q3']:.2f}"
         print(f"{row['row']:32}{row['first']:12.1f}{row['second']:12.1f} {row['unit']:8}{row['ratio']:8.2f}{span:>14}"
               f"{row['rounds']:8}")
+    return failed(table, options.fail_below)
+
+
+def failed(table, least):
+    """Exit status: 1 if the first program is slower than it may be."""
+    slower = [row["row"] for row in table if least is not None and row["ratio"] < least]
+    if slower:
+        print(f"below {least}: " + ", ".join(slower), file=sys.stderr)
+    return 1 if slower else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,14 +13,15 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "include|api|base|weights|kernels|tokenizer|cache|model|runtime|apps|tests|bench|docs|cmake"
+FOLDERS = ("include|base|weights|kernels|tokenizer|templates|grammar|sampling|cache|model|runtime|server|apps|tests|bench|"
+           "docs|cmake")
 PATH = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(\./run|(?:build/release/apps/)?ibid)(?: (?:\[--\w+\] )?([a-z][\w-]*)\b(.*))?$")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*|-[a-zA-Z]\b)")
-OWN_COMMANDS_OF_RUN = {"build", "test", "fuzz", "help", "packages"}
+OWN_COMMANDS_OF_RUN = {"build", "test", "format", "tidy", "gate", "fuzz", "help", "packages"}
 
 
 def help_of(ibid):
