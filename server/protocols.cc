@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "server/protocol/endpoints.h"
-#include "server/protocol/response_store.h"
-#include "server/protocol/session_store.h"
+#include "server/service/answer_service.h"
 #include "server/service_backend.h"
 
 namespace ibid::serve {
@@ -13,10 +12,7 @@ void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost
                          std::string version, bool namespace_by_user) {
   add_endpoints(router, Site{.backend = make_service_backend(service, models),
                              .clock = clock,
-                             .responses = std::make_shared<ResponseStore>(),
-                             .sessions = std::make_shared<SessionStore>(),
-                             .conversations =
-                                 std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation"),
+                             .store = &service.store(),
                              .version = std::move(version),
                              .namespace_by_user = namespace_by_user,
                              .new_id = random_id});

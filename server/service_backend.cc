@@ -39,6 +39,7 @@ class ServiceBackend final : public Backend {
     service_.start(std::move(task), std::move(stop));
   }
 
+  void write_behind(std::function<void()> work) override { service_.write_behind(std::move(work)); }
   Status unload(std::string_view model) override { return service_.unload(model); }
   Result<std::string> resolve(std::string_view model) const override { return models_.resolve(model); }
 

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "server/protocol/fault.h"
 #include "server/request_log.h"
 #include "server/routes.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -40,6 +42,15 @@ Result<std::string> cache_directory_of(const ServeArguments& arguments, const st
     TRY_ASSIGN(directory, kv_cache_directory());
   }
   return is_only_model ? directory : directory + "/" + std::filesystem::path(path).filename().string();
+}
+
+// What clients keep is in the cache directory itself, whichever models there are.
+Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments) {
+  ConversationStore::Options options;
+  TRY_ASSIGN(options.directory, cache_directory_of(arguments, "", true));
+  options.budget_bytes = std::min(options.budget_bytes, EngineOptions().cache_directory_bytes / 8);
+  options.remark = [](const std::string& line) { remark("ibid: " + line); };
+  return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
 }
 
 // How the server makes engines. What it says of a cache directory that cannot be used is for who reads the terminal.
@@ -147,6 +158,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
              ModelHost::create(std::move(sources), make_loader(arguments), system_clock(), host));
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
+  TRY_ASSIGN(admission.conversations.store, open_store(arguments));
   AnswerService service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();

@@ -6,7 +6,7 @@
 
 #include "runtime/session/chat_session.h"
 #include "server/protocol/request_namespace.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "templates/message.h"
 
 namespace ibid::serve {

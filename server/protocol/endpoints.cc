@@ -18,7 +18,6 @@
 #include "server/protocol/request_namespace.h"
 #include "server/protocol/responses.h"
 #include "server/protocol/sampler_fields.h"
-#include "server/protocol/sessions.h"
 
 namespace ibid::serve {
 
@@ -73,18 +72,6 @@ std::vector<FieldRule> ollama_options() {
   return rules;
 }
 
-// A session's own fields, and those of chat completions but its messages.
-template <auto Fields>
-std::vector<FieldRule> session_rules() {
-  std::vector<FieldRule> rules = own_rules<Fields>();
-  for (const FieldRule& rule : message_rules<chat_fields>()) {
-    if (rule.name != "messages") rules.push_back(rule);
-  }
-  return rules;
-}
-
-std::span<const Field<SessionCall>> no_fields() { return {}; }
-
 template <auto Handle>
 void plain(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
   Handle(site, exchange);
@@ -98,11 +85,6 @@ void of_namespace(const Site& site, const http::ExchangePtr& exchange, const Ids
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
   Handle(site, exchange, cache_namespace, ids...);
-}
-
-template <auto Handle>
-void stored(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
-  of_namespace<Handle>(site, exchange);
 }
 
 template <auto Handle>
@@ -182,26 +164,6 @@ constexpr Endpoint kEndpoints[] = {
      message_rules<chat_fields>, plain<post_apply_template>},
     {"llama.cpp", "GET", "/props", "The first model, and what the server is.", nullptr, plain<get_props>},
 
-    {"ibid", "POST", "/v1/sessions", "A conversation that the server keeps.", session_rules<session_fields>,
-     plain<post_session>},
-    {"ibid", "POST", "/v1/sessions/restore", "The same, from what save returned.", session_rules<session_fields>,
-     plain<post_session>},
-    {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, stored<get_sessions>},
-    {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, stored_with_id<get_session>},
-    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr,
-     stored_with_id<delete_session>},
-    {"ibid", "POST", "/v1/sessions/{id}/messages", "Answers a message, as chat completions do.",
-     session_rules<session_message_fields>, with_id<post_session_message>},
-    {"ibid", "POST", "/v1/sessions/{id}/edit", "Replaces a message of the user and answers it again.",
-     session_rules<session_edit_fields>, with_id<post_session_edit>},
-    {"ibid", "POST", "/v1/sessions/{id}/regenerate", "Answers the last question again.", session_rules<no_fields>,
-     with_id<post_session_regenerate>},
-    {"ibid", "POST", "/v1/sessions/{id}/rewind", "The first messages stay, the others go.",
-     own_rules<session_rewind_fields>, with_id<post_session_rewind>},
-    {"ibid", "POST", "/v1/sessions/{id}/fork", "Another session with the same messages, or the first of them.",
-     own_rules<session_fork_fields>, with_id<post_session_fork>},
-    {"ibid", "POST", "/v1/sessions/{id}/save", "The session as a document, for restore.", nullptr,
-     stored_with_id<get_session>},
     {"ibid", "GET", "/openapi.json", "This description.", nullptr, plain<get_openapi>},
 };
 

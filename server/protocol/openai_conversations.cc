@@ -1,12 +1,12 @@
 #include "server/protocol/openai_conversations.h"
 
-#include <memory>
+#include <string>
 #include <utility>
 
 #include "server/protocol/item_list.h"
 #include "server/protocol/request_namespace.h"
 #include "server/protocol/responses_items.h"
-#include "server/protocol/session_store.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -46,12 +46,12 @@ constexpr Field<ConversationCall> kItemsFields[] = {
       kAddedSchema, true}, keep_items},
 };
 
-Json conversation_json(const SessionState& conversation) {
+Json conversation_json(const StoredConversation& conversation) {
   Json json = Json::object();
   json["id"] = conversation.id;
   json["object"] = "conversation";
   json["created_at"] = conversation.created;
-  json["metadata"] = conversation.settings;
+  json["metadata"] = conversation.metadata;
   return json;
 }
 
@@ -66,15 +66,6 @@ MaybeFault read_call(const Site& site, const http::Request& request, std::span<c
   }
   if (MaybeFault fault = read_namespace(site, request, body, call.cache_namespace)) return fault;
   return read_fields(body, fields, call);
-}
-
-// Takes the conversation until the hold is committed or goes.
-MaybeFault take(const Site& site, const std::string& cache_namespace, const std::string& id,
-                SessionState& conversation, std::unique_ptr<SessionHold>& hold) {
-  std::stop_token removed;
-  if (MaybeFault fault = site.conversations->take(cache_namespace, id, conversation, removed)) return fault;
-  hold = std::make_unique<SessionHold>(site.conversations, cache_namespace, id);
-  return {};
 }
 
 // size(): there is none.
@@ -94,67 +85,88 @@ std::span<const Field<ConversationCall>> conversation_fields() { return kConvers
 std::span<const Field<ConversationCall>> conversation_metadata_fields() { return kMetadataFields; }
 std::span<const Field<ConversationCall>> conversation_items_fields() { return kItemsFields; }
 
+Fault fault_of_store(const Site& site, const Status& status) {
+  site.store->say(status);
+  const bool is_ours = status.code() == ErrorCode::kCorrupt;
+  return {.status = is_ours ? 500 : 503,
+          .message = is_ours ? "what was kept of it is damaged" : "what is kept cannot be read or written now",
+          .code = is_ours ? "server_error" : "service_unavailable"};
+}
+
+Fault fault_of_conversation(const Site& site, const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kNotFound:
+      return {.status = 404, .message = "there is no conversation of that id", .param = "id", .code = "not_found"};
+    case ErrorCode::kBusy:
+      return {.status = 409, .message = "an answer of this conversation is under way", .param = "id",
+              .code = "conversation_busy"};
+    case ErrorCode::kLimitExceeded:
+      return {.status = 503, .message = "conversations may take " + std::to_string(site.store->budget_bytes()) +
+                                        " bytes: delete some", .code = "conversations_full"};
+    default: return fault_of_store(site, status);
+  }
+}
+
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
   ConversationCall call;
   if (MaybeFault fault = read_call(site, exchange->request(), conversation_fields(), call)) {
     return refuse(*exchange, *fault);
   }
-  SessionState conversation{.id = site.new_id("conv_"), .created = site.now_s(), .settings = std::move(call.metadata),
-                            .messages = stored_items(call.items, site.new_id)};
-  if (MaybeFault fault = site.conversations->create(call.cache_namespace, conversation)) {
-    return refuse(*exchange, *fault);
+  const StoredConversation conversation{.id = site.new_id("conv_"), .created = site.now_s(),
+                                        .metadata = std::move(call.metadata),
+                                        .items = stored_items(call.items, site.new_id)};
+  if (const Status status = site.store->create_conversation(call.cache_namespace, conversation); !status.ok()) {
+    return refuse(*exchange, fault_of_conversation(site, status));
   }
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                       const std::string& id) {
-  SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
-    return refuse(*exchange, *fault);
-  }
-  respond_json(*exchange, conversation_json(conversation));
+  const Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
+  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
+  respond_json(*exchange, conversation_json(*found));
 }
 
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
   ConversationCall call;
-  MaybeFault fault = read_call(site, exchange->request(), conversation_metadata_fields(), call);
-  if (!fault) fault = site.conversations->set_settings(call.cache_namespace, id, call.metadata);
-  if (fault) return refuse(*exchange, *fault);
+  if (MaybeFault fault = read_call(site, exchange->request(), conversation_metadata_fields(), call)) {
+    return refuse(*exchange, *fault);
+  }
+  if (const Status status = site.store->set_metadata(call.cache_namespace, id, call.metadata); !status.ok()) {
+    return refuse(*exchange, fault_of_conversation(site, status));
+  }
   get_conversation(site, exchange, call.cache_namespace, id);
 }
 
 void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                          const std::string& id) {
-  if (MaybeFault fault = site.conversations->remove(cache_namespace, id)) {
-    return refuse(*exchange, *fault);
+  if (const Status status = site.store->remove_conversation(cache_namespace, id); !status.ok()) {
+    return refuse(*exchange, fault_of_conversation(site, status));
   }
-  Json json = Json::object();
-  json["id"] = id;
-  json["object"] = "conversation.deleted";
-  json["deleted"] = true;
-  respond_json(*exchange, json);
+  respond_json(*exchange, Json::object({{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}}));
 }
 
 void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                             const std::string& id) {
-  SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
-    return refuse(*exchange, *fault);
-  }
-  respond_items(*exchange, std::move(conversation.messages));
+  Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
+  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
+  respond_items(*exchange, std::move(found->items));
 }
 
 void post_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
   ConversationCall call;
-  SessionState conversation;
-  std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = read_call(site, exchange->request(), conversation_items_fields(), call);
-  if (!fault) fault = take(site, call.cache_namespace, id, conversation, hold);
-  if (fault) return refuse(*exchange, *fault);
+  if (MaybeFault fault = read_call(site, exchange->request(), conversation_items_fields(), call)) {
+    return refuse(*exchange, *fault);
+  }
+  const auto taken = site.store->take_conversation(call.cache_namespace, id);
+  if (!taken.ok()) return refuse(*exchange, fault_of_conversation(site, taken.status()));
   Json added = stored_items(call.items, site.new_id);
-  for (const Json& item : added) conversation.messages.push_back(item);
-  if ((fault = hold->commit(std::move(conversation.messages)))) return refuse(*exchange, *fault);
+  Json& items = (*taken)->conversation().items;
+  for (const Json& item : added) items.push_back(item);
+  if (const Status status = (*taken)->commit(items); !status.ok()) {
+    return refuse(*exchange, fault_of_conversation(site, status));
+  }
   Json json = Json::object();
   json["object"] = "list";
   json["first_id"] = added[0]["id"];
@@ -166,24 +178,24 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
 
 void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                            const std::string& id, const std::string& item_id) {
-  SessionState conversation;
-  MaybeFault fault = site.conversations->find(cache_namespace, id, conversation);
-  const size_t at = place_of(conversation.messages, item_id);
-  if (!fault && at == conversation.messages.size()) fault = no_such_item();
-  if (fault) return refuse(*exchange, *fault);
-  respond_json(*exchange, conversation.messages[at]);
+  const Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
+  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
+  const size_t at = place_of(found->items, item_id);
+  if (at == found->items.size()) return refuse(*exchange, no_such_item());
+  respond_json(*exchange, found->items[at]);
 }
 
 void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                               const std::string& id, const std::string& item_id) {
-  SessionState conversation;
-  std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = take(site, cache_namespace, id, conversation, hold);
-  const size_t at = place_of(conversation.messages, item_id);
-  if (!fault && at == conversation.messages.size()) fault = no_such_item();
-  if (fault) return refuse(*exchange, *fault);
-  conversation.messages.erase(at);
-  (void)hold->commit(conversation.messages);  // what is smaller fits
+  const auto taken = site.store->take_conversation(cache_namespace, id);
+  if (!taken.ok()) return refuse(*exchange, fault_of_conversation(site, taken.status()));
+  StoredConversation& conversation = (*taken)->conversation();
+  const size_t at = place_of(conversation.items, item_id);
+  if (at == conversation.items.size()) return refuse(*exchange, no_such_item());
+  conversation.items.erase(at);
+  if (const Status status = (*taken)->commit(conversation.items); !status.ok()) {
+    return refuse(*exchange, fault_of_conversation(site, status));
+  }
   respond_json(*exchange, conversation_json(conversation));
 }
 

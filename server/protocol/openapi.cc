@@ -133,10 +133,10 @@ constexpr StatusText kErrors[] = {
     {"400", Answers::kAll, "The request has to change; the message names the field."},
     {"401", Answers::kAll, "No API key, or a wrong one."},
     {"403", Answers::kAll, "The header Host or Origin is none that may ask."},
-    {"404", Answers::kNamed, "There is no model, response, conversation, item or session of that name."},
+    {"404", Answers::kNamed, "There is no model, response, conversation or item of that name."},
     {"405", Answers::kNone, "The path has other methods, which the header Allow lists."},
     {"408", Answers::kAll, "The request did not come in time."},
-    {"409", Answers::kHeld, "An answer of this session, or of this conversation, is under way."},
+    {"409", Answers::kHeld, "An answer of this conversation is under way."},
     {"413", Answers::kAll, "The body is too large."},
     {"415", Answers::kAll, "The body is compressed."},
     {"417", Answers::kAll, "What the header Expect wants is not known."},
@@ -245,8 +245,7 @@ Json responses_of(const Endpoint& endpoint) {
 // Whether it is about what is stored, and has no body that could name its user.
 bool names_user_in_query(const Endpoint& endpoint) {
   if (endpoint.fields != nullptr) return false;
-  return std::ranges::any_of(std::array{"/v1/responses", "/v1/conversations", "/v1/sessions"},
-                             [&](const char* path) { return endpoint.pattern.starts_with(path); });
+  return endpoint.pattern.starts_with("/v1/responses") || endpoint.pattern.starts_with("/v1/conversations");
 }
 
 // The open parts of the path; the user of a request without a body; of lists of items, what the query may say.
@@ -280,8 +279,8 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
     Json body = Json::object();
-    // Sessions and conversations need no body where no field is required.
-    const bool may_be_empty = endpoint.protocol == "ibid" || endpoint.pattern.starts_with("/v1/conversations");
+    // Conversations need no body where no field is required.
+    const bool may_be_empty = endpoint.pattern.starts_with("/v1/conversations");
     body["required"] = !may_be_empty || schema.contains("required");
     body["content"]["application/json"]["schema"] = std::move(schema);
     operation["requestBody"] = std::move(body);

@@ -43,8 +43,8 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
 
 }  // namespace
 
-WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make)
-    : exchange_(std::move(exchange)), style_(style), make_(std::move(make)) {
+WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make, Later later)
+    : exchange_(std::move(exchange)), style_(style), make_(std::move(make)), later_(std::move(later)) {
   heard_.answers.resize(n);
 }
 
@@ -88,6 +88,11 @@ void WholeReply::answer(size_t i, const Answer& answer) {
 }
 
 void WholeReply::end(const Status& status) {
+  if (!later_) return tell_end(status);
+  later_([self = shared_from_this(), status] { self->tell_end(status); });
+}
+
+void WholeReply::tell_end(const Status& status) {
   exchange_->set_figures(figures_of(heard_, status));
   if (status.ok()) {
     exchange_->respond({.body = json_to_string(make_(heard_))});
@@ -158,6 +163,11 @@ void StreamReply::answer(size_t i, const Answer& answer) {
 }
 
 void StreamReply::end(const Status& status) {
+  if (!later_) return tell_end(status);
+  later_([self = shared_from_this(), status] { self->tell_end(status); });
+}
+
+void StreamReply::tell_end(const Status& status) {
   exchange_->set_figures(figures_of(heard_, status));
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.

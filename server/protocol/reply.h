@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/http/exchange.h"
@@ -32,11 +33,15 @@ struct Heard {
   std::vector<TokenLogprobs> content_logprobs;
 };
 
-class WholeReply final : public AnswerListener {
+// Runs work later, on another thread.
+using Later = std::function<void(std::function<void()> work)>;
+
+class WholeReply final : public AnswerListener, public std::enable_shared_from_this<WholeReply> {
  public:
   using Make = std::function<Json(const Heard& heard)>;
   // n: answers that will come.
-  WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make);
+  // later: where the end is told, for a `make` that waits for a disk; empty: at once.
+  WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make, Later later = {});
 
   void queued(std::chrono::nanoseconds waited) override { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) override { heard_.retry_after = wait; }
@@ -50,9 +55,12 @@ class WholeReply final : public AnswerListener {
   void end(const Status& status) override;
 
  private:
+  void tell_end(const Status& status);
+
   http::ExchangePtr exchange_;
   ErrorStyle style_;
   Make make_;
+  Later later_;
   Heard heard_;
   // Of the first answer: log-probabilities whose text did not come yet, how many there were, and what came last.
   std::vector<TokenLogprobs> logprobs_;
@@ -62,7 +70,7 @@ class WholeReply final : public AnswerListener {
 
 enum class StreamForm { kEvents, kLines };  // text/event-stream, application/x-ndjson
 
-class StreamReply : public AnswerListener {
+class StreamReply : public AnswerListener, public std::enable_shared_from_this<StreamReply> {
  public:
   static constexpr std::chrono::milliseconds kKeepAlive{15'000};
 
@@ -76,6 +84,9 @@ class StreamReply : public AnswerListener {
   void tool_arguments(size_t i, size_t call, std::string_view part) final;
   void answer(size_t i, const Answer& answer) final;
   void end(const Status& status) final;
+
+  // Where the end is told, for a finished() that waits for a disk. Is called before the answer begins.
+  void set_later(Later later) { later_ = std::move(later); }
 
  protected:
   // n: answers that will come. keep_alive: what is sent while nothing else is; lines have nothing for that.
@@ -107,9 +118,12 @@ class StreamReply : public AnswerListener {
   const http::ExchangePtr& exchange() const { return exchange_; }
 
  private:
+  void tell_end(const Status& status);
+
   http::ExchangePtr exchange_;
   ErrorStyle style_;
   StreamForm form_;
+  Later later_;
   std::string keep_alive_;
   Heard heard_;
   struct Told {

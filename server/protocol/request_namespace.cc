@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "server/http/header_names.h"
 #include "server/http/request_target.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {

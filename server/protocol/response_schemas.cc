@@ -107,14 +107,6 @@ constexpr std::string_view kProps =
     R"({"type":"object","required":["default_generation_settings","total_slots","chat_template"],"properties":)"
     R"({"default_generation_settings":{"type":"object","required":["n_ctx","params"]},"total_slots":)"
     R"({"type":"integer"},"chat_template":{"type":"string"}}})";
-constexpr std::string_view kSession =
-    R"({"type":"object","required":["id","object","created","settings","messages"],"properties":{"id":{"type":)"
-    R"("string"},"object":{"const":"session"},"created":{"type":"integer"},"settings":{"type":"object"},"messages":)"
-    R"({"type":"array","items":{"type":"object"}}}})";
-constexpr std::string_view kSessions =
-    R"({"type":"object","required":["object","data"],"properties":{"object":{"const":"list"},"data":{"type":"array",)"
-    R"("items":{"type":"object","required":["id","object","created"]}}}})";
-
 struct Row {
   std::string_view method, pattern, schema;
 };
@@ -149,17 +141,6 @@ constexpr Row kRows[] = {
     {"POST", "/detokenize", kContent},
     {"POST", "/apply-template", kPrompt},
     {"GET", "/props", kProps},
-    {"POST", "/v1/sessions", kSession},
-    {"POST", "/v1/sessions/restore", kSession},
-    {"GET", "/v1/sessions", kSessions},
-    {"GET", "/v1/sessions/{id}", kSession},
-    {"DELETE", "/v1/sessions/{id}", kDeleted},
-    {"POST", "/v1/sessions/{id}/messages", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/edit", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/regenerate", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/rewind", kSession},
-    {"POST", "/v1/sessions/{id}/fork", kSession},
-    {"POST", "/v1/sessions/{id}/save", kSession},
 };
 
 }  // namespace

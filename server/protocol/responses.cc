@@ -1,6 +1,7 @@
 #include "server/protocol/responses.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/item_list.h"
 #include "server/protocol/openai_chat_stream.h"
+#include "server/protocol/openai_conversations.h"
 #include "server/protocol/responses_items.h"
 #include "server/protocol/responses_stream.h"
 #include "templates/message.h"
@@ -44,54 +46,57 @@ Fault no_such_response(std::string param) {
           .param = std::move(param), .code = "not_found"};
 }
 
-// Up to the output of a response that belongs to a conversation: its items as they are there. Null: they are gone.
-Json items_of_conversation(const Site& site, const std::string& cache_namespace, const std::string& id,
-                           const std::string& last_item) {
-  SessionState conversation;
-  if (site.conversations->find(cache_namespace, id, conversation)) return {};
-  Json items = Json::array();
-  for (Json& item : conversation.messages) {
-    items.push_back(std::move(item));
-    if (items[items.size() - 1]["id"] == last_item) return items;
-  }
-  return {};
+Fault fault_of_response(const Site& site, const Status& status, const char* param) {
+  return status.code() == ErrorCode::kNotFound ? no_such_response(param) : fault_of_store(site, status);
 }
 
-// All items up to the output of a response that was found. Null: its conversation has them no more.
-Json items_of(const Site& site, const std::string& cache_namespace, const ResponseStore::Found& found) {
-  if (found.conversation_id.empty()) return found.items;
-  return items_of_conversation(site, cache_namespace, found.conversation_id, found.items[found.items.size() - 1]["id"]);
+void refuse(const Site& site, const http::ExchangePtr& exchange, const Status& status) {
+  respond_fault(*exchange, fault_of_response(site, status, "response_id"), ErrorStyle::kOpenAi);
+}
+
+// All items up to the output of a response that was found. Error: kNotFound: its conversation has them no more.
+Result<Json> items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response) {
+  Json items = Json::array();
+  if (response.conversation_id.empty()) {
+    for (const Json* some : {&response.in_front, &response.items}) {
+      for (const Json& item : *some) items.push_back(item);
+    }
+    return items;
+  }
+  TRY_ASSIGN(StoredConversation conversation,
+             site.store->find_conversation(cache_namespace, response.conversation_id));
+  const Json& last = response.items.back()["id"];
+  for (Json& item : conversation.items) {
+    items.push_back(std::move(item));
+    if (items.back()["id"] == last) return items;
+  }
+  return Status(ErrorCode::kNotFound, "the conversation has its items no more");
 }
 
 // What the request goes on from: a response, a conversation, or nothing.
-MaybeFault find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& items) {
+MaybeFault find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {
     return Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
                  .param = "conversation"};
   }
   if (!call.conversation_id.empty()) {
-    SessionState conversation;
-    std::stop_token removed;
-    MaybeFault fault = site.conversations->take(cache_namespace, call.conversation_id, conversation, removed);
-    if (fault) {
-      fault->param = "conversation";
+    auto taken = site.store->take_conversation(cache_namespace, call.conversation_id);
+    if (!taken.ok()) {
+      Fault fault = fault_of_conversation(site, taken.status());
+      fault.param = "conversation";
       return fault;
     }
-    context.conversation = std::make_shared<SessionHold>(site.conversations, cache_namespace, call.conversation_id);
-    context.in_front = items = std::move(conversation.messages);
+    context.conversation = *std::move(taken);
+    context.in_front = context.conversation->conversation().items;
     return {};
   }
   if (call.previous_id.empty()) return {};
-  auto found = site.responses->find(cache_namespace, call.previous_id);
-  if (!found) return no_such_response("previous_response_id");
-  items = items_of(site, cache_namespace, *found);
-  if (items.is_null()) return no_such_response("previous_response_id");
-  if (found->conversation_id.empty()) {
-    context.previous = std::move(found->link);
-  } else {
-    context.in_front = items;
-  }
+  const Result<StoredResponse> found = site.store->find_response(cache_namespace, call.previous_id);
+  Result<Json> items = found.ok() ? items_of(site, cache_namespace, *found) : found.status();
+  if (!items.ok()) return fault_of_response(site, items.status(), "previous_response_id");
+  context.in_front = *std::move(items);
+  if (found->conversation_id.empty()) context.previous_id = call.previous_id;
   return {};
 }
 
@@ -108,7 +113,11 @@ MaybeFault resolve_references(const Site& site, const std::string& cache_namespa
     for (const Json& item : in_front) {
       if (item["id"] == *id) found = item;
     }
-    if (found.is_null()) found = site.responses->find_item(cache_namespace, *id);
+    if (found.is_null()) {
+      Result<Json> kept = site.store->find_item(cache_namespace, *id);
+      if (!kept.ok()) return fault_of_store(site, kept.status());
+      found = *std::move(kept);
+    }
     if (found.is_null()) {
       return Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = place,
                    .code = "not_found"};
@@ -122,10 +131,9 @@ MaybeFault resolve_references(const Site& site, const std::string& cache_namespa
 MaybeFault read_items(const Site& site, ResponseContext& context, Json& messages) {
   ResponseCall& call = context.call;
   const std::string& cache_namespace = context.cache_namespace;
-  Json items = Json::array();
-  if (MaybeFault fault = find_history(site, cache_namespace, context, items)) return fault;
+  if (MaybeFault fault = find_history(site, cache_namespace, context)) return fault;
   Json own = Json::array();
-  MaybeFault fault = resolve_references(site, cache_namespace, items, call.input);
+  MaybeFault fault = resolve_references(site, cache_namespace, context.in_front, call.input);
   if (!fault) fault = read_input(call.input, own);
   if (fault) {
     fault->param = "input" + fault->param;
@@ -136,6 +144,7 @@ MaybeFault read_items(const Site& site, ResponseContext& context, Json& messages
     messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
   }
   // Read as one: a call and its reasoning may stand on both sides of the border.
+  Json items = context.in_front;
   for (const Json& item : call.input) items.push_back(item);
   fault = read_input(items, messages);
   if (!fault) fault = check_awaits_answer(messages);
@@ -226,21 +235,24 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
   return items;
 }
 
-// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there.
+// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there, or the disk fails.
 MaybeFault keep(const ResponseContext& context, const Json& response) {
-  Json items = context.call.input;
-  for (const Json& item : response["output"]) items.push_back(item);
-  Json all = context.in_front;
-  for (const Json& item : items) all.push_back(item);
-  const bool is_in_conversation = context.conversation != nullptr;
+  const Site& site = context.site;
+  StoredResponse kept{.id = context.id, .previous_id = context.previous_id, .items = context.call.input,
+                      .n_output = response["output"].size(), .conversation_id = context.call.conversation_id};
+  for (const Json& item : response["output"]) kept.items.push_back(item);
   if (context.call.store) {
-    context.site.responses->put(
-        context.cache_namespace, context.id,
-        {.previous = context.previous, .items = is_in_conversation ? std::move(items) : all,
-         .n_output = response["output"].size(), .conversation_id = context.call.conversation_id,
-         .response = json_to_string(response)});
+    kept.response = json_to_string(response);
+    if (context.conversation == nullptr) kept.in_front = context.in_front;
+    const Status status = site.store->put_response(context.cache_namespace, kept);
+    // One that is too large is not kept.
+    if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) return fault_of_store(site, status);
   }
-  return is_in_conversation ? context.conversation->commit(std::move(all)) : MaybeFault();
+  if (context.conversation == nullptr) return {};
+  Json all = context.in_front;
+  for (const Json& item : kept.items) all.push_back(item);
+  const Status status = context.conversation->commit(all);
+  return status.ok() ? MaybeFault() : fault_of_conversation(site, status);
 }
 
 }  // namespace
@@ -276,49 +288,51 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
     return;
   }
   AnswerRequest request = std::exchange(context.call.request, {});
+  Later later;  // the thread that hears answers waits for no disk
+  if (context.call.store || context.conversation != nullptr) {
+    later = [backend = site.backend](std::function<void()> work) { backend->write_behind(std::move(work)); };
+  }
   std::shared_ptr<AnswerListener> listener;
   if (context.call.stream) {
-    listener = std::make_shared<ResponseStream>(exchange, std::move(context));
+    auto stream = std::make_shared<ResponseStream>(exchange, std::move(context));
+    stream->set_later(std::move(later));
+    listener = std::move(stream);
   } else {
     listener = std::make_shared<WholeReply>(
         exchange, 1, ErrorStyle::kOpenAi,
-        [context = std::move(context)](const Heard& heard) { return finished_response(context, heard); });
+        [context = std::move(context)](const Heard& heard) { return finished_response(context, heard); },
+        std::move(later));
   }
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
 }
 
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                   const std::string& id) {
-  auto found = site.responses->find(cache_namespace, id);
-  if (!found) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
+  Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
+  if (!found.ok()) return refuse(site, exchange, found.status());
   exchange->respond({.body = std::move(found->response)});
 }
 
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  if (!site.responses->remove(cache_namespace, id)) {
-    return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
-  }
-  Json json = Json::object();
-  json["id"] = id;
-  json["object"] = "response";
-  json["deleted"] = true;
-  respond_json(*exchange, json);
+  const Status status = site.store->remove_response(cache_namespace, id);
+  if (!status.ok()) return refuse(site, exchange, status);
+  respond_json(*exchange, Json::object({{"id", id}, {"object", "response"}, {"deleted", true}}));
 }
 
 void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  auto found = site.responses->find(cache_namespace, id);
-  Json items = found ? items_of(site, cache_namespace, *found) : Json();
-  if (items.is_null()) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
-  items.erase(items.end() - static_cast<std::ptrdiff_t>(found->n_output), items.end());
-  respond_items(*exchange, items);
+  const Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
+  Result<Json> items = found.ok() ? items_of(site, cache_namespace, *found) : found.status();
+  if (!items.ok()) return refuse(site, exchange, items.status());
+  items->erase(items->end() - static_cast<std::ptrdiff_t>(found->n_output), items->end());
+  respond_items(*exchange, *std::move(items));
 }
 
 void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  const bool is_there = site.responses->find(cache_namespace, id).has_value();
-  if (!is_there) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
+  const Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
+  if (!found.ok()) return refuse(site, exchange, found.status());
   const Fault over{.message = "is over: an answer comes with its request, and ends with its connection",
                    .param = "response_id", .code = "not_cancellable"};
   respond_fault(*exchange, over, ErrorStyle::kOpenAi);

@@ -5,14 +5,14 @@
 // tools; what a server would do by itself (search, code, files) is refused.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
 #include "server/protocol/call.h"
 #include "server/protocol/reply.h"
-#include "server/protocol/response_store.h"
-#include "server/protocol/session_store.h"
 #include "server/protocol/site.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -36,9 +36,9 @@ struct ResponseContext {
   std::string id;
   std::string cache_namespace;
   ResponseCall call;                  // without its request's messages, which the service has
-  ResponseStore::LinkPtr previous;    // what it goes on from; nullptr: nothing, or
-  Json in_front = Json::array();      // items of a conversation, which no link has
-  std::shared_ptr<SessionHold> conversation;  // which the response belongs to; nullptr: none
+  std::string previous_id = {};       // the response that it goes on from, where it is kept as one that does
+  Json in_front = Json::array();      // items before it: of the responses, or of the conversation that it goes on from
+  std::shared_ptr<TakenConversation> conversation;  // which the response belongs to; nullptr: none
   int64_t created = 0;
   Json items = Json::array();         // of a stream, as they were sent
 };
@@ -47,7 +47,7 @@ struct ResponseContext {
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
 // Whether the answer was ended by its length: its response is "incomplete".
 bool is_cut(const Answer& answer);
-// The same of a whole answer, with its usage; kept where the client wants that.
+// The same of a whole answer, with its usage; kept where the client wants that. It may wait for the disk.
 Json finished_response(const ResponseContext& context, const Heard& heard);
 // Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);

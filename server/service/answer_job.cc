@@ -11,8 +11,8 @@
 #include "runtime/session/turn_reply.h"
 #include "runtime/turn_cost.h"
 #include "server/service/answer_form.h"
-#include "server/service/cache_namespace.h"
 #include "server/service/prompt_text.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {

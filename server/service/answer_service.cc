@@ -57,6 +57,10 @@ void AnswerService::render_prompt(AnswerRequest request, std::function<void(cons
 
 Status AnswerService::unload(std::string_view model) { return desk_->unload(model); }
 
+ConversationStore& AnswerService::store() { return desk_->conversations().store(); }
+
+void AnswerService::write_behind(std::function<void()> work) { desk_->conversations().write_behind(std::move(work)); }
+
 void AnswerService::forget_namespace(std::string_view cache_namespace) {
   desk_->conversations().forget_namespace(cache_namespace);
   for (const HostedModel& model : desk_->models().list()) {

@@ -53,8 +53,8 @@ struct ServiceStats {
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found theirs
-  uint64_t n_restored = 0, n_to_write = 0;                   // from a file; that wait to be one now
-  ConversationFileStats conversation_files = {};
+  uint64_t n_restored = 0, n_to_write = 0;                   // from the store; that wait to be written there now
+  HistoryStats histories = {};
 };
 
 class AnswerService {
@@ -79,7 +79,11 @@ class AnswerService {
   // Has the model unloaded once nobody uses it. Returns at once. Error: kNotFound.
   Status unload(std::string_view model);
 
-  // Forgets the conversations of a namespace, and what the loaded models' stores have of it.
+  // Where what clients keep is, as ConversationOptions have it.
+  ConversationStore& store();
+  // As Conversations has it. What waits is run before this service has ended.
+  void write_behind(std::function<void()> work);
+  // Forgets all that is kept of a namespace, and what the loaded models' stores have of it.
   void forget_namespace(std::string_view cache_namespace);
 
   // New requests are refused (kIo). wait_until_quiet() waits until none is under way; false: some are, at the end of

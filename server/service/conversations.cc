@@ -1,16 +1,19 @@
 #include "server/service/conversations.h"
 
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <future>
-#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
-#include "cache/tier/kv_record.h"
+#include "model/model_fingerprint.h"
+#include "runtime/session/session_json.h"
+#include "server/service/conversation_files.h"
 #include "server/service/known_conversations.h"
 #include "server/service/seen_message.h"
 #include "server/service/work_threads.h"
@@ -18,45 +21,62 @@
 
 namespace ibid::serve {
 
+namespace {
+
+// A name that nothing in the store has.
+std::string new_name() {
+  std::random_device random;
+  std::array<uint32_t, 4> words;
+  for (uint32_t& word : words) word = random();
+  return to_hex(std::as_bytes(std::span(words)));
+}
+
+std::shared_ptr<ConversationStore> store_of(const ConversationOptions& options) {
+  return options.store != nullptr ? options.store : ConversationStore::open_or_in_memory({.remark = options.remark});
+}
+
+}  // namespace
+
 struct Conversations::Parts {
   using Known = KnownConversations::Known;
   using Place = KnownConversations::Place;
-  using FilesPtr = std::shared_ptr<ConversationFiles>;
+  using Wanted = KnownConversations::Wanted;
 
-  explicit Parts(const ConversationOptions& o) : options(o), known(o.budget_bytes) {}
+  explicit Parts(const ConversationOptions& o) : options(o), store(store_of(o)), known(o.budget_bytes) {}
 
-  std::optional<std::pair<Conversation, size_t>> take_known(const Json& messages,
-                                                            const std::vector<uint64_t>& hashes,
-                                                            std::string_view name);
+  std::optional<std::pair<Conversation, size_t>> take_known(const Wanted& wanted);
   std::vector<Known> make_room();
 
-  FilesPtr files_of(const Engine& engine);
-  FilesPtr open_files(const Engine& engine);
-  void restore(const std::shared_ptr<Engine>& engine, const std::string& name, const Json& messages,
-               const std::vector<uint64_t>& hashes);
-  void write_later(uint64_t number, FilesPtr to);
-  void write(uint64_t number, ConversationFiles& to);
+  bool keeps(const Engine& engine) const { return store->is_on_disk() && engine.fingerprint(); }
+  void take_over_files(const Engine& engine);
+  void say_versions();
+  void restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted);
+  Result<Conversation> read(const std::shared_ptr<Engine>& engine, const Wanted& wanted, const FoundHistory& found);
+  void write_later(uint64_t number);
+  void write(uint64_t number);
   void wait_for_writer();
+  void remark(const std::string& text) const {
+    if (options.remark) options.remark(text);
+  }
 
   const ConversationOptions options;
+  const std::shared_ptr<ConversationStore> store;
   mutable std::mutex mutex;  // guards what follows
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex opening;        // whoever opens the files of an engine holds it, so that a second request waits for them
-  std::mutex files_mutex;    // guards what follows
-  std::map<const Engine*, FilesPtr> files;  // nullptr: there are none
+  std::mutex taking_over;  // is held while files are read, so that a second request waits for them; guards what follows
+  std::set<std::string> taken_over;  // cache directories
   std::atomic<uint64_t> n_waiting{0};
+  std::atomic<bool> has_failed{false};  // a write did, and was said
   WorkThreads writer{1};     // last: it ends before what it writes from
 };
 
 // A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
 // anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
-std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Json& messages,
-                                                                                const std::vector<uint64_t>& hashes,
-                                                                                std::string_view name) {
+std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Wanted& wanted) {
   const std::lock_guard lock(mutex);
-  const std::optional<Place> place = known.find(messages, hashes, name);
+  const std::optional<Place> place = known.find(wanted);
   const bool at_end = place && place->n == place->known->conversation.size();
   if (place && (at_end || place->known->conversation.has_answer(place->n))) {
     if (std::optional<Conversation> copy = known.copy_of(*place)) {
@@ -75,74 +95,89 @@ std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   return gone;
 }
 
-// --- files
+// --- the store
 
-// Of an engine that a request has asked for; nullptr: it has no directory, or none that can be used.
-Conversations::Parts::FilesPtr Conversations::Parts::files_of(const Engine& engine) {
-  const std::lock_guard lock(files_mutex);
-  const auto place = files.find(&engine);
-  return place == files.end() ? nullptr : place->second;
+// Once for each directory: what an earlier version kept there.
+void Conversations::Parts::take_over_files(const Engine& engine) {
+  const std::string directory = engine.cache_directory();
+  const std::lock_guard lock(taking_over);
+  if (!taken_over.insert(directory).second) return;
+  if (!directory.empty()) {
+    take_over_conversation_files(directory + "/conversations", engine.files(), *store, options.remark);
+  }
+  if (taken_over.size() == 1) say_versions();
 }
 
-Conversations::Parts::FilesPtr Conversations::Parts::open_files(const Engine& engine) {
-  if (engine.cache_directory().empty() || !engine.fingerprint()) return nullptr;
-  const std::lock_guard open_lock(opening);
-  {
-    const std::lock_guard lock(files_mutex);
-    if (const auto place = files.find(&engine); place != files.end()) return place->second;
+void Conversations::Parts::say_versions() {
+  const auto versions = store->history_versions();
+  if (!versions.ok()) return remark("conversations on disk cannot be read: " + versions.status().message());
+  for (const auto& [version, n] : *versions) {
+    if (version == kNumericsVersion) continue;
+    remark(std::to_string(n) + (n == 1 ? " conversation was" : " conversations were") + " kept by " +
+           (version == 0 ? "an earlier version" : "version " + std::to_string(version)) +
+           " of the numerics, this program has version " + std::to_string(kNumericsVersion) +
+           ": the text that clients send is read anew");
   }
-  ConversationFiles::Options to_open;
-  to_open.directory = engine.cache_directory() + "/conversations";
-  to_open.fingerprint = *engine.fingerprint();
-  to_open.budget_bytes = std::min<uint64_t>(options.file_budget_bytes, engine.cache_directory_bytes() / 8);
-  to_open.places_of = [&engine](const SavedSession& saved) { return Conversation::places_of(saved, engine); };
-  to_open.remark = options.remark;
-  Result<std::unique_ptr<ConversationFiles>> opened = ConversationFiles::open(std::move(to_open), engine.files());
-  if (!opened.ok() && options.remark) {
-    options.remark("conversations are not kept on disk: " + opened.status().message());
-  }
-  const std::lock_guard lock(files_mutex);
-  return files[&engine] = opened.ok() ? FilesPtr(*std::move(opened)) : nullptr;
 }
 
-// Makes what a file knows of a history known, where that is more than memory knows.
-void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const std::string& name,
-                                   const Json& messages, const std::vector<uint64_t>& hashes) {
-  const FilesPtr from = open_files(*engine);
-  if (from == nullptr) return;
+// Makes what the store knows of a history known, where that is more than memory knows.
+void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
+  if (!keeps(*engine)) return;
+  take_over_files(*engine);
   const auto n_known = [&] {
-    const std::optional<Place> place = known.find(messages, hashes, name);
+    const std::optional<Place> place = known.find(wanted);
     return place ? place->n : 0;
   };
-  std::optional<ConversationFiles::Found> found;
+  size_t n_in_memory = 0;
   {
     const std::lock_guard lock(mutex);
-    found = from->find(hashes, n_known());
-    if (!found || known.has_file(found->name)) return;
+    n_in_memory = n_known();
   }
-  const Result<SavedSession> saved = from->read(found->name);
-  if (!saved.ok()) return;
-  Result<Conversation> conversation = Conversation::resume(engine, name, *saved);
-  if (!conversation.ok() || !conversation->begins(messages, found->n)) {
-    const Status other = {ErrorCode::kMismatch, found->name + ": it is not the conversation that it was"};
-    const Status why = conversation.ok() ? other : conversation.status();
-    if (why.code() != ErrorCode::kOutOfMemory) from->refuse(found->name, why);
+  const Holder holder = holder_of(wanted.cache_namespace);
+  const auto found = store->find_history(holder, wanted.hashes, n_in_memory);
+  if (!found.ok()) return remark("conversations on disk cannot be read: " + found.status().message());
+  if (!*found) return;
+  const FoundHistory& history = **found;
+  {
+    const std::lock_guard lock(mutex);
+    if (known.has_kept(history.name)) return;
+  }
+  Result<Conversation> conversation = read(engine, wanted, history);
+  if (!conversation.ok()) {
+    const Status& why = conversation.status();
+    if (why.code() == ErrorCode::kNotFound) return;  // it had to go meanwhile
+    remark("a conversation on disk is not used: " + why.message());
+    const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
+    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);  // it is refused again another time
     return;
   }
   const size_t n_bytes = conversation->n_bytes();
   std::vector<Known> gone;  // destroyed without the lock
   const std::lock_guard lock(mutex);
-  if (known.has_file(found->name) || n_known() >= found->n) return;  // another request was faster
-  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .file = found->name});
+  if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request was faster
+  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .kept = history.name});
   ++stats.n_restored;
   gone = make_room();
 }
 
-void Conversations::Parts::write_later(uint64_t number, FilesPtr to) {
+// The conversation that is kept by that name, which has the first messages of the history.
+Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& engine, const Wanted& wanted,
+                                                const FoundHistory& found) {
+  TRY_ASSIGN(const std::string text, store->read_history(holder_of(wanted.cache_namespace), found.name));
+  TRY_ASSIGN(const SavedSession saved, session_from_text(text, found.name));
+  TRY_ASSIGN(Conversation conversation,
+             Conversation::resume(engine, wanted.cache_namespace, saved, store->hash_seed()));
+  if (!conversation.begins(wanted.messages, found.n)) {
+    return Status(ErrorCode::kMismatch, found.name + ": it is not the conversation that it was");
+  }
+  return conversation;
+}
+
+void Conversations::Parts::write_later(uint64_t number) {
   ++n_waiting;
-  writer.post([this, number, to = std::move(to)] {
+  writer.post([this, number] {
     try {
-      write(number, *to);
+      write(number);
     } catch (const std::bad_alloc&) {
       // Memory knows it still, and its next answer is written again.
     }
@@ -151,19 +186,30 @@ void Conversations::Parts::write_later(uint64_t number, FilesPtr to) {
 }
 
 // What another took the place of meanwhile is not written: the other one is.
-void Conversations::Parts::write(uint64_t number, ConversationFiles& to) {
-  std::string name;
+void Conversations::Parts::write(uint64_t number) {
+  StoredHistory history;
   SavedSession saved;
   ConversationPlaces places;
+  std::string cache_namespace;
   {
     const std::lock_guard lock(mutex);
     const std::optional<Place> place = known.find_number(number);
     if (!place) return;
-    name = place->known->file;
-    saved = place->known->conversation.to_saved();
-    places = place->known->conversation.places();
+    const Conversation& conversation = place->known->conversation;
+    history.name = place->known->kept;
+    cache_namespace = conversation.cache_namespace();
+    saved = conversation.to_saved();
+    places = conversation.places();
   }
-  to.write(name, saved, std::move(places));
+  history.numerics_version = kNumericsVersion;
+  history.hashes = std::move(places.hashes);
+  history.first = places.first;
+  Result<std::string> text = session_to_text(session_to_json(saved));
+  if (text.ok()) history.text = *std::move(text);
+  const Status status = text.ok() ? store->put_history(holder_of(cache_namespace), history) : text.status();
+  if (!status.ok() && !has_failed.exchange(true)) {
+    remark("a conversation could not be kept on disk: " + status.message());
+  }
 }
 
 void Conversations::Parts::wait_for_writer() {
@@ -182,13 +228,14 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
   if (!messages.is_array() || messages.empty()) {
     return {ErrorCode::kInvalidArgument, "messages is an array of at least one message"};
   }
-  std::vector<uint64_t> hashes;
-  hashes.reserve(messages.size());
-  uint64_t hash = Conversation::start_of(cache_namespace, *engine);
-  for (const Json& message : messages) hashes.push_back(hash = chain_hash(hash, message));
+  const uint64_t seed = parts_->store->hash_seed();
+  Parts::Wanted wanted{*engine, cache_namespace, messages, {}};
+  wanted.hashes.reserve(messages.size());
+  uint64_t hash = Conversation::start_of(cache_namespace, *engine, seed);
+  for (const Json& message : messages) wanted.hashes.push_back(hash = chain_hash(hash, message));
 
-  parts_->restore(engine, cache_namespace, messages, hashes);
-  std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(messages, hashes, cache_namespace);
+  parts_->restore(engine, wanted);
+  std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(wanted);
   if (!known) {
     SessionOptions options;
     options.variables = variables;
@@ -196,7 +243,7 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
     options.when_full = when_full;
     options.repair_when_idle = parts_->options.repair_when_idle;
     TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
-    known.emplace(Conversation(cache_namespace, std::move(session)), 0);
+    known.emplace(Conversation(cache_namespace, std::move(session), seed), 0);
   }
   Conversation& conversation = known->first;
   TRY(conversation.session().set_variables(variables));
@@ -213,13 +260,13 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
   options.plain = true;
   TRY_ASSIGN(ChatSession session, ChatSession::create(std::move(engine), std::move(options)));
   TRY(session.replace_from(0, Json::array({std::move(prompt)})));
-  return Conversation(cache_namespace, std::move(session));
+  return Conversation(cache_namespace, std::move(session), 0);  // nothing looks for it
 }
 
 void Conversations::put(Conversation conversation) {
   if (conversation.size() == 0) return;
   const size_t n_bytes = conversation.n_bytes();
-  Parts::FilesPtr files = parts_->files_of(*conversation.session().engine());
+  const bool keeps = parts_->keeps(*conversation.session().engine());
   const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
   Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
   std::vector<Parts::Known> gone;  // destroyed without the lock
@@ -229,10 +276,10 @@ void Conversations::put(Conversation conversation) {
     // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
-  if (before) known.file = before->file;
-  if (files != nullptr && known.file.empty()) known.file = ConversationFiles::new_name();
+  if (before) known.kept = before->kept;
+  if (keeps && known.kept.empty()) known.kept = new_name();
   const uint64_t number = parts_->known.add(std::move(known));
-  if (files != nullptr && is_answered) parts_->write_later(number, std::move(files));
+  if (keeps && is_answered) parts_->write_later(number);
   gone = parts_->make_room();
 }
 
@@ -243,37 +290,28 @@ void Conversations::forget_namespace(std::string_view cache_namespace) {
     gone = parts_->known.take_out_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
   }
   parts_->wait_for_writer();  // it may be writing one of them
-  const std::lock_guard lock(parts_->files_mutex);
-  for (const auto& [engine, files] : parts_->files) {
-    if (files != nullptr) files->forget_namespace(digest_of_namespace(cache_namespace));
+  if (const Status status = parts_->store->forget(std::string(cache_namespace)); !status.ok()) {
+    parts_->remark("what is kept of a namespace could not be removed: " + status.message());
   }
 }
 
 void Conversations::forget_engine(const Engine& engine) {
   parts_->wait_for_writer();
-  {
-    const std::lock_guard lock(parts_->files_mutex);
-    parts_->files.erase(&engine);
-  }
   std::vector<Parts::Known> gone;
   const std::lock_guard lock(parts_->mutex);
   gone = parts_->known.take_out_if([&](const Conversation& one) { return one.session().engine().get() == &engine; });
 }
 
+ConversationStore& Conversations::store() { return *parts_->store; }
+void Conversations::write_behind(std::function<void()> work) { parts_->writer.post(std::move(work)); }
+
 ConversationStats Conversations::stats() const {
-  ConversationFileStats on_disk;
-  {
-    const std::lock_guard lock(parts_->files_mutex);
-    for (const auto& [engine, files] : parts_->files) {
-      if (files != nullptr) on_disk += files->stats();
-    }
-  }
   const std::lock_guard lock(parts_->mutex);
   ConversationStats stats = parts_->stats;
   stats.n_known = parts_->known.size();
   stats.n_bytes = parts_->known.n_bytes();
   stats.n_waiting = parts_->n_waiting.load();
-  stats.files = on_disk;
+  stats.kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();
   return stats;
 }
 

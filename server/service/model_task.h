@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "runtime/out_of_heap.h"
-#include "server/service/cache_namespace.h"
 #include "server/service/job.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 

@@ -351,7 +351,7 @@ ServiceStats RequestDesk::stats() const {
   stats.n_unknown = known.n_unknown;
   stats.n_restored = known.n_restored;
   stats.n_to_write = known.n_waiting;
-  stats.conversation_files = known.files;
+  stats.histories = known.kept;
   return stats;
 }
 

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "server/service/answer_job.h"
-#include "server/service/cache_namespace.h"
 #include "server/service/model_task.h"
 #include "server/service/waiting_rooms.h"
+#include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 
 namespace ibid::serve {
