@@ -60,8 +60,8 @@ class Backend {
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
   // Loads the model if need be, and then has `then` do something short with its tokenizer.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
-  // Runs `work`, which must not throw, on a thread that may wait for the disk and that no other client's answer waits
-  // for: the ends of answers that are kept.
+  // Runs `work` on a thread that may wait for the disk and that no other client's answer waits
+  // for: requests about what is kept, and the ends of answers that are kept. It must not call the service.
   virtual void write_behind(std::function<void()> work) = 0;
   // Has the model unloaded once nobody uses it. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;

@@ -84,7 +84,19 @@ void of_namespace(const Site& site, const http::ExchangePtr& exchange, const Ids
   if (MaybeFault fault = read_namespace(site, exchange->request(), cache_namespace)) {
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
-  Handle(site, exchange, cache_namespace, ids...);
+  // Handlers are few threads, and others' requests wait for them: the disk is waited for elsewhere.
+  site.backend->write_behind([=] { Handle(site, exchange, cache_namespace, ids...); });
+}
+
+// The same of a request with a body, which names its namespace itself.
+template <auto Handle>
+void change(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+  site.backend->write_behind([=] { Handle(site, exchange); });
+}
+
+template <auto Handle>
+void change_with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  site.backend->write_behind([=, id = parts.at(0)] { Handle(site, exchange, id); });
 }
 
 template <auto Handle>
@@ -118,17 +130,17 @@ constexpr Endpoint kEndpoints[] = {
     {"OpenAI", "POST", "/v1/responses/{id}/cancel", "Always 400: no response is given in the background.", nullptr,
      stored_with_id<cancel_response>},
     {"OpenAI", "POST", "/v1/conversations", "A list of items that responses are added to.",
-     own_rules<conversation_fields>, plain<post_conversation>},
+     own_rules<conversation_fields>, change<post_conversation>},
     {"OpenAI", "GET", "/v1/conversations/{id}", "A conversation, without its items.", nullptr,
      stored_with_id<get_conversation>},
     {"OpenAI", "POST", "/v1/conversations/{id}", "Gives a conversation other metadata.",
-     own_rules<conversation_metadata_fields>, with_id<update_conversation>},
+     own_rules<conversation_metadata_fields>, change_with_id<update_conversation>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}", "Forgets a conversation and its items.", nullptr,
      stored_with_id<delete_conversation>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items", "The items of a conversation.", nullptr,
      stored_with_id<get_conversation_items>},
     {"OpenAI", "POST", "/v1/conversations/{id}/items", "Adds items to a conversation's end.",
-     own_rules<conversation_items_fields>, with_id<post_conversation_items>},
+     own_rules<conversation_items_fields>, change_with_id<post_conversation_items>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items/{item_id}", "One item.", nullptr,
      stored_with_both_ids<get_conversation_item>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}/items/{item_id}", "Takes an item out of a conversation.", nullptr,

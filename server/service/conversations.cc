@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <new>
@@ -303,7 +304,15 @@ void Conversations::forget_engine(const Engine& engine) {
 }
 
 ConversationStore& Conversations::store() { return *parts_->store; }
-void Conversations::write_behind(std::function<void()> work) { parts_->writer.post(std::move(work)); }
+void Conversations::write_behind(std::function<void()> work) {
+  parts_->writer.post([work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception&) {
+      // As on a handler's thread: an exchange that is dropped without an answer gives a 500.
+    }
+  });
+}
 
 ConversationStats Conversations::stats() const {
   const std::lock_guard lock(parts_->mutex);

@@ -71,8 +71,8 @@ class Conversations {
   void forget_engine(const Engine& engine);
 
   ConversationStore& store();
-  // Runs `work`, which must not throw, on the thread that writes, behind what waits there. All of it is run before this
-  // object ends.
+  // Runs `work` on the thread that writes, behind what waits there. What it throws ends with it. All work is run before
+  // this object ends.
   void write_behind(std::function<void()> work);
 
   ConversationStats stats() const;

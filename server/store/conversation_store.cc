@@ -44,6 +44,11 @@ Result<std::unique_ptr<ConversationStore>> ConversationStore::open(Options optio
   TRY_ASSIGN(const int64_t seed, store->rows_.db().number(0, "select hash_seed from store"));
   store->hash_seed_ = static_cast<uint64_t>(seed);
   TRY(store->write([&] { return store->rows_.make_room(-1); }));
+  if (!store->is_on_disk()) return store;
+  const std::string path = path_of(store->options_);
+  TRY_ASSIGN(std::unique_ptr<Database> reading, Database::open(path, store->options_.vfs));
+  TRY(reading->execute("pragma trusted_schema = off; pragma cell_size_check = on; pragma query_only = on"));
+  store->reading_ = std::make_unique<KeptRows>(std::move(reading), path, store->options_.budget_bytes);
   return store;
 }
 
@@ -269,12 +274,12 @@ Status ConversationStore::put_history(const Holder& holder, const StoredHistory&
 Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder& holder,
                                                                     std::span<const uint64_t> hashes,
                                                                     size_t n_known) {
-  const Lock lock(mutex_);
+  const Lock lock(reading_mutex());
   for (size_t n = hashes.size(); n > n_known; --n) {
     TRY_ASSIGN(Database::Rows rows,
-               rows_.db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? and "
-                              "space = ? limit 1", static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n),
-                              holder.space));
+               reading().db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? and "
+                                  "space = ? limit 1", static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n),
+                                  holder.space));
     TRY_ASSIGN(const bool is_there, rows.next());
     if (is_there) return std::optional(FoundHistory{rows.text(0), n});
   }
@@ -282,9 +287,8 @@ Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder
 }
 
 Result<std::string> ConversationStore::read_history(const Holder& holder, const std::string& name) {
-  const Lock lock(mutex_);
-  TRY_ASSIGN(KeptRows::Found found, rows_.find(Kept::kHistory, holder.space, name));
-  rows_.touch(found.id);
+  const Lock lock(reading_mutex());
+  TRY_ASSIGN(KeptRows::Found found, reading().find(Kept::kHistory, holder.space, name));
   return std::move(found.row.items);
 }
 

@@ -13,10 +13,11 @@
 // An entry carries a checksum: a damaged one is an error (kCorrupt) and never another text.
 //
 // Thread-safe: one connection and one lock, which a call holds as long as the disk takes. So no thread calls it that
-// other clients' tokens wait for, as the one that computes and the one that hears answers do. Callers are the server's
-// handler threads (requests about what is kept), the planning threads (known histories), and the writing thread of
-// Conversations, behind an answer (Backend::write_behind()). stats(), and the end of a TakenConversation without a
-// commit(), wait for no disk.
+// other clients' tokens wait for, as the one that computes and the one that hears answers do. Callers are the writing
+// thread of Conversations (Backend::write_behind()), for requests about what is kept and, behind an answer, for what is
+// kept of it; and a handler thread for a response that goes on from what is kept. The planning threads look for known
+// histories: find_history() and read_history() have a connection of their own and wait for no write. stats(), and the
+// end of a TakenConversation without a commit(), wait for no disk.
 //
 // Errors of all calls that return a Status or a Result, besides those that are named: kIo, kCorrupt, kOutOfMemory; they
 // name the file and have SQLite's words, and nothing has changed.
@@ -133,21 +134,17 @@ class ConversationStore {
   // The one that shares most beginnings, more than n_known.
   Result<std::optional<FoundHistory>> find_history(const Holder& holder, std::span<const uint64_t> hashes,
                                                    size_t n_known);
-  // Its text. Error: kNotFound.
+  // Its text. It counts as no use: the next answer is put in its place. Error: kNotFound.
   Result<std::string> read_history(const Holder& holder, const std::string& name);
   // Removes one that is of no use, and counts it as refused.
   Status refuse_history(const Holder& holder, const std::string& name);
-  // Counts one as refused that never was in the store.
-  void count_refused() { ++n_refused_; }
+  void count_refused() { ++n_refused_; }  // one that never was in the store
   // The numerics versions that histories were kept with, and how many with each.
   Result<std::vector<std::pair<int64_t, int64_t>>> history_versions();
 
-  // Forgets all of a namespace.
-  Status forget(const std::string& cache_namespace);
-  // Says an error in a remark, for who reads the log: clients get fewer words.
-  void say(const Status& error) const;
-  // The bytes of all entries, as the budget counts them.
-  Result<uint64_t> bytes();
+  Status forget(const std::string& cache_namespace);  // all of a namespace
+  void say(const Status& error) const;  // in a remark: clients get fewer words
+  Result<uint64_t> bytes();  // of all entries, as the budget counts them
   HistoryStats stats() const;
 
  private:
@@ -160,11 +157,16 @@ class ConversationStore {
   Status commit_items(const std::string& space, const std::string& id, int64_t version, const Json& items);
   Status remove_entry(Kept kind, const std::string& space, const std::string& name);
   void release(const std::string& space, const std::string& id);
+  // What histories are looked for in, and its lock.
+  KeptRows& reading() { return reading_ != nullptr ? *reading_ : rows_; }
+  std::mutex& reading_mutex() { return reading_ != nullptr ? reading_mutex_ : mutex_; }
 
   const Options options_;
   uint64_t hash_seed_ = 0;
   std::mutex mutex_;  // guards the rows
   KeptRows rows_;
+  std::mutex reading_mutex_;  // guards what follows
+  std::unique_ptr<KeptRows> reading_;  // a second connection to the file; nullptr: there is none
   std::mutex taken_mutex_;  // guards what follows
   std::set<std::pair<std::string, std::string>> taken_;  // space, id
   std::atomic<uint64_t> n_kept_{0}, n_bytes_{0}, n_written_{0}, n_failed_{0}, n_refused_{0};

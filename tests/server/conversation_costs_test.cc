@@ -20,7 +20,11 @@ struct ServedConversations : ServiceFixture {
   std::shared_ptr<FakeExchange> ask(const std::string& input, Json more) {
     Json body = {{"input", input}, {"temperature", 0}, {"max_output_tokens", 12}};
     body.update(more);
-    const auto exchange = door.post("/v1/responses", body);
+    return send("POST", "/v1/responses", json_to_string(body));
+  }
+  // Returns when it is answered.
+  std::shared_ptr<FakeExchange> send(const std::string& method, const std::string& path, const std::string& body = "") {
+    const auto exchange = door.send(method, path, body);
     EXPECT_TRUE(service->wait_until_quiet(std::chrono::seconds(60)));
     std::promise<void> written;
     service->write_behind([&] { written.set_value(); });
@@ -34,10 +38,10 @@ struct ServedConversations : ServiceFixture {
     n_read = exchange->json()["ibid"]["prefilled"].get<size_t>();
     return exchange->json();
   }
-  Json create() { return {{"conversation", door.post("/v1/conversations", std::string("{}"))->json()["id"]}}; }
+  Json create() { return {{"conversation", send("POST", "/v1/conversations", "{}")->json()["id"]}}; }
   Json items(const Json& conversation) {
     const std::string id = conversation["conversation"];
-    return door.send("GET", "/v1/conversations/" + id + "/items?order=asc&limit=100")->json()["data"];
+    return send("GET", "/v1/conversations/" + id + "/items?order=asc&limit=100")->json()["data"];
   }
   size_t n_of_message(const std::string& text) { return chat.ids(text + "<|im_end|>\n<|im_start|>assistant\n").size(); }
 

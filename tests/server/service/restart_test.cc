@@ -344,6 +344,22 @@ TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
   EXPECT_THAT(remarks[0], testing::HasSubstr(twin));
 }
 
+// A disk that takes for ever: answers come, and what they are gone on from is known.
+TEST(RestartTest, NoAnswerWaitsForTheThreadThatWrites) {
+  const TempDir cache;
+  Life life(cache, odd_replies());
+  std::promise<void> disk;
+  life.service->write_behind([wait = disk.get_future().share()] { wait.wait(); });
+  Json messages = Json::array();
+  life.talk(messages, 0, 3);
+  EXPECT_EQ(life.service->stats().n_continued, 2u);
+  EXPECT_EQ(life.service->stats().n_to_write, 3u);
+  EXPECT_EQ(life.kept().n_kept, 0u);
+  disk.set_value();
+  life.service->forget_namespace("nobody");  // returns when what waits is written
+  EXPECT_EQ(life.kept().n_kept, 1u);
+}
+
 TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
   const TempDir cache;
   std::filesystem::create_directories(cache.file("cache/conversations.sqlite3"));

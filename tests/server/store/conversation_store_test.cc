@@ -213,7 +213,6 @@ class Scripts : public testing::TestWithParam<int> {
     ASSERT_TRUE(found->has_value());
     EXPECT_EQ((*found)->name, name);
     EXPECT_EQ(store_->read_history(holder_of(space), name).value(), text);
-    naive_.find(3, space, name)->used = ++naive_.n_used;
     EXPECT_FALSE(store_->find_history(holder_of("another"), hashes, 0)->has_value());
   }
   void remove(const std::string& space) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <thread>
+
 #include "server/store/conversation_store.h"
 #include "tests/server/store/faulty_vfs.h"
 #include "tests/support/temp_dir.h"
@@ -152,6 +155,28 @@ TEST_P(StoreFaults, LeaveWhatWasThereOrWhatCameAfter) {
     ASSERT_FALSE(HasFailure()) << "call " << nth;
   }
   EXPECT_GT(n_failed, 20);
+}
+
+// A planning thread looks for histories while the disk takes its time with what another one writes.
+TEST(SlowDisk, HoldsUpNobodyWhoLooksForAHistory) {
+  const TempDir dir;
+  FaultyVfs vfs;
+  const StorePtr store = ConversationStore::open({.directory = dir.file("cache"), .vfs = vfs.name()}).value();
+  const std::vector<uint64_t> hashes = {1};
+  ASSERT_TRUE(store->put_history(holder_of("us"), {.name = "h", .text = "text", .hashes = hashes, .first = 1}).ok());
+  std::promise<void> writes, goes_on;
+  bool is_first = true;
+  vfs.before_write = [&, wait = goes_on.get_future().share()] {
+    if (std::exchange(is_first, false)) writes.set_value();
+    wait.wait();
+  };
+  std::thread other([&] { EXPECT_TRUE(store->create_conversation("us", {.id = "c"}).ok()); });
+  writes.get_future().wait();
+  EXPECT_TRUE(store->find_history(holder_of("us"), hashes, 0)->has_value());
+  EXPECT_EQ(store->read_history(holder_of("us"), "h").value(), "text");
+  EXPECT_EQ(store->stats().n_kept, 1u);
+  goes_on.set_value();
+  other.join();
 }
 
 }  // namespace
