@@ -74,8 +74,9 @@ Status check_tables(Database& db, const std::string& path) {
     TRY_ASSIGN(Database::Rows rows, db.ask("pragma quick_check(1)"));
     TRY_ASSIGN(const bool is_there, rows.next());
     const std::string found = is_there ? rows.text(0) : "nothing";
-    // A page that could not be read is named with SQLite's code; 11 is damage.
-    const bool is_read = found.find("error code=") == found.npos || found.find("error code=11") != found.npos;
+    // The check reports a page that the disk did not give in these words, and not as an error of the statement.
+    const bool is_read = found.find("failed to get page") == found.npos &&
+                         found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
   }
   for (const char* probe : kProbes) TRY(db.run(probe).status());

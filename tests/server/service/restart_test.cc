@@ -222,8 +222,8 @@ TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
     ConversationStore& store = life.service->store();
     const SavedSession saved = session_from_text(sound, "sound").value();
     const auto places = Conversation::places_of(saved, store.hash_seed());
-    ASSERT_TRUE(store.put_history(holder_of("a"), {.name = name, .text = text, .hashes = places->hashes,
-                                                   .first = places->first}).ok());
+    ASSERT_TRUE(store.put_history(holder_of("a"), {.name = name, .numerics_version = kNumericsVersion, .text = text,
+                                                   .hashes = places->hashes, .first = places->first}).ok());
   };
   std::vector<std::string> cases = {"", "{", sound.substr(0, sound.size() - 1), "[]"};
   for (const auto& change : kBadNotes) {

@@ -90,18 +90,21 @@ class StoreFaults : public testing::TestWithParam<Fault> {
     StorePtr store = open(dir).value();
     ASSERT_TRUE(store->put_response("us", {.id = "kept", .items = items_of({"0"})}).ok());
   }
-  // What there is behind each step, without a fault.
+  // What there is after the first n steps, without a fault: for each n. To look is a use, so it comes last.
   std::vector<std::string> states() {
-    const TempDir dir;
-    begin(dir);
-    StorePtr store = open(dir).value();
-    std::vector<std::string> all = {all_of(*store)};
-    for (const Step& step : steps()) {
-      const Status status = step(*store);
-      EXPECT_TRUE(status.ok()) << status.message();
-      all.push_back(all_of(*store));
+    const std::vector<Step> all = steps();
+    std::vector<std::string> states;
+    for (size_t n = 0; n <= all.size(); ++n) {
+      const TempDir dir;
+      begin(dir);
+      StorePtr store = open(dir).value();
+      for (size_t i = 0; i < n; ++i) {
+        const Status status = all[i](*store);
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+      states.push_back(all_of(*store));
     }
-    return all;
+    return states;
   }
 
   FaultyVfs vfs_;
