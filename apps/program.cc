@@ -9,12 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/chat/turn_json.h"
+#include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/config_file.h"
 #include "apps/command_line/help_text.h"
-#include "apps/command_line/nearest_names.h"
-#include "apps/command_line/option_kinds.h"
 #include "apps/shell_files.h"
 #include "apps/terminal/terminal_text.h"
 
@@ -43,11 +41,11 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
   return near.empty() ? "" : "; did you mean " + near.front() + "?";
 }
 
-// What was wrong with the command line, in one sentence.
+// The mistake of a command line, in one sentence.
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   const CLI::App& command = reached(root);
   std::vector<std::string> words = command.remaining();
-  // What a command of a command cannot take goes back to the command above it.
+  // Words that a command of a command cannot take go back to the command above it.
   for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
     words = app->remaining();
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -47,5 +48,8 @@ constexpr std::optional<T> checked_align(T value, T alignment) {
   if (!sum) return std::nullopt;
   return static_cast<T>(*sum & ~static_cast<T>(alignment - 1));
 }
+
+// The next multiple of `multiple` that is not below n, of our own numbers: it is not checked.
+constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 }  // namespace ibid

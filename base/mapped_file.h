@@ -1,9 +1,9 @@
 // A file mapped for reading. The path is opened without blocking, must be a regular file, and its size
 // and modification time are remembered.
 //
-// Somebody may truncate or overwrite the file at any time. Reading what is gone gives zeros (base/mapping_guard.h),
-// and reading what was overwritten gives the new bytes. So whoever reads the mapping must keep within it whatever
-// the bytes say, and must ask check_unchanged() after the last read, before it trusts the result.
+// The file may be truncated or overwritten at any time. Reading what is gone gives zeros (MappingGuard),
+// and reading what was overwritten gives the new bytes. So a reader must keep within the mapping whatever the
+// bytes say, and must call check_unchanged() after the last read, before it trusts the result.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,38 @@
 #include <span>
 #include <string>
 
-#include "base/mapping_guard.h"
 #include "base/result.h"
 
 namespace ibid {
+
+// MappingGuard: keeps the process alive when a mapped file loses pages while it is being read, because it is
+// truncated or the disk fails. The kernel answers such a read with SIGBUS, which would end the process.
+//
+// While guards live, a handler of SIGBUS puts zeros in place of the lost pages of guarded mappings. So the read
+// goes on, and its owner can say what happened (lost()). Every other SIGBUS goes to the handler that was installed
+// before, or ends the process as ever. When the last guard goes, the old handler comes back.
+//
+// It reads no files and owns no mapping. Guards may be made and dropped on any thread.
+class MappingGuard {
+ public:
+  MappingGuard() = default;  // guards nothing
+  // Guards the pages of [data, data + size), a private mapping for reading. It must be dropped before the mapping is.
+  MappingGuard(const std::byte* data, size_t size);
+  MappingGuard(MappingGuard&& other) noexcept;
+  MappingGuard& operator=(MappingGuard&& other) noexcept;
+  MappingGuard(const MappingGuard&) = delete;
+  MappingGuard& operator=(const MappingGuard&) = delete;
+  ~MappingGuard();
+
+  // Whether a page was lost, and zeros were read in its place.
+  bool lost() const;
+
+ private:
+  struct Slot;
+  struct Registry;
+
+  Slot* slot_ = nullptr;
+};
 
 // Whether `name` can be the name of a file or a folder in a directory, and nothing else: no path, no "..".
 bool is_plain_name(const std::string& name);

@@ -2,7 +2,7 @@
 // sanitizer knows the heap and the stack by itself, but takes every mapped byte for a good one. Without the
 // sanitizer these functions do nothing.
 //
-// These marks find bugs in tests and protect nobody in a release; base/mapping_guard.h does that. Thread-safe for
+// These marks find bugs in tests and protect nobody in a release; base/mapped_file.h does that. Thread-safe for
 // ranges that do not overlap.
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-// What stands for the scale of a group.
+// How the scale of a group is stored.
 enum class ScaleKind : uint8_t {
   kNone,          // no codes: a float or a plain number
   kHalf,          // exactly a half
@@ -21,8 +21,8 @@ enum class ScaleKind : uint8_t {
   kEighthByCode,  // the same by 1/8
 };
 
-// What the codes of four bits stand for, where they are not themselves consecutive integers. The values are integers:
-// what a file's format has as halves or eighths is in the scale.
+// The values of codes of four bits, where they are not consecutive integers. The values are integers: halves and
+// eighths of a file's format are moved to the scale.
 enum class CodeTable : uint8_t {
   kNumbers,  // none: codes are the numbers themselves
   kFp4,      // E2M1, doubled: 0 1 2 3 4 6 8 12 and their negatives

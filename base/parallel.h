@@ -1,13 +1,11 @@
-// The one thread team. A forward pass is one parallel region in which every thread runs the same code on
-// its own share; between steps they meet at a barrier.
+// The one thread team. A forward pass is one parallel region in which every thread runs the same code on its own share;
+// between steps they meet at a barrier. Threads split outputs, heads or rows, never a sum, so results do not depend on
+// the number of threads.
 //
-// Threads split outputs, heads or rows, never a sum, so results do not depend on the number of threads.
-//
-// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes,
-// whatever its regions are like (docs/decisions/0014). A thread that waits (for a region, for a peer, or for the
-// others to leave) spins for a bounded time and then sleeps on a futex. So a peer that lost its core to another
-// process costs its time slice, not a live-lock. A team may also give way: it does without the threads that keep
-// losing their core (crowding.h), and those sleep on.
+// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes, whatever
+// its regions are like (docs/decisions/0014). A thread that waits (for a region, a peer, or the others to leave) spins
+// for a bounded time and then sleeps on a futex. So a peer that lost its core to another process costs its time slice,
+// not a live-lock. A team may also do without the threads that keep losing their core (Crowding); those sleep on.
 #pragma once
 
 #include <atomic>
@@ -21,10 +19,51 @@
 
 #include <sys/types.h>
 
-#include "base/crowding.h"
 #include "base/result.h"
 
 namespace ibid {
+
+// How long a region waited for its threads, beyond the time in which a thread that has a core arrives.
+struct Lateness {
+  int64_t ns = 0;
+  int64_t thread_ns = 0;  // each wait times the number of threads that were missing
+
+  void add(int64_t waited_ns, int n_missing) {
+    ns += waited_ns;
+    thread_ns += waited_ns * n_missing;
+  }
+};
+
+// Crowding: how many threads a region gets while other programs want the cores too. A thread that loses its core gets
+// it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one busy
+// neighbour on one core costs most of the rate of all cores; fewer threads, each with a core to itself, cost only what
+// the lost core is worth. When some threads are waited for all the time, regions do without that many, and now and then
+// try again with all of them. A single wait, however long, changes nothing: virtual machines have many. It computes a
+// number from numbers: it has no clock and no threads, and is not thread-safe.
+class Crowding {
+ public:
+  // The time that may be lost to waiting before regions get fewer threads; time without waiting pays it back.
+  static constexpr int64_t kPatienceNs = 40'000'000;
+  // How long regions then have fewer threads: the first time, and at most.
+  static constexpr int64_t kShortestNs = 100'000'000;
+  static constexpr int64_t kLongestNs = 1'000'000'000;
+
+  // REQUIRES: n_threads >= 1.
+  explicit Crowding(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
+
+  // How many threads a region that starts now gets: 1 to n_threads.
+  int n_threads(int64_t now_ns) const { return now_ns < until_ns_ ? n_fewer_ : n_threads_; }
+
+  // Records how a region of n threads went. REQUIRES: 1 <= n <= n_threads.
+  void record(int n, int64_t begin_ns, int64_t end_ns, Lateness late);
+
+ private:
+  const int n_threads_;
+  int n_fewer_;
+  int64_t lost_ns_ = 0;    // to waiting, of late; >= 0
+  int64_t until_ns_ = 0;   // regions that start before have n_fewer_ threads
+  int64_t period_ns_ = 0;  // of which this was the end
+};
 
 // The most threads that a user may ask for: more than any machine that this is for has cores.
 inline constexpr int kMaxThreads = 1024;
@@ -47,10 +86,10 @@ class Barrier {
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
-  // Returns when all `count` threads have called. What was written before is seen after.
+  // Returns when all `count` threads have called. Writes before the call are visible after it.
   void wait() { wait_for(count_); }
 
-  // The lateness of the waits since the last call. To be called while nobody waits.
+  // The lateness of the waits since the last call. REQUIRES: no thread waits.
   Lateness take_lateness() { return std::exchange(late_, {}); }
 
   // False when there are more threads than CPUs: then some must wait for a core, and lateness says nothing.
@@ -89,7 +128,7 @@ class Worker {
   Barrier& barrier_;
 };
 
-// What a team does when threads lose their core to other programs.
+// The policy of a team whose threads lose their core to other programs.
 enum class WhenCrowded {
   kInsist,   // waits for them: every region has all threads
   kGiveWay,  // goes on without them for a while
@@ -126,8 +165,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // What one of the team's own threads waits at. Each has a cache line to itself; a region wakes the threads that
-  // it uses and nobody else.
+  // Where one of the team's own threads waits, on a cache line of its own; a region wakes only the threads it uses.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace ibid {
 
@@ -37,13 +38,9 @@ Sha256Digest Sha256::finish() {
 }
 
 std::string to_hex(std::span<const std::byte> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   hex.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    hex += kDigits[static_cast<unsigned>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned>(byte) & 15u];
-  }
+  for (const std::byte byte : bytes) append_hex(hex, static_cast<uint64_t>(byte), 2);
   return hex;
 }
 

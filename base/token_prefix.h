@@ -1,15 +1,15 @@
-// The longest common prefix of two sequences of ids. Whoever asks how far two sequences agree asks here: the store, the
-// tiers, the planner of prompts, the encoder that grows.
+// The longest common prefix of two sequences of tokens. The one such function of the tree: the store, the tiers, the
+// prompt planner and the incremental encoder call it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
-// How many ids a and b have in common from their beginning. O(result).
+// Returns the length of the longest common prefix of a and b. O(result).
 inline size_t common_prefix_length(TokenSpan a, TokenSpan b) {
   const auto end = a.begin() + static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
   return static_cast<size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());

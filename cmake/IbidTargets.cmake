@@ -1,13 +1,15 @@
 # ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
 #   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
 #   Layers are for the tree alone; what users link is made of all of them (cmake/IbidInstall.cmake).
-# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]): the
-#   layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE compiles these one by one, where
-#   they share names. ISA reruns the whole of it, but for the tests of the real model, with each lesser instruction set
-#   forced. ctest knows the tests in three ways:
-#     ctest             test by test (label single), a process each: for one who works on a layer, ctest -R KvCacheEntry
-#     ctest -C Whole    the whole program as <folder>.all, in SHARDS processes: what ./run test runs, without the singles
-#     ctest -C Fast     <folder>.fast, those that FAST names (a GoogleTest filter): what ./run test --fast runs
+# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]
+#           [SAMPLED <filter>]): the layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE
+#   compiles these one by one, where they share names. ISA reruns it, but for the tests of the real model, with each
+#   lesser instruction set forced. SAMPLED names the tests that repeat one law for many models and settings. ctest has the tests in four ways:
+#     ctest             test by test (label single), a process each, to work on a layer: ctest -R KvCacheEntry
+#     ctest -C All      every test as <folder>.all, in SHARDS processes: ./run test --all, without the singles
+#     ctest -C Whole    the same, but one in six of the SAMPLED tests, as <folder>.sample, and one in eight of those of
+#                       each lesser instruction set: ./run test
+#     ctest -C Fast     <folder>.fast, those that FAST names (a GoogleTest filter): ./run test --fast
 include(GoogleTest)
 
 # Options structs are filled by designated initialisers; what is left out has its default.
@@ -108,10 +110,16 @@ endif()
 
 # A test program in n processes, for ctest to spread over the cores: NAME.1of4 and so on. They are longer than single
 # tests, so they start first. What each of its tests did is written to test_results/ (tests/summarize.py).
-#   ibid_add_shards(<name> <target> <n> [CONFIGURATIONS ...] [LABELS ...] [ARGUMENTS ...] [ENVIRONMENT ...])
+# ONLY <number>: that one of them.
+#   ibid_add_shards(<name> <target> <n> [ONLY <number>] [CONFIGURATIONS ...] [LABELS ...] [ARGUMENTS ...]
+#                   [ENVIRONMENT ...])
 function(ibid_add_shards name target n_shards)
-  cmake_parse_arguments(ARG "" "" "CONFIGURATIONS;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
-  foreach(number RANGE 1 ${n_shards})
+  cmake_parse_arguments(ARG "" "ONLY" "CONFIGURATIONS;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  set(numbers RANGE 1 ${n_shards})
+  if(ARG_ONLY)
+    set(numbers ${ARG_ONLY})
+  endif()
+  foreach(number ${numbers})
     math(EXPR index "${number} - 1")
     set(shard ${name}.${number}of${n_shards})
     add_test(NAME ${shard} CONFIGURATIONS ${ARG_CONFIGURATIONS} COMMAND ${target} --gtest_brief=1 ${ARG_ARGUMENTS})
@@ -129,7 +137,7 @@ function(ibid_test_options target)
 endfunction()
 
 function(ibid_test folder)
-  cmake_parse_arguments(ARG "ISA;SEPARATE" "SHARDS;FAST" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ISA;SEPARATE" "SHARDS;FAST;SAMPLED" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
   set(target ${folder}_test)
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
@@ -151,7 +159,14 @@ function(ibid_test folder)
     ibid_add_shards(${folder}.all ${target} 4)
   else()
     gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS single)
-    ibid_add_shards(${folder}.all ${target} ${ARG_SHARDS} CONFIGURATIONS Whole)
+    ibid_add_shards(${folder}.all ${target} ${ARG_SHARDS} CONFIGURATIONS All)
+    if(ARG_SAMPLED)
+      ibid_add_shards(${folder}.whole ${target} ${ARG_SHARDS} CONFIGURATIONS Whole
+        ARGUMENTS --gtest_filter=-${ARG_SAMPLED})
+      ibid_add_shards(${folder}.sample ${target} 6 ONLY 1 CONFIGURATIONS Whole ARGUMENTS --gtest_filter=${ARG_SAMPLED})
+    else()
+      ibid_add_shards(${folder}.whole ${target} ${ARG_SHARDS} CONFIGURATIONS Whole)
+    endif()
     if(ARG_FAST)
       math(EXPR n_fast "(${ARG_SHARDS} + 1) / 2")
       ibid_add_shards(${folder}.fast ${target} ${n_fast} CONFIGURATIONS Fast LABELS fast ARGUMENTS --gtest_filter=${ARG_FAST})
@@ -159,8 +174,12 @@ function(ibid_test folder)
     endif()
   endif()
   if(ARG_ISA)
+    set(number 0)
     foreach(isa IN LISTS IBID_LESSER_ISAS)
-      ibid_add_shards(${folder}.isa.${isa} ${target} 4 ARGUMENTS --gtest_filter=-*RealModel* ENVIRONMENT IBID_FORCE_ISA=${isa})
+      math(EXPR number "${number} + 1")  # another part of the tests for each instruction set
+      set(forced ARGUMENTS --gtest_filter=-*RealModel* ENVIRONMENT IBID_FORCE_ISA=${isa})
+      ibid_add_shards(${folder}.isa.${isa} ${target} 4 CONFIGURATIONS All ${forced})
+      ibid_add_shards(${folder}.isa.${isa}.sample ${target} 8 ONLY ${number} CONFIGURATIONS Whole ${forced})
     endforeach()
   endif()
 endfunction()

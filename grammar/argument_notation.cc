@@ -1,4 +1,4 @@
-#include "grammar/argument_notation.h"
+#include "grammar/grammar.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/grammar_parts.h"
-#include "grammar/regex_parser.h"
+#include "grammar/byte_automaton.h"
+#include "grammar/grammar_rules.h"
 #include "grammar/schema_compiler.h"
-#include "grammar/schema_part.h"
+#include "grammar/schema_document.h"
 
 namespace ibid {
 namespace {
@@ -147,7 +147,7 @@ class ArgumentWriter {
     return make_grammar(std::move(rules), "schema");
   }
 
-  // What the schema asks, one part for each way through its choices.
+  // Collects the demands of the schema, one part for each way through its choices.
   Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
     if (branches.size() == kMostBranches) {
       return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");

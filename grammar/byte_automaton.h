@@ -1,8 +1,8 @@
 // ByteAutomaton: a grammar as states with edges on bytes, one graph of states for each rule. An edge may call a rule,
 // so it is a pushdown automaton; grammar/configurations.h runs it.
 //
-// A repetition {m,n} is a block: n + 1 states that take no memory, because their edges follow from their number. What
-// cannot lead to the end of a text is gone from it: no state is a dead end.
+// A repetition {m,n} is a block: n + 1 states that take no memory, because their edges follow from their number.
+// States that cannot lead to the end of a text are removed: no state is a dead end.
 // Immutable and thread-safe.
 #pragma once
 
@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/grammar.h"
 #include "grammar/grammar_rules.h"
 
 namespace ibid {
@@ -67,7 +69,7 @@ class ByteAutomaton {
   size_t n_bytes() const { return n_states() * 5 + n_edges() * sizeof(Edge) + blocks_.size() * sizeof(Block); }
 
   static bool is_block_state(StateId state) { return state >= kFirstBlockState; }
-  // For states that are none of a block.
+  // REQUIRES: the state is outside of all blocks.
   std::span<const Edge> edges(StateId state) const {
     return std::span(edges_).subspan(edge_begin_[state], edge_begin_[state + 1] - edge_begin_[state]);
   }
@@ -89,5 +91,15 @@ class ByteAutomaton {
   std::vector<Block> blocks_;         // ascending by base
   std::vector<Rule> rules_;           // those of the grammar, then bodies of blocks
 };
+
+struct Grammar::Parts {
+  GrammarRules rules;
+  ByteAutomaton automaton;
+  bool free_text = false;  // special tokens may stand in the first rule and its repetitions, not in rules that it calls
+};
+
+// Compiles what a compiler of a notation has written. `what` names the source in messages.
+// Errors: kLimitExceeded, kUnsupported (left recursion), kInvalidArgument when no text is one of the grammar.
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false);
 
 }  // namespace ibid

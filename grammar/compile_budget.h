@@ -22,7 +22,7 @@ class CompileBudget {
     uint64_t max_work = 40'000'000;
     size_t max_bytes = 256u << 20;
   };
-  // Of an item of a configuration that is being made.
+  // The cost of an item of a configuration that is being made.
   static constexpr uint64_t kItemCost = 12;
 
   explicit CompileBudget(std::stop_token stop = {}) : CompileBudget(std::move(stop), Limits{}) {}

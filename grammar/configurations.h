@@ -3,14 +3,14 @@
 // it is a deterministic automaton, made as far as texts need it, and never twice: a transition that was computed is a
 // table lookup.
 //
-// Stacks are shared and merged. The rules that are called at the same place have one stack, whoever called them
+// Stacks are shared and merged. The rules that are called at the same place have one stack, whichever rule called them
 // (Tomita's graph-structured stack, Earley's origins); so there are never more items than states times places, however
 // many readings a text has. Equal stacks and equal configurations have equal numbers.
 //
 // There are two ends of a stack: that of the text, and an open one, which stands for any stack. With it one finds out
-// what holds for a rule whoever called it.
+// what holds for a rule with every caller.
 //
-// Not thread-safe. What was asked for beyond the limits is kDead, and trouble() says why; clear() makes room.
+// Not thread-safe. A configuration beyond the limits is kDead, and trouble() says why; clear() makes room.
 #pragma once
 
 #include <array>
@@ -23,14 +23,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/result.h"
 #include "grammar/byte_automaton.h"
+#include "grammar/compile_budget.h"
+#include "grammar/grammar_rules.h"
 
 namespace ibid {
 
 using ConfigId = uint32_t;
 using StackId = uint32_t;
-inline constexpr StackId kOpenStack = 0;  // whoever called
-inline constexpr StackId kTextStack = 1;  // behind it the text is complete
+inline constexpr StackId kOpenStack = 0;  // any caller
+inline constexpr StackId kTextStack = 1;  // after it the text is complete
 
 // A state, and where its rule returns to.
 struct StackItem {
@@ -125,12 +128,53 @@ class Configurations {
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 
-  // Of the configuration that is being made.
+  // Parts of the configuration that is being made.
   std::vector<StackItem> seeds_, todo_, kept_;
   std::vector<uint64_t> seen_;                        // a hash table of items; 0: free
   size_t n_seen_ = 0;
   std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank
   bool may_end_ = false, reaches_open_ = false;
 };
+
+// --- Texts that satisfy several regular grammars at once, or all of some and not those of others: strings
+// with a pattern, a format and a length, or names of properties that are not declared.
+
+// A regular grammar that may be a part of several products: it is compiled once, and keeps what was found out about it.
+// The budget must outlive it.
+class RegularLanguage {
+ public:
+  // The texts of the first rule, which has finitely many configurations.
+  // Errors: those of ByteAutomaton::compile(); kLimitExceeded, kCancelled.
+  static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
+
+  Configurations& configs() { return *configs_; }
+  // Takes what it has become of the budget. False: that is used up.
+  bool account(CompileBudget& budget);
+
+ private:
+  RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
+
+  std::unique_ptr<const ByteAutomaton> automaton_;  // where it is, also when this is moved
+  std::unique_ptr<Configurations> configs_;
+  HeldBytes held_;
+  uint64_t n_accounted_ = 0;
+};
+
+struct RegularPart {
+  RegularLanguage* language;
+  bool excluded = false;  // texts must not be of this grammar
+};
+
+struct RegularProduct {
+  ExprGraph graph;      // edges are byte ranges of the rules that were given
+  bool empty = true;    // no text satisfies them
+};
+
+// REQUIRES: the first part is not excluded. At most max_states states.
+// Errors: kLimitExceeded, kCancelled.
+Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
+                                        CompileBudget& budget);
+// Whether any text satisfies them.
+Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

@@ -1,7 +1,15 @@
 #include "grammar/grammar.h"
 
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/utf8.h"
+#include "grammar/byte_automaton.h"
 #include "grammar/configurations.h"
-#include "grammar/grammar_parts.h"
+#include "grammar/grammar_rules.h"
 
 namespace ibid {
 
@@ -41,5 +49,258 @@ Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text) {
   }
   return configs.may_end(config);
 }
+
+Result<Grammar> compile_regex(std::string_view pattern) {
+  GrammarRules rules;
+  const RuleId root = rules.add_rule("regex");
+  const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
+  Result<ExprId> expr = parse_regex(pattern, RegexMatch::kWhole, write, rules);
+  if (!expr.ok()) return {expr.status().code(), "regex: " + expr.status().message()};
+  rules.define(root, *expr);
+  return make_grammar(std::move(rules), "regex");
+}
+
+// --- GBNF, the notation of llama.cpp's grammars (grammars/README.md there): rules, texts in quotes, classes, groups,
+// alternatives, repetitions. A rule ends at the end of its line, but for line breaks within parentheses, behind | and
+// behind ::=. References to tokens (<[123]>, <think>) are refused: grammars here are of bytes.
+
+namespace {
+
+constexpr size_t kMostGroupDepth = 100;
+constexpr size_t kMostGrammarBytes = 4'000'000;
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+class GbnfParser {
+ public:
+  explicit GbnfParser(std::string_view text) : text_(text) { rule_of("root"); }
+
+  Result<Grammar> parse() {
+    if (text_.size() > kMostGrammarBytes) return {ErrorCode::kLimitExceeded, "gbnf: more than 4 MB"};
+    if (!utf8_is_valid(text_)) return {ErrorCode::kInvalidArgument, "gbnf: the text is not UTF-8"};
+    skip_space(true);
+    while (!done()) parse_rule();
+    TRY(status_);
+    for (const auto& [name, rule] : names_) {
+      if (rule.second) continue;
+      return {ErrorCode::kInvalidArgument,
+              "gbnf: " + (name == "root" ? "there is no rule root" : "rule " + name + " is used and not defined")};
+    }
+    return make_grammar(std::move(rules_), "gbnf");
+  }
+
+ private:
+  bool done() const { return !status_.ok() || at_ >= text_.size(); }
+  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  bool take(std::string_view token) {
+    if (!text_.substr(std::min(at_, text_.size())).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  void fail(std::string_view what, ErrorCode code = ErrorCode::kInvalidArgument) {
+    if (!status_.ok()) return;
+    size_t line = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n';
+    status_ = {code, "gbnf: line " + std::to_string(line) + ": " + std::string(what)};
+  }
+
+  // Spaces and comments; line breaks where they end nothing.
+  void skip_space(bool lines) {
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '#') {
+        while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n' && text_[at_ + 1] != '\r') ++at_;
+      } else if (c != ' ' && c != '\t' && !(lines && (c == '\n' || c == '\r'))) {
+        break;
+      }
+    }
+  }
+
+  std::string word() {
+    std::string out;
+    while (is_word(peek())) out += text_[at_++];
+    if (out.empty()) fail("the name of a rule is wanted");
+    return out;
+  }
+
+  RuleId rule_of(const std::string& name) {
+    const auto found = names_.find(name);
+    if (found != names_.end()) return found->second.first;
+    const RuleId rule = rules_.add_rule(name);
+    names_[name] = {rule, false};
+    return rule;
+  }
+
+  void parse_rule() {
+    const std::string name = word();
+    skip_space(false);
+    if (status_.ok() && !take("::=")) fail("::= is wanted behind the name of rule " + name);
+    if (!status_.ok()) return;
+    skip_space(true);
+    const RuleId rule = rule_of(name);
+    const ExprId expr = alternatives(false, 0);
+    if (!done() && peek() != '\n' && peek() != '\r') fail(std::string("'") + peek() + "' is not expected here");
+    if (std::exchange(names_[name].second, true)) fail("rule " + name + " is defined twice");
+    if (rules_.full()) fail("the grammar is too large", ErrorCode::kLimitExceeded);
+    rules_.define(rule, expr);
+    skip_space(true);
+  }
+
+  ExprId alternatives(bool nested, size_t depth) {
+    std::vector<ExprId> parts = {sequence(nested, depth)};
+    while (!done() && take("|")) {
+      skip_space(true);
+      parts.push_back(sequence(nested, depth));
+    }
+    return rules_.choice(parts);
+  }
+
+  ExprId sequence(bool nested, size_t depth) {
+    std::vector<ExprId> parts;
+    while (!done()) {
+      const std::optional<ExprId> item = element(depth);
+      if (!item) break;
+      parts.push_back(quantified(*item));
+      skip_space(nested);
+    }
+    return rules_.sequence(parts);
+  }
+
+  // Nothing: the sequence ends here.
+  std::optional<ExprId> element(size_t depth) {
+    if (take("\"")) return quoted();
+    if (take("[")) return char_class();
+    if (take(".")) return rules_.chars(CodePointSet::all());
+    if (is_word(peek())) return rules_.call(rule_of(word()));
+    if (peek() == '<' || peek() == '!') fail("references to tokens are not supported", ErrorCode::kUnsupported);
+    if (!take("(")) return std::nullopt;
+    if (depth >= kMostGroupDepth) return fail("groups are nested too deeply", ErrorCode::kLimitExceeded), std::nullopt;
+    skip_space(true);
+    const ExprId group = alternatives(true, depth + 1);
+    if (status_.ok() && !take(")")) fail("a group has no end");
+    return group;
+  }
+
+  ExprId quantified(ExprId expr) {
+    while (!done()) {
+      if (take("*")) {
+        expr = rules_.repeat(expr, 0, kUnbounded);
+      } else if (take("+")) {
+        expr = rules_.repeat(expr, 1, kUnbounded);
+      } else if (take("?")) {
+        expr = rules_.repeat(expr, 0, 1);
+      } else if (take("{")) {
+        uint32_t min = 0, max = kUnbounded;
+        counts(min, max);
+        if (status_.ok()) expr = rules_.repeat(expr, min, max);
+      } else {
+        break;
+      }
+    }
+    return expr;
+  }
+
+  // Behind {: m}, m,}, m,n} and ,n}.
+  void counts(uint32_t& min, uint32_t& max) {
+    const bool has_min = number(min);
+    skip_space(false);
+    if (take(",")) {
+      skip_space(false);
+      if (!number(max)) max = kUnbounded;
+      skip_space(false);
+    } else {
+      if (!has_min) fail("a count is wanted behind {");
+      max = min;
+    }
+    if (status_.ok() && !take("}")) fail("} is wanted behind the counts");
+    if (max < min) fail("the largest count is below the least");
+  }
+
+  bool number(uint32_t& out) {
+    uint64_t value = 0;
+    const size_t begin = at_;
+    for (; peek() >= '0' && peek() <= '9'; ++at_) {
+      value = std::min<uint64_t>(value * 10 + static_cast<uint64_t>(peek() - '0'), kMaxRepetition + 1);
+    }
+    if (value > kMaxRepetition) fail("a count above " + std::to_string(kMaxRepetition), ErrorCode::kLimitExceeded);
+    if (at_ > begin) out = static_cast<uint32_t>(value);
+    return at_ > begin;
+  }
+
+  ExprId quoted() {
+    std::string out;
+    while (!done() && peek() != '"') utf8_append(out, character());
+    if (status_.ok() && !take("\"")) fail("a text has no end");
+    return rules_.bytes(out);
+  }
+
+  ExprId char_class() {
+    const bool negated = take("^");
+    CodePointSet set;
+    while (!done() && peek() != ']') {
+      const uint32_t first = character();
+      uint32_t last = first;
+      if (peek() == '-' && peek(1) != ']' && take("-")) last = character();
+      if (last < first) fail("the end of a range is below its beginning");
+      set.add(first, last);
+    }
+    if (status_.ok() && !take("]")) fail("a class has no end");
+    return rules_.chars(negated ? set.complement() : set);
+  }
+
+  // One character of a text or class, escapes included.
+  uint32_t character() {
+    if (done()) return fail("the grammar ends within a text or class"), 0;
+    if (!take("\\")) {
+      const DecodedChar c = utf8_decode(text_, at_);
+      at_ += c.length;
+      return c.code_point;
+    }
+    const char c = peek();
+    if (c == '\0') return fail("the grammar ends within an escape"), 0;
+    ++at_;
+    switch (c) {
+      case 'x': return hexadecimal(2);
+      case 'u': return hexadecimal(4);
+      case 'U': return hexadecimal(8);
+      case 't': return '\t';
+      case 'r': return '\r';
+      case 'n': return '\n';
+      case '\\':
+      case '"':
+      case '[':
+      case ']':
+      case '-':
+      case '^': return static_cast<uint8_t>(c);
+      default: return fail(std::string("\\") + c + " is no escape"), 0;
+    }
+  }
+
+  uint32_t hexadecimal(size_t n_digits) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < n_digits; ++i, ++at_) {
+      const char c = peek();
+      const char lower = static_cast<char>(c | 0x20);
+      const bool is_digit = c >= '0' && c <= '9';
+      if (!is_digit && (lower < 'a' || lower > 'f')) return fail("hexadecimal digits are wanted"), 0;
+      if (value > kLastCodePoint) return fail("beyond the last character of Unicode"), 0;
+      value = value * 16 + static_cast<uint32_t>(is_digit ? c - '0' : lower - 'a' + 10);
+    }
+    if (value > kLastCodePoint || (value >= 0xD800 && value < 0xE000)) return fail("no character of Unicode"), 0;
+    return value;
+  }
+
+  const std::string_view text_;
+  size_t at_ = 0;
+  Status status_;
+  GrammarRules rules_;
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // and whether it is defined
+};
+
+}  // namespace
+
+Result<Grammar> compile_gbnf(std::string_view text) { return GbnfParser(text).parse(); }
 
 }  // namespace ibid

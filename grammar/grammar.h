@@ -27,7 +27,7 @@ class GrammarRules;
 
 class Grammar {
  public:
-  struct Parts;  // grammar/grammar_parts.h
+  struct Parts;  // grammar/byte_automaton.h
   explicit Grammar(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   const Parts& parts() const { return *parts_; }
   const std::shared_ptr<const Parts>& shared_parts() const { return parts_; }
@@ -59,10 +59,10 @@ Result<Grammar> compile_gbnf(std::string_view text);
 // Texts that match as a whole.
 Result<Grammar> compile_regex(std::string_view pattern);
 
-// One of these texts. Error: kInvalidArgument when there is none.
+// One of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// What stands in front of the part of an answer that has a form. Its words may come in any tokens, special ones too.
+// The text before the part of an answer that has a form. Its words may come in any tokens, special ones too.
 struct LeadIn {
   std::string begin = {};    // "<think>": where the model writes this first, free text follows up to `end`; empty: no
   std::string end = {};      // "</think>"
@@ -76,7 +76,7 @@ Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar);
 
 // Calls of tools that an answer has to consist of.
 struct DemandedCalls {
-  // What a call consists of: its words, then a text of its grammar, then the rest, as far as they are there.
+  // A part of a call: its words, then a text of its grammar, then the rest, as far as they are there.
   struct Piece {
     std::string words = {};                 // as they are, in any tokens
     std::optional<Grammar> grammar = {};
@@ -91,7 +91,7 @@ struct DemandedCalls {
   std::string separator = {}, end = {};     // between two, and behind the last
   std::optional<Piece> otherwise = {};      // in place of the opening and the calls
 };
-// Errors: kInvalidArgument when there is none; kLimitExceeded.
+// Errors: kInvalidArgument for no calls at all; kLimitExceeded.
 Result<Grammar> compile_calls(const DemandedCalls& demanded);
 
 // Calls of tools in an answer that may be any text. Reasoning in front of it may have any words. The answer may end
@@ -121,5 +121,28 @@ struct ConstraintLimits {
 std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
+
+// --- Arguments of calls in notations other than a JSON object, as pieces of a grammar of calls (DemandedCalls).
+
+struct ArgumentNotation {
+  enum class Form {
+    kMarked,    // before_key KEY before_value VALUE after_value, for each: strings as they are, others as JSON
+    kBare,      // {key:value,...}: strings between `quote`, in which nothing is escaped
+    kKeywords,  // (key=value, ...): values as JSON
+  };
+  Form form = Form::kMarked;
+  std::string before_key = {}, after_value = {};
+  std::string before_value = {};        // of a string
+  std::string before_other_value = {};  // of anything else; where it is the same, a value that may be a string is one
+  std::string quote = {};
+};
+
+// The arguments that the schema of an object accepts: required arguments, and others that may be left out, in the
+// order in which they are declared. Where none are declared and others are allowed, any may come (kKeywords: none).
+// Errors: those of compile_json_schema(); kUnsupported also for what this notation cannot be held to: choices of
+// whole objects, combined demands on a string that is written as it is, counts of items and values that are nested
+// too deeply in kBare.
+Result<DemandedCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
+                                              CompileBudget* budget = nullptr);
 
 }  // namespace ibid

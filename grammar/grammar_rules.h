@@ -1,21 +1,22 @@
 // GrammarRules: a grammar as its compilers write it (JSON Schema, GBNF, regular expressions): expressions over bytes
-// and characters, and rules that call each other. byte_automaton.h makes of it what texts are matched with.
+// and characters, and rules that call each other. byte_automaton.h makes of it the automaton that matches texts.
 //
 // Expressions are numbers of nodes in one table, so equal parts can be shared and nothing recurses when a grammar is
 // destroyed. A grammar that has become larger than its limits is full(): every further expression is nothing(), and
-// whoever compiles it fails in the end. So compilers check for it where they loop, and nowhere else.
+// its compilation fails in the end. So compilers check for it where they loop, and nowhere else.
 // Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
-
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "grammar/code_point_set.h"
 
 namespace ibid {
@@ -116,5 +117,22 @@ class GrammarRules {
   std::vector<ExprGraph> graphs_;
   std::vector<Rule> rules_;
 };
+
+// --- Regular expressions as JSON Schema has them (ECMA-262 with the flag u), as far as they are regular: classes,
+// groups, alternatives, counted repetitions; anchors where they bind a whole alternative. Back-references, looking
+// around, word boundaries and flags are errors that name them. A lazy quantifier has the texts of a greedy one. \d,
+// \w, \s are those of ECMA-262, \p{..} knows general categories.
+
+// The texts of a character of a set: the character itself, or how it is written in a JSON string.
+using CharWriter = std::function<ExprId(const CodePointSet&)>;
+
+enum class RegexMatch {
+  kWhole,   // a text matches from its beginning to its end
+  kSearch,  // anywhere within it, but for anchors
+};
+
+// The texts that match `pattern`. O(pattern).
+// Errors: kUnsupported, kInvalidArgument, kLimitExceeded, with the offset of a byte.
+Result<ExprId> parse_regex(std::string_view pattern, RegexMatch match, const CharWriter& write, GrammarRules& rules);
 
 }  // namespace ibid

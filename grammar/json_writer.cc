@@ -1,14 +1,318 @@
 #include "grammar/json_writer.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "base/json_limits.h"
 #include "base/utf8.h"
-#include "grammar/decimal_ranges.h"
-#include "grammar/grammar_parts.h"
+#include "grammar/byte_automaton.h"
 
 namespace ibid {
+namespace {
+
+constexpr size_t kMostStates = 20'000;
+constexpr uint64_t kMostMultiple = 1u << 20;
+
+Decimal plain_decimal(bool negative, std::string whole, std::string fraction) {
+  whole.erase(0, std::min(whole.find_first_not_of('0'), whole.size()));
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  if (whole.empty()) whole = "0";
+  Decimal out{negative, std::move(whole), std::move(fraction)};
+  if (out.is_zero()) out.negative = false;
+  return out;
+}
+
+int compare_magnitudes(const Decimal& a, const Decimal& b) {
+  if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
+  if (const int order = a.whole.compare(b.whole); order != 0) return order;
+  return a.fraction.compare(b.fraction);  // no zeros at the end: a shorter beginning is smaller
+}
+
+// How the digits so far compare with a bound: the digits read of the whole part (one more than the bound has stands for
+// all more), then those of the fraction; -1, 0, 1.
+struct Comparison {
+  size_t n_whole = 0, n_fraction = 0;
+  int order = 0;
+  auto operator<=>(const Comparison&) const = default;
+
+  void read_whole(char digit, const std::string& bound) {
+    if (order == 0 && n_whole < bound.size()) order = (digit > bound[n_whole]) - (digit < bound[n_whole]);
+    n_whole = std::min(n_whole + 1, bound.size() + 1);
+  }
+  void end_whole(const std::string& bound) {
+    if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
+    n_whole = 0;  // known now
+  }
+  void read_fraction(char digit, const std::string& bound) {
+    const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';
+    if (order == 0) order = (digit > other) - (digit < other);
+    n_fraction = order == 0 ? std::min(n_fraction + 1, bound.size()) : 0;
+  }
+  int end(const std::string& fraction) const { return order == 0 && n_fraction < fraction.size() ? -1 : order; }
+};
+
+// The remainder of the digits so far, as a whole number of 10^-scale.
+struct Remainder {
+  uint64_t value = 0;
+  size_t n_fraction = 0;
+  auto operator<=>(const Remainder&) const = default;
+};
+struct Multiple {
+  uint64_t step;
+  size_t scale;
+};
+
+enum class Phase { kStart, kZero, kWhole, kPoint, kFraction };
+
+struct DigitState {
+  Phase phase = Phase::kStart;
+  std::array<Comparison, 2> bounds;
+  std::vector<Remainder> remainders;
+  auto operator<=>(const DigitState&) const = default;
+};
+
+// Decimals that are not negative, between two bounds.
+class MagnitudeWalk {
+ public:
+  struct Bound {
+    Decimal value;
+    bool outside;
+  };
+  MagnitudeWalk(const Bound* least, const Bound* most, const std::vector<Multiple>& multiples, bool integer)
+      : limits_{least, most}, multiples_(multiples), integer_(integer) {}
+
+  Result<ExprId> walk(GrammarRules& rules, CompileBudget& budget) {
+    DigitState start;
+    start.remainders.resize(multiples_.size());
+    number_of(start);
+    for (uint32_t at = 0; at < states_.size(); ++at) {
+      if (states_.size() > kMostStates) {
+        return {ErrorCode::kLimitExceeded, "the numbers need more than " + std::to_string(kMostStates) + " states"};
+      }
+      if (!budget.spend(20 + 10 * multiples_.size())) return budget.status("the numbers");
+      const DigitState state = states_[at];
+      if (is_final(state)) graph_.finals.push_back(at);
+      add_edges(at, state, rules);
+    }
+    graph_.n_states = static_cast<uint32_t>(states_.size());
+    bound_loops(rules);
+    return rules.graph(std::move(graph_));
+  }
+
+ private:
+  uint32_t number_of(const DigitState& state) {
+    const auto [found, is_new] = numbers_.emplace(state, static_cast<uint32_t>(states_.size()));
+    if (is_new) states_.push_back(state);
+    return found->second;
+  }
+
+  void add_edges(uint32_t at, const DigitState& state, GrammarRules& rules) {
+    std::map<uint32_t, CodePointSet> targets;
+    for (char digit = '0'; digit <= '9'; ++digit) {
+      DigitState next = state;
+      if (read_digit(digit, next)) targets[number_of(next)].add(static_cast<uint8_t>(digit));
+    }
+    if (!integer_ && (state.phase == Phase::kZero || state.phase == Phase::kWhole)) {
+      DigitState next = state;
+      end_whole(next);
+      next.phase = Phase::kPoint;
+      targets[number_of(next)].add('.');
+    }
+    for (const auto& [target, set] : targets) {
+      if (target == at && state.phase == Phase::kWhole) {
+        loops_.emplace_back(at, rules.chars(set));
+      } else {
+        graph_.add_edge(at, rules.chars(set), target);
+      }
+    }
+  }
+
+  // A state that digits of the whole part lead back to becomes a repetition, and what is behind it.
+  void bound_loops(GrammarRules& rules) {
+    size_t n_read = 1;
+    for (const Bound* bound : limits_) n_read = std::max(n_read, bound == nullptr ? 0 : bound->value.whole.size() + 1);
+    const auto most = static_cast<uint32_t>(kMostWholeDigits - std::min<size_t>(n_read, kMostWholeDigits));
+    for (const auto& [at, digits] : loops_) {
+      const uint32_t behind = graph_.add_state();
+      for (ExprGraph::Edge& edge : graph_.edges) {
+        if (edge.from == at) edge.from = behind;
+      }
+      std::ranges::replace(graph_.finals, at, behind);
+      graph_.add_edge(at, rules.repeat(digits, 0, most), behind);
+    }
+  }
+
+  bool read_digit(char digit, DigitState& state) const {
+    if (state.phase == Phase::kZero) return false;
+    const bool fraction = state.phase == Phase::kPoint || state.phase == Phase::kFraction;
+    for (size_t i = 0; i < 2; ++i) {
+      if (limits_[i] == nullptr) continue;
+      const Decimal& bound = limits_[i]->value;
+      fraction ? state.bounds[i].read_fraction(digit, bound.fraction) : state.bounds[i].read_whole(digit, bound.whole);
+    }
+    for (size_t i = 0; i < multiples_.size(); ++i) {
+      Remainder& rest = state.remainders[i];
+      if (fraction && rest.n_fraction == multiples_[i].scale) {
+        if (digit != '0') return false;
+        continue;
+      }
+      rest.value = (rest.value * 10 + static_cast<uint64_t>(digit - '0')) % multiples_[i].step;
+      if (fraction) ++rest.n_fraction;
+    }
+    if (fraction) {
+      state.phase = Phase::kFraction;
+    } else {
+      state.phase = state.phase == Phase::kStart && digit == '0' ? Phase::kZero : Phase::kWhole;
+    }
+    return true;
+  }
+
+  void end_whole(DigitState& state) const {
+    for (size_t i = 0; i < 2; ++i) {
+      if (limits_[i] != nullptr) state.bounds[i].end_whole(limits_[i]->value.whole);
+    }
+  }
+
+  bool is_final(DigitState state) const {
+    if (state.phase == Phase::kStart || state.phase == Phase::kPoint) return false;
+    if (state.phase != Phase::kFraction) end_whole(state);
+    for (size_t i = 0; i < 2; ++i) {
+      if (limits_[i] == nullptr) continue;
+      const int order = state.bounds[i].end(limits_[i]->value.fraction);
+      if (order == 0 ? limits_[i]->outside : (order < 0) == (i == 0)) return false;
+    }
+    for (size_t i = 0; i < multiples_.size(); ++i) {
+      uint64_t rest = state.remainders[i].value;
+      for (size_t n = state.remainders[i].n_fraction; n < multiples_[i].scale; ++n) {
+        rest = rest * 10 % multiples_[i].step;
+      }
+      if (rest != 0) return false;
+    }
+    return true;
+  }
+
+  const std::array<const Bound*, 2> limits_;
+  const std::vector<Multiple>& multiples_;
+  const bool integer_;
+  std::map<DigitState, uint32_t> numbers_;
+  std::vector<DigitState> states_;
+  ExprGraph graph_;
+  std::vector<std::pair<uint32_t, ExprId>> loops_;
+};
+
+Result<std::vector<Multiple>> multiples_of(const NumberBounds& bounds) {
+  std::vector<Multiple> out;
+  for (const Decimal& step : bounds.multiples) {
+    const std::string digits = step.whole + step.fraction;
+    uint64_t value = 0;
+    for (const char c : digits) value = std::min(value * 10 + static_cast<uint64_t>(c - '0'), kMostMultiple + 1);
+    if (value > kMostMultiple) {
+      return {ErrorCode::kLimitExceeded, "multipleOf " + step.whole + "." + step.fraction + ": its digits exceed " +
+                                             std::to_string(kMostMultiple)};
+    }
+    out.push_back({value, step.fraction.size()});
+  }
+  return out;
+}
+
+}  // namespace
+
+Decimal decimal_of(const Json& number) {
+  std::string text = json_to_string(number);
+  if (number.is_number_float()) {
+    std::array<char, 64> buffer;
+    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number.get<double>(),
+                                   std::chars_format::scientific);
+    text.assign(buffer.data(), end.ptr);
+  }
+  const bool negative = text.starts_with('-');
+  if (negative) text.erase(0, 1);
+  int exponent = 0;
+  if (const size_t e = text.find('e'); e != text.npos) {
+    const size_t sign = text[e + 1] == '+' ? 2 : 1;
+    std::from_chars(text.data() + e + sign, text.data() + text.size(), exponent);
+    text.resize(e);
+  }
+  const size_t point = std::min(text.find('.'), text.size());
+  std::string whole = text.substr(0, point), fraction = point < text.size() ? text.substr(point + 1) : "";
+  if (exponent >= 0) {
+    fraction.resize(std::max(fraction.size(), static_cast<size_t>(exponent)), '0');
+    whole += fraction.substr(0, static_cast<size_t>(exponent));
+    fraction.erase(0, static_cast<size_t>(exponent));
+  } else {
+    whole.insert(0, static_cast<size_t>(-exponent), '0');
+    fraction.insert(0, whole.substr(whole.size() - static_cast<size_t>(-exponent)));
+    whole.resize(whole.size() - static_cast<size_t>(-exponent));
+  }
+  return plain_decimal(negative, std::move(whole), std::move(fraction));
+}
+
+bool operator<(const Decimal& a, const Decimal& b) {
+  if (a.negative != b.negative) return a.negative;
+  return (a.negative ? compare_magnitudes(b, a) : compare_magnitudes(a, b)) < 0;
+}
+
+void NumberBounds::raise_min(const Decimal& value, bool above) {
+  if (min && value < *min) return;
+  above_min = above || (min && *min == value && above_min);
+  min = value;
+}
+
+void NumberBounds::lower_max(const Decimal& value, bool below) {
+  if (max && *max < value) return;
+  below_max = below || (max && *max == value && below_max);
+  max = value;
+}
+
+bool NumberBounds::clearly_empty() const {
+  return min && max && (*max < *min || (*max == *min && (above_min || below_max)));
+}
+
+bool NumberBounds::allows(const Decimal& value) const {
+  if (integer && !value.fraction.empty()) return false;
+  if (min && (value < *min || (above_min && value == *min))) return false;
+  if (max && (*max < value || (below_max && value == *max))) return false;
+  const auto steps = multiples_of(*this);
+  if (!steps.ok()) return false;
+  return std::ranges::all_of(*steps, [&](const Multiple& multiple) {
+    if (value.fraction.size() > multiple.scale) return false;
+    std::string digits = value.whole + value.fraction;
+    digits.append(multiple.scale - value.fraction.size(), '0');
+    uint64_t rest = 0;
+    for (const char c : digits) rest = (rest * 10 + static_cast<uint64_t>(c - '0')) % multiple.step;
+    return rest == 0;
+  });
+}
+
+Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget) {
+  TRY_ASSIGN(const std::vector<Multiple> multiples, multiples_of(bounds));
+  using Bound = MagnitudeWalk::Bound;
+  const auto magnitude = [](const Decimal& value) { return Decimal{false, value.whole, value.fraction}; };
+  std::vector<ExprId> parts;
+  if (!bounds.max || !bounds.max->negative) {
+    std::optional<Bound> least, most;
+    if (bounds.min && !bounds.min->negative) least = Bound{*bounds.min, bounds.above_min};
+    if (bounds.max) most = Bound{*bounds.max, bounds.below_max};
+    TRY_ASSIGN(const ExprId part, MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples,
+                                                bounds.integer).walk(rules, budget));
+    parts.push_back(part);
+  }
+  if (!bounds.min || bounds.min->negative) {
+    Bound least{Decimal(), true};  // no "-0"
+    std::optional<Bound> most;
+    if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
+    if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
+    TRY_ASSIGN(const ExprId part,
+               MagnitudeWalk(&least, most ? &*most : nullptr, multiples, bounds.integer).walk(rules, budget));
+    parts.push_back(rules.sequence({rules.bytes("-"), part}));
+  }
+  return rules.choice(parts);
+}
+
 namespace {
 
 constexpr uint32_t kMostIndent = 32;
@@ -32,7 +336,7 @@ ExprId unicode_escapes(GrammarRules& rules) {
   return rules.sequence({u, rules.choice({not_d, below, rules.sequence({high, u, low})})});
 }
 
-// What stands in a JSON string as it is.
+// The characters that stand in a JSON string unescaped.
 CodePointSet unescaped() {
   CodePointSet set = CodePointSet::of(0x20, kLastCodePoint);
   CodePointSet escaped = CodePointSet::of('"');

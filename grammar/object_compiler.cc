@@ -1,8 +1,8 @@
-#include "grammar/object_compiler.h"
+#include "grammar/schema_compiler.h"
 
 #include <algorithm>
 
-#include "grammar/regex_parser.h"
+#include "grammar/grammar_rules.h"
 
 namespace ibid {
 namespace {

@@ -5,13 +5,16 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/configurations.h"
 #include "grammar/json_writer.h"
-#include "grammar/schema_part.h"
+#include "grammar/schema_document.h"
 
 namespace ibid {
 
@@ -34,7 +37,6 @@ class SchemaCompiler {
   Result<ExprId> listed(const SchemaPart& part);
   Result<bool> allows(const SchemaPart& part, const Json& value) const;
   Result<ExprId> numbers(const SchemaPart& part);
-  // grammar/array_compiler.cc
   Result<ExprId> array(const SchemaPart& part);
   Result<ExprId> array_of_different(const SchemaPart& part);
   Result<ExprId> array_that_contains(const SchemaPart& part);
@@ -82,6 +84,53 @@ class DisjointSchemas {
 
   SchemaDocument& document_;
   std::unordered_map<uint64_t, bool> known_;  // by two schemas
+};
+
+// --- ObjectCompiler: the objects that a schema allows. Properties stand in the order in which the schema declares
+// them; names that it does not declare follow them, in any order.
+
+class ObjectCompiler {
+ public:
+  ObjectCompiler(SchemaCompiler& compiler, const SchemaPart& part);
+
+  // Errors: as of compile_json_schema().
+  Result<ExprId> compile();
+
+ private:
+  struct Property {
+    std::string_view name;
+    SchemaId schema;
+    bool required;
+  };
+  // The demands of a schema of propertyNames.
+  struct AskedOfNames {
+    SchemaPart part;
+    std::unordered_set<std::string_view> listed;  // the strings of its enum
+  };
+  Status read_property_names();
+  Status list_properties();
+  Result<SchemaId> schema_of(std::string_view name, const SchemaId* own);
+  Result<bool> is_name(const AskedOfNames& asked, const std::string& name);
+  // `"name": value` of names that are not declared.
+  Result<ExprId> other_pairs();
+  // Undeclared names that match a pattern, or match no pattern at all (nullopt); nothing() where no name does.
+  Result<ExprId> other_names(std::optional<size_t> pattern);
+  Status compile_patterns();
+  Status check_patterns_apart();
+  GrammarRules declared_names() const;
+  ExprId graph(ExprId others);
+  Status at_place(const Status& status) const;
+
+  SchemaCompiler& compiler_;
+  SchemaDocument& document_;
+  const SchemaPart& part_;
+  GrammarRules& rules_;
+  JsonWriter& writer_;
+  std::vector<AskedOfNames> asked_of_names_;
+  std::vector<std::string_view> names_;        // declared, then those that are only required
+  std::vector<Property> properties_;           // of these, those that may be there
+  std::vector<RegularLanguage> patterns_;      // names that match
+  std::optional<RegularLanguage> any_name_, declared_;
 };
 
 }  // namespace ibid

@@ -2,14 +2,141 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
-#include "grammar/decimal_ranges.h"
-#include "grammar/uri_reference.h"
+#include "grammar/configurations.h"
+#include "grammar/grammar_rules.h"
+#include "grammar/json_writer.h"
 
 namespace ibid {
 namespace {
 
-constexpr size_t kMostDepth = 500;
+// Each with the character that sets it off: "http:", "//host", "/a/b", "?q", "#f"; empty: it is not there.
+struct UriParts {
+  std::string_view scheme, authority, path, query, fragment;
+};
+
+UriParts parts_of(std::string_view uri) {
+  UriParts out;
+  if (const size_t at = uri.find('#'); at != uri.npos) out.fragment = uri.substr(at), uri = uri.substr(0, at);
+  if (const size_t at = uri.find('?'); at != uri.npos) out.query = uri.substr(at), uri = uri.substr(0, at);
+  if (const size_t at = uri.find_first_of(":/"); at != uri.npos && at > 0 && uri[at] == ':') {
+    out.scheme = uri.substr(0, at + 1);
+    uri = uri.substr(at + 1);
+  }
+  if (uri.starts_with("//")) {
+    out.authority = uri.substr(0, uri.find('/', 2));
+    uri = uri.substr(out.authority.size());
+  }
+  out.path = uri;
+  return out;
+}
+
+// Without "." and "..".
+std::string plain_path(std::string_view path) {
+  std::vector<std::string_view> kept;
+  const bool absolute = path.starts_with('/');
+  bool open = path.ends_with("/.") || path.ends_with("/..") || path == "." || path == "..";
+  for (size_t begin = absolute ? 1 : 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (part == ".." && !kept.empty()) kept.pop_back();
+    if (part != "." && part != "..") kept.push_back(part);
+  }
+  std::string out = absolute ? "/" : "";
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (i > 0) out += '/';
+    out += kept[i];
+  }
+  return open && !out.ends_with('/') ? out + '/' : out;
+}
+
+// What `reference` means within a document at `base` (RFC 3986, section 5). A fragment of the base is dropped.
+std::string resolve_uri(std::string_view base, std::string_view reference) {
+  const UriParts from = parts_of(base);
+  UriParts to = parts_of(reference);
+  std::string path(to.path);
+  if (!to.scheme.empty()) return std::string(reference);
+  to.scheme = from.scheme;
+  if (to.authority.empty()) {
+    to.authority = from.authority;
+    if (path.empty()) {
+      path = from.path;
+      if (to.query.empty()) to.query = from.query;
+    } else if (!path.starts_with('/')) {
+      const size_t slash = from.path.rfind('/');
+      const std::string folder = slash != from.path.npos    ? std::string(from.path.substr(0, slash + 1))
+                                 : !from.authority.empty() ? "/"
+                                                            : "";
+      path = plain_path(folder + path);
+    } else {
+      path = plain_path(path);
+    }
+  }
+  std::string out;
+  for (const std::string_view part : {to.scheme, to.authority, std::string_view(path), to.query, to.fragment}) {
+    out += part;
+  }
+  return out;
+}
+
+}  // namespace
+
+struct PatternSearch::Compiled {
+  Compiled(ByteAutomaton its, CompileBudget& budget)
+      : automaton(std::move(its)), configs(automaton, {.max_bytes = 8u << 20}), held(budget) {}
+
+  const ByteAutomaton automaton;
+  Configurations configs;
+  HeldBytes held;
+};
+
+PatternSearch::PatternSearch(CompileBudget& budget) : budget_(&budget) {}
+PatternSearch::PatternSearch(PatternSearch&&) noexcept = default;
+PatternSearch::~PatternSearch() = default;
+
+Result<std::unique_ptr<PatternSearch::Compiled>> PatternSearch::compile(std::string_view pattern) {
+  GrammarRules rules;
+  const RuleId root = rules.add_rule("pattern");
+  const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
+  TRY_ASSIGN(const ExprId expr, parse_regex(pattern, RegexMatch::kSearch, write, rules));
+  rules.define(root, expr);
+  TRY_ASSIGN(ByteAutomaton automaton, ByteAutomaton::compile(rules));
+  budget_->spend(pattern.size() + automaton.n_states() + automaton.n_edges());
+  return std::make_unique<Compiled>(std::move(automaton), *budget_);
+}
+
+Result<bool> PatternSearch::finds(std::string_view pattern, std::string_view text) {
+  auto known = known_.find(pattern);
+  if (known == known_.end()) known = known_.emplace(std::string(pattern), compile(pattern)).first;
+  TRY(known->second.status());
+  Compiled& compiled = **known->second;
+  Configurations& configs = compiled.configs;
+  const uint64_t before = configs.n_work();
+  bool found = false;
+  for (size_t n_tried = 0;; ++n_tried) {
+    configs.begin_work();
+    ConfigId config = configs.start();
+    for (const char c : text) config = configs.step(config, static_cast<uint8_t>(c));
+    found = configs.may_end(config);
+    if (configs.trouble() == Configurations::Trouble::kNone) break;
+    const bool memory = configs.trouble() == Configurations::Trouble::kMemory;
+    configs.clear();
+    if (memory && n_tried == 0) continue;
+    return {ErrorCode::kLimitExceeded, "the pattern takes too much time or memory to be searched for"};
+  }
+  budget_->spend(text.size() + (configs.n_work() - before) * CompileBudget::kItemCost);
+  compiled.held.set(compiled.automaton.n_bytes() + configs.n_bytes());
+  TRY(budget_->status("the pattern"));
+  return found;
+}
+
+namespace {
+
+constexpr size_t kMostPlaceDepth = 500;
 constexpr size_t kBytesOfPlace = 250;  // about, with what finds it
 
 // Keywords whose value is a schema, or several.
@@ -133,7 +260,7 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
 // Places that have the same content have the same first_like: what an object or array has is told by those of its
 // parts.
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
-  if (depth > kMostDepth) status_ = {ErrorCode::kLimitExceeded, "schema: it is nested too deeply"};
+  if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: it is nested too deeply"};
   if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
   const auto id = static_cast<PlaceId>(places_.size());
   place.json = &json;

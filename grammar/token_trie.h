@@ -49,7 +49,7 @@ class TokenTexts {
   std::string_view first_bytes(TokenId id) const;
   size_t n_bytes() const { return n_bytes_; }
 
-  // What is no special token, in two parts: up to kShortLength, and beyond.
+  // The ordinary tokens, in two parts: up to kShortLength, and beyond.
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }

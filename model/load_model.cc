@@ -1,8 +1,11 @@
 #include "model/load_model.h"
 
+#include <utility>
+
 #include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "model/weights/unused_tensors.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -37,6 +40,14 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
   Result<std::unique_ptr<LanguageModel>> model = read();
   TRY(file.check_unchanged());  // first, as above
   return model;
+}
+
+Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget) {
+  TRY_ASSIGN(std::optional<ChatTemplateText> text, find_chat_template(file));
+  if (!text) return Status(ErrorCode::kNotFound, file.path() + " has no chat template");
+  Result<ChatTemplate> compiled = ChatTemplate::compile(text->source, budget, std::move(text->variables));
+  if (!compiled.ok()) return Status(compiled.status().code(), file.path() + ": " + compiled.status().message());
+  return compiled;
 }
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// From a model file to a model that runs.
+// From a model file to a model that runs, and to its chat template.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include "model/config/model_options.h"
 #include "model/forward/language_model.h"
 #include "model/memory_plan.h"
+#include "templates/chat_template.h"
 
 namespace ibid {
 
@@ -22,5 +23,9 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 // Reads the configuration and plans the memory first, without a budget. Errors: those of read_config() and
 // plan_memory() as well.
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
+
+// A model's own chat template, compiled. Its default variables are the file's special tokens. Errors: kNotFound when
+// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template().
+Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {});
 
 }  // namespace ibid

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "cache/pages/kv_layout.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "model/config/model_options.h"
 
 namespace ibid {

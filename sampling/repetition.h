@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
@@ -35,7 +35,7 @@ class RepetitionDetector {
   // Takes the next id; true when the ids so far end in a repetition, as above.
   bool push(TokenId id);
 
-  // Of the span that is repeated; 0: none is.
+  // The length of the span that is repeated; 0: nothing is repeated.
   size_t period() const { return period_; }
   // Ids compared so far: what tests hold to account.
   size_t n_steps() const { return n_steps_; }

@@ -7,12 +7,140 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 
-#include "sampling/penalties.h"
+#include "base/check.h"
+#include "base/portable_math.h"
+#include "sampling/token_history.h"
 
 namespace ibid {
+namespace {
+
+Status out_of_range(const std::string& name, double value, const char* range) {
+  std::ostringstream text;  // to_string() would write 1e-9 as 0.000000
+  text << name << ": " << value << ", allowed is " << range;
+  return {ErrorCode::kInvalidArgument, text.str()};
+}
+
+Status check_id(const std::string& name, TokenId id, size_t vocab_size) {
+  if (id >= 0 && static_cast<size_t>(id) < vocab_size) return {};
+  const std::string range = vocab_size > std::numeric_limits<TokenId>::max() ? "not negative"
+                                                                             : "0 to " + std::to_string(vocab_size - 1);
+  return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + ", allowed is " + range};
+}
+
+}  // namespace
+
+Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
+  struct Range {
+    const char* name;
+    double value;
+    double least;
+    double most;
+    bool above_least;  // the least is not allowed itself
+    const char* text;
+  };
+  const std::array<Range, 11> ranges = {{
+      {"temperature", o.temperature, 0, 100, false, "0 to 100"},
+      {"top_p", o.top_p, 0, 1, true, "above 0, to 1"},
+      {"min_p", o.min_p, 0, 1, false, "0 to 1"},
+      {"typical_p", o.typical_p, 0, 1, true, "above 0, to 1"},
+      {"xtc_probability", o.xtc_probability, 0, 1, false, "0 to 1"},
+      {"xtc_threshold", o.xtc_threshold, 0, 1, false, "0 to 1"},
+      {"repetition_penalty", o.repetition_penalty, 0, 100, true, "above 0, to 100"},
+      {"frequency_penalty", o.frequency_penalty, -2, 2, false, "-2 to 2"},
+      {"presence_penalty", o.presence_penalty, -2, 2, false, "-2 to 2"},
+      {"dry_multiplier", o.dry_multiplier, 0, 1000, false, "0 to 1000"},
+      {"dry_base", o.dry_base, 1, 100, false, "1 to 100"},
+  }};
+  for (const Range& r : ranges) {
+    // Written so that NaN fails each of them.
+    const bool inside = r.value >= r.least && r.value <= r.most && !(r.above_least && r.value == r.least);
+    if (!inside) return out_of_range(r.name, r.value, r.text);
+  }
+  if (o.dry_allowed_length < 1 || o.dry_allowed_length > RepeatIndex::kMaxMatch) {
+    return {ErrorCode::kInvalidArgument, "dry_allowed_length: " + std::to_string(o.dry_allowed_length) +
+                                             ", allowed is 1 to " + std::to_string(RepeatIndex::kMaxMatch)};
+  }
+  for (const TokenId id : o.dry_breakers) TRY(check_id("dry_breakers", id, vocab_size));
+  for (const auto& [id, bias] : o.logit_bias) {
+    TRY(check_id("logit_bias", id, vocab_size));
+    if (!(bias >= -100 && bias <= 100) && bias != -std::numeric_limits<double>::infinity()) {
+      return out_of_range("logit_bias of token id " + std::to_string(id), bias, "-100 to 100, or -inf");
+    }
+  }
+  return {};
+}
+
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// row[id] becomes change(row[id]), as a finite float; ids beyond the row and forbidden ones are passed over.
+template <typename Change>
+void change_logit(std::span<float> row, TokenId id, Change change) {
+  const auto i = static_cast<size_t>(id);
+  if (i >= row.size() || row[i] == kMinusInfinity) return;
+  constexpr double kMost = std::numeric_limits<float>::max();
+  row[i] = static_cast<float>(std::clamp(change(static_cast<double>(row[i])), -kMost, kMost));
+}
+
+void apply_biases(const SamplerOptions& options, std::span<float> row) {
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (bias < -std::numeric_limits<double>::max()) {
+      if (static_cast<size_t>(id) < row.size()) row[static_cast<size_t>(id)] = kMinusInfinity;
+    } else {
+      change_logit(row, id, [bias = bias](double x) { return x + bias; });
+    }
+  }
+}
+
+// How many ids stand at the end without a breaker, as far as a repetition can reach.
+size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
+  const std::vector<TokenId>& breakers = options.dry_breakers;
+  size_t n = 0;
+  while (n < std::min(ids.size(), RepeatIndex::kMaxMatch) &&
+         !std::binary_search(breakers.begin(), breakers.end(), ids[ids.size() - 1 - n])) {
+    ++n;
+  }
+  return n;
+}
+
+void apply_dry(const SamplerOptions& options, const TokenHistory& history, std::vector<RepeatIndex::Repeat>& repeats,
+               std::span<float> row) {
+  history.repeats().find(options.dry_allowed_length, length_behind_breaker(options, history.ids()),
+                         options.dry_window.value_or(TokenHistory::kEverything), repeats);
+  const std::vector<TokenId>& breakers = options.dry_breakers;
+  for (const auto& [id, length] : repeats) {
+    if (std::binary_search(breakers.begin(), breakers.end(), id)) continue;
+    // Multiplied out: pow() differs between machines.
+    double penalty = options.dry_multiplier;
+    for (size_t n = options.dry_allowed_length; n < length; ++n) penalty *= options.dry_base;
+    change_logit(row, id, [penalty](double x) { return x - penalty; });
+  }
+}
+
+}  // namespace
+
+void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
+                     std::vector<RepeatIndex::Repeat>& repeats, std::span<float> row) {
+  apply_biases(options, row);
+  if (const double penalty = options.repetition_penalty; penalty != 1) {
+    for (const auto& [id, count] : history.recent()) {
+      change_logit(row, id, [penalty](double x) { return x > 0 ? x / penalty : x * penalty; });
+    }
+  }
+  if (options.frequency_penalty != 0 || options.presence_penalty != 0) {
+    for (const auto& [id, count] : history.answer()) {
+      const double penalty = options.frequency_penalty * count + options.presence_penalty;
+      change_logit(row, id, [penalty](double x) { return x - penalty; });
+    }
+  }
+  if (options.dry_multiplier != 0) apply_dry(options, history, repeats, row);
+}
+
 namespace {
 
 constexpr int kWeightBits = 40;
@@ -249,6 +377,43 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
     wanted -= std::min(wanted, mass(c));
     return drop;
   });
+}
+
+namespace {
+
+// A logit further below the largest adds less than a double beside it holds, with any vocabulary.
+constexpr double kNothing = -100;
+
+double log_sum_exp(std::span<const float> logits) {
+  const double max = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) {
+    const double x = static_cast<double>(logit) - max;
+    if (x > kNothing) sum += portable_exp(x);
+  }
+  return max + portable_log(sum);
+}
+
+}  // namespace
+
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top) {
+  CHECK_LT(static_cast<size_t>(id), logits.size());
+  CHECK_LE(n_top, kMaxTopLogprobs);
+  const double total = log_sum_exp(logits);
+  const auto logprob = [&](size_t i) { return static_cast<double>(logits[i]) - total; };
+  TokenLogprobs out{id, logprob(static_cast<size_t>(id)), {}};
+  // The ids of the likeliest so far. Few logits are above the least of them, so few are moved.
+  std::vector<size_t> best;
+  for (size_t i = 0; i < logits.size() && n_top > 0; ++i) {
+    if (logits[i] < std::numeric_limits<float>::lowest()) continue;
+    if (best.size() == n_top && !(logits[i] > logits[best.back()])) continue;
+    if (best.size() == n_top) best.pop_back();
+    const auto behind = std::upper_bound(best.begin(), best.end(), i,
+                                         [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    best.insert(behind, i);
+  }
+  for (const size_t i : best) out.top.push_back({static_cast<TokenId>(i), logprob(i)});
+  return out;
 }
 
 }  // namespace ibid

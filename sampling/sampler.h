@@ -17,11 +17,40 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
-#include "sampling/sampler_options.h"
+#include "ibid/sampler_options.h"
+#include "ibid/token.h"
 #include "sampling/token_history.h"
 
 namespace ibid {
+
+// --- What is allowed in SamplerOptions (ibid/sampler_options.h).
+
+// kInvalidArgument with name, value and range for what is out of range (NaN always is), and for ids that are not
+// below vocab_size.
+Status check_sampler_options(const SamplerOptions& options, size_t vocab_size);
+
+// --- Biases, and penalties on what prompt and answer hold already: a sampler applies them to logits before it makes
+// probabilities of these. ibid/sampler_options.h has the formulas, their order and their sources.
+
+// Changes `row`, the logits by id, none of them NaN or +infinity. No penalty makes a logit infinite, so only a bias
+// can forbid an id; -infinity stays what it is. Costs the ids that are biased, counted or repeated, each at most
+// once per step. `repeats` is scratch.
+// REQUIRES: options were checked; dry_breakers are sorted; the history keeps what the options look back on.
+void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
+                     std::vector<RepeatIndex::Repeat>& repeats, std::span<float> row);
+
+// --- How likely the model itself found a token that was sampled: log-probabilities of the softmax over the
+// vocabulary, before temperature, biases, penalties, cuts and constraints (as OpenAI's logprobs). They say how likely
+// the model finds its answer, not how likely the sampler was to give it.
+
+inline constexpr size_t kMaxTopLogprobs = 20;
+
+// Log-probabilities of `id` and of the n_top likeliest ids (fewer when fewer are possible). O(vocab). The same bits
+// on every machine: our own exp and log, summed in order of id in double (relative error of the sum below vocab *
+// 2^-52). REQUIRES: no NaN and no +infinity among the logits, a finite one of `id`, n_top <= kMaxTopLogprobs.
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
+
+// --- Sampler.
 
 class Sampler {
  public:
@@ -46,7 +75,7 @@ class Sampler {
   // history was kept for the same options before.
   void begin_answer(TokenHistory prompt);
   const TokenHistory& history() const { return history_; }
-  // The history with the answer, for whoever keeps it; the sampler's own is empty afterwards.
+  // Moves the history with the answer out; the sampler's own is empty afterwards.
   TokenHistory take_history() { return std::exchange(history_, TokenHistory()); }
 
   uint64_t seed() const { return seed_; }

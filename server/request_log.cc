@@ -21,7 +21,7 @@ constexpr size_t kMaxLines = 10'000;
 
 double rounded_ms(double ms) { return std::round(ms * 1000) / 1000; }
 
-// At the end, for what waits to be written to a reader that does not read.
+// At the end, for lines that a reader does not read.
 constexpr std::chrono::milliseconds kLastLines{1000};
 constexpr int kLookMs = 50;
 
@@ -101,8 +101,8 @@ void RequestLog::write_lines() {
   }
 }
 
-// A pipe that poll() calls writable takes so much at once without making anybody wait. The descriptor is shared with
-// others, so it cannot be made one that never waits.
+// A pipe that poll() calls writable takes PIPE_BUF bytes without blocking. The descriptor is shared with other
+// processes, so it cannot be made non-blocking.
 void RequestLog::write_whole(std::string_view text) {
   std::optional<std::chrono::steady_clock::time_point> end;
   while (!text.empty()) {
@@ -111,7 +111,7 @@ void RequestLog::write_whole(std::string_view text) {
     if (n_ready < 0 && errno != EINTR) return;
     if (n_ready > 0) {
       const ssize_t n = write(descriptor_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;  // nobody reads
+      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;  // it has no reader
       if (n > 0) text.remove_prefix(static_cast<size_t>(n));
       continue;
     }

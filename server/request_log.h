@@ -1,6 +1,6 @@
-// RequestLog: a line of JSON for each exchange. It says sizes, counts and times, and nothing that a client or a model
-// said: no prompt, no answer, no key, no path but that of a route. A thread of its own writes, so that a reader of the
-// log who is slow holds up no client; lines for which there is no room are counted and dropped.
+// RequestLog: a line of JSON for each exchange. It has sizes, counts and times, and no text of a client or a model: no
+// prompt, no answer, no key, no path but that of a route. A thread of its own writes, so that a slow reader of the log
+// blocks no client; lines for which there is no room are counted and dropped.
 //
 // Thread-safe.
 #pragma once
@@ -23,9 +23,9 @@ std::string log_line(const http::ExchangeRecord& record, int64_t unix_ms);
 
 class RequestLog {
  public:
-  // Writes to this descriptor, which stays the caller's.
+  // Writes to this descriptor, which the caller owns.
   explicit RequestLog(int descriptor);
-  ~RequestLog();  // writes what waits; a reader that does not read is waited for a second
+  ~RequestLog();  // writes the waiting lines; waits at most a second for the reader
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 

@@ -1,7 +1,11 @@
 #include "server/routes.h"
 
+#include <memory>
+
 #include "base/json_limits.h"
-#include "server/protocols.h"
+#include "server/protocol/endpoints.h"
+#include "server/service/model_host.h"
+#include "server/service/service.h"
 #include "server/web/monitor_json.h"
 #include "server/web/page_routes.h"
 
@@ -29,7 +33,7 @@ void answer_ready(Readiness readiness, const ExchangePtr& exchange) {
 
 }  // namespace
 
-void add_server_routes(http::Router& router, ServerFacts& facts, const AnswerService* service,
+void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service,
                        const ModelHost* models) {
   router.add("GET", "/health", answer_health, Access::kEverybody);
   router.add("GET", "/v1/health", answer_health, Access::kEverybody);
@@ -48,10 +52,15 @@ void add_server_routes(http::Router& router, ServerFacts& facts, const AnswerSer
   });
 }
 
-http::Router make_routes(ServerFacts& facts, AnswerService& service, ModelHost& models, Clock& clock) {
+http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models, Clock& clock) {
   http::Router router;
   add_server_routes(router, facts, &service, &models);
-  add_protocol_routes(router, service, models, clock, facts.version, facts.namespace_by_user);
+  add_endpoints(router, Site{.backend = std::shared_ptr<Backend>(std::shared_ptr<Backend>(), &service),  // not owned
+                             .clock = clock,
+                             .store = &service.store(),
+                             .version = facts.version,
+                             .namespace_by_user = facts.namespace_by_user,
+                             .new_id = random_id});
   add_page_routes(router);
   const auto sample = [&facts, &service, &models] {
     const http::Server* server = facts.server.load();

@@ -10,31 +10,31 @@
 #include "base/clock.h"
 #include "server/http/router.h"
 #include "server/http/server.h"
-#include "server/server_metrics.h"
+#include "server/metrics.h"
 
 namespace ibid::serve {
 
-class AnswerService;
 class ModelHost;
+class Service;
 
 enum class Readiness : uint8_t { kLoading, kReady, kDraining };
 
-// What the routes that are the server's own tell. Outlives the router's use.
+// The state that the server's own routes report. Outlives the router's use.
 struct ServerFacts {
   std::atomic<Readiness> readiness{Readiness::kLoading};
-  std::atomic<const http::Server*> server{nullptr};  // once there is one
+  std::atomic<const http::Server*> server{nullptr};  // null until it listens
   ServerMetrics metrics;
   std::string version;
-  bool namespace_by_user = false;  // as Site has it
+  bool namespace_by_user = false;  // as in Site
 };
 
-// GET /health, /v1/health: alive; asks nothing that could wait.
+// GET /health, /v1/health: alive; never blocks.
 // GET /ready: 200, or 503 while the first model is loaded and once the server is ending.
 // GET /version: of the program.
 // GET /metrics: for Prometheus, behind the key.
-void add_server_routes(http::Router& router, ServerFacts& facts, const AnswerService* service, const ModelHost* models);
+void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service, const ModelHost* models);
 
 // All of them, and those of the protocols and of the pages. REQUIRES: all outlive the server that uses the router.
-http::Router make_routes(ServerFacts& facts, AnswerService& service, ModelHost& models, Clock& clock);
+http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models, Clock& clock);
 
 }  // namespace ibid::serve

@@ -5,9 +5,7 @@
 
 #include "base/json_limits.h"
 #include "templates/jinja/interpreter.h"
-#include "templates/jinja/program.h"
-#include "templates/jinja/unicode_text.h"
-#include "templates/template_variables.h"
+#include "templates/jinja/python_text.h"
 
 namespace ibid {
 
@@ -176,7 +174,7 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   State& state = *state_;
   TRY(check_arguments(messages, *state.variables));
   n_unchanged = std::min({n_unchanged, messages.size(), state.n_messages});
-  // What a checkpoint depends on only grows along the conversation, so the usable ones come first.
+  // The messages that a checkpoint depends on only grow along the conversation, so the usable ones come first.
   const auto unusable = std::partition_point(
       state.checkpoints.begin(), state.checkpoints.end(), [&](const jinja::Checkpoint& checkpoint) {
         return checkpoint.usable(n_unchanged, messages.size(), add_generation_prompt);

@@ -22,17 +22,30 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "base/json_limits.h"
 #include "base/marked_text.h"
 #include "base/result.h"
 #include "templates/jinja/template_budget.h"
 
 namespace ibid {
 
-struct TemplateVariables;
+// --- The variables of a render, beside the messages.
+
+// The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
+// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given.
+// They come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen
+// per conversation by the caller. Text of variables named *_token or *_tokens is the template's; that of all
+// others is input, as it may come from a request.
+struct TemplateVariables {
+  Json values = Json::object();
+  std::string now = "2026-01-31T12:00:00";
+};
+
+// --- ChatTemplate and its renderer.
 
 class ChatTemplate {
  public:
-  // `defaults`: a JSON object of variables that a render has where it is given no others; without it there are none.
+  // `defaults`: a JSON object of variables that a render has where it is given no others.
   // Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults);

@@ -1,8 +1,8 @@
 // One message of a conversation, as chat templates know it: a JSON object with a role, and mostly with a text as its
 // content. This is the one place that knows these keys and the names of the roles.
 //
-// A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). What comes
-// from outside may be anything, so every question here has an answer for any JSON value. Pure functions.
+// A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). JSON
+// from outside may be anything, so every function here has an answer for any JSON value. Pure functions.
 #pragma once
 
 #include <string>

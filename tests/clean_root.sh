@@ -98,6 +98,8 @@ make_pristine() {
   local mirror
   mirror=$(package_sources | awk -v suite="$suite" '$3 == suite { print $2; exit }')
   mkdir -p "$place"
+  exec {lock}>"$place/lock"
+  flock --nonblock "$lock" || fail "another run uses $place"
   remove "$pristine"
   echo "clean root: making a minimal $suite"
   debootstrap --variant=minbase "$suite" "$pristine" ${mirror:+"$mirror"} >"$place/$suite-debootstrap.log" 2>&1 ||
@@ -115,7 +117,7 @@ make_pristine() {
 # A root in which nothing was installed.
 fresh_root() {
   remove "$root"
-  cp -a "$pristine" "$root"
+  cp -a --one-file-system "$pristine" "$root"  # debootstrap may have left /proc mounted
 }
 
 # in_root USER COMMAND...: runs it in the root as USER, without a terminal, a locale and standard input but what is given.

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/unicode/spaces.h"
 #include "base/unicode/unicode.h"
 #include "base/utf8.h"
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 

@@ -6,6 +6,7 @@
 // front of each section. Immutable and thread-safe.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,10 +14,13 @@
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
+#include "tokenizer/models/bpe.h"
+#include "tokenizer/models/piece_model.h"
 #include "tokenizer/models/vocabulary.h"
 #include "tokenizer/normalizer.h"
+#include "tokenizer/splitting/pattern.h"
 #include "tokenizer/splitting/pretokenizer.h"
-#include "tokenizer/splitting/scan_memory.h"
+#include "tokenizer/splitting/staged_split.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
@@ -70,6 +74,85 @@ class PipelineTokenizer : public Tokenizer {
   std::unordered_map<std::string, TokenId> added_ids_;
   AddedTokenSet raw_added_;         // found before the normalizer
   AddedTokenSet normalized_added_;  // found behind it
+};
+
+// --- ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they cut a text
+// into pre-tokens, and apply byte pair encoding in each.
+// Built from a ByteLevelSpec, which the loaders fill. Immutable and thread-safe.
+
+struct ByteLevelSpec : PipelineSpec {
+  using PipelineSpec::PipelineSpec;
+
+  BpeModel bpe;  // is_control is set when the tokenizer is built
+  // How texts are cut: by a scanner, or else by steps. REQUIRES: one of them is there.
+  ScanFunction scan = nullptr;
+  std::optional<StagedSplit> split;
+};
+
+class ByteLevelTokenizer final : public PipelineTokenizer {
+ public:
+  explicit ByteLevelTokenizer(ByteLevelSpec spec);
+
+ private:
+  Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const override {
+    return scan_ != nullptr ? scan_(text, begin) : stages_->scan(text, begin, memory);
+  }
+  void encode_piece(std::string_view piece, bool only_template, Tokens& out) const override {
+    bpe_.encode(piece, only_template, out);
+  }
+  TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
+
+  ScanFunction scan_;
+  std::optional<StagedSplit> stages_;  // where there is no scanner
+  Bpe bpe_;
+};
+
+// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is
+// written as U+2581, a model over characters gives the ids, and a decoder turns the mark back into a space.
+// Built from a PieceSpec, which the loaders fill. Immutable and thread-safe.
+
+// Where a text is cut before the model sees it.
+enum class PieceCut {
+  kNowhere,     // the model's own borders are all there are
+  kSpaceMarks,  // in front of every U+2581
+  kLines,       // runs of line feeds and what stands between them
+  kSteps,       // by PieceSpec::split
+};
+
+// How the first token of a text is shown.
+enum class FirstToken {
+  kAsItIs,
+  kWithoutOneSpace,
+  kWithoutSpaces,  // all of its marks of spaces are left out
+};
+
+struct PieceSpec : PipelineSpec {
+  using PipelineSpec::PipelineSpec;
+
+  std::unique_ptr<PieceModel> model;
+  PieceCut cut = PieceCut::kNowhere;
+  std::optional<StagedSplit> split;
+  bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token is that token, merges or not
+  FirstToken first_token = FirstToken::kAsItIs;
+};
+
+class PieceTokenizer final : public PipelineTokenizer {
+ public:
+  explicit PieceTokenizer(PieceSpec spec);
+
+  std::string_view first_token_bytes(TokenId id) const override;
+
+ private:
+  Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const override;
+  void encode_piece(std::string_view piece, bool only_template, Tokens& out) const override;
+  TokenId find_model_token(std::string_view text) const override { return model_->written().find(text); }
+
+  std::unique_ptr<PieceModel> model_;
+  PieceCut cut_;
+  std::optional<StagedSplit> split_;
+  bool whole_newline_runs_;
+  FirstToken first_token_;
+  std::unordered_map<TokenId, std::string> without_spaces_;  // kWithoutSpaces: tokens with marks behind other text
 };
 
 }  // namespace ibid

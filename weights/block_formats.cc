@@ -11,9 +11,7 @@
 
 #include "base/check.h"
 #include "base/number_formats.h"
-#include "weights/block_cursor.h"
-#include "weights/codebook_formats.h"
-#include "weights/k_formats.h"
+#include "weights/super_blocks.h"
 
 namespace ibid {
 

@@ -2,24 +2,268 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "base/check.h"
-#include "weights/block_writer.h"
-#include "weights/k_quantize.h"
 
 namespace ibid {
 
 namespace {
 
-using Block32 = std::span<const float, 32>;
-using Codes32 = std::array<int, 32>;
+// Writes the fields of one block in order.
+class BlockWriter {
+ public:
+  explicit BlockWriter(std::byte* at) : at_(at) {}
+
+  void u8(int value) { *at_++ = static_cast<std::byte>(value); }
+  void f16(float value) { raw(float_to_fp16(value)); }
+  template <typename T>
+  void raw(T value) {
+    std::memcpy(at_, &value, sizeof(value));
+    at_ += sizeof(value);
+  }
+
+ private:
+  std::byte* at_;
+};
 
 // 1 / d as the reference encoders have it: 0 where every value is 0.
 float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
+
+// --- Blocks of 256: Q4_K, Q5_K, Q6_K. Scales are searched for as ggml's quantize_row_*_ref does
+// (https://github.com/ggml-org/ggml, src/ggml-quants.c), so that the error is what people know from these types.
+
+constexpr size_t kValues = 256;
+using Codes = std::array<int, kValues>;
+
+int rounded(float value) { return static_cast<int>(std::nearbyint(value)); }
+
+// A group's scale and min: value = scale c - min, min >= 0.
+struct Range32 {
+  float scale = 0, min = 0;
+};
+
+// Sums over a group, weighted: of weights, values, codes, their products.
+struct Moments {
+  float w = 0, x = 0, l = 0, ll = 0, xl = 0;
+
+  void add(float weight, float value, float code) {
+    w += weight;
+    x += weight * value;
+    l += weight * code;
+    ll += weight * code * code;
+    xl += weight * value * code;
+  }
+  // The scale and min of least squares for these codes; false where they have none.
+  bool solve(Range32& out) const {
+    const float determinant = w * ll - l * l;
+    if (!(determinant > 0)) return false;
+    out.scale = (w * xl - x * l) / determinant;
+    out.min = -(ll * x - l * xl) / determinant;
+    if (out.min < 0) {  // mins are not negative: the best scale without one
+      out.min = 0;
+      out.scale = ll > 0 ? xl / ll : 0;
+    }
+    return true;
+  }
+};
+
+float weighted_error(std::span<const float> x, std::span<const float> weights, const std::array<int, 32>& codes,
+                     const Range32& range) {
+  float error = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float difference = range.scale * static_cast<float>(codes[i]) - range.min - x[i];
+    error += weights[i] * difference * difference;
+  }
+  return error;
+}
+
+// ggml's make_qkx2_quants: steps around the plain scale are tried, for each the codes are rounded and the scale and min
+// of least squares taken, and the one with the least weighted error stays.
+Range32 search_range(std::span<const float> x, int max_code, int steps, float first, float step) {
+  float squares = 0;
+  for (const float value : x) squares += value * value;
+  const float root = std::sqrt(squares / static_cast<float>(x.size()));
+  std::array<float, 32> weights;
+  for (size_t i = 0; i < x.size(); ++i) weights[i] = root + std::fabs(x[i]);
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  Range32 best{0, -std::min(*low, 0.0f)};
+  if (!(*high + best.min > 0)) return best;
+  const auto codes_for = [&](float inverse_scale) {
+    std::array<int, 32> codes;
+    for (size_t i = 0; i < x.size(); ++i) {
+      codes[i] = std::clamp(rounded(inverse_scale * (x[i] + best.min)), 0, max_code);
+    }
+    return codes;
+  };
+  best.scale = (*high + best.min) / static_cast<float>(max_code);
+  float least = weighted_error(x, weights, codes_for(1 / best.scale), best);
+  for (int s = 0; s <= steps; ++s) {
+    const float inverse_scale =
+        (first + step * static_cast<float>(s) + static_cast<float>(max_code)) / (*high + best.min);
+    const std::array<int, 32> codes = codes_for(inverse_scale);
+    Moments moments;
+    for (size_t i = 0; i < x.size(); ++i) moments.add(weights[i], x[i], static_cast<float>(codes[i]));
+    Range32 range;
+    if (!moments.solve(range)) continue;
+    const float error = weighted_error(x, weights, codes, range);
+    if (error < least) least = error, best = range;
+  }
+  return best;
+}
+
+// The scales and mins of Q4_K and Q5_K as 6 bits of a half.
+struct SixBits {
+  std::array<int, 8> scales, mins;
+  float d, dmin;
+};
+
+SixBits to_six_bits(const std::array<Range32, 8>& ranges) {
+  float largest_scale = 0, largest_min = 0;
+  for (const Range32& range : ranges) {
+    largest_scale = std::max(largest_scale, range.scale);
+    largest_min = std::max(largest_min, range.min);
+  }
+  SixBits six{};
+  const float scale_factor = 63 * inverse(largest_scale), min_factor = 63 * inverse(largest_min);
+  for (size_t g = 0; g < 8; ++g) {
+    six.scales[g] = std::clamp(rounded(scale_factor * ranges[g].scale), 0, 63);
+    six.mins[g] = std::clamp(rounded(min_factor * ranges[g].min), 0, 63);
+  }
+  six.d = fp16_to_float(float_to_fp16(largest_scale / 63));
+  six.dmin = fp16_to_float(float_to_fp16(largest_min / 63));
+  return six;
+}
+
+// The squared error of a group by its scale and min as they are stored.
+float stored_error(std::span<const float> x, float scale, float min, int max_code) {
+  float error = 0;
+  for (const float value : x) {
+    const int code = scale == 0 ? 0 : std::clamp(rounded((value + min) / scale), 0, max_code);
+    const float difference = scale * static_cast<float>(code) - min - value;
+    error += difference * difference;
+  }
+  return error;
+}
+
+// Rounded to six bits, the scale and the min no longer fit each other: of the neighbours of both, the best. ggml stops
+// before this.
+void take_best_neighbours(std::span<const float> x, int max_code, size_t group, SixBits& six) {
+  const int scale = six.scales[group], min = six.mins[group];
+  const auto error_of = [&](int s, int m) {
+    return stored_error(x, six.d * static_cast<float>(s), six.dmin * static_cast<float>(m), max_code);
+  };
+  float least = error_of(scale, min);
+  for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, 63); ++s) {
+    for (int m = std::max(min - 1, 0); m <= std::min(min + 1, 63); ++m) {
+      const float error = error_of(s, m);
+      if (error < least) least = error, six.scales[group] = s, six.mins[group] = m;
+    }
+  }
+}
+
+void write_six_bits(const SixBits& six, BlockWriter& out) {
+  out.f16(six.d);
+  out.f16(six.dmin);
+  for (size_t g = 0; g < 4; ++g) out.u8(six.scales[g] | ((six.scales[g + 4] >> 4) << 6));
+  for (size_t g = 0; g < 4; ++g) out.u8(six.mins[g] | ((six.mins[g + 4] >> 4) << 6));
+  for (size_t g = 0; g < 4; ++g) out.u8((six.scales[g + 4] & 15) | ((six.mins[g + 4] & 15) << 4));
+}
+
+void encode_q4_q5(bool fifth, std::span<const float, kValues> x, BlockWriter out) {
+  const int max_code = fifth ? 31 : 15;
+  std::array<Range32, 8> ranges;
+  for (size_t g = 0; g < 8; ++g) {
+    ranges[g] = fifth ? search_range(x.subspan(32 * g, 32), max_code, 15, -0.5f, 0.1f)
+                      : search_range(x.subspan(32 * g, 32), max_code, 20, -1.0f, 0.1f);
+  }
+  SixBits six = to_six_bits(ranges);
+  for (size_t g = 0; g < 8; ++g) take_best_neighbours(x.subspan(32 * g, 32), max_code, g, six);
+  Codes codes{};
+  for (size_t i = 0; i < kValues; ++i) {
+    const float d = six.d * static_cast<float>(six.scales[i / 32]), m = six.dmin * static_cast<float>(six.mins[i / 32]);
+    if (d != 0) codes[i] = std::clamp(rounded((x[i] + m) / d), 0, max_code);
+  }
+  write_six_bits(six, out);
+  for (size_t l = 0; fifth && l < 32; ++l) {
+    int bits = 0;
+    for (size_t g = 0; g < 8; ++g) bits |= (codes[32 * g + l] >> 4) << g;
+    out.u8(bits);
+  }
+  for (size_t i = 0; i < 128; ++i) {
+    const size_t low = 64 * (i / 32) + i % 32;
+    out.u8((codes[low] & 15) | ((codes[low + 32] & 15) << 4));
+  }
+}
+
+// ggml's make_qx_quants for 16 values and codes -32..31: the scale whose codes, weighted by the squares of the values,
+// have the largest share of the values' own square.
+float search_scale(std::span<const float> x) {
+  float extreme = 0;
+  for (const float value : x) extreme = std::fabs(value) > std::fabs(extreme) ? value : extreme;
+  if (std::fabs(extreme) < 1e-15f) return 0;
+  float best_scale = 0, best = -1;
+  const auto look_at = [&](int s) {
+    const float inverse_scale = -(32 + 0.1f * static_cast<float>(s)) / extreme;
+    float product = 0, square = 0;
+    for (const float value : x) {
+      const auto code = static_cast<float>(std::clamp(rounded(inverse_scale * value), -32, 31));
+      product += value * value * value * code;
+      square += value * value * code * code;
+    }
+    if (square > 0 && product * product > best * square) {
+      best_scale = product / square;
+      best = product * product / square;
+    }
+  };
+  look_at(0);  // and the others where they are better
+  for (int s = -9; s <= 9; ++s) {
+    if (s != 0) look_at(s);
+  }
+  return best_scale;
+}
+
+void encode_q6(std::span<const float, kValues> x, BlockWriter out) {
+  std::array<float, 16> scales;
+  float extreme = 0;
+  for (size_t g = 0; g < 16; ++g) {
+    scales[g] = search_scale(x.subspan(16 * g, 16));
+    extreme = std::fabs(scales[g]) > std::fabs(extreme) ? scales[g] : extreme;
+  }
+  const float factor = -128 * inverse(extreme);
+  const float d = fp16_to_float(float_to_fp16(extreme / -128));
+  std::array<int, 16> stored;
+  Codes codes;
+  for (size_t g = 0; g < 16; ++g) {
+    stored[g] = std::clamp(rounded(factor * scales[g]), -128, 127);
+    const float scale = d * static_cast<float>(stored[g]);
+    for (size_t i = 16 * g; i < 16 * (g + 1); ++i) {
+      codes[i] = (scale == 0 ? 0 : std::clamp(rounded(x[i] / scale), -32, 31)) + 32;
+    }
+  }
+  for (size_t i = 0; i < 128; ++i) {
+    const size_t low = 128 * (i / 64) + i % 64;
+    out.u8((codes[low] & 15) | ((codes[low + 64] & 15) << 4));
+  }
+  for (size_t i = 0; i < 64; ++i) {
+    int bits = 0;
+    for (size_t plane = 0; plane < 4; ++plane) {
+      bits |= (codes[128 * (i / 32) + 32 * plane + i % 32] >> 4) << (2 * plane);
+    }
+    out.u8(bits);
+  }
+  for (const int value : stored) out.u8(value);
+  out.f16(d);
+}
+
+// --- Blocks of 32.
+
+using Block32 = std::span<const float, 32>;
+using Codes32 = std::array<int, 32>;
 
 // The element of largest magnitude, with its sign.
 float extreme(std::span<const float> x) {
@@ -94,8 +338,8 @@ void encode_block(DType dtype, std::span<const float> x, std::span<std::byte> bl
     case DType::kQ5_1:
     case DType::kQ8_0: return encode_32(dtype, Block32(x), out);
     case DType::kQ4_K:
-    case DType::kQ5_K:
-    case DType::kQ6_K: return quantize_k_block(dtype, x.first<256>(), block);
+    case DType::kQ5_K: return encode_q4_q5(dtype == DType::kQ5_K, x.first<kValues>(), out);
+    case DType::kQ6_K: return encode_q6(x.first<kValues>(), out);
     default: CHECK(false) << "no encoder for " << dtype_name(dtype);
   }
 }

@@ -1,5 +1,5 @@
 // Encoders of ggml's block formats, for tests and conversion. Deterministic; for the types of 32 values they write
-// ggml's own bytes, for the K types they search for scales as ggml does (weights/k_quantize.h).
+// ggml's own bytes, for the K types they search for scales as ggml does.
 #pragma once
 
 #include <cstddef>

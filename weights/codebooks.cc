@@ -1,4 +1,4 @@
-#include "weights/codebooks.h"
+#include "weights/super_blocks.h"
 
 #include <array>
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace ibid {
 
@@ -221,12 +222,10 @@ constexpr Source kSources[] = {
     {kIq1, 2, {-1, 0, 1}},
 };
 
-unsigned hex_digit(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); }
-
 std::vector<int8_t> expand(const Source& source) {
   std::vector<int8_t> values;
   for (size_t i = 0; i + 1 < source.hex.size(); i += 2) {
-    const unsigned byte = hex_digit(source.hex[i]) << 4 | hex_digit(source.hex[i + 1]);
+    const auto byte = static_cast<unsigned>(hex_digit(source.hex[i]) << 4 | hex_digit(source.hex[i + 1]));
     for (size_t bit = 0; bit < 8; bit += source.rank_bits) {
       values.push_back(source.values.at(byte >> bit & ((1u << source.rank_bits) - 1)));
     }

@@ -52,7 +52,7 @@ struct GgufHeader {
 //
 // Rules beyond the spec's: keys are valid UTF-8 without NUL; arrays do not nest; tensors follow each other
 // without overlaps and without holes other than padding; bytes after the last one are a warning. A part of a split
-// model is a file like any other here (weights/gguf_split.h).
+// model is a file like any other here (GgufSplit of weights/gguf_reader.h).
 // Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType,
 // kUnsupported (a tensor type that exists and is not read), kBadShape,
 // kOverflow, kBadAlignment, kBadOffset.

@@ -1,22 +1,43 @@
-// GgufFile: a .gguf file behind the ModelFile interface, or all parts of a split one (weights/gguf_split.h), of which
+// GgufFile: a .gguf file behind the ModelFile interface, or all parts of a split one (GgufSplit), of which
 // any may be named: metadata are those of the first, tensors those of all in their order.
 //
 // Opening reads the header once and keeps an index into the mapping: no string is copied, so a vocabulary of
 // 50000 tokens costs milliseconds. Thread-safety and lifetimes: as ModelFile.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/result.h"
 #include "weights/gguf_header.h"
-#include "weights/gguf_split.h"
 #include "weights/made_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// GGUF models cut into several files, NAME-00001-of-00003.gguf and so on, as llama-gguf-split writes them: the first
+// has all of the metadata, every one its own tensors. Pure functions of a header and a path.
+inline constexpr uint64_t kMaxGgufParts = 4096;  // each is an open file and a mapping
+
+// The keys split.no, split.count and split.tensors.count of a part.
+struct GgufSplit {
+  uint64_t number = 0;                      // from 0
+  uint64_t count = 1;
+  std::optional<uint64_t> tensors_of_all;   // in all parts together
+};
+
+// One part of one where the keys are missing. Errors: kBadType, kBadNumber (a part that is not one of them),
+// kLimitExceeded; `what` names the file.
+Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
+
+// The file name of part `number` of the model that `path` is part `split.number` of. Errors: kMissingShard when the
+// name of `path` does not end as such a part's does.
+Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number);
 
 class GgufFile : public ModelFile {
  public:
@@ -70,7 +91,7 @@ class GgufFile : public ModelFile {
   GgufHeader header_;               // of the first part, with the tensors of all
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
-  std::vector<MadeTensor> made_;   // of several tensors (weights/split_kv_rows.h), sorted by name
+  std::vector<MadeTensor> made_;   // of several tensors (weights/made_tensors.h), sorted by name
 };
 
 // Every key with its value as it is in the file, for writing them again. REQUIRES: the container is kGguf.

@@ -24,7 +24,7 @@
 
 #include "base/result.h"
 #include "base/tensor_view.h"
-#include "weights/json_values.h"
+#include "weights/model_json.h"
 
 namespace ibid {
 
@@ -54,5 +54,30 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
 // kBadType (parts that do not fit together), kBadNumber (g_idx out of range), kNonFinite (a scale that is not finite),
 // kUnsupported.
 Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
+
+// split_kv_rows.cc: makes one matrix of the two that GGUF keeps for latent attention, in every layer that has both.
+// Errors, naming the tensor: kBadShape (they do not fit together), kUnsupported (a type that is not decoded).
+Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored);
+
+// --- packed_int4_rows.cc: matrices of integers of four bits, eight in a word, with a scale and a zero point for each
+// group of a row: GPTQ, AWQ and compressed-tensors.
+
+// How eight integers lie in a word of 32 bits. The shapes of words, zero points and scales:
+//   kGptq        [in / 8, out]   [groups, out / 8]   [groups, out]
+//   kAwq         [in, out / 8]   [groups, out / 8]   [groups, out]   in the order 0 2 4 6 1 3 5 7
+//   kCompressed  [out, in / 8]   [out / 8, groups]   [out, groups]
+enum class Int4Packing { kGptq, kAwq, kCompressed };
+
+// The parts of one matrix; those that are not there are nullptr.
+struct Int4Parts {
+  const TensorView* words = nullptr;
+  const TensorView* zeros = nullptr;
+  const TensorView* scales = nullptr;
+  const TensorView* group_of_column = nullptr;  // g_idx
+};
+
+// `name` is the tensor that is made. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
+Result<MadeTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
+                             const QuantizationConfig& config, std::string_view path);
 
 }  // namespace ibid

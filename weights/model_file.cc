@@ -1,13 +1,18 @@
 #include "weights/model_file.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/text.h"
+#include "weights/gguf_format.h"
 #include "weights/gguf_reader.h"
+#include "weights/safetensors_header.h"
 #include "weights/safetensors_reader.h"
-#include "weights/sniff.h"
 
 namespace ibid {
 
@@ -23,6 +28,89 @@ Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, cons
     return SafetensorsModel::open_file(std::move(file));
   }
   return foreign_content_error(file.bytes(), path, "a GGUF or safetensors file");
+}
+
+namespace {
+
+struct Signature {
+  std::string_view prefix;
+  std::string_view what;
+};
+
+using namespace std::literals;
+
+// Files that people download or name by mistake, with what to do about them.
+constexpr Signature kSignatures[] = {
+    {"version https://git-lfs"sv, "a Git LFS pointer, not the file itself: fetch it with git lfs pull"},
+    {"PK\x03\x04"sv, "a zip archive, such as PyTorch's .bin and .pt: convert it to safetensors"},
+    {"\x80\x02"sv, "a Python pickle, which is never read: convert it to safetensors"},
+    {"\x80\x03"sv, "a Python pickle, which is never read: convert it to safetensors"},
+    {"\x80\x04"sv, "a Python pickle, which is never read: convert it to safetensors"},
+    {"\x80\x05"sv, "a Python pickle, which is never read: convert it to safetensors"},
+    {"lmgg"sv, "an old GGML file, the format before GGUF"},
+    {"fmgg"sv, "an old GGML file, the format before GGUF"},
+    {"tjgg"sv, "an old GGML file, the format before GGUF"},
+    {"algg"sv, "an old GGML adapter, the format before GGUF"},
+    {"FUGG"sv, "a GGUF file with its bytes swapped"},
+    {"\x1f\x8b"sv, "a gzip archive: unpack it first"},
+    {"\x28\xb5\x2f\xfd"sv, "a zstd archive: unpack it first"},
+    {"\x89HDF"sv, "an HDF5 file"},
+    {"\0\0\0\0\0\0\0\0"sv, "an incomplete download: it begins with zeros"},
+    {"{"sv, "JSON text: name the directory it is in"},
+};
+
+// llama.cpp's first format of importance matrices: a count, then the length of a tensor's name, and the name.
+bool looks_like_importances(std::string_view text) {
+  constexpr uint32_t kMostEntries = 1u << 20;
+  uint32_t n = 0, length = 0;
+  if (text.size() < 8) return false;
+  std::memcpy(&n, text.data(), sizeof(n));
+  std::memcpy(&length, text.data() + 4, sizeof(length));
+  return n > 0 && n < kMostEntries && text.substr(8).size() >= length && text.substr(8, length).ends_with(".weight");
+}
+
+}  // namespace
+
+Sniffed sniff(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min<size_t>(file.size(), 512));
+  if (text.starts_with(kGgufMagic)) return {Content::kGguf, "a GGUF file"};
+  if (text.size() > 8) {
+    uint64_t length = 0;
+    std::memcpy(&length, text.data(), sizeof(length));
+    // First of all, because the low byte of a length may be any signature's first byte.
+    if (text[8] == '{' && length <= kSafetensorsMaxHeaderBytes)
+      return {Content::kSafetensors, "a safetensors file"};
+  }
+  for (const Signature& signature : kSignatures) {
+    if (text.starts_with(signature.prefix)) return {Content::kOther, signature.what};
+  }
+  const std::string_view words = trimmed(text);
+  for (const std::string_view tag : {"<!doctype"sv, "<html"sv, "<?xml"sv, "<head"sv}) {
+    if (starts_ignoring_case(words, tag)) {
+      return {Content::kOther,
+              "a web page, probably an error or login page saved as a model: download it again"};
+    }
+  }
+  if (looks_like_importances(text)) {
+    return {Content::kOther, "an importance matrix, which helps to quantise a model: name the model itself"};
+  }
+  return {Content::kOther, ""};
+}
+
+Status foreign_content_error(std::span<const std::byte> file, const std::string& path,
+                             std::string_view wanted) {
+  if (file.size() <= 8) {
+    return {ErrorCode::kTruncated,
+            path + ": has " + std::to_string(file.size()) + " bytes, too few for " + std::string(wanted)};
+  }
+  const Sniffed sniffed = sniff(file);
+  if (!sniffed.looks_like.empty()) {
+    return {ErrorCode::kBadMagic,
+            path + ": is not " + std::string(wanted) + "; it looks like " + std::string(sniffed.looks_like)};
+  }
+  const std::string_view head(reinterpret_cast<const char*>(file.data()), 8);
+  return {ErrorCode::kBadMagic,
+          path + ": is not " + std::string(wanted) + "; it begins with " + in_quotes(head)};
 }
 
 }  // namespace ibid

@@ -9,9 +9,11 @@
 // safe to read from several threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -87,5 +89,22 @@ struct OpenOptions {
 // Opens a .gguf file, a .safetensors file (with config.json beside it), or a directory that holds
 // config.json and model.safetensors or model.safetensors.index.json. Sniffs the content, not the name.
 Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, const OpenOptions& options = {});
+
+// Says what a file is by its first bytes, whatever its name says.
+
+enum class Content { kGguf, kSafetensors, kOther };
+
+struct Sniffed {
+  Content content;
+  std::string_view
+      looks_like;  // kOther: "a Git LFS pointer, not the file itself"; empty when nothing is recognised
+};
+
+Sniffed sniff(std::span<const std::byte> file);
+
+// The error for a file of another kind than the wanted one: kTruncated when it is too short
+// to be anything, else kBadMagic that says what it looks like.
+Status foreign_content_error(std::span<const std::byte> file, const std::string& path,
+                             std::string_view wanted);
 
 }  // namespace ibid

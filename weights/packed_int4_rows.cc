@@ -1,12 +1,12 @@
-#include "weights/packed_int4_rows.h"
+#include "weights/made_tensors.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
+#include "base/text.h"
 #include "weights/block_formats.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,5 +43,21 @@ struct SafetensorsHeader {
 // to strings. Errors: kTruncated, kBadHeader, kLimitExceeded (JSON depth and size), kDuplicate, kBadString,
 // kBadType, kUnsupported (a dtype that exists and is not read), kBadNumber, kBadShape, kOverflow, kBadOffset.
 Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file, std::string_view what);
+
+// model.safetensors.index.json: says which file holds which tensor of a model that was cut into shards. A pure
+// function of text. It does not check the names of the files; MappedFile::open_in refuses unsafe ones.
+struct ShardIndex {
+  struct Shard {
+    std::string file;
+    std::vector<std::string> tensors;  // sorted
+  };
+  std::vector<Shard> shards;            // sorted by file, as their numbers are
+  std::optional<uint64_t> total_bytes;  // of all tensors, where the index says so
+};
+
+// {"metadata": {"total_size": n}, "weight_map": {"tensor": "file", ...}}
+// Errors: those of parse_json; kBadHeader where a member is not what it should be; kLimitExceeded for more
+// than 4096 files.
+Result<ShardIndex> parse_shard_index(std::string_view text, std::string_view what);
 
 }  // namespace ibid

@@ -6,11 +6,10 @@
 
 #include "base/file_ops.h"
 #include "base/mapped_file.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
+#include "weights/model_file.h"
 #include "weights/model_json.h"
 #include "weights/safetensors_header.h"
-#include "weights/shard_index.h"
-#include "weights/sniff.h"
 
 namespace ibid {
 

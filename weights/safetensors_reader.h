@@ -12,9 +12,9 @@
 
 #include "base/json_limits.h"
 #include "base/mapped_file.h"
-#include "weights/json_values.h"
 #include "weights/made_tensors.h"
 #include "weights/model_file.h"
+#include "weights/model_json.h"
 
 namespace ibid {
 

@@ -10,17 +10,17 @@
 #include "apps/bench/bench_run.h"
 #include "apps/chat/load_engine.h"
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
-#include "apps/serve/amounts.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
-#include "bench/lab/turn_curve_report.h"
+#include "base/text.h"
+#include "bench/lab/turn_curve.h"
 #include "kernels/ops/dispatch.h"
 
 namespace ibid {
 
 namespace {
 
-std::string joined(const std::vector<size_t>& numbers) {
+std::string numbers_text(const std::vector<size_t>& numbers) {
   std::string text;
   for (const size_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
   return text;
@@ -28,15 +28,13 @@ std::string joined(const std::vector<size_t>& numbers) {
 
 // The command that gives these figures again, without the paths of this machine.
 std::string command_of(const BenchArguments& arguments, const BenchSetup& setup) {
-  std::string what;
-  for (const std::string& part : arguments.what) what += (what.empty() ? "" : ",") + part;
-  std::string command = "ibid bench " + setup.model + " --what " + what + " --threads " +
+  std::string command = "ibid bench " + setup.model + " --what " + joined(arguments.what, ",") + " --threads " +
                         std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
                         setup.numerics;
-  command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + joined(arguments.lengths) +
-             " --depths " + joined(arguments.depths);
+  command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + numbers_text(arguments.lengths) +
+             " --depths " + numbers_text(arguments.depths);
   if (arguments.wants("turns")) command += " --conversations " + std::to_string(arguments.conversations);
-  if (!arguments.reports.empty()) command += " --histories " + joined(arguments.histories) + " --report FILE";
+  if (!arguments.reports.empty()) command += " --histories " + numbers_text(arguments.histories) + " --report FILE";
   return command;
 }
 
@@ -158,7 +156,7 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
       .add_option("--kv-budget", serve.kv_budget,
                   "for keys and values, without --url; 0: two contexts, 256M at least, for which many users wait")
       ->type_name("BYTES")
-      ->check(serve::amount_of_bytes())
+      ->check(amount_of_bytes())
       ->excludes(url)
       ->capture_default_str()
       ->group(kLoadGroup);

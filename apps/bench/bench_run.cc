@@ -6,15 +6,13 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "bench/lab/bench_shapes.h"
 #include "bench/lab/chat_turns.h"
 #include "bench/lab/figure_table.h"
-#include "bench/lab/process_memory.h"
-#include "bench/lab/shared_model.h"
+#include "bench/lab/model_work.h"
+#include "bench/lab/processes.h"
+#include "bench/lab/turn_curve.h"
 #include "bench/lab/turn_curve_bench.h"
-#include "bench/lab/turn_curve_report.h"
 #include "model/architectures/architectures.h"
-#include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "runtime/stopwatch.h"
 

@@ -1,28 +1,140 @@
 #include "apps/bench/serve_bench.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
-#include "apps/bench/own_server.h"
-#include "apps/chat/formatted.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/parallel.h"
-#include "bench/lab/public_file.h"
+#include "base/result.h"
+#include "bench/lab/report.h"
 
 namespace ibid {
 
 namespace {
+
+// OwnServer: this program once more, as `ibid serve` with one model on a free port of this machine, for as long as the
+// object lives. It ends with this process, whatever ends that.
+class OwnServer {
+ public:
+  // arguments: what stands behind `ibid serve`, without the port. Returns when the model is loaded.
+  // Error: kIo with the last line that the server said.
+  static Result<std::unique_ptr<OwnServer>> start(const std::vector<std::string>& arguments);
+  ~OwnServer();
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+
+  const std::string& url() const { return url_; }
+
+ private:
+  OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
+  // Reads what it says until it is ready. False: it has ended; then said_ is all of it.
+  bool await_ready();
+
+  pid_t process_;
+  int errors_;
+  std::string said_;
+  std::string url_;
+  std::thread reader_;  // of what it says later, which nobody needs
+};
+
+constexpr const char* kThisProgram = "/proc/self/exe";
+constexpr std::string_view kAddress = "http://127.0.0.1:";
+
+// Bytes as they come; empty: the end.
+std::string read_some(int fd) {
+  char bytes[4096];
+  for (;;) {
+    const ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) continue;
+    return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : std::string();
+  }
+}
+
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
+}
+
+Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"ibid", "serve"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), {"--port", "0", "--config", ""});
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
+  std::vector<char*> environment;  // without a key, which would keep this process out
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (!std::string_view(*each).starts_with("IBID_API_KEY=")) environment.push_back(*each);
+  }
+  environment.push_back(nullptr);
+  const pid_t parent = getpid();
+  const pid_t process = fork();
+  if (process == 0) {
+    // Nothing but calls that POSIX allows between fork() and exec().
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    dup2(ends[1], STDERR_FILENO);
+    execve(kThisProgram, pointers.data(), environment.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  if (process < 0) {
+    close(ends[0]);
+    return Status(ErrorCode::kIo, std::string("the server cannot be started: ") + std::strerror(errno));
+  }
+  std::unique_ptr<OwnServer> server(new OwnServer(process, ends[0]));
+  if (!server->await_ready()) return Status(ErrorCode::kIo, "the server did not start: " + last_line(server->said_));
+  server->reader_ = std::thread([fd = server->errors_] {
+    while (!read_some(fd).empty()) {
+    }
+  });
+  return server;
+}
+
+bool OwnServer::await_ready() {
+  while (said_.find("\nibid: ready\n") == std::string::npos) {
+    const std::string more = read_some(errors_);
+    if (more.empty()) return false;
+    said_ += more;
+  }
+  const size_t at = said_.find(kAddress);
+  if (at == std::string::npos) return false;
+  url_ = said_.substr(at, said_.find_first_not_of("0123456789", at + kAddress.size()) - at);
+  return true;
+}
+
+OwnServer::~OwnServer() {
+  kill(process_, SIGTERM);
+  if (reader_.joinable()) reader_.join();
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  close(errors_);
+}
 
 void to_stdout(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
-// Of the samples that were answered and that `wanted` takes, those values that `value` gives above 0.
+// The values above 0 that `value` gives of the answered samples that `wanted` takes.
 template <typename Wanted, typename Value>
 std::vector<double> values_of(const LoadResult& result, const Wanted& wanted, const Value& value) {
   std::vector<double> values;

@@ -32,7 +32,7 @@ struct LoadShape {
   std::optional<size_t> end_token;  // the id that ends an answer, for a server that has to be told never to take it
 };
 
-// What one user saw of one question. Times are in milliseconds.
+// One question of one user as the user saw it. Times are in milliseconds.
 struct LoadSample {
   size_t user = 0, round = 0;  // from 0 on
   double start_s = 0;          // since the load began
@@ -60,7 +60,7 @@ Json first_messages(const LoadShape& shape, size_t user);
 // The question of a round from 1 on.
 std::string question_of(const LoadShape& shape, size_t user, size_t round);
 
-// Of sorted or unsorted values, the one below which this share lies, interpolated. 0 for none.
+// The value below which this share of the values lies, interpolated; 0 without values.
 double at_share(std::vector<double> values, double share);
 
 }  // namespace ibid

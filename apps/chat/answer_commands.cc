@@ -1,12 +1,11 @@
-#include "apps/chat/answer_commands.h"
+#include "apps/chat/conversation.h"
 
 #include <algorithm>
 #include <random>
 #include <utility>
 
-#include "apps/chat/answers_on_screen.h"
-#include "apps/chat/command_words.h"
-#include "apps/chat/turn_seeds.h"
+#include "apps/chat/chat_command.h"
+#include "apps/chat/screen.h"
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/interrupt.h"
 
@@ -21,7 +20,7 @@ std::string size_text(const AttachedFile& file, const Talk& talk) {
 
 }  // namespace
 
-// What a person typed: with the files that it names, and those that wait.
+// A message as it was typed: with the files that it names, and those that wait.
 AnswerCommands::Next AnswerCommands::message(std::string_view text) {
   Result<MessageWithFiles> message = find_attached_files(now().files(), text);
   if (!message.ok()) {
@@ -164,7 +163,7 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
     note("/edit [N] TEXT: what to say in its place (/history shows the numbers)");
     return Next::kGoOn;
   }
-  // What comes behind the message stays as a branch, and is in its file before this one's is written over.
+  // The messages after it stay as a branch, which is in its file before this one's is written over.
   Branches& branches = state_.branches;
   if (const Status status = branches.go({branches.here().branch, message}, "/edit"); !status.ok()) {
     state_.fail(status);
@@ -242,7 +241,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
-  // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
+  // The turn reports errors of the text, and the save after it those of the file.
   Result<std::unique_ptr<Talk>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);

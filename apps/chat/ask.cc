@@ -8,21 +8,15 @@
 #include <memory>
 #include <optional>
 
-#include "apps/chat/form_arguments.h"
 #include "apps/chat/load_engine.h"
-#include "apps/chat/message_arguments.h"
-#include "apps/chat/question.h"
 #include "apps/chat/turn_arguments.h"
-#include "apps/chat/turn_json.h"
-#include "apps/chat/turn_lines.h"
+#include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
-#include "apps/terminal/answer_writer.h"
 #include "apps/terminal/interrupt.h"
-#include "apps/terminal/remark.h"
-#include "apps/terminal/sign_of_life.h"
-#include "sampling/logprobs.h"
+#include "apps/terminal/output.h"
+#include "apps/terminal/progress.h"
+#include "sampling/sampler.h"
 
 namespace ibid {
 
@@ -65,7 +59,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   const Question question{arguments.words, arguments.message.files};
   TRY_ASSIGN(const std::string text,
              join_question(question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin, std::cin));
-  // A form that is none is told before a model is loaded.
+  // A wrong form is refused before a model is loaded.
   TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));

@@ -30,8 +30,8 @@ struct FirstWord {
 FirstWord take_word(std::string_view text);
 
 // A message, and the files that it names. "@notes.txt", "@\"my notes.txt\"" and "@my\ notes.txt" at the
-// beginning of a word name one where there is such a file; a sign that ends a sentence may stand behind it. What
-// names none stays text.
+// beginning of a word name one where there is such a file; a sign that ends a sentence may follow it. An
+// @ that names no file stays text.
 struct MessageWithFiles {
   std::string text;  // the @ left out
   std::vector<AttachedFile> files;

@@ -1,19 +1,17 @@
-#include "apps/chat/branch_commands.h"
+#include "apps/chat/conversation.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "apps/chat/command_words.h"
-#include "apps/command_line/own_command.h"
+#include "apps/chat/chat_command.h"
+#include "apps/command_line/command.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {
-
-std::string counted(size_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 // "  2  6 messages, other from message 2 on: ...the last words"
 std::string line_of(const Branches::View& view) {

@@ -2,34 +2,128 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "apps/chat/cache_ending.h"
 #include "apps/chat/chat_command.h"
-#include "apps/chat/chat_json.h"
 #include "apps/chat/conversation.h"
-#include "apps/chat/form_arguments.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
-#include "apps/chat/local_talk.h"
-#include "apps/chat/message_arguments.h"
 #include "apps/chat/remote_talk.h"
+#include "apps/chat/sampling_options.h"
+#include "apps/chat/screen.h"
+#include "apps/chat/talk.h"
 #include "apps/chat/turn_arguments.h"
-#include "apps/chat/turn_json.h"
-#include "apps/chat/turn_lines.h"
-#include "apps/chat/turn_seeds.h"
-#include "apps/chat/when_full.h"
+#include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
-#include "apps/terminal/remark.h"
+#include "apps/terminal/interrupt.h"
+#include "apps/terminal/output.h"
+#include "base/result.h"
 #include "cache/pages/kv_layout.h"
+#include "cache/tier/kv_tier.h"
+#include "runtime/engine/engine.h"
+#include "templates/message.h"
 
 namespace ibid {
 
 namespace {
+
+// A conversation for programs: a line of standard input is a message, and a line of standard output is its answer or
+// an error as JSON (turn_report.h). An error does not end the conversation.
+struct ChatJson {
+  std::string model;  // its name
+  // The options of the answer to question number `turn`, counted from 0.
+  std::function<TurnOptions(size_t turn)> options;
+  // Keep the conversation, where it is kept: with a question that waits for its answer, and after the answer.
+  std::function<Status(const Talk& asked)> keep_question;
+  std::function<Status()> keep;
+  std::optional<std::string> first;  // a message before those of standard input
+  bool verbose = false;              // how fast each answer was goes to standard error
+};
+
+size_t n_answers(const Json& messages) {
+  size_t n = 0;
+  for (const Json& message : messages) n += is_from(message, Role::kAssistant) ? 1 : 0;
+  return n;
+}
+
+// Takes the next message: `first`, or a line of standard input that holds more than blanks. False: at its end.
+bool next_message(std::optional<std::string>& first, std::string& message) {
+  if (first) {
+    message = *std::exchange(first, std::nullopt);
+    return true;
+  }
+  while (std::getline(std::cin, message)) {
+    if (!message.empty() && message.back() == '\r') message.pop_back();
+    if (message.find_first_not_of(" \t") != std::string::npos) return true;
+  }
+  return false;
+}
+
+// To the end of standard input. The exit status: 0; 1 when anything failed; kInterruptedStatus; kReaderGone.
+Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
+  signal(SIGPIPE, SIG_IGN);
+  AnswerWriter output;
+  int exit_code = 0;
+  const auto fail = [&](const Status& status) {
+    output.write_line(json_to_string(error_json(status)));
+    exit_code = report({status.code(), failure_text(status, AnswerPlace::kPipe)});
+  };
+  std::optional<std::string> first = chat.first;
+  for (std::string line; output.error() == 0 && next_message(first, line);) {
+    InterruptScope interrupt;
+    TurnOptions options = chat.options(n_answers(talk.messages()));
+    options.stop = interrupt.token();
+    const CompletionIdentity identity = new_completion(chat.model);
+    // The turn reports errors of the message, and chat.keep() those of the file.
+    if (Result<std::unique_ptr<Talk>> asked = talk.fork();
+        asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
+      (void)chat.keep_question(**asked);
+    }
+    const Result<Turn> turn = talk.send(line, options, {});
+    if (turn.ok()) {
+      const Json json = completion_json(identity, {&*turn, 1}, talk.messages(), nullptr);
+      output.write_line(json_to_string(json));
+      if (chat.verbose) remark("ibid: " + rates_line(*turn));
+    } else {
+      fail(turn.status());
+    }
+    if (const Status kept = chat.keep(); !kept.ok()) fail(kept);
+    if (interrupt.interrupted()) return kInterruptedStatus;
+  }
+  if (output.error() == EPIPE) return kReaderGone;
+  if (output.error() != 0) return cannot_write();
+  return exit_code;
+}
+
+// At the end of a program with a cache directory: waits until its keys and values are written, for no longer than a
+// person waits for a prompt, and says if some were not.
+class CacheEnding {
+ public:
+  // `screen` must outlive this. Made before the conversation: it ends after it.
+  CacheEnding(std::shared_ptr<Engine> engine, Screen& screen) : engine_(std::move(engine)), screen_(screen) {}
+  ~CacheEnding() {
+    if (engine_->tier() == nullptr) return;
+    const Status status = engine_->tier()->flush(KvTier::kEndingNs);
+    if (status.ok()) return;
+    // Some errors have no words: there was no memory for them.
+    const std::string reason = status.message().empty() ? "no memory" : status.message();
+    screen_.note("not all keys and values are on disk, the rest will be read again (" + reason + ")");
+  }
+  CacheEnding(const CacheEnding&) = delete;
+  CacheEnding& operator=(const CacheEnding&) = delete;
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  Screen& screen_;
+};
 
 struct ChatArguments {
   ModelArguments model;
@@ -46,12 +140,12 @@ struct ChatArguments {
   bool names_model = false;  // with --url: on the command line, where --model is the server's and not this machine's
 };
 
-// What answers, and what there is to say of it.
+// The conversation that is led, and the words that introduce it.
 struct Opened {
   std::unique_ptr<Talk> talk;
   TurnOptions turn;
   std::string model;   // its name
-  std::string title;   // what stands over the conversation
+  std::string title;   // the line above the conversation
   size_t context = 0;  // 0: not known
 };
 
@@ -106,7 +200,7 @@ Result<ChatSession> open_session(const ChatArguments& arguments, const std::shar
   return session;
 }
 
-// What a person who is asked says; nullopt: Ctrl-C, or the end of the input.
+// The person's answer to a question; nullopt: Ctrl-C, or the end of the input.
 std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const std::string& question) {
   screen.note(question);
   std::string line;
@@ -165,13 +259,13 @@ Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::opti
   const bool verbose = arguments.message.verbose;
   if (arguments.json) return lead_in_json(std::move(opened), std::move(kept), {.first = first, .verbose = verbose});
   const bool interactive = isatty(STDIN_FILENO) == 1;
-  Conversation::Options options{opened.turn, session_files(), std::move(kept), interactive, verbose, {}};
+  ConversationOptions options{opened.turn, session_files(), std::move(kept), interactive, verbose, {}};
   if (interactive) {
     reader.set_completion(completion_words());
     options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
   }
   Conversation conversation(std::move(opened.talk), std::move(options), screen);
-  if (interactive) conversation.show_last_exchange();
+  if (interactive) conversation.settings().show_last_exchange();
   return lead(conversation, reader, screen, interactive, first);
 }
 
@@ -214,7 +308,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
   TRY(arguments.message.message().status());
-  // A form that is none is told before a model is loaded.
+  // A wrong form is refused before a model is loaded.
   TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
   // Before the model is loaded: what is typed meanwhile waits for the prompt, unseen.

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "apps/chat/sampling_options.h"
-#include "apps/chat/when_full.h"
-#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/command.h"
+#include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {
 
 using A = AnswerCommands;
 using B = BranchCommands;
-using S = SettingCommands;
+using Settings = SettingCommands;
 using Next = Conversation::Next;
 
 // The commands of each kind as functions of a conversation.
@@ -24,7 +26,7 @@ template <Next (B::*kCommand)(std::string_view)>
 Next branches(Conversation& conversation, std::string_view argument) {
   return (conversation.branches().*kCommand)(argument);
 }
-template <Next (S::*kCommand)(std::string_view)>
+template <Next (Settings::*kCommand)(std::string_view)>
 Next settings(Conversation& conversation, std::string_view argument) {
   return (conversation.settings().*kCommand)(argument);
 }
@@ -34,7 +36,7 @@ constexpr size_t kText = ChatCommand::kText;
 constexpr size_t kHelpColumn = 20;
 
 constexpr std::array kCommands = {
-    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, settings<&S::help>},
+    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, settings<&Settings::help>},
     ChatCommand{"/regen", "", "", "another answer to the last message",
                 "The answer before stays as a branch. With a seed it is another answer, too:\n"
                 "turn T of a chat draws with SEED + 1000 (T - 1), its Kth other answer with\n"
@@ -63,7 +65,7 @@ constexpr std::array kCommands = {
                 0, 0, branches<&B::list_branches>},
     ChatCommand{"/goto", "", "N", "go on with branch N", "", 1, 1, branches<&B::go_to>},
     ChatCommand{"/history", "", "[N]", "the messages with their numbers, or all of one", "", 0, 1,
-                settings<&S::history>},
+                settings<&Settings::history>},
     ChatCommand{"/read", "", "FILE [TEXT]", "a text file goes along with TEXT or your next message",
                 "In a message @FILE does the same. Names with blanks stand in double quotes:\n"
                 "/read \"my notes.txt\", @\"my notes.txt\". UTF-8, at most a million bytes.",
@@ -71,14 +73,14 @@ constexpr std::array kCommands = {
     ChatCommand{"/set", "", "[NAME VALUE]", "how answers are sampled: /set temperature 0.5",
                 "The names, values and ranges are the command line's. /set NAME shows one,\n"
                 "/set alone or /show all.",
-                0, kText, settings<&S::set>},
-    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, settings<&S::show_settings>},
+                0, kText, settings<&Settings::set>},
+    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, settings<&Settings::show_settings>},
     ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
                 "error: the message is refused. drop: the oldest turns go; the system message,\n"
                 "pinned messages and the newest turn stay, and what was there before stays as\n"
                 "a branch. cut: the middle of the newest message goes.",
-                0, 1, settings<&S::when_full>},
-    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, settings<&S::pin>},
+                0, 1, settings<&Settings::when_full>},
+    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
     ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
                 branches<&B::system>},
     ChatCommand{"/clear", "", "", "begin anew, with the same system message",
@@ -87,8 +89,8 @@ constexpr std::array kCommands = {
                 "Of one that is kept already, a copy. `ibid sessions` lists, shows, exports,\n"
                 "renames and deletes what is kept.",
                 1, kText, branches<&B::keep_as>},
-    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, settings<&S::show_model>},
-    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, settings<&S::show_stats>},
+    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, settings<&Settings::show_model>},
+    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, settings<&Settings::show_stats>},
     ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, leave},
 };
 
@@ -108,6 +110,26 @@ std::vector<std::string> words_of_value(std::string_view value) {
 }
 
 }  // namespace
+
+size_t count_words(std::string_view text) {
+  size_t n = 0;
+  for (text = trimmed(text); !text.empty(); ++n) {
+    const size_t end = text.find_first_of(kBlanks);
+    text = end == std::string_view::npos ? std::string_view() : trimmed(text.substr(end));
+  }
+  return n;
+}
+
+std::optional<size_t> leading_number(std::string_view& text) {
+  size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto length = static_cast<size_t>(end - text.data());
+  if (error == std::errc::result_out_of_range) value = SIZE_MAX;
+  if (error == std::errc::invalid_argument) return std::nullopt;
+  if (length < text.size() && text.find_first_of(kBlanks, length) != length) return std::nullopt;
+  text = trimmed(text.substr(length));
+  return value;
+}
 
 std::span<const ChatCommand> chat_commands() { return kCommands; }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +13,15 @@
 #include "apps/terminal/completion.h"
 
 namespace ibid {
+
+// Lists and excerpts fit a usual terminal, after a sign.
+inline constexpr size_t kLineColumns = 78;
+
+// The words of a command's argument.
+size_t count_words(std::string_view text);
+// Takes a number and the blanks after it off the front of `text`. One that is too large is the largest.
+// nullopt: no number stands there, and `text` is as it was.
+std::optional<size_t> leading_number(std::string_view& text);
 
 struct ChatCommand {
   std::string_view name;       // "/edit"
@@ -29,10 +40,10 @@ struct ChatCommand {
 
 // In the order of /help.
 std::span<const ChatCommand> chat_commands();
-// By name or alias, in small or capital letters, with its slash. nullptr: there is none.
+// By name or alias, in small or capital letters, with its slash. nullptr: no such command.
 const ChatCommand* find_chat_command(std::string_view name);
 
-// "/edit [N] TEXT", and behind it the help; each line at most 78 columns wide.
+// "/edit [N] TEXT", and after it the help; each line at most 78 columns wide.
 std::string help_of_all_commands();
 std::string help_of(const ChatCommand& command);
 

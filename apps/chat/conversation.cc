@@ -2,24 +2,63 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "apps/chat/chat_command.h"
-#include "apps/chat/command_words.h"
-#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/command.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 
 namespace ibid {
+
+namespace {
+
+constexpr size_t kMaxBranches = 100;
+
+}  // namespace
+
+ConversationState::ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where)
+    : branches(std::move(talk)),
+      turn_options(std::move(options.turn)),
+      files(std::move(options.files)),
+      kept(std::move(options.kept)),
+      commands(options.commands),
+      verbose(options.verbose),
+      ask_person(std::move(options.ask_person)),
+      screen(where) {
+  if (kept) kept->add_branches(branches);
+}
+
+void ConversationState::save() {
+  if (branches.changed()) {
+    if (const size_t n_gone = branches.forget_all_but(kMaxBranches); n_gone > 0) {
+      note("there are more than " + std::to_string(kMaxBranches) + " branches: the oldest is forgotten");
+    }
+  }
+  if (!kept) return branches.is_kept();
+  if (const Status status = kept->save(branches); !status.ok()) {
+    any_failed = true;
+    note("the conversation could not be kept: " + status.message());
+  }
+}
+
+void ConversationState::fail(const Status& status) {
+  any_failed = true;
+  const std::string which = commands ? "" : "message " + std::to_string(n_lines) + ": ";
+  note("ibid: " + which + failure_text(status, commands ? AnswerPlace::kChat : AnswerPlace::kPipe));
+}
+
 namespace {
 
 Status no_such_command(std::string_view name) {
   std::string message = std::string(name) + ": there is no such command (/help lists them)";
   std::vector<std::string> names;
   for (const ChatCommand& command : chat_commands()) names.emplace_back(command.name);
-  std::string near;
-  for (const std::string& other : nearest_names(name, names)) near += (near.empty() ? "" : ", ") + other;
+  const std::string near = joined(nearest_names(name, names), ", ");
   if (!near.empty()) message = std::string(name) + ": there is no such command; there is " + near;
   return {ErrorCode::kInvalidArgument, message};
 }
@@ -32,7 +71,7 @@ bool looks_like_a_path(std::string_view word) {
 
 }  // namespace
 
-Conversation::Conversation(std::unique_ptr<Talk> talk, Options options, Screen& screen)
+Conversation::Conversation(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& screen)
     : state_(std::move(talk), std::move(options), screen) {}
 
 Conversation::Next Conversation::handle(const std::string& line) {

@@ -13,9 +13,8 @@
 
 #include "apps/terminal/line_editor.h"
 #include "apps/terminal/line_history.h"
+#include "apps/terminal/terminal.h"
 #include "apps/terminal/terminal_input.h"
-#include "apps/terminal/terminal_modes.h"
-#include "apps/terminal/terminal_traits.h"
 #include "base/check.h"
 #include "base/utf8.h"
 

@@ -7,9 +7,8 @@
 #include <iostream>
 
 #include "apps/models/model_catalog.h"
-#include "apps/models/pull.h"
-#include "apps/terminal/remark.h"
-#include "apps/terminal/sign_of_life.h"
+#include "apps/terminal/output.h"
+#include "apps/terminal/progress.h"
 #include "apps/terminal/terminal_text.h"
 #include "cache/tier/kv_tier.h"
 #include "model/architectures/architectures.h"

@@ -1,4 +1,4 @@
-// From command-line arguments to an engine, with what a person should hear meanwhile.
+// From command-line arguments to an engine, with remarks for the person who waits.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// What the arguments say of an engine; the rest as it is by default.
+// The options of an engine as the arguments set them; the rest as it is by default.
 EngineOptions engine_options(const ModelArguments& arguments);
 
 // The path of the model. The default one, where it is meant and not there, is fetched when the arguments allow it

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "apps/chat/formatted.h"
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/utf8.h"

@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// What all branches of a conversation share.
+// The server and the options that all branches of a conversation share.
 struct RemoteModel {
   ChatServer server;
   ServedModel model;                      // the name may be empty: the server's own choice
@@ -30,11 +30,11 @@ struct RemoteModel {
 };
 
 // The model of this name, or the first of the server's; a server without a list of models may have it all the same.
-// Errors: those of ChatServer::models(); kNotFound: there is none.
+// Errors: those of ChatServer::models(); kNotFound: the server has no model.
 Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name);
 
-// What spares a person endless answers, where the server is known to have it and nothing else was given: an answer ends
-// after a quarter of the context, and when it repeats itself.
+// Spares a person endless answers: an answer ends after a quarter of the context, and when it repeats itself, unless
+// something else was given or the server is not known to have such options.
 void spare_person(RemoteModel& model, TurnOptions& options);
 
 class RemoteTalk final : public Talk {

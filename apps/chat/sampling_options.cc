@@ -45,7 +45,7 @@ Status take(TurnOptions& options, SamplerOptions changed) {
   return {};
 }
 
-// Of a field that is a number: a real one, or a count.
+// Reads a field that is a number: a real one, or a count.
 template <auto Field>
 Status set_number(TurnOptions& options, std::string_view text) {
   SamplerOptions changed = options.sampler;

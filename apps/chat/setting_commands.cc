@@ -1,14 +1,14 @@
-#include "apps/chat/setting_commands.h"
+#include "apps/chat/conversation.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "apps/chat/chat_command.h"
-#include "apps/chat/command_words.h"
 #include "apps/chat/sampling_options.h"
-#include "apps/chat/when_full.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {

@@ -1,9 +1,9 @@
 // ChatServer: a server that speaks OpenAI's chat completions, from the client's side: `ibid serve`, or another. It asks
-// for streams and hears the answer as it comes.
+// for streams and passes the answer on as it comes.
 //
 // Immutable and thread-safe: each call has a connection of its own. A stop closes it, which tells the server that
-// nobody waits any more. What a server says is text of a stranger: names and reasons of errors come without control
-// characters, in one line; an answer comes as it is.
+// the answer is not wanted any more. A server's words are text of a stranger: names and reasons of errors come without
+// control characters, in one line; an answer comes as it is.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,29 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/chat_client/server_address.h"
 #include "apps/http_client/http.h"
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "ibid/turn.h"
 
 namespace ibid {
+
+struct ServerAddress {
+  std::string base;         // "http://127.0.0.1:8080": what stands in front of "/v1/..."
+  std::string unix_socket;  // a path; empty: none
+  std::string key;          // empty: none
+  std::string name() const { return unix_socket.empty() ? base : "unix:" + unix_socket; }  // for people
+};
+
+// http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end, which the clients
+// of others want, may stand there or not.
+// Error: kInvalidArgument, which says what is wrong; also for a key in the URL, which every user of the machine can
+// read on a command line.
+Result<ServerAddress> parse_server_address(const std::string& url);
+
+// The key of a client: the first of the file, which may be the server's own (server/http/api_keys.h); without a
+// file that of IBID_API_KEY; else empty. Errors: those of reading the file.
+Result<std::string> read_client_key(const std::string& path);
 
 struct ServedModel {
   std::string name;
@@ -51,7 +67,7 @@ struct ChatReply {
   std::optional<uint64_t> seed;
   std::string model;                // that answered
   size_t n_parts = 0;               // pieces of text that came
-  double first_ms = 0;              // from the call to the first piece of text; 0: there was none
+  double first_ms = 0;              // from the call to the first piece of text; 0: no text came
   double last_ms = 0;               //               to the last one
   double total_ms = 0;
 };

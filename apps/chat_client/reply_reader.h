@@ -1,8 +1,11 @@
-// ReplyReader: an answer, from the chunks of a stream of chat completions. For one thread.
+// An answer, from the bytes of a stream of chat completions: EventStream finds the events, ReplyReader reads them. For
+// one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "apps/chat_client/chat_server.h"
@@ -11,10 +14,33 @@
 
 namespace ibid {
 
+// The data of server-sent events, from pieces of any size (WHATWG HTML, "Server-sent events").
+class EventStream {
+ public:
+  static constexpr size_t kMaxEventBytes = 4u << 20;
+
+  // Gets the data of the next event, without its last line end. An error ends the stream.
+  using TakeData = std::function<Status(std::string_view data)>;
+
+  explicit EventStream(TakeData take) : take_(std::move(take)) {}
+
+  // Errors: kLimitExceeded: an event is longer than kMaxEventBytes; those of TakeData.
+  Status feed(std::string_view bytes);
+
+ private:
+  Status take_line();
+
+  TakeData take_;
+  std::string line_;         // that has not ended yet
+  std::string data_;         // of the event that has not ended yet, each line with its end
+  bool after_cr_ = false;    // the line ended with a carriage return; a newline would belong to it
+  bool at_beginning_ = true;
+};
+
 // The number of a field that is a whole one from 0 up; none: it is absent or something else.
 std::optional<size_t> whole_member(const Json& object, const char* name);
 
-// What a server says in the body of an error, in one line; empty: nothing that one could read.
+// The reason in the body of an error, in one line; empty: the body has none that can be read.
 std::string said_in_error(std::string_view body);
 
 class ReplyReader {

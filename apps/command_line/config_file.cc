@@ -2,12 +2,18 @@
 
 #include <CLI/CLI.hpp>
 
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
-#include "apps/command_line/nearest_names.h"
-#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/command.h"
 #include "base/file_ops.h"
 #include "base/user_folders.h"
 
@@ -17,6 +23,7 @@ namespace {
 
 constexpr uint64_t kMaxBytes = 1u << 20;
 constexpr const char* kPresetTable = "preset.";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 [[noreturn]] void refuse(const std::string& what) { throw CLI::ValidationError(what); }
 
@@ -143,7 +150,116 @@ void apply_config(CLI::App& root, CLI::App& command, const ConfigArguments& argu
   apply_table(command, config, "");
 }
 
+// The parts of a parsed document as settings and tables in the order of the file.
+class ConfigReader {
+ public:
+  ConfigReader(std::string_view text, const std::string& path) : text_(text), config_{path, {}, {}} {}
+
+  Result<Config> read() {
+    TRY(find_lines());
+    const toml::parse_result document = toml::parse(text_, std::string_view(config_.path));
+    if (!document) return wrong(document.error().source().begin.line, std::string(document.error().description()));
+    TRY(take_table(document.table(), ""));
+    const auto by_line = [](const auto& a, const auto& b) { return a.line < b.line; };
+    std::ranges::stable_sort(config_.settings, by_line);
+    std::ranges::stable_sort(config_.tables, by_line);
+    std::map<std::pair<std::string, std::string>, size_t> lines;
+    for (const ConfigSetting& setting : config_.settings) {
+      const auto [before, is_first] = lines.emplace(std::pair(setting.table, setting.name), setting.line);
+      if (is_first) continue;
+      return wrong(setting.line,
+                   "'" + setting.name + "' has a value already, in line " + std::to_string(before->second));
+    }
+    return std::move(config_);
+  }
+
+ private:
+  Status wrong(size_t line, const std::string& what) const {
+    return {ErrorCode::kBadHeader, config_.path + ":" + std::to_string(line) + ": " + what};
+  }
+
+  // Refuses a line by which tables would nest deeper than toml++ can take down again.
+  Status find_lines() {
+    constexpr std::ptrdiff_t kMostDots = 4000;
+    for (size_t begin = text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;;) {
+      line_begins_.push_back(begin);
+      const size_t end = text_.find('\n', begin);
+      const std::string_view line = text_.substr(begin, end - begin);
+      if (std::ranges::count(line, '.') > kMostDots) {
+        return wrong(line_begins_.size(), "the line has more than " + std::to_string(kMostDots) + " dots");
+      }
+      if (end == std::string_view::npos) return {};
+      begin = end + 1;
+    }
+  }
+
+  Status take_table(const toml::table& table, const std::string& name) {
+    bool has_settings = false;
+    for (const auto& [key, node] : table) {
+      const std::string word(key.str());
+      if (const toml::table* below = node.as_table(); below != nullptr) {
+        TRY(take_table(*below, name.empty() ? word : name + "." + word));
+        continue;
+      }
+      has_settings = true;
+      ConfigSetting setting{name, word, {}, key.source().begin.line};
+      std::ranges::replace(setting.name, '_', '-');
+      if (const toml::array* list = node.as_array(); list != nullptr) {
+        for (const toml::node& element : *list) TRY(take_value(element, setting));
+      } else {
+        TRY(take_value(node, setting));
+      }
+      config_.settings.push_back(std::move(setting));
+    }
+    // [a.b] alone makes a table `a` that has tables only.
+    if (!name.empty() && (has_settings || table.empty())) config_.tables.push_back({name, table.source().begin.line});
+    return {};
+  }
+
+  Status take_value(const toml::node& node, ConfigSetting& setting) {
+    if (const auto* text = node.as_string(); text != nullptr) {
+      setting.values.push_back(text->get());
+    } else if (node.is_number() || node.is_boolean()) {
+      setting.values.push_back(spelling(node.source()));
+    } else {
+      return wrong(node.source().begin.line,
+                   "'" + setting.name + "' wants a text in quotes, a number, true or false");
+    }
+    return {};
+  }
+
+  // A number as it is written, without its '_'. REQUIRES: it is within a line.
+  std::string spelling(const toml::source_region& region) {
+    const size_t begin = offset_of(region.begin), end = offset_of(region.end);
+    std::string word(text_.substr(begin, end - begin));
+    std::erase(word, '_');
+    return word;
+  }
+
+  // toml++ counts characters. Places of one line come in their order: the search goes on from the last one.
+  size_t offset_of(const toml::source_position& place) {
+    if (place.line != at_.line || place.column < at_.column) {
+      at_ = {place.line, 1};
+      offset_ = line_begins_[place.line - 1];
+    }
+    for (; at_.column < place.column; ++at_.column) {
+      do {
+        ++offset_;
+      } while (offset_ < text_.size() && (text_[offset_] & 0xC0) == 0x80);
+    }
+    return offset_;
+  }
+
+  const std::string_view text_;
+  Config config_;
+  std::vector<size_t> line_begins_;
+  toml::source_position at_{0, 0};  // of offset_
+  size_t offset_ = 0;
+};
+
 }  // namespace
+
+Result<Config> parse_config(std::string_view text, const std::string& path) { return ConfigReader(text, path).read(); }
 
 void use_config_file(CLI::App& root) {
   for (CLI::App* command : commands_of(root)) {

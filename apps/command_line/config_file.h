@@ -1,5 +1,5 @@
-// The config file: options that a person wants every time, and presets that have a name. TOML, as far as options need
-// it: tables, strings of all four kinds, numbers, true and false, arrays of them; no dates, no inline tables.
+// The config file: options that a person wants every time, and presets that have a name. TOML with texts, numbers, true
+// and false, and arrays of them; dates and arrays within arrays are refused.
 //
 //   model = "smollm2"          # every command that has the option
 //   [chat]                     # one command
@@ -8,7 +8,7 @@
 //   system = "You are brief."
 //   temperature = 0.3
 //
-// What the command line says goes before the preset, that before the command's table, and that before the top.
+// The command line overrides the preset, the preset the command's table, and that the top of the file.
 #pragma once
 
 #include <CLI/App.hpp>

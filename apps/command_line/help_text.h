@@ -33,7 +33,7 @@ std::vector<const CLI::App*> shown_commands(const CLI::App& app);
 std::vector<std::string> command_names(const CLI::App& app);
 // "ibid sessions show".
 std::string full_name(const CLI::App& command);
-// The command that the words name, from the root on: {"sessions", "show"}. nullptr: there is none.
+// The command that the words name, from the root on: {"sessions", "show"}. nullptr: no such command.
 const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& words);
 
 // "ibid ask [OPTIONS] [TEXT...]".

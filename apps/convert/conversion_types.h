@@ -26,7 +26,7 @@ const FileType* find_file_type(std::string_view name);
 const FileType* find_file_type(DType matrices);
 std::vector<std::string> file_type_names();
 
-// What the choice looks at besides the tensor itself.
+// The properties of the model that the choice depends on, besides the tensor itself.
 struct ModelShape {
   size_t n_layers = 0;
   bool has_head = false;  // an output.weight of its own; else the embedding is the head

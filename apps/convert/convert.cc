@@ -3,13 +3,12 @@
 #include <memory>
 #include <optional>
 
-#include "apps/chat/turn_json.h"
+#include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
 #include "apps/convert/convert_model.h"
 #include "apps/models/model_catalog.h"
-#include "apps/terminal/byte_progress.h"
 #include "apps/terminal/interrupt.h"
+#include "apps/terminal/progress.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

@@ -1,19 +1,242 @@
 #include "apps/convert/convert_model.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "apps/convert/conversion_source.h"
-#include "apps/convert/tensor_encoder.h"
+#include "apps/convert/conversion_types.h"
 #include "base/file_ops.h"
 #include "base/parallel.h"
-#include "bench/lab/public_file.h"
-#include "weights/gguf_stream.h"
+#include "base/result.h"
+#include "bench/lab/report.h"
+#include "model/architectures/architectures.h"
+#include "model/architectures/gguf_conversion.h"
+#include "model/config/config.h"
+#include "model/weights/finite_check.h"
+#include "model/weights/unused_tensors.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
+#include "weights/block_formats.h"
+#include "weights/block_quantize.h"
+#include "weights/gguf_reader.h"
+#include "weights/gguf_writer.h"
+#include "weights/model_file.h"
 
 namespace ibid {
 
 namespace {
+
+// A tensor and the type that it will have.
+struct ConversionJob {
+  std::string name;
+  TensorView tensor;
+  DType dtype;
+
+  // The tensor as it will be; its data are the old ones.
+  TensorView written() const {
+    TensorView view = tensor;
+    view.dtype = dtype;
+    return view;
+  }
+};
+
+// The tensors and the metadata of a model, of either container, as a GGUF has them. Owns the file that its jobs refer
+// to.
+struct ConversionSource {
+  std::unique_ptr<ModelFile> file;
+  std::vector<GgufTensor> made;  // of a directory
+  ModelConfig config;            // likewise
+  std::vector<ConversionJob> jobs;
+  GgufWriter writer;  // with all metadata, and no tensors
+
+  bool is_directory() const { return file->container() == Container::kSafetensors; }
+};
+
+constexpr std::string_view kFileTypeKey = "general.file_type";
+constexpr std::string_view kVersionKey = "general.quantization_version";
+
+// Entries that only a split file has, and those that are written anew.
+bool is_replaced(const GgufEntry& entry, const FileType* file_type) {
+  if (entry.key.starts_with("split.") || entry.key == "general.alignment") return true;
+  return file_type != nullptr && (entry.key == kFileTypeKey || entry.key == kVersionKey);
+}
+
+void write_file_type(const FileType& file_type, GgufWriter& writer) {
+  writer.add_u32(kFileTypeKey, file_type.gguf_number);
+  if (dtype_is_quantized(file_type.matrices)) writer.add_u32(kVersionKey, 2);
+}
+
+Status take_gguf(ConversionSource& source, const FileType* file_type) {
+  for (const GgufEntry& entry : gguf_entries(*source.file)) {
+    if (!is_replaced(entry, file_type)) source.writer.add_entry(entry);
+  }
+  if (file_type != nullptr) write_file_type(*file_type, source.writer);
+  const ModelFile& file = *source.file;
+  ModelShape shape;
+  shape.has_head = file.find_tensor("output.weight") != nullptr;
+  TRY_ASSIGN(const auto architecture, file.get_string("general.architecture"));
+  if (architecture) {
+    TRY_ASSIGN(const auto n_layers, file.get_int(std::string(*architecture) + ".block_count"));
+    shape.n_layers = n_layers ? static_cast<size_t>(std::max<int64_t>(*n_layers, 0)) : 0;
+  }
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView& tensor = *file.find_tensor(name);
+    const DType dtype = file_type == nullptr ? tensor.dtype : converted_type(*file_type, name, tensor, shape);
+    source.jobs.push_back({name, tensor, dtype});
+  }
+  return {};
+}
+
+// The type that most weights of the tensors have.
+const FileType* type_of_most(const std::vector<ConversionJob>& jobs) {
+  std::map<DType, uint64_t> values;
+  for (const ConversionJob& job : jobs) values[job.dtype] += job.tensor.shape.elements();
+  const auto most = std::ranges::max_element(values, {}, [](const auto& entry) { return entry.second; });
+  return most == values.end() ? nullptr : find_file_type(most->first);
+}
+
+Status take_directory(ConversionSource& source, const FileType* file_type) {
+  const ModelFile& file = *source.file;
+  TRY_ASSIGN(source.config, read_config(file));
+  TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
+  const Architecture* to = written_architecture(*match.row, source.config);
+  if (to == nullptr) {
+    return {ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(match.row->hf_model_type) +
+                                         "' has no name in GGUF: use the model as it is"};
+  }
+  TRY_ASSIGN(source.made, gguf_tensors(file, source.config, *to));
+  TRY(refuse_unknown_tensors(file, source.config));
+  const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
+  const ModelShape shape{source.config.n_layers, std::ranges::any_of(source.made, is_head)};
+  for (const GgufTensor& tensor : source.made) {
+    TensorView written = tensor.view;
+    written.dtype = tensor.dtype;
+    const DType dtype =
+        file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
+    source.jobs.push_back({tensor.name, tensor.view, dtype});
+  }
+  // The weights that are written have them multiplied in.
+  if (to->recurrent.gguf_folds_factors) source.config = without_factors(source.config);
+  TRY(write_gguf_keys(file, source.config, *to, source.writer));
+  const std::filesystem::path path = std::filesystem::absolute(file.path()).lexically_normal();
+  const std::filesystem::path directory = path.has_filename() ? path : path.parent_path();
+  source.writer.add_string("general.name", directory.filename().string());
+  const FileType* type = file_type != nullptr ? file_type : type_of_most(source.jobs);
+  if (type != nullptr) write_file_type(*type, source.writer);
+  return write_gguf_vocabulary(file, source.config.vocab_size, source.writer);
+}
+
+// file_type nullptr: every tensor keeps the type it has, but for what GGUF wants as F32 or has no type for.
+// Errors: those of open_model_file(), read_config(), gguf_tensors() and write_gguf_vocabulary().
+Result<ConversionSource> open_conversion_source(const std::string& path, const FileType* file_type) {
+  ConversionSource source;
+  TRY_ASSIGN(source.file, open_model_file(path));
+  TRY(source.is_directory() ? take_directory(source, file_type) : take_gguf(source, file_type));
+  return source;
+}
+
+// Whether the file at `path` is the model and has the tokenizer of a directory that was converted.
+// Errors: those of check_same_model() and check_same_tokenizer(); those of reading it.
+Status check_conversion(const ConversionSource& source, const std::string& path) {
+  if (!source.is_directory()) return {};
+  TRY_ASSIGN(const std::unique_ptr<ModelFile> written, open_model_file(path));
+  TRY_ASSIGN(const ModelConfig config, read_config(*written));
+  TRY(check_same_model(source.config, config, source.file->path()));
+  return check_same_tokenizer(*source.file, *written);
+}
+
+// TensorEncoder: rows of a tensor in another type, shared among threads. Not thread-safe itself.
+class TensorEncoder {
+ public:
+  // `path` names the model in messages. `team` must outlive the object.
+  TensorEncoder(ThreadTeam& team, std::string path) : team_(team), path_(std::move(path)) {}
+
+  // Rows [first, first + n) of the job's tensor in its type; valid until the next call, or as long as the
+  // file where nothing has to be done. Errors: kNonFinite (a value that is not finite, or that the type cannot hold).
+  Result<std::span<const std::byte>> encode(const ConversionJob& job, uint64_t first, uint64_t n);
+
+ private:
+  Status not_finite(const ConversionJob& job) const;
+  bool encode_share(const ConversionJob& job, uint64_t first, Range own);
+
+  ThreadTeam& team_;
+  std::string path_;
+  std::vector<std::byte> out_;
+};
+
+constexpr float kLargestHalf = 65504.0f;
+constexpr size_t kRowsAtOnce = 16;  // neighbours of a turned matrix share cache lines
+
+size_t bytes_of_row(DType dtype, uint64_t n_cols) {
+  const BlockSize block = dtype_block(dtype);
+  return n_cols / block.values * block.bytes;
+}
+
+// False where a value does not fit.
+bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range own) {
+  const TensorView& tensor = job.tensor;
+  const uint64_t n_cols = tensor.shape[tensor.shape.rank - 1];
+  const size_t in_bytes = tensor.row_bytes(), out_bytes = bytes_of_row(job.dtype, n_cols);
+  const float limit = job.dtype == DType::kF16 ? kLargestHalf : std::numeric_limits<float>::max();
+  const bool same = job.dtype == tensor.dtype;
+  std::vector<std::byte> read(tensor.source != nullptr && !same ? kRowsAtOnce * in_bytes : 0);
+  std::vector<float> floats(same ? 0 : n_cols);
+  std::array<uint64_t, kRowsAtOnce> indices;
+  for (size_t r = own.begin; r < own.end; r += kRowsAtOnce) {
+    const size_t n = std::min(kRowsAtOnce, own.end - r);
+    std::byte* out = &out_[r * out_bytes];
+    const std::byte* in = tensor.source != nullptr ? read.data() : &tensor.data[(first + r) * in_bytes];
+    if (tensor.source != nullptr) {
+      for (size_t i = 0; i < n; ++i) indices[i] = tensor.first_row + first + r + i;
+      tensor.source->read_rows(std::span(indices).first(n), same ? out : read.data());
+    }
+    if (same && !all_finite(job.dtype, {out, n * out_bytes})) return false;
+    if (same) continue;
+    for (size_t i = 0; i < n; ++i) {
+      dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
+      // Not fabs(value) > limit, which NaN is not.
+      if (!std::ranges::all_of(floats, [&](float value) { return std::fabs(value) <= limit; })) return false;
+      quantize_row(job.dtype, floats, {out + i * out_bytes, out_bytes});
+    }
+  }
+  return true;
+}
+
+Status TensorEncoder::not_finite(const ConversionJob& job) const {
+  return {ErrorCode::kNonFinite, path_ + ": tensor " + job.name + " holds a value that is not finite" +
+                                     first_bad_element(job.tensor)};
+}
+
+Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& job, uint64_t first,
+                                                         uint64_t n) {
+  const TensorView& tensor = job.tensor;
+  const bool same = job.dtype == tensor.dtype;
+  if (tensor.source == nullptr && same) {
+    const size_t row_bytes = tensor.shape.rank == 0 ? tensor.data.size() : tensor.row_bytes();
+    const std::span<const std::byte> rows = tensor.data.subspan(first * row_bytes, n * row_bytes);
+    if (can_dequantize(job.dtype) && !all_finite(job.dtype, rows)) return not_finite(job);
+    return rows;
+  }
+  out_.resize(n * bytes_of_row(job.dtype, tensor.shape[tensor.shape.rank - 1]));
+  std::vector<char> fits(static_cast<size_t>(team_.size()), 1);
+  team_.run([&](const Worker& worker) {
+    if (!encode_share(job, first, worker.share(n))) fits[static_cast<size_t>(worker.index())] = 0;
+  });
+  if (std::ranges::find(fits, 0) == fits.end()) return std::span<const std::byte>(out_);
+  if (same) return not_finite(job);
+  return Status(ErrorCode::kNonFinite, path_ + ": tensor " + job.name + " holds a value that " +
+                                           std::string(dtype_name(job.dtype)) +
+                                           " cannot hold: not finite, or too large");
+}
 
 constexpr uint64_t kPieceValues = uint64_t{8} << 20;  // 32 MB as floats
 

@@ -28,8 +28,9 @@ struct Conversion {
   std::map<std::string, uint64_t> tensors_of;  // by type
 };
 
-// file_type nullptr: the weights keep their type, and those of a GGUF their bytes. What a GGUF's metadata say
-// besides the file's type stays as it is. Errors: those of open_conversion_source() and check_conversion();
+// file_type nullptr: the weights keep their type, and those of a GGUF their bytes. A GGUF's metadata, but
+// for the file's type, stay as they are. Errors: those of open_model_file(), read_config(), gguf_tensors(),
+// write_gguf_vocabulary(), check_same_model() and check_same_tokenizer();
 // kNonFinite (a weight of any tensor that is not finite, or too large for F16, named); kCancelled; kChangedOnDisk; kIo.
 // The file that was at `out` stays until the new one is whole, and no other file is left behind.
 Result<Conversion> convert_model(const std::string& in, const std::string& out, const FileType* file_type,

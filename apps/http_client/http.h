@@ -43,7 +43,7 @@ inline constexpr long kMaxRedirects = 5;
 // Takes the next bytes of an answer with a status below 300. False: no more of it, which is told as a problem.
 using TakeBytes = std::function<bool(long status, std::string_view bytes)>;
 
-// Error: kInvalidArgument for a URL of another kind. What the network does is in the answer.
+// Error: kInvalidArgument for a URL of another kind. Failures of the network are in the answer.
 Result<HttpAnswer> http_get(const HttpRequest& request, const TakeBytes& take);
 // `json` is what is sent.
 Result<HttpAnswer> http_post(const HttpRequest& request, const std::string& json, const TakeBytes& take);

@@ -5,13 +5,153 @@
 
 #include "apps/chat/load_engine.h"
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
 #include "apps/inspect/explanation.h"
 #include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "apps/terminal/byte_progress.h"
+#include "apps/terminal/progress.h"
 
 namespace ibid {
+
+namespace {
+
+constexpr size_t kWholeArray = 32;  // longer ones (a vocabulary has 50,000 texts) are shown by their beginning
+constexpr size_t kBeginning = 8;
+
+template <typename T>
+Json array_json(const std::vector<T>& values) {
+  Json list = Json::array();
+  const size_t n = values.size() <= kWholeArray ? values.size() : kBeginning;
+  for (size_t i = 0; i < n; ++i) list.push_back(values[i]);
+  if (n == values.size()) return list;
+  return {{"length", values.size()}, {"first", std::move(list)}};
+}
+
+// Takes the value over if it is there and of this type.
+template <typename T>
+bool take(Result<std::optional<T>> value, Json& json) {
+  if (!value.ok() || !value->has_value()) return false;
+  json = **value;
+  return true;
+}
+
+template <typename T>
+bool take_array(Result<std::optional<std::vector<T>>> value, Json& json) {
+  if (!value.ok() || !value->has_value()) return false;
+  json = array_json(**value);
+  return true;
+}
+
+Json metadata_json(const ModelFile& file) {
+  if (file.config_json() != nullptr) return *file.config_json();
+  Json metadata = Json::object();
+  for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
+    Json& value = metadata[line.key];
+    const bool known = take(file.get_bool(line.key), value) || take(file.get_int(line.key), value) ||
+                       take(file.get_float(line.key), value) || take(file.get_string(line.key), value) ||
+                       take_array(file.get_strings(line.key), value) || take_array(file.get_ints(line.key), value) ||
+                       take_array(file.get_floats(line.key), value);
+    if (!known) value = line.value;
+  }
+  return metadata;
+}
+
+Json memory_json(const MemoryPlan& plan) {
+  return {{"weights_bytes", plan.weights_bytes},
+          {"activations_bytes", plan.activations_bytes},
+          {"kv_bytes_per_position", plan.kv_bytes_per_position},
+          {"state_bytes", plan.state_bytes},
+          {"max_seq_len", plan.max_seq_len},
+          {"kv_bytes_full_context", plan.kv_bytes(plan.max_seq_len)},
+          {"available_bytes", available_memory_bytes()}};
+}
+
+Json needs_json(const std::vector<MemoryNeed>& needs) {
+  Json list = Json::array();
+  const size_t available = available_memory_bytes();
+  for (const MemoryNeed& need : needs) {
+    Json of_context = {{"context", need.context}};
+    Json fits = Json::object();
+    for (size_t i = 0; i < kKvTypes.size(); ++i) {
+      of_context[std::string(kKvTypes[i].name) + "_bytes"] = need.bytes[i];
+      fits[kKvTypes[i].name] = need.bytes[i] <= available;
+    }
+    of_context["fits"] = std::move(fits);
+    list.push_back(std::move(of_context));
+  }
+  return list;
+}
+
+Json types_json(const std::vector<TensorUse>& uses) {
+  Json list = Json::array();
+  for (const TypeShare& share : type_shares(uses)) {
+    list.push_back({{"class", std::string(share.tensor_class)},
+                    {"type", std::string(share.type)},
+                    {"tensors", share.n_tensors},
+                    {"bytes", share.bytes}});
+  }
+  return list;
+}
+
+Json tensors_json(const ModelFile& file) {
+  Json list = Json::array();
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView* tensor = file.find_tensor(name);
+    Json shape = Json::array();
+    for (size_t i = 0; i < tensor->shape.rank; ++i) shape.push_back(tensor->shape[i]);
+    list.push_back({{"name", name},
+                    {"dtype", std::string(dtype_name(tensor->dtype))},
+                    {"shape", std::move(shape)},
+                    {"bytes", tensor->bytes()}});
+  }
+  return list;
+}
+
+Json check_json(const WeightReport& report) {
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) {
+    findings.push_back({{"kind", finding_name(finding.kind)},
+                        {"damage", is_damage(finding.kind)},
+                        {"tensor", finding.tensor},
+                        {"count", finding.count},
+                        {"text", finding.text}});
+  }
+  return {{"sound", report.sound()},
+          {"tensors", report.n_tensors},
+          {"weights", report.n_values},
+          {"bytes", report.bytes},
+          {"findings", std::move(findings)}};
+}
+
+}  // namespace
+
+Json explanation_json(const Explanation& explanation) {
+  const Inspection& inspection = explanation.inspection;
+  const ModelFile& file = *inspection.file;
+  Json json = {{"runs", inspection.runs()}, {"chats", inspection.runs() && explanation.chat.ok()}};
+  if (!inspection.runs()) {
+    json["reason"] = inspection.verdict.message();
+  } else if (!explanation.chat.ok()) {
+    json["reason"] = explanation.chat.message();
+  }
+  json["path"] = file.path();
+  json["container"] = file.container() == Container::kGguf ? "GGUF" : "safetensors";
+  json["file_bytes"] = file.file_bytes();
+  json["model"] = facts_json(explanation.model);
+  if (!explanation.kv_rows.empty()) json["kv_rows"] = facts_json(explanation.kv_rows);
+  json["types"] = types_json(explanation.uses);
+  if (inspection.plan) {
+    json["memory"] = memory_json(*inspection.plan);
+    json["memory"]["needs"] = needs_json(explanation.needs);
+  }
+  json["tokenizer"] = facts_json(explanation.tokens);
+  json["template"] = facts_json(explanation.chat_template);
+  json["sampling"] = explanation.sampling;
+  if (explanation.check) json["check"] = check_json(*explanation.check);
+  json["metadata"] = metadata_json(file);
+  json["tensors"] = tensors_json(file);
+  json["warnings"] = file.warnings();
+  return json;
+}
 
 namespace {
 

@@ -1,5 +1,5 @@
-// How far computed logits are from reference logits: the largest difference, the KL divergence, and how often the
-// likeliest token is the same.
+// Feeds a model token by token, and measures how far its logits are from reference logits: the largest difference, the
+// KL divergence, and how often the likeliest token is the same.
 //
 // A reference file (safetensors) holds, for sequence N, ids.N int64 [T], and either logits.N float32 [P, V] at
 // positions.N int64 [P] (all T positions where positions.N is absent), or top_ids.N int64 [T, 10],
@@ -7,16 +7,29 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
+#include "model/config/model_options.h"
+#include "model/forward/language_model.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// Opens and loads the model at `path`.
+Result<std::unique_ptr<LanguageModel>> load_for_feeding(const std::string& path, const ModelOptions& options);
+
+// Feeds `tokens` as one new sequence, in chunks of the given sizes, repeated (none: as large as the model
+// takes, but small enough that the logits of a chunk fit in 256 MB), and calls on_row for every position.
+// The pool for keys and values lives for the call. Errors: those of LanguageModel::forward().
+Status feed(LanguageModel& model, TokenSpan tokens, std::span<const size_t> chunks,
+            const std::function<void(size_t position, std::span<const float> logits)>& on_row);
 
 class LogitsComparison {
  public:

@@ -1,10 +1,9 @@
-#include "apps/inspect/model_facts.h"
+#include "apps/inspect/facts.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/inspect/recurrent_fact.h"
-#include "model/architectures/pooling.h"
+#include "model/architectures/architectures.h"
 #include "model/tensors/tensor_source.h"
 
 namespace ibid {
@@ -42,7 +41,7 @@ Fact norms_fact(const ModelConfig& config) {
   const char* places = "before attention and MLP";
   if (config.norm_places == NormPlaces::kAfter) places = "after attention and MLP";
   if (config.norm_places == NormPlaces::kBoth) places = "before and after attention and MLP";
-  std::string text = kind + " " + places + ", epsilon " + number_text(config.norm_eps);
+  std::string text = kind + " " + places + ", epsilon " + short_number_text(config.norm_eps);
   const char* qk = "none";
   if (config.qk_norm == QkNorm::kPerHead) qk = "per head";
   if (config.qk_norm == QkNorm::kEachHead) qk = "per head, a weight for each";
@@ -109,8 +108,8 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   }
   const auto key_dim = static_cast<double>(config.latent.used() ? config.latent.key_dim() : first.head_dim);
   const bool usual_scale = std::fabs(config.attention_scale * std::sqrt(key_dim) - 1) < 1e-5;
-  if (!usual_scale) text += ", scores times " + number_text(config.attention_scale);
-  if (config.attention_softcap != 0) text += ", scores capped at " + number_text(config.attention_softcap);
+  if (!usual_scale) text += ", scores times " + short_number_text(config.attention_scale);
+  if (config.attention_softcap != 0) text += ", scores capped at " + short_number_text(config.attention_softcap);
   if (config.query_growth != 0) text += ", queries grow with their position";
   if (config.query_growth_without_rope) text += " in layers without rope";
   if (config.attention_gate) text += ", gated";
@@ -149,7 +148,7 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   for (const LayerConfig& layer : config.layers) {
     if (!config.latent.used() && &config.ropes[layer.rope == kNoRope ? 0 : layer.rope] == &rule) whole = layer.head_dim;
   }
-  std::string text = std::string(rope_kind(rule)) + ", base " + number_text(rule.theta);
+  std::string text = std::string(rope_kind(rule)) + ", base " + short_number_text(rule.theta);
   if (rule.rotary_dim != whole) {
     text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions turn";
   }
@@ -157,20 +156,20 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
     text += ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) +
             " pairs turn";
   }
-  const std::string original = ", original context " + number_text(rule.original_max_positions);
+  const std::string original = ", original context " + short_number_text(rule.original_max_positions);
   switch (rule.kind) {
     case RopeRule::Kind::kPlain: break;
-    case RopeRule::Kind::kLinear: text += ", positions divided by " + number_text(rule.factor); break;
+    case RopeRule::Kind::kLinear: text += ", positions divided by " + short_number_text(rule.factor); break;
     case RopeRule::Kind::kYarn:
-      text += ", factor " + number_text(rule.factor) + " between " + number_text(rule.beta_slow) + " and " +
-              number_text(rule.beta_fast) + " turns" + original;
+      text += ", factor " + short_number_text(rule.factor) + " between " + short_number_text(rule.beta_slow) + " and " +
+              short_number_text(rule.beta_fast) + " turns" + original;
       break;
     case RopeRule::Kind::kLongrope: text += ", other factors beyond its" + original.substr(1); break;
   }
-  if (rule.magnitude != 1) text += ", magnitude " + number_text(rule.magnitude);
+  if (rule.magnitude != 1) text += ", magnitude " + short_number_text(rule.magnitude);
   if (rule.kind == RopeRule::Kind::kPlain && !rule.frequency_factors.empty()) {
     const auto [least, most] = std::ranges::minmax(rule.frequency_factors);
-    text += ", a factor for each pair (" + number_text(least) + " to " + number_text(most) + ")";
+    text += ", a factor for each pair (" + short_number_text(least) + " to " + short_number_text(most) + ")";
   }
   return text;
 }
@@ -274,7 +273,7 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
   const bool bias = has_role(file, config, TensorRole::kChoiceBias);
   std::string text = std::to_string(router.n_experts_active) + " of " + plural(router.n_experts, "expert") + ", " +
                      std::to_string(moe.ffn_dim) + " wide, " +
-                     (moe.swiglu_limit != 0 ? "SwiGLU clamped at " + number_text(moe.swiglu_limit)
+                     (moe.swiglu_limit != 0 ? "SwiGLU clamped at " + short_number_text(moe.swiglu_limit)
                                             : activation_text(moe.activation, true));
   text += moe.shared_ffn_dim == 0 ? ", none shared" : ", a shared one " + std::to_string(moe.shared_ffn_dim) + " wide";
   if (layers.size() != config.n_layers) text += ": " + layers_text(layers, config.n_layers);
@@ -283,7 +282,7 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
   if (router.n_groups > 1) {
     text += ", " + std::to_string(router.n_groups_active) + " of " + plural(router.n_groups, "group");
   }
-  if (router.weight_scale != 1) text += ", weights times " + number_text(router.weight_scale);
+  if (router.weight_scale != 1) text += ", weights times " + short_number_text(router.weight_scale);
   facts.push_back({"experts", text,
                    {{"experts", router.n_experts},
                     {"active", router.n_experts_active},
@@ -316,7 +315,7 @@ void add_factors(const ModelConfig& config, Facts& facts) {
   Json json = Json::object();
   const auto add = [&](const char* name, float value, float none) {
     if (value == none) return;
-    text += (text.empty() ? "" : ", ") + std::string(name) + " " + number_text(value);
+    text += (text.empty() ? "" : ", ") + std::string(name) + " " + short_number_text(value);
     json[name] = value;
   };
   add("embeddings", config.embed_scale, 1);

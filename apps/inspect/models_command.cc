@@ -8,12 +8,10 @@
 #include <string>
 
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
-#include "apps/command_line/own_command.h"
-#include "apps/inspect/inspection.h"
+#include "apps/inspect/explanation.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_catalog.h"
-#include "apps/terminal/remark.h"
+#include "apps/terminal/output.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/json_limits.h"
 

@@ -1,10 +1,10 @@
-#include "apps/inspect/template_probe.h"
+#include "apps/inspect/facts.h"
 
 #include <string_view>
 
+#include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 

@@ -3,17 +3,75 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
 
-#include "apps/inspect/fact.h"
-#include "apps/inspect/row_sums.h"
+#include "apps/inspect/facts.h"
 #include "base/parallel.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
+
+namespace {
+
+constexpr size_t kLanes = 16;  // sums side by side, which a compiler keeps in registers
+
+// Not finite where a value is not, or where a square is beyond a float.
+float sum_of_squares(std::span<const float> values) {
+  std::array<float, kLanes> sums{};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += values[i + lane] * values[i + lane];
+  }
+  float sum = 0;
+  for (; i < values.size(); ++i) sum += values[i] * values[i];
+  for (const float lane : sums) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+void ValueSums::add(std::span<const float> values) {
+  constexpr float kSmallest = 1e-30f;  // below it squares may have vanished
+  const float sum = sum_of_squares(values);
+  if (std::isfinite(sum) && sum > kSmallest) {
+    squares += static_cast<double>(sum);
+    all_zero = false;
+    return;
+  }
+  for (const float value : values) {
+    n_nan += std::isnan(value) ? 1 : 0;
+    n_infinite += std::isinf(value) ? 1 : 0;
+    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
+    all_zero = all_zero && value == 0;
+  }
+}
+
+void RmsHistogram::add(double rms) {
+  const int power = std::clamp(std::ilogb(rms), kSmallest, kSmallest + static_cast<int>(kBins) - 1);
+  ++n_[static_cast<size_t>(power - kSmallest)];
+}
+
+void RmsHistogram::add(const RmsHistogram& other) {
+  for (size_t i = 0; i < kBins; ++i) n_[i] += other.n_[i];
+}
+
+uint64_t RmsHistogram::n_far(int powers) const {
+  uint64_t all = 0, below = 0;
+  for (const uint64_t n : n_) all += n;
+  int median = 0;
+  while (median + 1 < static_cast<int>(kBins) && 2 * (below + n_[static_cast<size_t>(median)]) < all) {
+    below += n_[static_cast<size_t>(median++)];
+  }
+  uint64_t far = 0;
+  for (int i = 0; i < static_cast<int>(kBins); ++i) {
+    if (std::abs(i - median) > powers) far += n_[static_cast<size_t>(i)];
+  }
+  return far;
+}
 
 namespace {
 
@@ -30,7 +88,7 @@ struct Job {
   uint64_t first, n;
 };
 
-// What is known of a tensor. The sums of jobs are kept apart, and added in the jobs' order.
+// The sums of a tensor. The sums of jobs are kept apart, and added in the jobs' order.
 struct TensorSums {
   std::mutex mutex;
   uint64_t n_rows = 0, n_cols = 0;
@@ -146,7 +204,7 @@ class Check {
     whole.n_infinite += n_infinite;
     whole.n_zero_rows += n_zero_rows;
     whole.rows.add(rows);
-    // Of a tensor that is put together nobody knows which bytes a row took.
+    // A tensor that is put together does not say which bytes a row took.
     if ((whole.n_rows_left -= job.n) == 0 && tensor.source != nullptr) file_.release(tensor);
     if (tensor.source == nullptr) {
       TensorView part = tensor;
@@ -206,7 +264,7 @@ void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Fin
   const float most = *std::ranges::max_element(sorted);
   findings.push_back({FindingKind::kNormOutlier, use.name, far,
                       of_text(far, weights.size(), "weights are more than 128 times the median one, ") +
-                          number_text(median) + "; the largest is " + number_text(most)});
+                          short_number_text(median) + "; the largest is " + short_number_text(most)});
 }
 
 // The same matrix in other layers, by the table's name for it.
@@ -225,7 +283,8 @@ void judge_layers(const std::vector<TensorUse>& uses, const Check& check, std::v
     const double median = others[others.size() / 2], rms = check.sums(i).rms();
     if (rms == 0 || median == 0 || (rms <= median * kFarMatrix && rms >= median / kFarMatrix)) continue;
     findings.push_back({FindingKind::kFarMatrix, uses[i].name, 0,
-                        "its RMS is " + number_text(rms) + ", the median of all layers is " + number_text(median)});
+                        "its RMS is " + short_number_text(rms) + ", the median of all layers is " +
+                            short_number_text(median)});
   }
 }
 

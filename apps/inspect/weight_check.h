@@ -1,11 +1,14 @@
-// Reads every weight of a model once and says what is wrong with the numbers, and what is odd about them.
+// Reads every weight of a model once and lists damage and oddities of the numbers.
 //
-// Rows are decoded by weights/block_formats.h, in pieces, on all threads; memory does not grow with the model. What is
-// found does not depend on the number of threads.
+// Rows are decoded by weights/block_formats.h, in pieces, on all threads; memory does not grow with the model. The
+// findings do not depend on the number of threads.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,29 @@
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// Squares of finite values; counts of the others.
+struct ValueSums {
+  double squares = 0;
+  uint64_t n_nan = 0, n_infinite = 0;
+  bool all_zero = true;
+
+  void add(std::span<const float> values);
+};
+
+// Rows by the power of two of their RMS.
+class RmsHistogram {
+ public:
+  void add(double rms);
+  void add(const RmsHistogram& other);
+  // Rows more than `powers` powers of two away from the median row.
+  uint64_t n_far(int powers) const;
+
+ private:
+  static constexpr int kSmallest = -64;
+  static constexpr size_t kBins = 128;
+  std::array<uint64_t, kBins> n_{};
+};
 
 enum class FindingKind : uint8_t {
   // Damage: no sound model has these.
@@ -54,7 +80,7 @@ struct WeightReport {
 // progress(bytes done) is called from one thread, now and then. Errors: kOutOfMemory (threads), kChangedOnDisk.
 Result<WeightReport> check_weights(const ModelFile& file, const std::vector<TensorUse>& uses, const ModelConfig* config,
                                    int n_threads, const std::function<void(uint64_t bytes)>& progress);
-// What check_weights() will read.
+// The bytes that check_weights() will read.
 uint64_t bytes_to_check(const std::vector<TensorUse>& uses);
 
 // Where tokenizer, embedding, head and configuration do not go together. config, tokenizer: nullptr where they could

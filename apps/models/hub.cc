@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/command.h"
 
 namespace ibid {
 
@@ -98,7 +98,7 @@ bool has_tag(const std::string& path, const std::string& tag) {
   return false;
 }
 
-// Models in one file each, or the first part of one in several. Projectors of images are none.
+// Models in one file each, or the first part of one in several. Projectors of images are left out.
 std::vector<HubFile> gguf_models(const HubListing& listing) {
   std::vector<HubFile> models;
   for (const HubFile& file : listing.files) {
@@ -193,7 +193,7 @@ Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const H
   }
   if (meant.empty()) return what_there_is(name, models, " has no '" + name.choice + "'");
   if (meant.size() > 1 && name.choice.empty()) {
-    // What most people take where there are many.
+    // The choice of most people where there are many.
     const auto usual = std::find_if(meant.begin(), meant.end(),
                                     [](const HubFile& file) { return has_tag(file.path, "Q4_K_M"); });
     if (usual != meant.end()) meant = {*usual};

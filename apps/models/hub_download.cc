@@ -22,9 +22,7 @@
 
 #include "apps/models/model_catalog.h"
 #include "apps/models/part_file.h"
-#include "apps/models/pull.h"
-#include "apps/models/pulled_file.h"
-#include "apps/terminal/byte_progress.h"
+#include "apps/terminal/progress.h"
 #include "model/memory_plan.h"
 
 namespace ibid {
@@ -172,7 +170,7 @@ class Download {
   std::mutex mutex_;
   // Guarded:
   uint64_t done_ = 0;
-  Status status_;  // the first that was none
+  Status status_;  // the first error
   std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // that take the place of older files
   ByteProgress* progress_ = nullptr;
 

@@ -1,4 +1,4 @@
-#include "apps/models/hub_fetch.h"
+#include "apps/models/hub_download.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr size_t kMaxListingBytes = 16u << 20;
 constexpr int kMaxAttempts = 6;             // that bring nothing, one behind the other
 constexpr uint64_t kLongestWaitSeconds = 60;
 
-// What a status means that no further attempt will change; ok: try again.
+// The error of an answer that no further attempt will change; ok: try again.
 Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::string& what) {
   switch (answer.status) {
     case 401:

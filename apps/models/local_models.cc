@@ -8,9 +8,8 @@
 #include <set>
 #include <system_error>
 
-#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
-#include "apps/models/model_directory.h"
 #include "base/file_ops.h"
 #include "base/json_limits.h"
 
@@ -95,7 +94,7 @@ std::vector<fs::path> snapshots_of(const fs::path& repository) {
   return snapshots;
 }
 
-// What main has goes before the same name in an older revision.
+// A model of the revision main replaces one of the same name in an older revision.
 void add_once(LocalModel model, std::vector<LocalModel>& models) {
   const auto same = [&](const LocalModel& other) { return other.name == model.name && other.store == model.store; };
   if (std::none_of(models.begin(), models.end(), same)) models.push_back(std::move(model));

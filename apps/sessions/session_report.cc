@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/command_line/own_command.h"
+#include "apps/command_line/command.h"
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/utf8.h"

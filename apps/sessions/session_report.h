@@ -22,7 +22,7 @@ struct SessionSummary {
   std::string problem;      // why the file cannot be read; nothing but the name and the time is known then
 };
 
-// Of all conversations, the newest first. Error: kIo.
+// All conversations, the newest first. Error: kIo.
 Result<std::vector<SessionSummary>> summarize_sessions(const SessionFiles& files);
 
 // A line each, at most 78 columns where the names allow it, with a title.

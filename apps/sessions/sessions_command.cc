@@ -9,9 +9,8 @@
 #include <string>
 
 #include "apps/command_line/command.h"
-#include "apps/command_line/option_kinds.h"
 #include "apps/sessions/message_text.h"
-#include "apps/sessions/session_name.h"
+#include "apps/sessions/session_files.h"
 #include "apps/sessions/session_report.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
@@ -76,7 +75,7 @@ Status rename(const SessionFiles& files, const SessionsArguments& arguments) {
   return files.rename(arguments.name, arguments.new_name);
 }
 
-// What a person says about it; a "no" is no error.
+// The person's answer; a "no" is not an error.
 Result<bool> may_delete(const SessionFiles& files, const std::string& name, bool yes) {
   if (yes) return true;
   if (isatty(STDIN_FILENO) != 1) {

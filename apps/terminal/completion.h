@@ -12,7 +12,7 @@ namespace ibid {
 struct CompletionWords {
   std::vector<std::string> commands;            // "/help", ...: the first word of a message
   std::vector<std::string> commands_with_file;  // "/read", ...: what follows them is a file's name
-  // What may follow "/set", and "/set speculate"; a word that is not the last has a blank behind it.
+  // The words that may follow "/set", and "/set speculate"; a word that is not the last ends in a blank.
   std::map<std::string, std::vector<std::string>, std::less<>> arguments = {};
 };
 
@@ -21,7 +21,7 @@ struct Completion {
   std::vector<std::string> candidates;  // in order; commands have a blank behind them, directories a slash
 };
 
-// Of `before`, the text in front of the cursor. Names of files come behind a command of commands_with_file
+// The completions of `before`, the text before the cursor. Names of files come behind a command of commands_with_file
 // and behind an @ that begins a word; "~/" is the home directory. A name that begins with a dot comes when a
 // dot was typed. Blanks within a name are written "\ ".
 Completion complete(std::string_view before, const CompletionWords& words);

@@ -39,7 +39,7 @@ class EditBuffer {
   void word_right();
   void to_line_begin();
   void to_line_end();
-  // A line up or down in a text of several; false when there is none.
+  // A line up or down in a text of several; false: there is no such line.
   bool up();
   bool down();
   void to_end() { cursor_ = text_.size(); }
@@ -66,5 +66,16 @@ class EditBuffer {
   std::vector<Moment> moments_;  // before each change
   size_t typed_to_ = kNowhere;   // characters that go on there belong to the last change
 };
+
+// The places of a text's characters, and of the cursor, in the rows of a terminal.
+struct LaidOutText {
+  std::vector<std::string> rows;  // as they are written: tabs as blanks; none wider than the terminal
+  size_t cursor_row = 0;
+  size_t cursor_column = 0;  // < the terminal's width
+};
+
+// The first row begins with `prompt`, the row behind each newline with as many blanks; what is too long goes
+// on in column 0 of the next. cursor: in bytes of `text`. REQUIRES: width >= 4 and wider than the prompt.
+LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t cursor, size_t width);
 
 }  // namespace ibid

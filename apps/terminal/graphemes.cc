@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "base/unicode/unicode.h"
 #include "base/utf8.h"
 
 namespace ibid {
 namespace {
 
-// In the order of make_character_tables.py.
-enum class Break : uint8_t {
-  kOther, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacingMark, kL, kV, kT, kLv, kLvt, kLinker
-};
+using Break = ClusterBreak;
 
 constexpr uint32_t kVariationSelector16 = 0xFE0F;  // "show it as an emoji"
 
@@ -26,14 +24,13 @@ struct Character {
 Character character_at(std::string_view text, size_t offset) {
   const DecodedChar decoded = utf8_decode(text, offset);
   const uint32_t c = decoded.code_point;
-  using namespace character_data;
-  const uint8_t value = kBlocks[size_t{kIndex[c >> 8]} << 8 | (c & 0xFF)];
+  const uint8_t value = unicode_record(c).cluster;
   return {c, Break(value & 15), (value & 0x10) != 0, (value & 0x20) != 0, size_t{value} >> 6, decoded.length};
 }
 
 bool is_mark(Break kind) { return kind == Break::kExtend || kind == Break::kLinker || kind == Break::kZwj; }
 
-// What the characters of a cluster so far say of the next one.
+// The state of a cluster that decides whether it takes the next character.
 struct Cluster {
   Break last = Break::kOther;
   bool open_pictograph = false;  // a pictograph, then nothing but marks

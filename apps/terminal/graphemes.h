@@ -1,7 +1,7 @@
-// What a person takes for one character, and how many columns of a terminal it fills. A grapheme cluster (UAX
-// 29, Unicode 16.0) is a letter with its marks, a syllable of Hangul, a flag, a family of emoji. Columns are
-// an agreement: a terminal that does not join emoji shows a family as several, and no program can tell. Text
-// is UTF-8; a byte that is none stands for itself. Thread-safe.
+// Grapheme clusters (UAX 29), and how many columns of a terminal each fills. A cluster is one character to a reader:
+// a letter with its marks, a syllable of Hangul, a flag, a family of emoji. Columns are an agreement: a terminal that
+// does not join emoji shows a family as several characters, and no program can find that out. Text is UTF-8; an
+// invalid byte stands for itself. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,6 @@
 #include <string_view>
 
 namespace ibid {
-
-namespace character_data {  // character_tables.cc; blocks of 256 code points, equal blocks stored once
-extern const uint8_t kIndex[4352];
-extern const uint8_t kBlocks[];
-}  // namespace character_data
 
 // Where the cluster that begins at `offset` ends. REQUIRES: offset < text.size().
 size_t grapheme_end(std::string_view text, size_t offset);

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "apps/terminal/terminal.h"
 #include "apps/terminal/terminal_input.h"
-#include "apps/terminal/terminal_modes.h"
 #include "base/check.h"
 
 namespace ibid {
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kLookAgainMs = 200;  // whether the process is in the foreground again
 
-// What the handler needs; it may only make calls that POSIX calls async-signal-safe.
+// Read by the handler, which may only make calls that POSIX calls async-signal-safe.
 int wake_fd = -1;
 volatile sig_atomic_t n_interrupts = 0;
 const termios* restore_terminal = nullptr;
@@ -42,7 +42,7 @@ void on_interrupt(int) {
 }  // namespace
 
 EchoOff::EchoOff() {
-  if (TerminalInput::current() != nullptr) return;  // whoever edits lines sees to that
+  if (TerminalInput::current() != nullptr) return;  // the line editor does that then
   if (isatty(STDIN_FILENO) != 1 || tcgetattr(STDIN_FILENO, &before_) != 0) return;
   termios quiet = before_;
   quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);

@@ -1,5 +1,5 @@
-// What the terminal does while an answer is being given: Ctrl-C is a stop token, and what is typed ahead is
-// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop. If the answer does
+// The terminal while an answer is given: Ctrl-C is a stop token, and text that is typed ahead is not shown before its
+// turn comes. While an InterruptScope lives, SIGINT asks its token to stop. If the answer does
 // not stop, a second SIGINT ends the process as usual. Outside of any scope SIGINT does what it did before. If
 // lines are edited (TerminalInput), what is typed meanwhile is collected for the editor. Ctrl-C throws that away,
 // so that nothing more of a text that was pasted line by line is answered.

@@ -15,11 +15,9 @@
 
 #include "apps/terminal/completion.h"
 #include "apps/terminal/edit_buffer.h"
-#include "apps/terminal/key_reader.h"
 #include "apps/terminal/line_history.h"
-#include "apps/terminal/line_layout.h"
+#include "apps/terminal/terminal.h"
 #include "apps/terminal/terminal_input.h"
-#include "apps/terminal/terminal_modes.h"
 
 namespace ibid {
 
@@ -63,14 +61,14 @@ class LineEditor {
   size_t recalled_ = 0;         // of the history: what the buffer came from; its size: from nowhere
   std::string unsent_;          // what was there before something was recalled
   Key last_key_ = Key::kNone;
-  // What is on the screen: rows from the first of them that is visible.
+  // The rows on the screen, from the first that is visible.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
   bool expects_continued_ = false;  // the process stopped itself, and what is to be drawn is known
   size_t top_ = 0;              // the first row that is visible
 };
 
-// What a message says: without the """ around it, and without newlines at its end.
+// The message that was typed: without the """ around it, and without newlines at its end.
 std::string message_of(std::string_view typed);
 // Whether """ was opened and not closed.
 bool is_open_block(std::string_view typed);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/terminal/terminal.h"
 #include "base/file_ops.h"
 #include "base/user_folders.h"
 
@@ -76,15 +77,6 @@ int open_locked(const std::string& path) {
   return -1;
 }
 
-bool write_whole(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 }  // namespace
 
 LineHistory::LineHistory(std::string path) : path_(std::move(path)) {
@@ -119,7 +111,7 @@ void LineHistory::append(std::string_view entry) const {
   if (fstat(fd, &file) == 0 && file.st_size > 0 && pread(fd, &last, 1, file.st_size - 1) == 1 && last != '\n') {
     line.insert(0, "\n");
   }
-  const bool written = write_whole(fd, line);
+  const bool written = write_all(fd, line);
   if (written && static_cast<size_t>(file.st_size) + line.size() > 2 * kMaxBytes) {
     const Result<std::string> content = read_file(system_file_ops(), path_, 4 * kMaxBytes);
     if (content.ok()) {

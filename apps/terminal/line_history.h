@@ -1,7 +1,7 @@
-// The messages that were sent before, newest last, and the file in which they outlive the program.
+// The messages that were sent before, newest last, and the file that keeps them for the next start of the program.
 //
 // The file has a message a line, newlines written as \n and backslashes as \\. Any number of processes may
-// have it open: each adds its own under a lock, and whoever finds it grown beyond its bounds writes the
+// have it open: each adds its own under a lock, and one that finds it grown beyond its bounds writes the
 // newest part anew. It is the user's alone (0600). A file that cannot be read or written costs its lines, and
 // nothing else.
 #pragma once
@@ -18,7 +18,7 @@ class LineHistory {
   static constexpr size_t kMaxEntries = 1000;
   static constexpr size_t kMaxBytes = 1'000'000;  // of the file, and of the entries in memory
 
-  // path: empty keeps nothing beyond the process. What is there is read now.
+  // path: empty keeps nothing beyond the process. An existing file is read now.
   explicit LineHistory(std::string path = {});
 
   // A message that was sent. One that is empty, or that came just before, is not kept twice.

@@ -1,7 +1,9 @@
-// Text of strangers (answers, metadata, templates' own errors) on its way to a terminal, which would obey the control
-// characters in it: move the cursor, set the title, answer questions as if the user typed.
+// Texts for a terminal. Those of strangers (answers, metadata, templates' own errors) lose their control characters,
+// which a terminal would obey: move the cursor, set the title, answer questions as if the user typed.
 #pragma once
 
+#include <array>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -12,5 +14,13 @@ std::string without_controls(std::string_view text);
 
 // The same in one line: newlines and tabs as \n and \t.
 std::string one_line(std::string_view text);
+
+// A line of at most 255 bytes as printf writes it.
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 256> line;
+  std::snprintf(line.data(), line.size(), format, values...);
+  return line.data();
+}
 
 }  // namespace ibid

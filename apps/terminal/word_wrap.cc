@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apps/terminal/graphemes.h"
-#include "apps/terminal/terminal_traits.h"
+#include "apps/terminal/terminal.h"
 #include "base/utf8.h"
 
 namespace ibid {
@@ -64,7 +64,7 @@ bool breaks_between(std::string_view word, std::string_view next) {
 std::string WordWrap::push(std::string_view text, size_t width) {
   width = std::max(width, kLeastWidth);
   if (width_ != width && column_ > 0) {
-    // What the terminal made of the row is its own affair; the row takes no more than it surely has room for.
+    // Terminals draw such a row differently; it takes no more than it surely has room for.
     can_move_ = false;
     column_ = std::min(column_, width);
   }
@@ -187,7 +187,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   word_ += character;
   const size_t columns = text_columns(word_);
   const bool fits = word_fits(word_column_);
-  // Of a word on which terminals differ nobody knows how far back it begins.
+  // The beginning of a word on which terminals differ is not known.
   const bool sure = !is_written_ || terminals_agree(word_);
   if (!fits && can_move_ && sure && hang() + columns <= width_) return move_word(out);
   if (is_written_) out += character;

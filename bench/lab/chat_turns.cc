@@ -1,19 +1,67 @@
 #include "bench/lab/chat_turns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/checked.h"
-#include "bench/lab/bench_shapes.h"
-#include "bench/lab/prompts.h"
+#include "bench/lab/model_work.h"
 #include "runtime/generate/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/stopwatch.h"
 #include "sampling/sampler.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
+
+namespace {
+
+constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
+                                  "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
+constexpr size_t kMostTokensOfWord = 8;  // the longest with its blank, where every byte is a token
+
+}  // namespace
+
+std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, size_t n_tokens, size_t seed) {
+  const size_t stride = 7 + 2 * (seed / std::size(kWords));  // odd: all words come in turn
+  std::string text(lead);
+  for (size_t word = 0;;) {
+    const size_t n = tokenizer.encode(text, TextOrigin::kInput).size();
+    if (n >= n_tokens) return text;
+    const size_t more = std::max<size_t>(1, (n_tokens - n) / kMostTokensOfWord);
+    for (size_t i = 0; i < more; ++i, ++word) {
+      text += text.empty() ? "" : " ";
+      text += kWords[(word * stride + word / std::size(kWords) * 3 + seed * 5) % std::size(kWords)];
+    }
+  }
+}
+
+Result<Tokens> prompt_of(const Engine& engine, const Json& messages) {
+  TemplateVariables variables;
+  variables.values = engine.chat_template()->default_variables();
+  variables.values["add_generation_prompt"] = true;
+  TRY_ASSIGN(const MarkedText text, engine.chat_template()->render(messages, variables));
+  IncrementalEncoder encoder(engine.tokenizer());
+  Tokens prompt;
+  for (const MarkedText::Run run : text.runs()) {
+    const IncrementalEncoder::Delta delta = encoder.append(run.bytes, run.origin);
+    prompt.resize(delta.keep);
+    prompt.insert(prompt.end(), delta.tokens.begin(), delta.tokens.end());
+  }
+  return prompt;
+}
+
+Result<size_t> tokens_around_first_message(const Engine& engine) {
+  constexpr const char* kProbe = "river";
+  Json messages = Json::array();
+  messages.push_back(make_message(Role::kUser, kProbe));
+  TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
+  const size_t own = engine.tokenizer().encode(kProbe, TextOrigin::kInput).size();
+  return saturating_sub(prompt.size(), own);
+}
 
 namespace {
 
@@ -29,9 +77,6 @@ std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
 
 // A message that costs kConversationMessage, the template's around it included: the words differ from turn to turn.
 std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, size_t turn) {
-  constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal",
-                                    "winter", "market",  "garden", "engine", "letter",  "bridge",
-                                    "silver", "forest",  "island", "thread"};
   std::string text = "Please go on, and bring in these words:";
   for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kConversationMessage - kTemplateTokens; ++i) {
     text += std::string(" ") + kWords[(i * 7 + turn * 5 + conversation * 3) % std::size(kWords)];
@@ -76,7 +121,7 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   return {};
 }
 
-// Of the time to the first token, what was not the model: rendering, tokenising, matching, choosing.
+// The share of the time to the first token that is not the model's: rendering, tokenising, matching, choosing.
 double besides_model_percent(const Timings& timings) {
   return timings.ttft_ms > 0 ? 100 * (timings.ttft_ms - timings.prefill_ms) / timings.ttft_ms : 0;
 }

@@ -12,13 +12,12 @@
 #include <vector>
 
 #include "bench/lab/figure.h"
-#include "bench/lab/rival_lines.h"
 
 namespace ibid {
 
 inline constexpr size_t kTableColumns = 78;
 
-// What the rows of these kinds and the columns mean, a line or two each. Kinds that it does not know are passed over.
+// The meaning of the rows of these kinds and of the columns, a line or two each. Unknown kinds are passed over.
 std::string figure_legend(const std::vector<const char*>& kinds, bool with_rivals);
 
 // The columns of every row but those of a growing conversation, which have their own, explained in front of them.
@@ -29,8 +28,8 @@ std::string conversation_header();
 // the figure is.
 std::string figure_row(const Figure& figure, std::span<const Rival> rivals);
 
-// What the rates of the prefills say together. `again` is the same step measured a second time, with `from` 0 where
-// nobody did. Empty when there is no step.
+// The largest fall of the prefill rate in words. `again` is the same step measured a second time, with `from` 0 where
+// that was not done. Empty when there is no step.
 std::string prefill_step_line(const PrefillStep& step, const PrefillStep& again);
 
 // Enough digits to compare, never an exponent: 1.25, 43.7, 5079.

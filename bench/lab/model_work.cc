@@ -1,9 +1,13 @@
 #include "bench/lab/model_work.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/clock.h"
+#include "cache/pages/kv_cache_entry.h"
 #include "model/weights/kv_precision.h"
 #include "model/weights/load_weights.h"
+#include "runtime/stopwatch.h"
 
 namespace ibid {
 
@@ -38,6 +42,109 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   work.operations_per_token = 2.0 * static_cast<double>(plan.layer_weights);
   work.int8 = plan.quantized.h || plan.quantized.attended || plan.quantized.gated;
   return work;
+}
+
+namespace {
+
+constexpr size_t kPrefillTokens = 64;
+constexpr size_t kDecodeTokens = 8;
+constexpr int kPacePasses = 2;  // the first warms up
+// Attention multiplies floats, which are about half as fast as the bytes of the linear layers.
+constexpr double kFloatsToInt8 = 2;
+constexpr double kPeaksPerFigure_s = 0.1;  // what the machine can do is measured beside every figure
+
+double seconds_since(int64_t start) { return 1e-3 * milliseconds_since(system_clock(), start); }
+
+// Seconds of `tokens` tokens in passes of `chunk`, behind what `entry` holds.
+Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t tokens, size_t chunk) {
+  const Tokens ids(chunk, TokenId{1});
+  Logits logits;
+  const int64_t start = system_clock().steady_ns();
+  for (size_t done = 0; done < tokens; done += chunk) {
+    const SequenceChunk part{&entry, ids, WantLogits::kLast};
+    TRY(model.forward(std::span(&part, 1), {}, logits));
+  }
+  return seconds_since(start);
+}
+
+// At least `rounds` samples and one that warms up; short ones are repeated until they are kLeastSampled_s together.
+double sampled_s(size_t rounds, double one_s) {
+  const double n = std::clamp(kLeastSampled_s / std::max(one_s, 1e-9), static_cast<double>(rounds),
+                              static_cast<double>(std::max(rounds, kMostSamples)));
+  return (n + 1) * one_s + kPeaksPerFigure_s;
+}
+
+double conversation_s(const PlannedRun& run, const ModelPace& pace) {
+  double sum = pace.prefill_s(kConversationMessage, 0) + pace.decode_s(kConversationAnswer, 0);
+  size_t history = kConversationStart;
+  for (size_t turn = 0; turn < kConversationTurns; ++turn, history += kConversationStep) {
+    if (history + kConversationStep > run.context) break;
+    sum += pace.prefill_s(kConversationMessage, history) + pace.decode_s(kConversationAnswer, history);
+    sum += pace.prefill_s(history + kConversationMessage, 0);  // all of it read again
+  }
+  return sum;
+}
+
+// A history is read twice to begin with, and once more in every round; the rest of a round are turns behind it.
+double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
+  const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
+  const double read = pace.prefill_s(history, 0);
+  return 2 * read + 2 * turn + static_cast<double>(run.rounds) * (read + 4 * turn);
+}
+
+}  // namespace
+
+double ModelPace::prefill_s(size_t n, size_t behind) const {
+  const double middle = static_cast<double>(behind) + static_cast<double>(n) / 2;
+  return static_cast<double>(n) * prefill_token_s * (1 + prefill_per_position * middle);
+}
+
+double ModelPace::decode_s(size_t n, size_t behind) const {
+  const double middle = static_cast<double>(behind) + static_cast<double>(n) / 2;
+  return static_cast<double>(n) * decode_token_s * (1 + decode_per_position * middle);
+}
+
+Result<ModelPace> measure_pace(LanguageModel& model, const ModelWork& work) {
+  const size_t n = std::min({kPrefillTokens, model.max_chunk(), model.max_seq_len() / 2});
+  KvPagePool pool(model.kv_layout(), model.kv_layout().room_for(n + kDecodeTokens));
+  ModelPace pace;
+  for (int pass = 0; pass < kPacePasses; ++pass) {
+    KvCacheEntry entry(pool);
+    TRY_ASSIGN(const double prefill_s, timed_passes(model, entry, n, n));
+    TRY_ASSIGN(const double decode_s, timed_passes(model, entry, std::min(kDecodeTokens, n), 1));
+    pace.prefill_token_s = prefill_s / static_cast<double>(n);
+    pace.decode_token_s = decode_s / static_cast<double>(std::min(kDecodeTokens, n));
+  }
+  const double floats = work.int8 ? kFloatsToInt8 : 1;
+  pace.prefill_per_position = floats * work.attention_operations_per_position / work.operations_per_token;
+  pace.decode_per_position = static_cast<double>(work.kv_bytes_at(1)) / static_cast<double>(work.weights_bytes);
+  return pace;
+}
+
+double estimated_seconds(const PlannedRun& run, const ModelPace& pace) {
+  double sum = 0;
+  for (const size_t n : run.prefills) sum += sampled_s(run.rounds, pace.prefill_s(n, 0));
+  for (const size_t depth : run.decodes) {
+    sum += pace.prefill_s(depth, 0) + sampled_s(run.rounds, pace.decode_s(kRateDecodeTokens + 1, depth));
+  }
+  for (const size_t depth : run.turns) sum += sampled_s(run.rounds, pace.prefill_s(kRateTurnTokens, depth));
+  for (const size_t n : run.system_lengths) {
+    const size_t whole = kChatTurns * kChatTurnTokens;
+    sum += pace.prefill_s(n + whole, 0) + pace.decode_s(kChatTurns * kChatReplyTokens, n + whole / 2);
+  }
+  sum += static_cast<double>(run.conversations) * conversation_s(run, pace);
+  for (const size_t history : run.histories) sum += history_s(run, pace, history);
+  return sum;
+}
+
+std::string duration_in_words(double seconds) {
+  const auto about = [](double n, const char* unit) {
+    return "about " + std::to_string(std::lround(n)) + " " + unit + (std::lround(n) == 1 ? "" : "s");
+  };
+  if (seconds < 10) return "a few seconds";
+  if (seconds < 55) return about(5 * std::round(seconds / 5), "second");
+  if (seconds < 90 * 60) return about(seconds / 60, "minute");
+  return about(seconds / 3600, "hour");
 }
 
 }  // namespace ibid

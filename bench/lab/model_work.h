@@ -3,14 +3,39 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "model/config/config.h"
 #include "model/config/model_options.h"
+#include "model/forward/language_model.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// The shapes of the parts of a benchmark. bench/lab/rates.h:
+inline constexpr size_t kRateDecodeTokens = 48;
+inline constexpr size_t kRateTurnTokens = 44;
+// A short prefill takes as long as the clock's and the neighbours' noise: it is repeated for this long.
+inline constexpr double kLeastSampled_s = 0.2;
+inline constexpr size_t kMostSamples = 50;
+
+// The turns of bench/lab/chat_turns.h: short ones after a system message,
+inline constexpr size_t kSystemLengths[] = {0, 1000, 3500};
+inline constexpr size_t kChatTurns = 8;
+inline constexpr size_t kChatReplyTokens = 24;
+inline constexpr size_t kChatTurnTokens = 80;  // at most, of message and reply
+// and a conversation that grows.
+inline constexpr size_t kConversationTurns = 10;
+inline constexpr size_t kConversationMessage = 60;
+inline constexpr size_t kConversationAnswer = 440;
+inline constexpr size_t kConversationStep = kConversationMessage + kConversationAnswer;
+// The first exchange, which is not measured: two messages, one of them the template's system message.
+inline constexpr size_t kConversationStart = 2 * kConversationMessage + kConversationAnswer;
+
+// bench/lab/turn_curve_bench.h:
+inline constexpr size_t kCurveAnswer = 16;
 
 struct ModelWork {
   size_t weights_bytes = 0;          // packed weights that every pass reads: all but an untied embedding
@@ -27,5 +52,38 @@ struct ModelWork {
 
 // Errors: those of plan_memory() and the tensor table.
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
+
+// The parts of a run; one that is not wanted is empty or 0. Its duration is estimated before it begins: a few passes
+// are timed, and the rest is counting. That is right to a third or so on a machine whose load stays as it is.
+struct PlannedRun {
+  size_t rounds = 5;
+  std::vector<size_t> prefills;        // lengths
+  std::vector<size_t> decodes;         // depths
+  std::vector<size_t> turns;           // depths
+  std::vector<size_t> system_lengths;  // of eight short chat turns each
+  size_t conversations = 0;
+  std::vector<size_t> histories;       // of the report
+  size_t context = 0;                  // a conversation ends there
+};
+
+// How fast this model runs here.
+struct ModelPace {
+  double prefill_token_s = 0;   // of a short prompt
+  double decode_token_s = 0;    // behind few others
+  // The addition of one more position before a token, in parts of the times above.
+  double prefill_per_position = 0;
+  double decode_per_position = 0;
+
+  double prefill_s(size_t n, size_t behind) const;
+  double decode_s(size_t n, size_t behind) const;
+};
+
+// Times passes of 64 tokens and of one. Errors: those of LanguageModel::forward().
+Result<ModelPace> measure_pace(LanguageModel& model, const ModelWork& work);
+
+double estimated_seconds(const PlannedRun& run, const ModelPace& pace);
+
+// "a few seconds", "about 40 seconds", "about 4 minutes", "about 2 hours".
+std::string duration_in_words(double seconds);
 
 }  // namespace ibid

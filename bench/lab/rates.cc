@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "bench/lab/bench_shapes.h"
+#include "bench/lab/model_work.h"
 
 namespace ibid {
 

@@ -13,11 +13,11 @@
 #include <span>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "bench/lab/figure.h"
+#include "bench/lab/machine_peaks.h"
 #include "bench/lab/model_work.h"
-#include "bench/lab/peak_meter.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 #include "model/forward/language_model.h"
 
 namespace ibid {
@@ -38,7 +38,7 @@ class RateBench {
   Status decode(size_t depth, const FigureSink& sink);
   Status turn(size_t history, const FigureSink& sink);
 
-  // What the peaks are measured on: memory of the bench, not of the engine.
+  // The memory that the peaks are measured on: the bench's, not the engine's.
   size_t meter_bytes() const { return meter_.bytes(); }
 
  private:

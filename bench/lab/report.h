@@ -3,14 +3,22 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_ops.h"
 #include "base/result.h"
 #include "bench/lab/figure.h"
-#include "bench/lab/rival_lines.h"
 
 namespace ibid {
+
+// The whole file at once: a reader sees the old one or the new one. One that is there keeps its rights.
+// Error: kIo; then nothing has changed.
+Status write_public_file(const std::string& path, std::string_view text);
+
+// The same rights for `temporary`, a private file that will be renamed to `path`. The umask is read by setting it: no
+// other thread may create files meanwhile. Error: kIo.
+Status give_public_rights(const std::string& temporary, const std::string& path);
 
 // How the figures of a run were made.
 struct BenchSetup {

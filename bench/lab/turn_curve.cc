@@ -1,6 +1,10 @@
 #include "bench/lab/turn_curve.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "bench/lab/report.h"
 
 namespace ibid {
 
@@ -45,6 +49,132 @@ bool all_same_text(std::span<const TurnCurvePoint> points) {
 
 bool all_same_bits(std::span<const TurnCurvePoint> points) {
   return std::all_of(points.begin(), points.end(), [](const TurnCurvePoint& p) { return p.same_bits; });
+}
+
+namespace {
+
+constexpr int kRowCharacters = 200;
+
+template <typename... Values>
+std::string line_of(const char* format, Values... values) {
+  char text[kRowCharacters];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+double ratio(double more, double less) { return less > 0 ? more / less : 0; }
+
+// Columns of the CSV file, in order, each with its value for a point.
+std::vector<std::pair<const char*, std::string>> csv_fields(const BenchSetup& setup, const TurnCurvePoint& point) {
+  const auto count = [](size_t n) { return std::to_string(n); };
+  const auto ms = [](double value) { return line_of("%.4f", value); };
+  std::vector<std::pair<const char*, std::string>> fields = {
+      {"date", setup.date},
+      {"commit", setup.commit},
+      {"machine", setup.machine},
+      {"model", setup.model},
+      {"threads", std::to_string(setup.n_threads)},
+      {"kv", setup.kv},
+      {"setting", setup.numerics + " " + setup.isa},
+      {"history", count(point.history)},
+      {"n_prompt", count(point.n_prompt)},
+      {"n_read_warm", count(point.n_read_warm)},
+      {"n_read_cold", count(point.n_read_cold)},
+      {"n_read_resumed", count(point.n_read_resumed)},
+  };
+  const auto add = [&](const char* median, const char* q1, const char* q3, const Spread& spread) {
+    fields.insert(fields.end(), {{median, ms(spread.median)}, {q1, ms(spread.q1)}, {q3, ms(spread.q3)}});
+  };
+  add("warm_ms", "warm_q1_ms", "warm_q3_ms", point.warm_ms);
+  add("cold_ms", "cold_q1_ms", "cold_q3_ms", point.cold_ms);
+  add("resumed_ms", "resumed_q1_ms", "resumed_q3_ms", point.resumed_ms);
+  add("pass_ms", "pass_q1_ms", "pass_q3_ms", point.pass_ms);
+  fields.insert(fields.end(), {{"besides_pass_ms", ms(point.besides_pass_ms)},
+                               {"same_text", point.same_text ? "1" : "0"},
+                               {"same_bits", point.same_bits ? "1" : "0"},
+                               {"command", setup.command}});
+  return fields;
+}
+
+}  // namespace
+
+std::string turn_curve_table_header() {
+  return "\nThe time to the first token against the history, in ms:\n"
+         "  reuse: the session holds the history; again: all of it is read again\n"
+         "  disk: the conversation is opened from disk; pass: the model alone\n" +
+         line_of("%7s %5s %8s %9s %7s %8s %7s %8s  %s\n", "history", "read", "reuse", "again", "ratio", "disk", "ratio",
+                 "pass", "answers");
+}
+
+std::string turn_curve_table_row(const TurnCurvePoint& point) {
+  const char* const verdict = point.same_bits && point.same_text ? "same bits"
+                              : point.same_text                  ? "OTHER BITS"
+                                                                 : "OTHER TEXT";
+  return line_of("%7zu %5zu %8.2f %9.2f %6.1fx %8.2f %6.2fx %8.2f  %s\n", point.history, point.n_read_warm,
+                 point.warm_ms.median, point.cold_ms.median, ratio(point.cold_ms.median, point.warm_ms.median),
+                 point.resumed_ms.median, ratio(point.resumed_ms.median, point.warm_ms.median), point.pass_ms.median,
+                 verdict);
+}
+
+std::string turn_curve_summary(std::span<const TurnCurvePoint> points) {
+  std::string text = std::string("answers with reuse, without and from disk: ") +
+                     (all_same_text(points) ? "same text" : "OTHER TEXT") + ", " +
+                     (all_same_bits(points) ? "same bits" : "OTHER BITS") + "\n";
+  const TurnCurveFit fit = fit_of(points);
+  if (!fit.known) return text;
+  text += line_of("with 1,000 tokens more of history the turn takes %.2f ms longer\n", 1e-3 * fit.turn_us_per_1000);
+  text += line_of("and a bare pass %.2f ms, which is attention; turn minus pass, round by round,\n",
+                  1e-3 * fit.pass_us_per_1000);
+  text += line_of("changes by %.2f ms: %.2f %% of the turn at the longest history\n", 1e-3 * fit.besides_us_per_1000,
+                  fit.besides_percent);
+  return text;
+}
+
+std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& point) {
+  const auto spread = [](const Spread& s) { return Json{{"q1", s.q1}, {"median", s.median}, {"q3", s.q3}}; };
+  const Json line = {{"engine", "ibid"},
+                     {"model", setup.model},
+                     {"threads", setup.n_threads},
+                     {"kv", setup.kv},
+                     {"numerics", setup.numerics},
+                     {"isa", setup.isa},
+                     {"what", "turn_curve"},
+                     {"history", point.history},
+                     {"n_prompt", point.n_prompt},
+                     {"n_read_warm", point.n_read_warm},
+                     {"n_read_cold", point.n_read_cold},
+                     {"n_read_resumed", point.n_read_resumed},
+                     {"warm_ms", spread(point.warm_ms)},
+                     {"cold_ms", spread(point.cold_ms)},
+                     {"resumed_ms", spread(point.resumed_ms)},
+                     {"pass_ms", spread(point.pass_ms)},
+                     {"besides_pass_ms", point.besides_pass_ms},
+                     {"same_text", point.same_text},
+                     {"same_bits", point.same_bits}};
+  return json_to_string(line);
+}
+
+std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoint> points) {
+  std::string header, rows;
+  for (const auto& [name, unused] : csv_fields(setup, TurnCurvePoint{})) {
+    header += (header.empty() ? "" : ",") + std::string(name);
+  }
+  for (const TurnCurvePoint& point : points) {
+    std::string row;
+    for (const auto& [unused, value] : csv_fields(setup, point)) row += csv_field(value) + ",";
+    row.back() = '\n';
+    rows += row;
+  }
+  return header + "\n" + rows;
+}
+
+bool is_report_path(const std::string& path) { return path.ends_with(".html") || path.ends_with(".csv"); }
+
+Status write_turn_curve(const std::string& path, const BenchSetup& setup,
+                        std::span<const TurnCurvePoint> points, size_t rounds) {
+  const std::string content =
+      path.ends_with(".csv") ? turn_curve_csv(setup, points) : turn_curve_page(setup, points, rounds);
+  return write_public_file(path, content);
 }
 
 }  // namespace ibid

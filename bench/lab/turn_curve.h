@@ -1,14 +1,17 @@
 // TurnCurve: the time to the first token against the length of the history, measured in three ways: in the session
 // that holds the history, with the same text read again, and in a conversation that was saved and goes on from
-// disk. Plain data and its arithmetic; bench/lab/turn_curve_bench.h measures it, bench/lab/turn_curve_report.h
-// writes it down.
+// disk. Plain data, its arithmetic, and its texts: a table for the terminal, a CSV file, a page with pictures
+// (turn_curve_page.cc). bench/lab/turn_curve_bench.h measures it.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "bench/lab/figure.h"
+#include "bench/lab/report.h"
 
 namespace ibid {
 
@@ -37,7 +40,7 @@ struct TurnCurveFit {
   double turn_us_per_1000 = 0;
   double pass_us_per_1000 = 0;     // of the bare pass: attention, and nothing else of it depends on the history
   double besides_us_per_1000 = 0;  // of the turn minus the pass, round by round
-  // What of the deepest warm turn grew with the history and is not attention, in per cent of that turn.
+  // The part of the deepest warm turn that grew with the history and is not attention, in per cent of that turn.
   double besides_percent = 0;
 };
 // Computed over the points with a history, because without one a turn reads the template's beginning too.
@@ -46,5 +49,28 @@ TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);
 // Whether it holds for all points. Without any point it does.
 bool all_same_text(std::span<const TurnCurvePoint> points);
 bool all_same_bits(std::span<const TurnCurvePoint> points);
+
+// Lines with their ends: header, rows that can be printed as they are measured, and what follows the last of them:
+// whether the answers were the same, and how the warm turn grows.
+std::string turn_curve_table_header();
+std::string turn_curve_table_row(const TurnCurvePoint& point);
+std::string turn_curve_summary(std::span<const TurnCurvePoint> points);
+
+// {"engine", ..., "what": "turn_curve", "history": ...}: one object, with the setup's fields in front.
+std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& point);
+
+// Header and a line for each point (RFC 4180): times in ms with their quartiles, the verdicts as 1 or 0, and in every
+// line how it was measured.
+std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoint> points);
+
+// One HTML file that needs nothing else: pictures as inline SVG, colours for light and dark, no scripts, the numbers in
+// a table below. It is well-formed XML but for its first line. `rounds`: of each point.
+std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePoint> points, size_t rounds);
+
+// Whether `path` ends in .html or .csv, which is what write_turn_curve() goes by.
+bool is_report_path(const std::string& path);
+// Writes the page or the CSV file (bench/lab/report.h). REQUIRES: is_report_path(path). Error: kIo.
+Status write_turn_curve(const std::string& path, const BenchSetup& setup,
+                        std::span<const TurnCurvePoint> points, size_t rounds);
 
 }  // namespace ibid

@@ -1,20 +1,65 @@
 #include "bench/lab/turn_curve_bench.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
-#include "bench/lab/bench_shapes.h"
-#include "bench/lab/prompts.h"
+#include "base/file_ops.h"
+#include "bench/lab/chat_turns.h"
+#include "bench/lab/model_work.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "runtime/generate/feeding.h"
 #include "runtime/stopwatch.h"
 
 namespace ibid {
+
+namespace fs = std::filesystem;
+
+Result<std::unique_ptr<ScratchDirectory>> ScratchDirectory::create() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) return errno_status(error.value(), "$TMPDIR", "find the directory for temporary files");
+  std::string path = (parent / "ibid_bench_XXXXXX").string();
+  if (::mkdtemp(path.data()) == nullptr) return errno_status(errno, path, "make a temporary directory");
+  return std::unique_ptr<ScratchDirectory>(new ScratchDirectory(std::move(path)));
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void ScratchDirectory::empty() const {
+  std::error_code ignored;
+  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    std::error_code busy;
+    fs::remove_all(entry->path(), busy);
+  }
+}
+
+void ScratchDirectory::forget_files() const {
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator entry(path_, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    std::error_code unknown;
+    if (!entry->is_regular_file(unknown)) continue;
+    const int file = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) continue;
+    (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  }
+}
 
 namespace {
 
@@ -44,7 +89,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// What a point's rounds begin with.
+// The state that a point's rounds begin with.
 struct TurnCurveBench::Prepared {
   ChatSession session;  // the history
   KvCacheEntry rows;    // its keys and values: the store, which is cleared between turns, does not keep them

@@ -5,25 +5,73 @@
 // emptied. "Resumed" loads it into a new engine with the cache directory that an earlier engine wrote and closed;
 // before that the system is asked to forget the files. Neither counts the loading of the model.
 //
-// Not thread-safe; nobody else may use the model meanwhile.
+// Not thread-safe. REQUIRES: nothing else uses the model meanwhile.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/result.h"
-#include "bench/lab/scratch_directory.h"
 #include "bench/lab/turn_curve.h"
+#include "model/forward/language_model.h"
 #include "runtime/engine/engine.h"
 #include "runtime/session/chat_session.h"
 
 namespace ibid {
 
+// ScratchDirectory: a directory for the files of a measurement, removed with everything in it at the end.
+class ScratchDirectory {
+ public:
+  // In the system's directory for temporary files ($TMPDIR), for its owner alone. Error: kIo.
+  static Result<std::unique_ptr<ScratchDirectory>> create();
+  ~ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The path of `name` in it.
+  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+  // Removes everything in it.
+  void empty() const;
+
+  // Asks the system to drop from its memory what it keeps of the files here and below, so that they are read from the
+  // device the next time. Files that are not on the device yet, or that live in memory only, stay.
+  void forget_files() const;
+
+ private:
+  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+// SharedModel: a loaded model as the model of several engines, so that a restart can be measured without loading it
+// again. An engine owns its model; this one owns a share of it.
+//
+// Not thread-safe: of the engines on one model only one may run passes at a time, since each has a scheduler of its
+// own.
+class SharedModel : public LanguageModel {
+ public:
+  explicit SharedModel(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}
+
+  size_t vocab_size() const override { return model_->vocab_size(); }
+  size_t max_seq_len() const override { return model_->max_seq_len(); }
+  size_t max_chunk() const override { return model_->max_chunk(); }
+  const KvLayout& kv_layout() const override { return model_->kv_layout(); }
+  Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override {
+    return model_->forward(batch, std::move(stop), logits);
+  }
+
+ private:
+  const std::shared_ptr<LanguageModel> model_;
+};
+
 class TurnCurveBench {
  public:
-  // Engines on one model, one at a time in use (bench/lab/shared_model.h), with a fingerprint; with a cache directory
+  // Engines on one model, one at a time in use (SharedModel), with a fingerprint; with a cache directory
   // unless it is empty.
   using EngineFactory = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
 

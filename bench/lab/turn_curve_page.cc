@@ -1,10 +1,10 @@
-// The page of a TurnCurve (bench/lab/turn_curve_report.h).
+// The page of a TurnCurve (bench/lab/turn_curve.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "bench/lab/line_chart.h"
-#include "bench/lab/turn_curve_report.h"
+#include "bench/lab/turn_curve.h"
 
 namespace ibid {
 
@@ -69,7 +69,7 @@ ChartSeries series_of(const char* name, std::span<const TurnCurvePoint> points, 
   return series;
 }
 
-// What the page is for, in one line.
+// The claim of the page, in one line.
 std::string claim_of(std::span<const TurnCurvePoint> points) {
   if (points.empty()) return "Nothing was measured";
   const TurnCurvePoint& last = points.back();

@@ -13,7 +13,7 @@
 #include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/json_limits.h"
-#include "bench/lab/other_processes.h"
+#include "bench/lab/processes.h"
 #include "bench/programs/session_claims.h"
 #include "kernels/ops/dispatch.h"
 

@@ -16,12 +16,9 @@
 #include <vector>
 
 #include "apps/models/model_catalog.h"
-#include "model/load_chat_template.h"
+#include "model/load_model.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
-#include "tokenizer/incremental_encoder.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/lab/chat_turns.h"
 #include "bench/lab/figure.h"
-#include "bench/lab/prompts.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "runtime/session/chat_session.h"

@@ -6,8 +6,8 @@
 
 #include "base/checked.h"
 #include "base/token_prefix.h"
+#include "bench/lab/chat_turns.h"
 #include "bench/lab/figure.h"
-#include "bench/lab/prompts.h"
 #include "bench/lab/turn_curve_bench.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"

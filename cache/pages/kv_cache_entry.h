@@ -1,20 +1,19 @@
-// KvCacheEntry: the keys and values of one sequence, described by the token ids that were fed and by nothing
-// else.
+// KvCacheEntry: keys and values of one sequence, described only by the tokens that were fed.
 //
-// Rows [0, length()) are committed and never change. append() stages rows [length, length + T) once in every
-// layer; commit() publishes them and their ids in all layers at once. It is the only place where rows that were
-// computed make the sequence longer; adopt() and adopt_more() take rows that somebody else committed. Whatever
-// happens before commit (error, cancellation) leaves the entry as if never called.
-// slice_to_at_most(), slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied
-// by the first reserve() that wants to write into it.
+// Positions [0, length()) are committed and never change. append() stages T positions after length() once in every
+// layer; commit() publishes them and their tokens in all layers at once. Only commit() adds computed positions; adopt()
+// and adopt_more() add positions that were committed elsewhere. An error or cancellation before commit() leaves the
+// entry unchanged. slice_to_at_most(), slice_to_length() and fork() copy no data: pages are shared, and the first
+// reserve() that writes into a shared partial page copies it.
 //
-// Where a model has recurrent layers, the entry has their states too (cache/pages/sequence_state.h). Where layers have
-// windows, it has a lease on their rows of its last positions, and the rows further back may be gone (KvPagePool). In
-// both cases it cannot go on from every position: resumable_length() says from where.
+// For recurrent layers the entry also has their states (cache/pages/sequence_state.h). For sliding-window layers it
+// leases the window parts of its last pages; those of earlier pages may be evicted (KvPagePool). Either restricts the
+// positions from which the entry can resume: see resumable_length().
 //
-// Not thread-safe, except that the workers of one region call append() together. The pool must outlive it.
+// Not thread-safe, except that the workers of one parallel region call append() together. The pool must outlive it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -22,12 +21,71 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/pages/page_list.h"
 #include "cache/pages/sequence_state.h"
+#include "ibid/token.h"
 
 namespace ibid {
+
+// Pages of one sequence, in order, as handles and as raw pointers for attention, with the leases on the window parts of
+// the last pages. KvCacheEntry knows the length and decides which window parts are needed. Not thread-safe. The pool
+// must outlive it.
+class PageList {
+ public:
+  explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
+  PageList(PageList&&) noexcept = default;
+  PageList& operator=(PageList&& other) noexcept;  // frees the old content as clear(): leases before pages
+
+  std::span<const KvPage> pages() const { return pages_; }
+  size_t size() const { return pages_.size(); }
+  const KvPage& operator[](size_t i) const { return pages_[i]; }
+  // Addresses of the parts, valid until the next non-const call. Null for a window part that is not leased.
+  const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
+  PageMemory parts(size_t i) const { return pages_[i].parts(); }
+
+  // Storage for n pages, allocated separately so that the later swap of data() cannot fail. May throw std::bad_alloc.
+  struct Room {
+    std::array<std::vector<const std::byte*>, kPageParts> data;
+    bool moves = false;
+  };
+  Room make_room(size_t n);
+  void use(Room room) noexcept;
+
+  // Appends a page and leases its window part. REQUIRES: there is room; the window part was not evicted.
+  void push_back(KvPage page) noexcept;
+  // As push_back(), without the lease.
+  void push_found(KvPage page) noexcept;
+  // Swaps page i with `page`, and leases its window part if that of page i was leased. Returns false, changing nothing,
+  // if that part was evicted.
+  bool replace(size_t i, KvPage& page) noexcept;
+  void resize(size_t n) noexcept;  // REQUIRES: n <= size()
+  // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.
+  // REQUIRES: the list that grows has room.
+  void move_tail(size_t n, PageList& to) noexcept;
+  void take_back(PageList& tail) noexcept;
+  void clear() noexcept { resize(0); }
+  PageList fork(size_t n) const;  // the first n pages; may throw std::bad_alloc
+
+  // --- window parts; without sliding-window layers, these calls return true and do nothing
+
+  // Returns true if no window part of pages [first, end) was evicted; else sets `missing` to the last page without one.
+  bool have_windows(size_t first, size_t end, size_t& missing) const;
+  // Leases the window parts of pages [first, end), and ends the leases before `first`. Returns false, changing nothing,
+  // if one of the parts was evicted.
+  bool lease(size_t first, size_t end) noexcept;
+  // Ends the leases of pages before `first`, as passed. O(ended leases).
+  void return_before(size_t first) noexcept;
+
+ private:
+  bool has_windows() const { return pool_->layout().window() > 0; }
+  void set_data(size_t i) noexcept;
+
+  KvPagePool* pool_;
+  std::vector<KvPage> pages_;
+  std::array<std::vector<const std::byte*>, kPageParts> data_;
+  size_t first_leased_ = 0;
+  std::vector<KvWindowLease> leases_;  // by page; empty without windows. After pages_: leases end first
+};
 
 class KvCacheEntry {
  public:
@@ -43,24 +101,19 @@ class KvCacheEntry {
   size_t capacity() const { return pages_.size() * kPagePositions; }
   TokenSpan tokens() const { return tokens_; }
 
-  // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
-  // somebody else holds it too. Forgets what was staged. It is the only call of a pass that can fail for memory
-  // (kOutOfMemory). A call that fails changes nothing, and page_data() stays valid; but where the pool is short, states
-  // that were kept for later prompts go before the call fails.
+  // Makes room for n_rows positions after length(): allocates pages, and copies a partial last page that is shared.
+  // Drops what was staged. The only call of a pass that can run out of memory (kOutOfMemory). An error changes nothing,
+  // and page_data() stays valid, but states that were kept for later prompts are freed first if the pool is short.
   Status reserve(size_t n_rows);
 
-  // Gives the entry its own page in place of a partial last one that somebody else holds too, as reserve() does. Error:
-  // kOutOfMemory, and nothing has changed.
+  // Copies a partial last page that is shared, as reserve() does. Error: kOutOfMemory, nothing changed.
   Status own_last_page();
 
-  // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
-  // region with the same arguments; each stores its share (heads and groups of 16 positions, so that no two
-  // write one cache line of K). The caller puts a barrier before anybody reads them. Calling it again before
-  // commit, as after a pass that was cancelled, stores them anew.
-  //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated. Of latent rows v is not
-  //   read.
-  //   finish(row, head), where given, is called for each row and head by the worker that stores it, just before:
-  //   it may still change k and v there.
+  // Stages n_rows positions of one layer, from length() on. Every worker of a region calls it with the same arguments
+  // and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K. The
+  // caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites.
+  //   k, v: [n_rows, stride], a row has n_kv_heads * head_dim floats; k is rotated. v is not read for latent rows.
+  //   finish(row, head): called for each row and head by the worker that stores it, just before; it may change k and v.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
   template <typename Finish>
   void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
@@ -74,65 +127,68 @@ class KvCacheEntry {
     append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
   }
 
-  // The recurrent layers' part. A pass writes it between reserve() and commit().
+  // States of the recurrent layers. A pass writes them between reserve() and commit().
   SequenceState& state() { return state_; }
   const SequenceState& state() const { return state_; }
 
-  // Publishes the staged rows and states. REQUIRES: every layer was appended, and every state staged, with
-  // tokens.size() rows.
+  // Publishes the staged positions and states.
+  // REQUIRES: every layer was appended, and every state staged, with tokens.size() rows.
   void commit(TokenSpan tokens);
 
-  // The last position up to n from which the entry can go on: n, if no layer is recurrent or has a window. REQUIRES:
-  // n <= length(). Without a lease, rows may be gone a moment later.
+  // Returns the last position up to n from which the entry can resume: n if no layer is recurrent or has a window.
+  // Window parts that are not leased may be evicted after the call. REQUIRES: n <= length().
   size_t resumable_length(size_t n) const;
-  // Keeps at most the first n positions: as many as the entry can go on from, down to none. Gives back what was
-  // reserved beyond. Returns the new length(). O(pages dropped).
+  // Slices to the last position up to n from which the entry can resume, possibly 0, and frees reserved pages. Returns
+  // the new length(). O(freed pages).
   [[nodiscard]] size_t slice_to_at_most(size_t n);
-  // The same for a cut that loses nothing below n. REQUIRES: n == resumable_length(n), as for a cut to 0, within the
-  // last pass, and to any length where no layer is recurrent or has a window.
+  // Slices to exactly n positions. REQUIRES: n == resumable_length(n). This holds for 0, for positions within the last
+  // pass, and for all positions if no layer is recurrent or has a window.
   void slice_to_length(size_t n);
 
-  // An entry with the same rows: O(pages) references, no row copied. Error: kOutOfMemory, for these references.
+  // Returns an entry with the same pages: O(pages) references, no data copied. Error: kOutOfMemory (heap).
   Result<KvCacheEntry> fork() const;
 
-  // The pages from position 0 on, for attention and for the store: those of length(), then reserved ones.
+  // Pages from position 0 on, for attention and the store: those of length() positions, then reserved ones.
   std::span<const KvPage> pages() const { return pages_.pages(); }
-  // The same as bare pointers to their parts, valid until the next non-const call. Windows: of the last pages only.
+  // Addresses of the page parts, valid until the next non-const call. Window parts: of the last pages only, else null.
   const std::byte* const* page_data(PagePart part = PagePart::kAll) const {
     return pages_.data(part);
   }
 
-  // Where the parts of a page are. REQUIRES: its window, if layers have one, is leased, or nobody else uses the pool.
+  // Addresses of the parts of a page. REQUIRES: its window part, if there is one, is leased, or no other thread uses
+  // the pool.
   PageMemory parts(size_t page) const { return pages_.parts(page); }
-  // Keeps the window of a page while it is copied. Nothing: it is gone.
-  KvWindowLease read_window(size_t page) const { return pool_->read_window(pages_[page]); }
+  // Prevents the eviction of the window part of a page while the caller copies it.
+  KvWindowReader read_window(size_t page) const { return pool_->read_window(pages_[page]); }
 
-  // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. It keeps as
-  // many positions as it can go on from. Error: kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty,
-  // the pages are as many as the tokens need, and one of the states reaches tokens.size().
+  // Fills an empty entry with stored pages and states, sliced to the last position from which it can resume. Error:
+  // kOutOfMemory; the entry stays empty.
+  // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and one of the states reaches
+  // tokens.size().
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
-  // Gives everything back: the entry is empty. Returns the ids that it had.
+  // Frees all pages and states. Returns the tokens that the entry had.
   Tokens release() noexcept;
-  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to what it can go on from.
-  // Error: kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
-  // n_tokens <= tokens.size().
+  // Undoes release(): as adopt() for tokens[0, n_tokens), but takes the tokens instead of copying them. Error:
+  // kOutOfMemory; the entry stays empty and `tokens` unchanged.
+  // REQUIRES: those of adopt() for n_tokens; n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
-  // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
-  // the place of the partial last page, if there is one, and holds its rows as well. The places to go on from that it
-  // has stay. Gives back what was reserved and forgets what was staged. It becomes as long as it can go on from, and
-  // stays what it is if that is not longer. O(tokens and pages that are given). Error: kOutOfMemory (the heap), and
-  // nothing has changed. REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of
-  // length(), and one of the states reaches that length. Windows of new pages were never leased.
+  // Appends stored positions: those of `tokens`, which follow tokens(). If the last page is partial, pages[0] replaces
+  // it and holds its positions too. Frees reserved pages, drops what was staged, and keeps the own states. Slices the
+  // result to the last position from which it can resume; the entry stays as it is if that is not longer. O(given
+  // tokens and pages).
+  // Error: kOutOfMemory (heap), nothing changed.
+  // REQUIRES: the pages are those that length() + tokens.size() positions need after the full pages of length(); one of
+  // the states reaches that length; window parts of new pages were never leased.
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
-  // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the
-  // page that was there, or `page`, if it lacks rows that the entry needs. REQUIRES: all 64 positions are committed and
-  // both pages hold the rows of the same ids.
+  // Replaces page `index` by `page`, so that equal pages are stored once. Returns the replaced page, or `page` itself
+  // if it lacks a window part that the entry needs.
+  // REQUIRES: all 64 positions are committed, and both pages hold those of the same tokens.
   KvPage share_page(size_t index, KvPage page);
 
-  // Counters since construction, for the proofs of O(delta).
+  // Counters since construction; tests use them to verify O(delta).
   size_t pages_copied() const { return pages_copied_; }
   size_t rows_appended() const { return rows_appended_; }
 
@@ -149,8 +205,8 @@ class KvCacheEntry {
   KvPagePool* pool_;
   PageList pages_;
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none
-  bool is_reserved_ = false;    // ever
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve(); 0 if none
+  bool is_reserved_ = false;    // reserve() succeeded at least once
   SequenceState state_;
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;

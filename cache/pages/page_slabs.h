@@ -1,7 +1,7 @@
-// PageSlabs: the memory of pages of one size, in slabs that are taken from the system as they are needed.
+// PageSlabs: memory for pages of one size, taken from the system in slabs on demand.
 //
-// It hands out zeroed memory, as slots, and keeps what comes back for reuse. It knows neither budget nor holders: the
-// pool does, which also locks. Under AddressSanitizer nobody may touch a page that nobody has.
+// Hands out zeroed slots and reuses freed ones. The pool keeps the budget, counts the holders, and locks.
+// AddressSanitizer poisons free pages.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,21 @@ class PageSlabs {
     bool was_used = false;
   };
 
-  // At most max_pages pages at a time. page_bytes 0: there are none.
+  // Has at most max_pages pages. page_bytes 0: has none.
   PageSlabs(size_t page_bytes, size_t max_pages) : page_bytes_(page_bytes), max_pages_(max_pages) {}
 
   size_t page_bytes() const { return page_bytes_; }
-  // Whether it has n pages to hand out, with new slabs if need be. Error: kOutOfMemory, of the system.
+  // Makes n pages available, in new slabs if necessary. Error: kOutOfMemory (system).
   Status provide(size_t n);
-  // REQUIRES: provide(1) succeeded since the last call.
+  // Returns a zeroed page. REQUIRES: provide(1) succeeded since the last call.
   Slot* take();
-  // REQUIRES: the page is zero.
+  // Frees a page. REQUIRES: it is zeroed.
   void give_back(Slot* slot);
-  // Returns memory of pages that nobody has to the system, which gives it back zeroed at the next touch.
+  // Returns the memory of free pages to the system, which supplies zeroed memory at the next touch.
   void return_memory();
 
-  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // of pages that nobody has
-  size_t reserved_bytes() const { return n_pages_ * page_bytes_; }        // address space of all
+  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // of free pages
+  size_t reserved_bytes() const { return n_pages_ * page_bytes_; }        // address space of all pages
 
  private:
   struct Slab {
@@ -49,8 +49,8 @@ class PageSlabs {
   const size_t page_bytes_;
   const size_t max_pages_;
   std::vector<Slab> slabs_;
-  Slot* touched_ = nullptr;  // handed out first, so that memory that was never touched stays so
-  Slot* fresh_ = nullptr;    // as the system gave them
+  Slot* touched_ = nullptr;  // used before; handed out first, so that untouched memory stays untouched
+  Slot* fresh_ = nullptr;    // never touched since the system supplied them
   size_t n_touched_ = 0;
   size_t n_fresh_ = 0;
   size_t n_pages_ = 0;

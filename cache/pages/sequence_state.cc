@@ -13,7 +13,7 @@ float* SequenceState::at(const KvPage& state, size_t layer) const {
 
 // --- between passes
 
-// Where it may go on from besides the last pass.
+// Visits the places to resume from, except the last pass.
 template <typename Visit>
 void SequenceState::visit_places(Visit&& visit) const {
   for (const StateSnapshot& snapshot : kept_) visit(snapshot);
@@ -34,7 +34,7 @@ void SequenceState::cut(size_t n, size_t length) noexcept {
   if (!used()) return;
   staged_.clear();
   if (n == length) return;
-  // Of the places that reach n, the one with the fewest rows to compute again; the last pass where it is one of them.
+  // Choose the place that reaches n with the fewest rows to recompute, but the last pass if it reaches n.
   const StateSnapshot* from = base_.position <= n && base_.end() >= n ? &base_ : nullptr;
   visit_places([&](const StateSnapshot& snapshot) {
     if (from == &base_ || snapshot.position > n || snapshot.end() < n) return;
@@ -71,11 +71,11 @@ void SequenceState::keep_only_here(size_t length) {
 
 bool SequenceState::drop_cheapest() noexcept {
   if (kept_.empty()) return false;
-  // Sorted, each stands behind the one that would be gone on from without it; of the same state the fewest rows first.
+  // After sorting, each snapshot follows the one to resume from without it; equal states by rising number of rows.
   std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
     return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
   });
-  // Of two at the same position the longer one makes the other useless.
+  // If two are at one position, the longer one makes the other useless.
   size_t cheapest = 0, least = kept_.front().position + 1;
   for (size_t i = 0; i < kept_.size(); ++i) {
     const bool covered = i + 1 < kept_.size() && kept_[i + 1].position == kept_[i].position;
@@ -123,7 +123,7 @@ void SequenceState::clear() noexcept {
 
 // --- the log
 
-// Makes room for the rows of a pass, in the log or for a new one. May throw std::bad_alloc.
+// Makes room for the rows of a pass, in the log or for a new log. May throw std::bad_alloc.
 void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_.reset();
   log_continues_ = log_rows_ != nullptr && log_.end() == length && log_.n_rows + n_rows <= kMostKeptRows;
@@ -136,7 +136,7 @@ void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_ = std::move(rows);
 }
 
-// Adds the rows of the pass that was committed. `length` is the one before.
+// Adds the rows of the committed pass. `length` is the length before it.
 void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (new_rows_ == nullptr) {
     log_ = full_log_ = {};
@@ -155,7 +155,7 @@ void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (log_.n_rows >= kLogOverlap) full_log_ = {};
 }
 
-// The sequence is cut to n. If it goes on from rows of the log, these never change any more: the next log is another.
+// The sequence is sliced to n. Rows of the log that the sequence resumes from become immutable, and a new log begins.
 void SequenceState::cut_log(size_t n) noexcept {
   next_log_rows_.reset();
   log_continues_ = false;
@@ -167,14 +167,14 @@ void SequenceState::cut_log(size_t n) noexcept {
   if (log_.n_rows == 0) log_rows_.reset();
 }
 
-// Which pages the logs have for themselves, so that a pass can write them.
+// Returns the pages that only the logs hold, so that a pass may write them.
 SequenceState::LogPages SequenceState::pages_of_logs() const {
   return {.of_base = head_ && base_.state == log_.state && base_.state.use_count() == 2,
           .of_log = log_.state && log_.state.use_count() == 1,
           .of_full_log = full_log_.state && full_log_.state.use_count() == 1};
 }
 
-// Gives the logs up, and their pages to the pass.
+// Drops the logs, and gives their own pages to the pass.
 void SequenceState::take_logs() noexcept {
   const LogPages pages = pages_of_logs();
   if (pages.of_full_log) staged_.push_back(std::move(full_log_.state));
@@ -188,7 +188,7 @@ void SequenceState::take_logs() noexcept {
   log_continues_ = false;
 }
 
-// --- a pass
+// --- during a pass
 
 Status SequenceState::reserve(size_t n_rows, size_t length) {
   if (!used()) return {};
@@ -200,8 +200,7 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // The state in front of the last pass is not needed any more where the one behind it is there: if it is nobody
-  // else's, it is written anew.
+  // If the head exists, the state before the last pass is not needed; if it is not shared, this pass overwrites it.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);
@@ -214,8 +213,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     if (pages.ok()) {
       fresh = *std::move(pages);
     } else {
-      // Where the pool has too little, the logs give what they have for themselves, and let go of what they share, so
-      // that the store can evict it.
+      // If the pool is short, use the pages that only the logs hold, and drop the shared ones, so that the store can
+      // evict them.
       if (!log_.state && !full_log_.state) return pages.status();
       const LogPages own = pages_of_logs();
       if (!own.of_base && !own.of_log) log_ = {};
@@ -250,7 +249,7 @@ void SequenceState::commit(size_t n_rows, size_t length) noexcept {
     CHECK_EQ(staged_rows_[layer], n_rows) << "rows staged in recurrent layer " << layer << ", tokens to commit";
     staged_rows_[layer] = 0;
   }
-  // The state in front of this pass, and what its rows gave.
+  // The new base: the state before this pass, and its rows.
   if (head_) {
     base_.state = std::move(head_);
   } else if (base_.n_rows > 0) {

@@ -1,27 +1,27 @@
-// SequenceState: what the recurrent layers of one sequence go on from.
+// SequenceState: states of the recurrent layers of one sequence.
 //
-// A recurrent layer keeps a state, which stands for all positions up to one of them and cannot be cut. So a sequence
-// has more than the state behind its last position. It also has the state in front of its last pass and what the rows
-// of that pass gave, if these were few: the state behind any of them is computed from these again, by the same steps
-// in the same order, so it has the same bits. A draft that is refused in part costs no more than that. And it has
-// snapshots that somebody asked to keep, of the same kind: a state, and some rows behind it.
+// A recurrent state depends on all positions before it and cannot be sliced. So a sequence keeps more than the state
+// after its last position (the head): also the state before its last pass and, if the pass was short, what its rows
+// added. From these the state after any row is recomputed by the same steps in the same order, so with the same bits. A
+// partly rejected draft costs no more. Snapshots that a caller asked to keep have the same form: a state, and rows
+// after it.
 //
-//   position:   0        p                  L = the sequence's length
+//   position:   0        p                  L = length of the sequence
 //               |--------|======rows========|
 //                        base               head
 //
-// The head, the state behind L, is not there when the sequence was cut within the rows.
+// The head is missing after the sequence was sliced within the rows.
 //
-// Passes that decode have a row or a few each. So that more can be taken back than the last of them gave (a stop
-// string of several tokens), there is also a log: a state further back, and the rows of all passes since, up to
-// kMostKeptRows. When it is full the next one begins, and the full one stays until the new one has kLogOverlap rows.
-// A log is a chance: it goes when the pool has no page for it, and with the work on the sequence.
+// Decoding passes have one row or a few. So that more than the last pass can be rolled back (a stop string of several
+// tokens), there is also a log: an earlier state, and the rows of all passes since, up to kMostKeptRows. A full log is
+// followed by the next one, and kept until that has kLogOverlap rows. Logs are optional: they are freed if the pool is
+// short of pages, and when the sequence becomes idle.
 //
-// States are pages of the pool, shared by reference: forks, snapshots and the store hold the same ones. A pass reads
-// its first state and writes the others whole, so what is shared never changes.
+// States are pages of the pool, shared by reference among forks, snapshots and the store. A pass reads its first state
+// and overwrites the others completely, so shared states never change.
 //
-// Part of a KvCacheEntry, and as thread-safe: the workers of one region write disjoint parts together. A model without
-// recurrent layers has nothing here, and can go on from everywhere.
+// Part of a KvCacheEntry, with its thread-safety: the workers of a region write disjoint parts. Empty for a model
+// without recurrent layers, which can resume from every position.
 #pragma once
 
 #include <string.h>
@@ -37,14 +37,14 @@
 
 namespace ibid {
 
-// A pass of at most so many rows keeps what they gave. A user's message and a draft are this short; a longer pass
-// reads a part of a prompt, and nobody cuts it.
+// Maximum rows of a pass that keeps what they add. User messages and drafts are this short; a longer pass prefills part
+// of a prompt, and is not sliced.
 inline constexpr size_t kMostKeptRows = 64;
-// So many rows can be taken back whenever as many were decoded.
+// Rows that can be rolled back, if that many were decoded.
 inline constexpr size_t kLogOverlap = 16;
 
-// What rows gave to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row at a cache line. Immutable
-// once shared. Wiped when they go: they say what was read.
+// Contributions of rows to all recurrent layers: [capacity, KvLayout::state_row_floats()], rows at cache lines.
+// Immutable once shared. Zeroed on destruction, since it reveals the text.
 class StateRows {
  public:
   // May throw std::bad_alloc.
@@ -53,7 +53,7 @@ class StateRows {
   StateRows(const StateRows&) = delete;
   StateRows& operator=(const StateRows&) = delete;
 
-  // Copies the first n rows of another to row `at` and those behind it.
+  // Copies the first n rows of `from` to rows [at, at + n).
   void copy(const StateRows& from, size_t n, size_t at) {
     std::copy_n(from.lines_.begin(), n * row_lines_, lines_.begin() + static_cast<ptrdiff_t>(at * row_lines_));
   }
@@ -71,16 +71,16 @@ class StateRows {
   std::vector<Line> lines_;
 };
 
-// A place to go on from: the state behind `position`, and the rows behind it, from which the states behind these are
-// computed again. Copying it copies references.
+// A position to resume from: the state after `position`, and the rows after it, from which later states are recomputed.
+// Copies share memory.
 struct StateSnapshot {
   size_t position = 0;
-  KvPage state;                           // none: position 0, where all states are zero
-  std::shared_ptr<const StateRows> rows;  // none: n_rows is 0
-  size_t n_rows = 0;                      // of them that count
+  KvPage state;                           // empty at position 0, where all states are zero
+  std::shared_ptr<const StateRows> rows;  // null if n_rows is 0
+  size_t n_rows = 0;                      // number of valid rows
 
   size_t end() const { return position + n_rows; }
-  // The last position up to n to go on from. REQUIRES: position <= n.
+  // Last position up to n from which it can resume. REQUIRES: position <= n.
   size_t reach(size_t n) const { return n < end() ? n : end(); }
 };
 
@@ -88,62 +88,62 @@ class SequenceState {
  public:
   explicit SequenceState(KvPagePool& pool) noexcept : pool_(&pool) {}
 
-  // --- between passes; `length` is the sequence's
+  // --- between passes; `length` is the length of the sequence
 
-  // The last position up to n to go on from: n itself, unless the state behind it is neither there nor can be computed
-  // of what is. REQUIRES: n <= length.
+  // Returns the last position up to n from which the sequence can resume: n itself, unless the state after it is
+  // neither kept nor recomputable. REQUIRES: n <= length.
   size_t resumable_length(size_t n, size_t length) const;
-  // Goes on from n. REQUIRES: n == resumable_length(n, length).
+  // Slices to n. REQUIRES: n == resumable_length(n, length).
   void cut(size_t n, size_t length) noexcept;
-  // Goes on from n, of a sequence that was found elsewhere. `kept`: what cut() may go on from besides.
+  // Resumes a stored sequence at n. `kept`: its snapshots; one of them reaches n, and cut() may use the others.
   // REQUIRES: one of them reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Keeps where the sequence is now; or the last pass: the state in front of it and its rows, or where they were too
-  // many, the state behind it. May throw std::bad_alloc.
+  // Keeps a snapshot of the current position; or of the last pass: the state before it and its rows or, if it was too
+  // long, the state after it. May throw std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
-  // Of what was kept, only where the sequence is now stays. May throw std::bad_alloc.
+  // Drops all snapshots but one of the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
-  // Gives up what was kept and costs least to compute again: the positions between it and the one before it. False:
-  // nothing was kept.
+  // Drops the snapshot that is cheapest to recompute: the one with the fewest positions after the one before it.
+  // Returns false if there are no snapshots.
   bool drop_cheapest() noexcept;
-  // Drops all kept states and the log, which only a later cut or prompt would use. Returns whether there was any.
+  // Drops all snapshots and the logs, which only later slices or prompts use. Returns false if nothing was dropped.
   bool drop_spare() noexcept;
-  // What was kept, in no order.
+  // Snapshots, in no order.
   std::span<const StateSnapshot> kept() const { return kept_; }
-  // Where the sequence goes on from now. position 0 and no rows: from the beginning.
+  // The current position to resume from. Position 0 without rows: the beginning.
   StateSnapshot now(size_t length) const;
 
   SequenceState fork() const;  // without the log; may throw std::bad_alloc
   void clear() noexcept;
 
-  // --- a pass
+  // --- during a pass
 
-  // Makes room for the states behind the next n_rows rows. Whatever was written since the last commit is forgotten.
-  // Error: kOutOfMemory, and nothing has changed but that a log may be gone. May throw std::bad_alloc, likewise.
+  // Makes room for the states after the next n_rows rows, and drops what was written since the last commit. Error:
+  // kOutOfMemory; nothing has changed, but a log may have been freed. May throw std::bad_alloc, likewise.
   Status reserve(size_t n_rows, size_t length);
 
-  // Valid from reserve() to commit() or cut(). Every piece begins at a cache line, and none overlaps another.
-  // [floats of the layer] What the pass begins with; null: zeros.
+  // Valid from reserve() to commit() or cut(). All arrays are aligned to cache lines, and none overlap. [floats of the
+  // layer] State before the pass; null: zeros.
   const float* before(size_t layer) const;
-  // Rows that are put through first, because the state behind them was given up. Usually 0.
+  // Number of rows to replay first, because the state after them was not kept. Usually 0.
   size_t n_replayed() const { return staged_.empty() || head_ ? 0 : base_.n_rows; }
   const float* replayed_row(size_t layer, size_t i) const {  // [row_floats]
     return base_.rows->row(i) + layout().row_offset(layer);
   }
-  // [floats] Where the pass writes the state behind the replayed rows, whole, if there are any; it goes on from there.
+  // [floats] Destination of the state after the replayed rows, if there are any; the pass continues from it.
   float* replayed(size_t layer) { return at(staged_[1], layer); }
-  // [floats] Where it writes the state behind its last row, whole.
+  // [floats] Destination of the state after the last row.
   float* after(size_t layer) { return at(staged_[0], layer); }
-  // [row_floats] Where it writes what row i gives; null: the pass is too long for that.
+  // [row_floats] Destination of what row i adds; null if the pass is too long to keep it.
   float* logged_row(size_t layer, size_t i) {
     return new_rows_ == nullptr ? nullptr : new_rows_->row(i) + layout().row_offset(layer);
   }
-  // Says that a layer was written for n_rows rows. By one worker.
+  // Records that a layer was written for n_rows rows. Called by one worker.
   void stage(size_t layer, size_t n_rows) { staged_rows_[layer] = n_rows; }
 
-  // Makes what was written the sequence's. `length` is the one before. Cannot fail.
+  // Publishes what was written. `length` is the length before the pass. Cannot fail.
   // REQUIRES: every layer was staged with n_rows.
   void commit(size_t n_rows, size_t length) noexcept;
 
@@ -158,7 +158,7 @@ class SequenceState {
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;
   struct LogPages {
-    bool of_base = false;  // the page of the log is the base's as well, and the base is not needed
+    bool of_base = false;  // base_ shares the page of the log, and is not needed
     bool of_log = false;
     bool of_full_log = false;
     size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }
@@ -168,18 +168,18 @@ class SequenceState {
 
   KvPagePool* pool_;
   StateSnapshot base_;
-  KvPage head_;  // none: base_ and its rows are where the sequence goes on from
+  KvPage head_;  // empty: the sequence resumes from base_ and its rows
   std::vector<StateSnapshot> kept_;
 
-  // The log, which ends where the sequence does, or is empty; the full one before it; and the memory of the log's rows,
-  // which nobody else writes.
+  // The log, which ends at the end of the sequence or is empty; the full one before it; and the storage of the log's
+  // rows, written by this object only.
   StateSnapshot log_, full_log_;
   std::shared_ptr<StateRows> log_rows_;
 
-  // Of the pass under way: where it writes the states behind its last row, and behind the replayed ones.
+  // Destinations, in the pass in progress, of the states after its last row and after the replayed rows.
   std::vector<KvPage> staged_;
   std::shared_ptr<StateRows> new_rows_;
-  std::shared_ptr<StateRows> next_log_rows_;  // takes the place of log_rows_; none: these have room
+  std::shared_ptr<StateRows> next_log_rows_;  // replaces log_rows_; null: that has room
   bool log_continues_ = false;
   std::vector<size_t> staged_rows_;  // [n_states]
 };

@@ -11,17 +11,59 @@ namespace ibid {
 
 namespace {
 
-// What the index spends on a page beside the node: its places in the map, in its parent and in the queue.
+// Index memory for a page besides the node: entries in the map, in its parent and in the queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-// Of the first part of pages: the second comes and goes (KvPagePool).
+// Charges the first part of pages only: the pool evicts window parts by itself.
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
-// All pages that a pool can give, and remembered logits beside them (StoreRoom::endings_budget_bytes()).
+// Budget for all pages of the pool, and logits besides (StoreRoom::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
+}
+
+// Copies tree, states and namespaces, without budgets and figures of the pool.
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
+                          const KvPagePool& pool) {
+  const auto serials = [](const auto& nodes) {
+    std::vector<uint64_t> all;
+    all.reserve(nodes.size());
+    for (const PrefixNode* node : nodes) all.push_back(node->serial);
+    return all;
+  };
+  StoreSnapshot copy;
+  copy.nodes.reserve(tree.size());
+  for (const auto& [page, node] : tree.nodes()) {
+    std::vector<StoreSnapshot::Ending> endings;
+    for (const auto& ending : node->endings.all()) {
+      if (ending != nullptr) endings.push_back({ending->n_ids, ending->charge_bytes()});
+    }
+    copy.nodes.push_back({node->serial, node->parent->serial, node->space,
+                          Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
+                          node->page.use_count(), node->holds.n_pins(), node->rank.rank(), node->rank.last_used(),
+                          serials(node->children), std::move(endings), node->holds.mark_lengths(),
+                          pool.layout().window() == 0 || pool.has_window(node->page)});
+  }
+  for (const StateIndex::Kept* kept : states.all()) {
+    const size_t n_before = kept->before == nullptr ? 0 : kept->before->ids.size();
+    std::vector<Tokens> tails;
+    for (const StateIndex::Tail& tail : kept->tails) tails.push_back(tail.ids);
+    copy.states.push_back({kept->space, kept->ids, n_before, states.charge(*kept), std::move(tails)});
+  }
+  copy.states_bytes = states.bytes();
+  copy.root_children = serials(tree.root().children);
+  copy.queue = serials(tree.leaves());
+  for (const auto& [id, space] : spaces.all()) {
+    copy.spaces.push_back({id, space.name, space.stats.pages, space.stats.bytes});
+  }
+  copy.n_pins = tree.holds().n_pins();
+  copy.n_marks = tree.holds().n_marks();
+  copy.pages = spaces.total().pages;
+  copy.charge_bytes = spaces.total().bytes;
+  copy.endings_bytes = tree.endings().bytes();
+  return copy;
 }
 
 }  // namespace
@@ -39,7 +81,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budge
 
 LruKvCacheStore::~LruKvCacheStore() = default;
 
-// A namespace that has nothing of its own still sees what is shared.
+// An unknown namespace can read the shared one.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
   const SpaceId space = spaces_.find(name);
   return space == kNoSpace ? kSharedSpace : space;
@@ -69,8 +111,7 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   try {
     states = states_.find_all(readable_space(name_space), ids.first(length));
     if (states_.used()) length = deepest(states);
-    hit.n_rows = match.length;
-    hit.n_states = length;
+    hit.misses = {match.length, length};
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
@@ -173,7 +214,7 @@ LruKvCacheStore::Removed::~Removed() {
   store_.pages_freed_.notify_all();
 }
 
-// Frees so many bytes by pages, or none; the windows that the pool still has to give count.
+// Evicts pages of at least `bytes`, or none. Idle window parts, which the pool can evict itself, count towards `bytes`.
 bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   const size_t page_bytes = pool_.layout().part_bytes(PagePart::kAll);
   const size_t window_bytes = pool_.layout().part_bytes(PagePart::kWindow);
@@ -193,12 +234,12 @@ bool LruKvCacheStore::reclaim(size_t bytes) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
   if (reclaim_pages(bytes, removed)) return true;
-  // Of states as many as will do; where these do not suffice, it is asked again.
+  // Evict just enough states for `bytes`; if that does not suffice, the pool calls reclaim() again.
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;
   while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
   if (n_states > 0) return true;
-  // Before it gives up, it waits for pages that another call is about to give back.
+  // Before it fails, wait for pages that another call is about to free.
   if (n_freeing_ == 0) return false;
   pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
   return true;

@@ -1,9 +1,9 @@
-// PrefixEndings: the logits behind stored ids, so that an exact repeat of a prompt needs no forward pass.
+// PrefixEndings: logits after stored tokens, so that an exact repeat of a prompt needs no forward pass.
 //
-// An ending belongs to a node and to the first n_ids of its ids, that is to one sequence of ids. A node has at most
-// kMaxEndings of them; the least recently used gives way. Their memory is charged to the node's namespace. If
-// several siblings begin with the same ids, PrefixTree keeps the ending at the first of them, because a lookup of
-// just these ids arrives there. Not thread-safe: the store locks.
+// An ending belongs to the first n_ids tokens of a node, thus to one token sequence. A node has at most kMaxEndings;
+// the least recently used one is replaced. The bytes are charged to the node's namespace. If several siblings begin
+// with the same tokens, PrefixTree keeps the ending at the first of them, which is the one that a lookup of exactly
+// these tokens returns. Not thread-safe: the store locks.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ struct PrefixNode;
 
 using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
-// Whoever makes one sets n_ids and logits; the rest is PrefixEndings's.
+// The caller sets n_ids and logits; PrefixEndings sets the rest.
 struct PrefixEnding {
-  size_t n_ids = 0;  // of its node; the logits are those of the row behind the last of them
+  size_t n_ids = 0;  // of its node; the logits are those after the last of them
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(PrefixEnding); }
-  const PrefixEnding* younger() const { return younger_; }  // the next one in the order of use, over all nodes
+  const PrefixEnding* younger() const { return younger_; }  // next one in LRU order, over all nodes
 
  private:
   friend class PrefixEndings;
@@ -37,12 +37,12 @@ struct PrefixEnding {
   PrefixEnding* younger_ = nullptr;
 };
 
-inline constexpr size_t kMaxEndings = 4;  // of one node
+inline constexpr size_t kMaxEndings = 4;  // per node
 
-// What PrefixEndings keeps of a node.
+// Member of PrefixNode that is written by PrefixEndings.
 class NodeEndings {
  public:
-  // In no order, null where there is none.
+  // In no order; empty slots are null.
   std::span<const std::unique_ptr<PrefixEnding>> all() const { return endings_; }
 
  private:
@@ -54,20 +54,20 @@ class PrefixEndings {
  public:
   explicit PrefixEndings(StoreSpaces& spaces) : spaces_(spaces) {}
 
-  // The ending behind the node's first n_ids ids, or null.
+  // Returns the ending after the node's first n_ids tokens, or null.
   static PrefixEnding* find(const PrefixNode& node, size_t n_ids);
 
-  // Adds the ending to the node, as the youngest. An ending of the same length is replaced. REQUIRES: 1 <= n_ids <=
-  // node.n_ids.
+  // Adds the ending to the node, as most recently used; replaces one of the same length.
+  // REQUIRES: 1 <= n_ids <= node.n_ids.
   void add(PrefixNode& node, std::unique_ptr<PrefixEnding> ending);
   void touch(PrefixEnding& ending);
   void drop(PrefixEnding& ending);
   void drop_all(PrefixNode& node);
 
-  // Moves one ending, or all endings of at most n_ids ids, from one node to another, which has these ids too.
+  // Moves one ending, or all endings of at most n_ids tokens, to another node that begins with the same tokens.
   void move(PrefixNode& from, PrefixNode& to, size_t n_ids);
   void move(PrefixEnding& ending, PrefixNode& to);
-  // The node goes from one namespace to another. Called before its `space` changes.
+  // Moves the charge of the node to another namespace. Call it before `space` of the node changes.
   void recharge(const PrefixNode& node, SpaceId space);
 
   PrefixEnding* oldest() const { return oldest_; }

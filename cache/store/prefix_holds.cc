@@ -35,8 +35,8 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
-// The pages of the path down to the node that whoever goes on at its `length` needs windows of become the end of one
-// more, or of one less: `more` is 1 or -1.
+// Adds `more` (1 or -1) to the ends of all pages whose window part a sequence that resumes at `length` reads; `node` is
+// the last of them.
 void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
   const KvLayout& layout = pool_.layout();
   if (layout.window() == 0) return;
@@ -44,7 +44,7 @@ void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
     size_t& n_ends = node->holds.n_ends_;
     const bool was_end = n_ends > 0;
     n_ends += more;
-    if (was_end != (n_ends > 0)) pool_.want_window(node->page, n_ends > 0);
+    if (was_end != (n_ends > 0)) pool_.mark_resume_point(node->page, n_ends > 0);
   }
 }
 
@@ -56,15 +56,15 @@ void PrefixHolds::set_prefix_end(PrefixNode& node, size_t length) {
 
 void PrefixHolds::replace_page(const KvPage& from, const PrefixNode& node) {
   if (node.holds.n_ends_ == 0) return;
-  pool_.want_window(from, false);
-  pool_.want_window(node.page, true);
+  pool_.mark_resume_point(from, false);
+  pool_.mark_resume_point(node.page, true);
 }
 
 void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   CHECK((node == nullptr) == (length == 0));
   PrefixNode* was = mark.node;
   if (was == node && mark.length == length) return;
-  // The new end first, so that what both have stays where it is in the pool's order.
+  // Count the new end first: pages of both ends then keep their place in the pool's order.
   if (node != nullptr) count_end(node, length, 1);
   if (was != nullptr) count_end(was, mark.length, size_t{0} - 1);
   if (was != nullptr) unlink(mark);

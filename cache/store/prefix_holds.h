@@ -1,8 +1,9 @@
-// PrefixHolds: what keeps pages in the prefix tree, or keeps them longer than others: pins, and the marks of sequences
-// at rest. A pinned node is never evicted; a node with a mark goes after all nodes without one.
+// PrefixHolds: pins, and marks of idle sequences, in the prefix tree. A pinned node is never evicted; a marked node is
+// evicted after all nodes without a mark.
 //
-// Where layers have windows, a sequence at rest goes on from the rows of its last pages, and so does everybody who
-// begins with a declared prefix. These are their ends, and the pool is told of them (KvPagePool::want_window).
+// In models with sliding-window layers, an idle sequence, and every sequence that begins with a declared prefix,
+// resumes with the window parts of the last pages of its mark or prefix. PrefixHolds marks these pages as resume points
+// in the pool (KvPagePool::mark_resume_point).
 //
 // Only pin() allocates. Not thread-safe: the store locks.
 #pragma once
@@ -19,28 +20,28 @@ class EvictionQueue;
 class KvPage;
 class KvPagePool;
 
-// Where a sequence at rest stands: the path down to `node` begins with its first `length` ids, the last of which are
-// the node's. Whoever owns the mark reads it; PrefixHolds writes it.
+// End of an idle sequence: the path to `node` begins with its first `length` tokens, the last of which are in the node.
+// The owner of the mark reads it; PrefixHolds writes it.
 struct PrefixMark {
-  PrefixNode* node = nullptr;  // null: nothing of the sequence is there
+  PrefixNode* node = nullptr;  // null: nothing of the sequence is stored
   size_t length = 0;
 
  private:
   friend class PrefixHolds;
   friend class NodeHolds;
-  PrefixMark* previous_ = nullptr;  // the marks of the node, in no order
+  PrefixMark* previous_ = nullptr;  // list of the marks of a node, in no order
   PrefixMark* next_ = nullptr;
 };
 
-// What PrefixHolds keeps of a node.
+// Member of PrefixNode that is written by PrefixHolds.
 class NodeHolds {
  public:
   size_t n_pins() const { return n_pins_; }
   bool has_marks() const { return marks_ != nullptr; }
   std::vector<size_t> mark_lengths() const;  // for the snapshot; in no order
-  // The position at which a declared prefix ends here; 0: none does.
+  // Position at which a declared prefix ends in this node; 0: none does.
   size_t prefix_end() const { return prefix_end_; }
-  // Of how many ends it is one of the last pages, with a window.
+  // Number of marks and declared prefixes that need the window part of this page to resume.
   size_t n_ends() const { return n_ends_; }
 
  private:
@@ -53,29 +54,29 @@ class NodeHolds {
 
 class PrefixHolds {
  public:
-  // The queue learns which nodes have marks.
+  // The queue is told when a node gets its first mark or loses its last.
   PrefixHolds(EvictionQueue& queue, KvPagePool& pool) : queue_(queue), pool_(pool) {}
 
-  // unpin() of a pin whose node is gone does nothing. pin() may throw std::bad_alloc.
+  // pin() may throw std::bad_alloc. unpin() does nothing if the node was removed.
   uint64_t pin(PrefixNode& node);
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // Moves the mark to the node (null: nowhere), whose path has the first `length` ids of the marked sequence. O(log
+  // Moves the mark to a node whose path has the first `length` tokens of the sequence, or to none (null). O(log
   // leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
-  // A declared prefix of so many ids ends at the node.
+  // Records that a declared prefix of that length ends at the node.
   void set_prefix_end(PrefixNode& node, size_t length);
 
-  // `to` takes the place of `from`: its pins, marks and ends are those of `to` now. The same for a node's page.
+  // Moves pins, marks and ends of `from` to `to`, which takes its place; or the resume points of the page `from` to the
+  // node's new page.
   void replace(PrefixNode& from, PrefixNode& to);
   void replace_page(const KvPage& from, const PrefixNode& node);
-  // The node leaves the tree: its pins become void, and its marks and ends go up to the node before it (null: there is
-  // none).
+  // Call before the node is removed: voids its pins, and moves its marks and ends to the parent (null: drops them).
   void lift(PrefixNode& node, PrefixNode* parent);
 
-  // Pins up to two nodes that must survive while room is made. Null: none.
+  // Pins up to two nodes (or null) while the store evicts others.
   class Kept {
    public:
     Kept(PrefixNode* a, PrefixNode* b);

@@ -1,44 +1,97 @@
-// PrefixNode: one page of LruKvCacheStore's index and the ids of its rows. The tree's own fields stand here; what the
-// other parts of the store keep of a node is a class of theirs, which they alone can change and everybody may read.
-// The lock of the store guards all of it.
+// PrefixNode: one page in the index of LruKvCacheStore, and the tokens of its positions. PrefixTree writes the node's
+// own fields. The other members are classes, each written by one part of the store and readable by all.
+//
+// NodeList and RemovedNodes collect nodes during a call of the store. Guarded by the lock of the store.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/store/eviction_queue.h"
-#include "cache/store/node_list.h"
 #include "cache/store/prefix_endings.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
+struct PrefixNode;
+
+// Member of PrefixNode that is written by NodeList.
+class NodeLink {
+  friend class NodeList;
+  PrefixNode* next_ = nullptr;
+};
+
 struct PrefixNode {
-  // PrefixTree's: which page this is, of which ids, and where it stands.
-  uint64_t serial = 0;           // order of creation; the root has 0
+  uint64_t serial = 0;           // order of creation; 0 for the root
   PrefixNode* parent = nullptr;  // null for the root only
   SpaceId space = kSharedSpace;
   size_t n_ids = 0;
   std::array<TokenId, kPagePositions> ids{};
-  KvPage page;  // the root has none
+  KvPage page;  // empty for the root
   std::vector<PrefixNode*> children;
 
-  NodeRank rank;         // when it goes
-  NodeHolds holds;       // who wants it to stay
-  NodeEndings endings;   // the logits behind its ids
-  NodeLink link;         // of the list that a call collects it in
+  NodeRank rank;        // EvictionQueue's: eviction order
+  NodeHolds holds;      // PrefixHolds's: pins and marks
+  NodeEndings endings;  // PrefixEndings's: logits after its tokens
+  NodeLink link;        // NodeList's: next node of the list that the node is in
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }
-  // True when sequences at rest stand here: the node goes after all nodes where none does.
+  // True if a sequence at rest ends at this node. Live nodes are evicted after all others.
   bool is_live() const { return holds.has_marks(); }
-  // True when nobody but the tree holds the page, so that removing the node frees it.
+  // True if only the tree holds the page, so that removing the node frees it.
   bool is_idle() const { return holds.n_pins() == 0 && page.use_count() == 1; }
+};
+
+// Last-in, first-out list of nodes, linked through the nodes: it allocates nothing and cannot fail. Owns nothing. A
+// node is in at most one list.
+class NodeList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  PrefixNode& first() const { return *first_; }
+  void push(PrefixNode& node) { node.link.next_ = std::exchange(first_, &node); }
+  // REQUIRES: not empty.
+  PrefixNode& pop() {
+    PrefixNode& node = *first_;
+    first_ = std::exchange(node.link.next_, nullptr);
+    return node;
+  }
+
+ private:
+  PrefixNode* first_ = nullptr;
+};
+
+// Owner of the nodes that a call removed from the tree. Freeing a node zeroes its page, which takes long, so this
+// object is destroyed after the lock of the store is released.
+class RemovedNodes {
+ public:
+  // add() also increments n_total.
+  explicit RemovedNodes(size_t& n_total) : n_total_(n_total) {}
+  RemovedNodes(const RemovedNodes&) = delete;
+  RemovedNodes& operator=(const RemovedNodes&) = delete;
+  ~RemovedNodes() { clear(); }
+  void add(std::unique_ptr<PrefixNode> node) {
+    nodes_.push(*node.release());
+    ++size_;
+    ++n_total_;
+  }
+  void clear() {
+    while (!nodes_.empty()) const std::unique_ptr<PrefixNode> node(&nodes_.pop());
+    size_ = 0;
+  }
+  size_t size() const { return size_; }
+
+ private:
+  NodeList nodes_;
+  size_t size_ = 0;
+  size_t& n_total_;
 };
 
 }  // namespace ibid

@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-// Doubles, so that a page more costs O(1).
+// Doubles the capacity, so that adding a page costs O(1).
 template <typename Container>
 void reserve_geometric(Container& items, size_t n, size_t capacity) {
   if (n > capacity) items.reserve(std::max(n, 2 * capacity));
@@ -23,13 +23,13 @@ PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
   root_.n_ids = kPagePositions;
 }
 
-// A binary search that remembers how much of `ids` the two borders share: what lies between shares at least
-// the smaller of both, so those ids are not compared again (Manber and Myers 1993, for suffix arrays). The
-// namespace counts as an id before the first.
+// A binary search that remembers how many tokens each bound shares with `ids`: all nodes between them share at least
+// the smaller number, so these tokens are not compared again (Manber and Myers 1993, for suffix arrays). The namespace
+// counts as a token before the first.
 PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
   Place place;
   size_t low = 0, high = parent.children.size();
-  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + common ids
+  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + common tokens
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     PrefixNode* child = parent.children[middle];
@@ -53,7 +53,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     }
   }
   place.index = low;
-  // All ids are there. The children that begin with them stand together, and the first of these is here.
+  // All tokens were found. The children that begin with them are consecutive, and this is the first.
   if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
   return place;
 }
@@ -62,7 +62,7 @@ PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space
   return find_place(parent, space, ids).best;
 }
 
-// What a child of the node at `begin` has in common with the ids.
+// Updates `best` with what a child of the node at `begin` has in common with `ids`.
 void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
   const size_t length = begin + child.length;
   if (length > best.length) best = {child.node, length};
@@ -71,7 +71,7 @@ void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpa
   }
 }
 
-// Follows `space` down from `from`, whose path holds the first `begin` ids.
+// Follows `space` down from `from`, whose path holds the first `begin` tokens.
 void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size_t begin, Match& best) {
   PrefixNode* node = &from;
   while (begin < ids.size()) {
@@ -114,7 +114,7 @@ void PrefixTree::link(PrefixNode& node) {
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
-  // The node now is the first that begins with the ids that it shares with the next one, so endings of these ids
+  // The node is now the first that begins with the tokens that it shares with the next one, so endings of these tokens
   // move to it.
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
@@ -123,7 +123,7 @@ void PrefixTree::link(PrefixNode& node) {
   }
 }
 
-// Returns where it stood.
+// Returns the index that it had.
 size_t PrefixTree::unlink(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const size_t index = find_place(parent, node.space, node.tokens()).index;
@@ -181,7 +181,7 @@ KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
 KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
   if (!(page == node.page)) page = replace_page(node, std::move(page));
-  // No sibling stands between the old ids and the new: it would begin with the old ones.
+  // No sibling is between the old tokens and the new ones: it would begin with the old ones.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_ids = ids.size();
   touch(node, true);
@@ -206,7 +206,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     discard(gone, removed);
   }
   link(node);
-  // The node brought logits along, and may not be the first that begins with their ids.
+  // Logits of the node move to the first node that begins with their tokens, if that is another one.
   for (const std::unique_ptr<PrefixEnding>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
@@ -214,7 +214,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   }
 }
 
-// Drops what unlink() left of a leaf.
+// Frees a leaf after unlink().
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   CHECK(!node.is_live());
   CHECK_EQ(node.holds.n_ends(), size_t{0});
@@ -241,12 +241,12 @@ void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
 }
 
 void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
-  NodeList doomed;  // the tops of what goes
+  NodeList doomed;  // roots of the subtrees to remove
   for (const auto& [page, node] : nodes_) {
     const bool is_top = node->parent == &root_ || node->parent->space != space;
     if (node->space == space && is_top) doomed.push(*node);
   }
-  // Tails are removed first: a node that has children puts one of them in front of itself in the list.
+  // Remove tails first: a node with children pushes one of them onto the list.
   while (!doomed.empty()) {
     const std::vector<PrefixNode*>& children = doomed.first().children;
     if (children.empty()) {

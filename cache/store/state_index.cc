@@ -27,8 +27,8 @@ size_t StateIndex::charge(const Kept& kept) const {
   return bytes;
 }
 
-// The one in front of where the ids would stand shares more with them than any other in front of it. So all that the
-// ids begin with are on its chain.
+// The state before the insertion point of `ids` shares more tokens with them than any earlier one. So all states that
+// are prefixes of `ids` are on its chain.
 StateIndex::Kept* StateIndex::longest(SpaceId space, TokenSpan ids) const {
   auto next = kept_.upper_bound(Key{space, ids});
   if (next == kept_.begin()) return nullptr;
@@ -116,7 +116,7 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
-  // Nothing below fails. What the new tail begins with is in it.
+  // Nothing below fails. Drop tails that are prefixes of the new one.
   const size_t before = charge(kept);
   std::erase_if(kept.tails,
                 [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
@@ -128,7 +128,7 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   bytes_ += after - before;
 }
 
-// Adds a state that is not there. May throw std::bad_alloc, and nothing has changed.
+// Adds a new state. May throw std::bad_alloc, nothing changed.
 StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before) {
   auto fresh = std::make_unique<Kept>();
   Kept& kept = *fresh;
@@ -144,7 +144,7 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
   auto at = kept_.insert(map.extract(map.begin())).position;
   spaces_.bytes_added(space, charge(kept));
   bytes_ += charge(kept);
-  // Those that begin with it stand right behind it.
+  // States that begin with these tokens follow directly.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
     Kept& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;
@@ -166,7 +166,7 @@ void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snaps
   }
 }
 
-// O(those in front that do not satisfy the condition).
+// O(states before the first that satisfies the condition).
 template <typename Condition>
 StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   for (const Kept* kept : order_) {
@@ -176,7 +176,7 @@ StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   return kept_.end();
 }
 
-// Removes one for want of room: what is used from now on goes after it.
+// Evicts a state: states that are used from now on have a higher priority.
 void StateIndex::give_up(Map::iterator at, Removed& removed) {
   floor_ = std::max(floor_, at->second->priority);
   remove(at, removed);
@@ -184,7 +184,7 @@ void StateIndex::give_up(Map::iterator at, Removed& removed) {
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
   Kept& gone = *at->second;
-  // Without it, those behind it cost more.
+  // Removing this state raises the recompute cost of later ones that build on it.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
     Kept& behind = *next->second;
     if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;

@@ -1,16 +1,15 @@
-// StateIndex: the recurrent states that LruKvCacheStore knows, found by their ids. A layer with a state cannot be
-// resumed everywhere, only where a state was kept: this says where.
+// StateIndex: the recurrent states of LruKvCacheStore, by their tokens. A sequence with recurrent layers can resume
+// only where a state is kept.
 //
-// A kept state belongs to the ids in front of it, and may have tails: ids that were read behind it in one pass, with
-// what their rows gave, so that the state behind any of them can be computed again (cache/pages/sequence_state.h).
-// States are sorted by namespace and ids, and each knows the longest other one whose ids its own begin with. So all
-// states on the way of a sequence are found by one binary search and a walk from one to the next: O(ids of the
-// sequence x log states). Ids are compared, there is no hash.
+// A kept state belongs to the tokens before it. It may have tails: tokens that were read after it in one pass, with
+// what their rows added, so that the state after any of them can be recomputed (cache/pages/sequence_state.h). States
+// are sorted by namespace and tokens, and each has a pointer to the longest other state whose tokens are a prefix of
+// its own. So one binary search and a walk along these pointers find all states of a sequence: O(tokens x log states).
+// Tokens are compared, not hashes.
 //
-// When room is short, that state goes first which costs least to compute again, per byte: the ids between it and the
-// one before it. What is used again is as good as new (GreedyDual-Size: Cao & Irani 1997). States take no more than
-// their budget. Not thread-safe: the store locks. What it removes is handed to the caller, because zeroing it takes
-// time.
+// Evicts the state that is cheapest to recompute per byte; the cost is the number of tokens after the state before it.
+// A use restores the full priority (GreedyDual-Size: Cao & Irani 1997). States have a budget of their own. Not
+// thread-safe: the store locks. Removed states are handed to the caller, because zeroing them takes long.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +21,18 @@
 #include <span>
 #include <vector>
 
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
-// How far the deepest of them reaches; 0: there is none.
+// Last position that one of the states reaches; 0 if empty.
 size_t deepest(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
-  static constexpr size_t kMaxTails = 4;  // of a state; the least recently used gives way
+  static constexpr size_t kMaxTails = 4;  // per state; the least recently used one is replaced
 
   struct Tail {
     Tokens ids;
@@ -41,21 +40,21 @@ class StateIndex {
   };
   struct Kept {
     SpaceId space = kSharedSpace;
-    Tokens ids;                   // that the state stands for
-    KvPage state;                 // none: of no ids
-    std::vector<Tail> tails;      // the least recently used first
-    Kept* before = nullptr;       // the longest other one that these ids begin with
+    Tokens ids;                   // before the state
+    KvPage state;                 // empty at position 0
+    std::vector<Tail> tails;      // in LRU order, oldest first
+    Kept* before = nullptr;       // longest other state whose tokens are a prefix of these
     double priority = 0;
-    uint64_t serial = 0;          // of those of equal priority the older one goes first
+    uint64_t serial = 0;          // among equal priorities the lowest is evicted first
 
-    // How many ids have to be read again without it.
+    // Number of tokens to prefill again without this state.
     size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }
   };
 
   class Removed;
 
-  // spaces must outlive it. state_bytes: of a state, as it is charged; 0: the model has none, and all of this does
-  // nothing.
+  // state_bytes: charge of a state; 0 if the model has no recurrent layers, and all calls do nothing. spaces must
+  // outlive it.
   StateIndex(StoreSpaces& spaces, size_t state_bytes, size_t budget_bytes)
       : spaces_(spaces), state_bytes_(state_bytes), budget_bytes_(budget_bytes) {}
 
@@ -64,37 +63,37 @@ class StateIndex {
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // All places of a namespace from which a sequence with these ids can go on, those that lie deepest last. May throw
-  // std::bad_alloc. The same with those of the shared namespace.
+  // Returns all positions of a namespace from which a sequence with these tokens can resume, the deepest last;
+  // find_all() appends those of the shared namespace. May throw std::bad_alloc.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
   std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
-  // Notes that the one that reaches n of these ids was used, in the namespace and in the shared one.
+  // Marks the state that reaches the n-th token as used, in the namespace and in the shared one.
   void touch_all(SpaceId space, TokenSpan ids, size_t n);
 
-  // Adds a state that the sequence with these ids kept; of one that is known, what is new of its tail. Makes room for
-  // it. May throw std::bad_alloc; what is in the index is sound then.
-  // REQUIRES: the namespace is there; snapshot.end() <= ids.size().
+  // Adds a state of the sequence with these tokens, or the new part of its tail if the state is known. Evicts others to
+  // stay within the budget. May throw std::bad_alloc; the index is then consistent.
+  // REQUIRES: the namespace exists; snapshot.end() <= ids.size().
   void insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed);
-  // Adds what an entry kept within its first n_known positions, and if it is whole, the state that it has now. One that
-  // cannot be had for want of heap memory is one place less to go on from. REQUIRES: the namespace is there.
+  // Adds the snapshots of an entry within its first n_known positions and, if is_whole, its current state. Skips states
+  // for which there is no heap memory. REQUIRES: the namespace exists.
   void insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
 
-  // Removes the one that goes first, of those that nobody else holds. False: there is none. Its page is in `removed`.
+  // Removes the state that is evicted first, among those that only the index holds. Returns false if all are held.
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
-  // The rows of the last n_last of these ids were evicted. Removes the states whose ids end within them, unless other
-  // pages have their rows: nobody can go on from them. is_reached(space, ids) says whether all rows are there. For
-  // kSharedSpace also those of the other namespaces, which read shared rows.
+  // Call after the pages of the last n_last tokens were evicted. Removes the states that end within them, which cannot
+  // be resumed any more, unless other pages hold the same tokens: is_reached(space, ids) returns true if all tokens are
+  // stored. For kSharedSpace it also removes states of the other namespaces, which read shared pages.
   using IsReached = std::function<bool(SpaceId space, TokenSpan ids)>;
   void remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, const IsReached& is_reached, Removed& removed);
   void remove_all_unreached(const IsReached& is_reached, Removed& removed);
 
-  // How many states were looked at to find those that go first, since construction.
+  // Number of states visited to find those to evict, since construction.
   size_t n_looked_at() const { return n_looked_at_; }
 
-  // What it is charged: the state and its tails, which are the index's alone.
+  // Charge of a state and its tails.
   size_t charge(const Kept& kept) const;
-  // In the order of the index. For the store's snapshot.
+  // All states, in the order of the index; for the store's snapshot.
   std::vector<const Kept*> all() const;
 
  private:
@@ -110,11 +109,11 @@ class StateIndex {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // a key's ids are those of the value
+  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // the tokens of a key are those of its value
 
   friend class Removed;
 
-  // The longest one that the ids begin with, of at most n ids; null: none.
+  // Returns the state with the most tokens that is a prefix of `ids`, or null.
   Kept* longest(SpaceId space, TokenSpan ids) const;
   void use(Kept& kept);
   void set_priority(Kept& kept, double priority);
@@ -130,14 +129,14 @@ class StateIndex {
   const size_t state_bytes_;
   const size_t budget_bytes_;
   Map kept_;
-  std::set<Kept*, GoesBefore> order_;  // all, those that go first in front
+  std::set<Kept*, GoesBefore> order_;  // all states, in eviction order
   uint64_t n_added_ = 0;
   size_t n_looked_at_ = 0;
   size_t bytes_ = 0;
-  double floor_ = 0;  // the priority of what went last
+  double floor_ = 0;  // priority of the last evicted state
 };
 
-// What a call removed. It is gone when this is. Each one that is added is counted in n_total as well.
+// States that a call removed, freed on destruction. Adding one also increments n_total.
 class StateIndex::Removed {
  public:
   Removed() = default;

@@ -1,9 +1,12 @@
-// Pins and sequences at rest: what LruKvCacheStore gives to others to hold.
+// The part of LruKvCacheStore behind its handles: pins, idle sequences and private namespaces.
 #include "cache/store/store_handles.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
 
+#include "base/check.h"
 #include "cache/store/lru_kv_cache_store.h"
 
 namespace ibid {
@@ -31,7 +34,7 @@ void LruKvCacheStore::unpin(uint64_t pin) {
   tree_.holds().unpin(pin);
 }
 
-// --- sequences at rest
+// --- idle sequences
 
 void KvAtRest::unmark() noexcept {
   if (store_ != nullptr) store_->unmark(*mark_);
@@ -61,7 +64,7 @@ bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
   return true;
 }
 
-// What is still there of the sequence's first ids, where it can go on. May throw std::bad_alloc.
+// Returns what is stored of the sequence, up to the last position from which it can resume. May throw std::bad_alloc.
 LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const KvAtRest& rest, bool uses) {
   AtRest found;
   if (rest.store_ == nullptr) return found;
@@ -106,5 +109,20 @@ KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
   tree_.holds().set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
   return copy;
 }
+
+namespace {
+
+std::string random_name() {
+  std::string name(32, '\0');
+  // Requests of up to 256 bytes are not interrupted and complete.
+  CHECK(getentropy(name.data(), name.size()) == 0) << "the system has no random numbers";
+  return name;
+}
+
+}  // namespace
+
+PrivateNamespace::PrivateNamespace(LruKvCacheStore& store) : store_(store), name_(random_name()) {}
+
+PrivateNamespace::~PrivateNamespace() { store_.clear(name_); }
 
 }  // namespace ibid

@@ -1,23 +1,24 @@
-// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted;
-// KvAtRest is a sequence at rest, whose pages may be evicted.
+// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted, KvAtRest
+// is an idle sequence whose pages may be evicted, PrivateNamespace is a namespace that is removed with its owner.
 //
-// A handle belongs to one owner at a time and is not thread-safe. The store is, and must outlive it.
+// Pins and idle sequences have one owner at a time and are not thread-safe. The store is, and must outlive them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
-#include "base/types.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
 class LruKvCacheStore;
 
-// Keeps a prefix from being evicted while it lives. Movable. Void once the prefix was cleared.
+// Pins a prefix while it exists. Movable. Void once the prefix was cleared.
 class PrefixPin {
  public:
   PrefixPin() = default;
@@ -37,15 +38,15 @@ class PrefixPin {
   uint64_t pin_ = 0;
 };
 
-// A sequence that nobody computes on at the moment. Its rows belong to the store alone and may be evicted, but only
-// after everything that no sequence stands on. The handle has the ids, which say what to read again when rows are
-// gone, and a mark in the store's tree, so that taking the sequence up again compares no id.
+// An idle sequence. Its pages belong to the store and may be evicted, but after all pages that no idle sequence ends
+// at. The handle has the tokens, to prefill evicted positions again, and a mark in the store's tree, so that resuming
+// compares no tokens.
 //
-//   insert(.., {.rest = &rest})   its rows can be found from now on, and are marked
-//   put_to_rest(entry, rest)      the entry is empty, its pages are the store's alone
-//   wake(rest, entry)             the entry holds what is still there; the mark stays, for the way back
+//   insert(.., {.rest = &rest})   makes the positions findable, and marks them
+//   put_to_rest(entry, rest)      empties the entry; the pages belong to the store only
+//   wake(rest, entry)             fills the entry with what was not evicted; the mark stays, for put_to_rest()
 //
-// When the mark goes (the handle dies, or marks another sequence) its pages are like all others.
+// Without its mark (the handle is destroyed, or marks another sequence) a page is evicted like all others.
 class KvAtRest {
  public:
   KvAtRest() = default;
@@ -63,7 +64,7 @@ class KvAtRest {
   }
   ~KvAtRest() { unmark(); }
 
-  // The ids of the sequence: all that had rows when it came to rest. Empty while it is awake.
+  // Tokens of the sequence when it became idle. Empty after wake().
   TokenSpan tokens() const { return tokens_; }
   size_t length() const { return tokens_.size(); }
 
@@ -71,10 +72,27 @@ class KvAtRest {
   friend class LruKvCacheStore;
   void unmark() noexcept;
 
-  LruKvCacheStore* store_ = nullptr;  // null: without a mark
-  SpaceId space_ = kSharedSpace;      // where its states are
-  std::unique_ptr<PrefixMark> mark_;  // the store changes it, under its lock
+  LruKvCacheStore* store_ = nullptr;  // null: no mark
+  SpaceId space_ = kSharedSpace;      // namespace of its states
+  std::unique_ptr<PrefixMark> mark_;  // written by the store, under its lock
   Tokens tokens_;
+};
+
+// Namespace of a store with a name of 256 random bits, which no other code can know. The destructor removes what was
+// inserted into it. Not movable: share it by pointer. The store must outlive it. Thread-safe: immutable, and the store
+// locks.
+class PrivateNamespace {
+ public:
+  explicit PrivateNamespace(LruKvCacheStore& store);  // throws std::bad_alloc, as a container would
+  ~PrivateNamespace();
+  PrivateNamespace(const PrivateNamespace&) = delete;
+  PrivateNamespace& operator=(const PrivateNamespace&) = delete;
+
+  const std::string& name() const { return name_; }
+
+ private:
+  LruKvCacheStore& store_;
+  const std::string name_;
 };
 
 }  // namespace ibid

@@ -1,7 +1,10 @@
 #include "cache/store/store_insertion.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
+
+#include "base/checked.h"
 
 namespace ibid {
 
@@ -46,7 +49,7 @@ Status StoreInsertion::prepare() {
 
 void StoreInsertion::find_known_pages() {
   const size_t n_full = entry_.length() / kPagePositions;
-  // Back from the end to the last page that is in the tree: after a turn that is where the turn began.
+  // Search backwards for the last page that is in the tree: after a turn, that is the one before the turn.
   parent_ = &tree_.root();
   for (depth_ = n_full; depth_ > 0; --depth_) {
     PrefixNode* node = tree_.holder(entry_.pages()[depth_ - 1]);
@@ -58,7 +61,7 @@ void StoreInsertion::find_known_pages() {
     }
   }
   own_depth_ = depth_;
-  // Forth over pages that others computed from the same ids: theirs replace the entry's.
+  // Continue over pages of others with the same tokens: these replace the entry's own.
   for (; depth_ < n_full; ++depth_) {
     const TokenSpan ids = page_ids(depth_);
     PrefixTree::Match match = tree_.best_child(*parent_, kSharedSpace, ids);
@@ -69,7 +72,7 @@ void StoreInsertion::find_known_pages() {
   }
 }
 
-// The first unknown page: is it known in part, or whole but not full?
+// Looks for nodes that know the first unknown page in part, or a partial page completely.
 void StoreInsertion::find_first_page() {
   n_pages_ = KvLayout::pages_for(length_);
   if (n_unknown() == 0) return;
@@ -80,7 +83,7 @@ void StoreInsertion::find_first_page() {
     return match.node != nullptr && match.length == match.node->n_ids;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
-    n_pages_ = depth_;  // only a last, partial page can be covered and not followed
+    n_pages_ = depth_;  // only a partial last page can be covered and have no successor
     covering_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
@@ -89,7 +92,7 @@ void StoreInsertion::find_first_page() {
   }
 }
 
-// A page is in one node. A last, partial page that another one holds is left out: that node knows more ids.
+// A page is in one node. Leaves out a partial last page that another node holds: that node has more tokens.
 Status StoreInsertion::check_pages() {
   for (size_t i = depth_; i < n_pages_; ++i) {
     const PrefixNode* node = tree_.holder(entry_.pages()[i]);
@@ -111,19 +114,19 @@ void StoreInsertion::share_known_pages() {
   if (covering_ != nullptr && covering_->n_ids == page_ids(depth_).size()) regain_window(*covering_, depth_);
 }
 
-// One page for both, so that the same ids, computed twice, need memory only once.
+// Stores equal pages once: the entry takes the node's page.
 void StoreInsertion::share_page(PrefixNode& node, size_t index) {
   if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
   KvPage left = entry_.share_page(index, node.page);
   if (left == node.page) {
-    (void)regain_window(node, index);  // the node's window went just now
+    (void)regain_window(node, index);  // the node's window part was evicted meanwhile
   } else {
     replaced_.push_back(std::move(left));
   }
 }
 
-// The pool took the rows behind a window from the node's page, and the entry has computed them again: its page takes
-// the place of the other. False: that is not so.
+// If the window part of the node's page was evicted and the entry has computed it again, the entry's page replaces the
+// node's. Returns false otherwise.
 bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
   const KvPagePool& pool = entry_.pool();
   const KvPage& page = entry_.pages()[index];
@@ -146,8 +149,8 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     if (i == depth_ && grown_leaf_ != nullptr) {
       node = grown_leaf_;
       if (ids.size() > node->n_ids) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
-      // The leaf is shared after it has grown, not before. A shared page may begin with all ids that the leaf had,
-      // which share() does not allow; none begins with all ids that it has now.
+      // Share the leaf after it has grown: a shared page may begin with all tokens that the leaf had, which share()
+      // does not allow, but with none of the new ones.
       if (space_ == kSharedSpace) tree_.share(*node, removed);
     } else {
       node = &tree_.add(*node, space_, ids, entry_.pages()[i], prepared_);
@@ -158,5 +161,64 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
   if (retention_ == Retention::kPrefix) tree_.declare_prefix(*node, n_known());
   return *node;
 }
+
+size_t StoreRoom::excess_pages(size_t bytes) const {
+  const size_t excess = saturating_sub(bytes, budget_bytes_);
+  return excess / page_charge_bytes_ + (excess % page_charge_bytes_ != 0 ? 1 : 0);
+}
+
+Status StoreRoom::make_for(const StoreInsertion& insertion, Removed& removed) {
+  const size_t new_bytes = insertion.n_new() * page_charge_bytes_;
+  const size_t wanted = charge_bytes() + new_bytes;
+  if (wanted <= budget_bytes_) return {};
+  const PrefixHolds::Kept kept = insertion.keep();
+  const size_t n_evictable = tree_.count_evictable(excess_pages(wanted));
+  if (n_evictable < excess_pages(wanted - tree_.endings().bytes())) {
+    return {ErrorCode::kOutOfMemory,
+            "KV cache: " + std::to_string(insertion.n_new()) + " pages more do not fit into a budget of " +
+                std::to_string(budget_bytes_) + " bytes, of which " + std::to_string(charge_bytes()) +
+                " are used and cannot be evicted"};
+  }
+  while (excess_pages(charge_bytes() + new_bytes) > n_evictable) tree_.endings().drop(*tree_.endings().oldest());
+  while (charge_bytes() + new_bytes > budget_bytes_) evict_first(removed);
+  return {};
+}
+
+Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, Removed& removed) {
+  PrefixEndings& endings = tree_.endings();
+  const size_t bytes = ending.charge_bytes();
+  size_t dropped = 0;
+  for (const PrefixEnding* old = endings.oldest();
+       old != nullptr && endings.bytes() - dropped + bytes > endings_budget_bytes(); old = old->younger()) {
+    dropped += old->charge_bytes();
+  }
+  const size_t n_evicted = excess_pages(charge_bytes() - dropped + bytes);
+  const PrefixHolds::Kept kept(&node, nullptr);
+  if (bytes > endings_budget_bytes() || tree_.count_evictable(n_evicted) < n_evicted) {
+    return {ErrorCode::kOutOfMemory, "KV cache: logits of " + std::to_string(bytes) +
+                                         " bytes do not fit into a budget of " + std::to_string(budget_bytes_) +
+                                         " bytes"};
+  }
+  while (endings.bytes() + bytes > endings_budget_bytes()) endings.drop(*endings.oldest());
+  while (charge_bytes() + bytes > budget_bytes_) evict_first(removed);
+  return {};
+}
+
+StateIndex::IsReached StoreRoom::is_reached() const {
+  return [this](SpaceId space, TokenSpan ids) { return tree_.longest_prefix(space, ids).length >= ids.size(); };
+}
+
+const PrefixNode& StoreRoom::evict_first(Removed& removed) noexcept {
+  const PrefixNode& gone = tree_.evict_first(removed.nodes);
+  if (states_.size() == 0) return gone;
+  try {
+    states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_ids, is_reached(), removed.states);
+  } catch (const std::bad_alloc&) {
+    // The states stay until they are evicted.
+  }
+  return gone;
+}
+
+void StoreRoom::remove_unreached(Removed& removed) { states_.remove_all_unreached(is_reached(), removed.states); }
 
 }  // namespace ibid

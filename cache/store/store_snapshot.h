@@ -1,6 +1,5 @@
-// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, taken under the store's lock. The rules that
-// hold between any two calls are checked on it (tests/support/store_invariants.h), so no check needs to see the store's
-// own parts.
+// StoreSnapshot: copy of the whole content of a LruKvCacheStore as plain data, taken under the store's lock. Tests
+// check the invariants on it (tests/support/store_invariants.h), so they need no access to the parts of the store.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
-
-class KvPagePool;
-class PrefixTree;
-class StateIndex;
-class StoreSpaces;
 
 struct StoreSnapshot {
   struct Ending {
@@ -24,7 +18,7 @@ struct StoreSnapshot {
   };
   struct Node {
     uint64_t serial = 0;
-    uint64_t parent = 0;  // serial of the parent, 0: the root
+    uint64_t parent = 0;  // serial of the parent; 0: the root
     uint64_t space = 0;   // 0: shared
     Tokens ids;
     const void* page = nullptr;
@@ -32,15 +26,15 @@ struct StoreSnapshot {
     size_t n_pins = 0;
     uint64_t rank = 0;
     uint64_t last_used = 0;
-    std::vector<uint64_t> children;  // serials, in the order of the tree
+    std::vector<uint64_t> children;  // serials, in tree order
     std::vector<Ending> endings;     // in no order
-    std::vector<size_t> marks;       // of sequences at rest: how many of their ids the path has
-    bool has_window = true;          // its rows behind a window are there
+    std::vector<size_t> marks;       // of idle sequences: number of their tokens in the path
+    bool has_window = true;          // false if the window part was evicted
   };
   struct State {
     uint64_t space = 0;
     Tokens ids;
-    size_t n_before = 0;  // ids of the one before it
+    size_t n_before = 0;  // tokens of the state before it
     size_t bytes = 0;
     std::vector<Tokens> tails;
   };
@@ -53,8 +47,8 @@ struct StoreSnapshot {
 
   std::vector<Node> nodes;              // in no order, without the root
   std::vector<uint64_t> root_children;  // serials
-  std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first goes first
-  std::vector<State> states;            // recurrent ones, in order
+  std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first is evicted first
+  std::vector<State> states;            // recurrent ones, in index order
   std::vector<Space> spaces;
   size_t n_pins = 0;
   size_t n_marks = 0;
@@ -68,10 +62,5 @@ struct StoreSnapshot {
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };
-
-// What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw
-// std::bad_alloc.
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
-                          const KvPagePool& pool);
 
 }  // namespace ibid

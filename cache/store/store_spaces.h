@@ -1,7 +1,7 @@
-// StoreSpaces: the namespaces of LruKvCacheStore and what is counted in each of them.
+// StoreSpaces: the namespaces of LruKvCacheStore, and their statistics.
 //
-// A namespace and its counters live from its first page to the last of its bytes, because names come from requests and
-// must not pile up. A call that is about to fill a namespace holds it meanwhile. Not thread-safe: the store locks.
+// A namespace and its counters exist while anything is charged to it: names come from requests, so unused ones must not
+// accumulate. A call that is about to insert holds the namespace meanwhile. Not thread-safe: the store locks.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace ibid {
 
-using SpaceId = uint64_t;  // a namespace's number, never given twice
+using SpaceId = uint64_t;  // number of a namespace, never reused
 inline constexpr SpaceId kSharedSpace = 0;
 inline constexpr SpaceId kNoSpace = ~SpaceId{0};
 
-// Counted since the namespace's first insertion (the store: since construction).
+// Counters since the namespace's first insertion (of the store: since construction).
 struct StoreStats {
   size_t lookups = 0;
-  size_t hits = 0;           // lookups that found at least one id
-  size_t repeats = 0;        // lookups that found every id, and the logits behind the last
-  size_t reused_tokens = 0;  // ids found, over all lookups
+  size_t hits = 0;           // lookups that found at least one token
+  size_t repeats = 0;        // lookups that found all tokens and the logits after the last
+  size_t reused_tokens = 0;  // tokens found, over all lookups
   size_t inserted_pages = 0;
   size_t evicted_pages = 0;
   size_t pages = 0;  // in the tree now
   size_t peak_pages = 0;
-  size_t bytes = 0;  // what these pages, the logits behind them and recurrent states are charged
+  size_t bytes = 0;  // charge of pages, logits and recurrent states
   size_t peak_bytes = 0;
 
   size_t misses() const { return lookups - hits; }
@@ -42,24 +42,24 @@ class StoreSpaces {
     bool is_held = false;
   };
 
-  // A page in the tree is charged page_charge_bytes.
+  // page_charge_bytes: charge of a page in the tree.
   explicit StoreSpaces(size_t page_charge_bytes);
 
-  SpaceId find(std::string_view name) const;  // kNoSpace: not there
+  SpaceId find(std::string_view name) const;  // kNoSpace: does not exist
   const StoreStats& total() const { return total_; }
   const Space& at(SpaceId space) const { return spaces_.at(space); }
   const std::map<SpaceId, Space>& all() const { return spaces_; }
 
-  // Adds n to a counter of the namespace, where it is there, and of the store.
+  // Adds n to a counter of the store, and of the namespace if it exists.
   void count(SpaceId space, size_t StoreStats::*counter, size_t n);
-  // A page, or n bytes of logits or states, came into the store or left it. REQUIRES: the namespace is there.
+  // Record that a page, or n bytes of logits or states, was added or removed. REQUIRES: the namespace exists.
   void page_added(SpaceId space);
   void page_removed(SpaceId space);
   void bytes_added(SpaceId space, size_t n);
   void bytes_removed(SpaceId space, size_t n);
 
-  // The namespace of that name, made if it is not there, for as long as the hold lives; afterwards only if it
-  // has pages. May throw std::bad_alloc, and has changed nothing then.
+  // Makes the namespace of that name exist while the hold does; afterwards it exists only if something is charged to
+  // it. May throw std::bad_alloc, nothing changed.
   class Hold {
    public:
     Hold(StoreSpaces& spaces, std::string_view name) : spaces_(spaces), id_(spaces.add(name)) {}
@@ -80,7 +80,7 @@ class StoreSpaces {
 
   const size_t page_charge_bytes_;
   StoreStats total_;
-  std::map<SpaceId, Space> spaces_;  // kSharedSpace is always there
+  std::map<SpaceId, Space> spaces_;  // always contains kSharedSpace
   std::map<std::string, SpaceId, std::less<>> ids_;
   SpaceId last_ = kSharedSpace;
 };

@@ -10,9 +10,43 @@
 
 namespace ibid {
 
+SecondReader::SecondReader() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void SecondReader::share(const std::function<void()>& read) {
+  bool offers = false;
+  {
+    const std::lock_guard lock(mutex_);
+    offers = state_ == State::kFree;
+    if (offers) {
+      state_ = State::kOffered;
+      read_ = &read;
+    }
+  }
+  if (offers) offered_.notify_one();
+  read();
+  if (!offers) return;
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return state_ != State::kReading; });
+  state_ = State::kFree;
+  read_ = nullptr;
+}
+
+void SecondReader::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (offered_.wait(lock, stop, [this] { return state_ == State::kOffered; })) {
+    state_ = State::kReading;
+    const std::function<void()>& read = *read_;
+    lock.unlock();
+    read();
+    lock.lock();
+    state_ = State::kDone;
+    done_.notify_all();
+  }
+}
+
 namespace {
 
-// From so many files on a second reader is worth waking.
+// Number of files from which on a second reader is worth waking.
 constexpr size_t kManyPages = 4;
 
 Status no_heap() { return {ErrorCode::kOutOfMemory, "cold tier: no heap memory"}; }
@@ -48,7 +82,7 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   try {
     if (!limits.reached(clock_)) n_added = read_into(identity_of(name_space), ids, entry, limits);
   } catch (const std::bad_alloc&) {
-    // Nothing was adopted: that is the last thing that happens.
+    // Nothing was adopted: that is the last step.
   }
   ++(n_added > 0 ? n_hits_ : n_misses_);
   n_tokens_read_ += n_added;
@@ -69,7 +103,7 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const bool is_recurrent = pool_.layout().n_states() > 0;
   Reading reading{identity, ids, limits, length, files_->find(identity, ids, length), {}};
   if (is_recurrent) {
-    // No more pages than the deepest state needs, and none where there is no state.
+    // Read only the pages up to the deepest state, and none without a state.
     const size_t end = reading.end(reading.found.size());
     reading.states = files_->find_states(identity, ids.first(end), length);
     if (reading.states.empty()) return 0;
@@ -85,13 +119,13 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const TokenSpan more = ids.subspan(length, last.n_used - length);
   if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
   n_pages_read_ += n_pages;
-  // The last one alone: a page is as young as what continues it.
+  // The last page only: eviction treats a page as used when its continuation was.
   files_->touch(last.file_name);
   if (!state_file.empty()) files_->touch(state_file);
   return entry.length() - length;
 }
 
-// Reads the deepest state that the pages reach, and cuts them there. False: there is none.
+// Reads the deepest state that the pages reach, and drops the pages after it. Returns false if no state can be used.
 bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
   const size_t end = reading.end(reading.pages.size());
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
@@ -113,7 +147,7 @@ bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& 
   return false;
 }
 
-// Leaves the pages of the first files that are sound.
+// Keeps the pages before the first that could not be read.
 void FileTier::read_all(Reading& reading) {
   if (reading.found.size() >= kManyPages) {
     second_reader_.share([this, &reading] { read_some(reading); });
@@ -128,8 +162,7 @@ void FileTier::read_all(Reading& reading) {
   reading.pages.resize(n_sound);
 }
 
-// Reads pages that nobody has begun, until there is none, one cannot be used, or a limit is reached. One thread may do
-// it, or two at once.
+// Reads pages until all are begun, one fails, or a limit is reached. May run on two threads at once.
 void FileTier::read_some(Reading& reading) noexcept {
   const size_t n = reading.found.size();
   std::vector<std::byte> scratch;
@@ -143,17 +176,17 @@ void FileTier::read_some(Reading& reading) noexcept {
     } catch (const std::bad_alloc&) {
       reading.statuses[i] = no_heap();
     }
-    if (!reading.statuses[i].ok()) reading.next = n;  // nothing behind it can be used
+    if (!reading.statuses[i].ok()) reading.next = n;  // no later page can be used
   }
 }
 
-// One page from its file into one of the pool, which is nobody's until all of it was verified.
+// Reads one page into memory of the pool that is shared only after verification.
 Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch) {
   TRY_ASSIGN(KvPage page, pool_.allocate());
   TRY_ASSIGN(const KvPageParts parts,
              files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   if (parts == KvPageParts::kFirst) pool_.drop_window(page);
-  // It stays as long as there is room: reading may end before, and somebody may go on further in front.
+  // Make it evictable, but keep it while there is room: reading may end earlier, and the sequence resume before it.
   if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
   return {};
@@ -168,7 +201,7 @@ Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }
 Status FileTier::clear(std::string_view name_space) {
   try {
     const Sha256Digest digest = digest_of_namespace(name_space);
-    const std::unique_lock pen = files_->take_pen();  // so that nothing of it is being written
+    const std::unique_lock pen = files_->take_pen();  // no record of the namespace is being written
     writing_->forget(digest);
     return files_->clear(digest);
   } catch (const std::bad_alloc&) {

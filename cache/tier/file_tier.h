@@ -1,66 +1,98 @@
-// FileTier: a KvTier in a directory, one file a page or recurrent state. With it even the next process need not read
-// again what was read once.
+// FileTier: a KvTier in a directory, one file for each page or recurrent state, so that the next process reuses them
+// too.
 //
-// A page or a state is used only after its file was found to hold exactly the wanted ids of the wanted namespace,
-// computed in the wanted way, unharmed. A state is of use only where the pages in front of it are there. It is not a
-// place to keep things: whatever is in the directory may be deleted at any time. The tier itself deletes the least
-// recently used when the budget is reached.
+// A page or state is used only after its file was verified to hold exactly the wanted tokens, namespace and
+// computation. A state is usable only together with the pages before it. The directory is a cache: any file may be
+// deleted at any time, and the tier deletes the least recently used ones when the budget is reached.
 //
-// It is made of parts: PageFiles has the files and their index, WriteBehind the queue of pages that wait and the thread
-// that writes them, SecondReader a second thread for long reads. What is here is reading, and the wiring.
+// Parts: PageFiles has the files and their index, WriteBehind the queue of records and the thread that writes them,
+// SecondReader a second thread for long reads. FileTier reads, and connects the parts.
 //
-// One tier per pool, one process per directory. Files and clock must outlive it. Namespaces are told apart by their
-// SHA-256: names may be keys of users, and are not written to disk.
+// One tier per pool, one process per directory. Files and clock must outlive it. Namespaces are stored as SHA-256 only:
+// names may be user keys.
 //
 // Thread-safe, without a lock of its own. docs/kv_cache.md has the format and the rules.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "base/idle_time.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "cache/tier/kv_tier.h"
 #include "cache/tier/page_files.h"
 #include "cache/tier/page_name.h"
-#include "cache/tier/second_reader.h"
 #include "cache/tier/write_behind.h"
+#include "ibid/token.h"
 
 namespace ibid {
+
+// A thread that helps to read many pages: one reader uses neither the disk nor the memory fully. Made once, so that
+// reading starts no thread; sleeps otherwise. Thread-safe. Helps one caller at a time; others read alone.
+class SecondReader {
+ public:
+  // Throws std::system_error if no thread can be started, and std::bad_alloc.
+  SecondReader();
+  SecondReader(const SecondReader&) = delete;
+  SecondReader& operator=(const SecondReader&) = delete;
+
+  // Calls `read` on the calling thread and, if it is free and wakes in time, on the second thread at the same time.
+  // Returns after both calls.
+  // REQUIRES: read() throws nothing, and concurrent calls share the work.
+  void share(const std::function<void()>& read);
+
+ private:
+  void run(const std::stop_token& stop);
+
+  // kFree -> kOffered (by a caller) -> kReading (by the thread) -> kDone -> kFree (by the same caller). A caller that
+  // finishes before the thread wakes withdraws the offer.
+  enum class State { kFree, kOffered, kReading, kDone };
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any offered_;
+  std::condition_variable done_;
+  State state_ = State::kFree;
+  const std::function<void()>* read_ = nullptr;  // of the caller that is helped
+
+  std::jthread thread_;  // last: it uses all of the above
+};
 
 struct FileTierOptions {
   std::string directory;
   Fingerprint fingerprint;
-  uint64_t budget_bytes = 0;  // of the files of pages; the bounded quarantine is not counted
-  // false: files are not synced. A power loss may then cost any of them, but never makes a wrong one.
+  uint64_t budget_bytes = 0;  // of the record files; the bounded quarantine is not counted
+  // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
-  // What may wait to be written; 0: half of the pool's budget.
+  // Limit of the queued writes; 0: half of the pool's budget.
   size_t waiting_budget_bytes = 0;
 };
 
 class FileTier : public KvTier {
  public:
-  // Makes the directory or takes it over. Errors: kIo, also when no thread can be made; kBusy when another process uses
-  // the directory; kOutOfMemory; the caller then goes on without a tier; kUnsafePath for a directory that is a symlink,
-  // another user's or open to others.
-  // idle: nullptr: the system's.
+  // Creates the directory or opens an existing one. Errors, after which the caller runs without a tier: kIo, also if no
+  // thread can be started; kBusy if another process uses the directory; kOutOfMemory; kUnsafePath if the directory is a
+  // symlink, belongs to another user or is accessible to others. idle: null for the system's.
   static Result<std::unique_ptr<FileTier>> open(FileTierOptions options, KvPagePool& pool,
                                                 FileOps& files = system_file_ops(), Clock& clock = system_clock(),
                                                 std::unique_ptr<IdleTime> idle = nullptr,
                                                 PageNameRule name_rule = first_half);
 
-  // Pages that still wait are not written: flush() before. The page that is being written is waited for.
+  // Does not write the queue: call flush() before. Waits for the page that is being written.
   ~FileTier() override = default;
 
   using KvTier::extend;
@@ -68,27 +100,27 @@ class FileTier : public KvTier {
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) override;
   void write_behind(std::string_view name_space, const KvCacheEntry& entry) override;
   Status flush(int64_t limit_ns) override;
-  // Removes all of the quarantine as well.
+  // Also empties the quarantine.
   Status clear(std::string_view name_space) override;
   KvTierStats stats() const override;
 
  private:
-  // What a call of extend() reads, from the first `length` of the ids on.
+  // Data of one call of extend(), which reads what follows the first `length` tokens.
   struct Reading {
     const KvPageIdentity identity;
     const TokenSpan ids;
     const ReadLimits& limits;
     const size_t length;
     std::vector<PageFiles::Found> found;
-    std::vector<PageFiles::FoundState> states;  // the deepest first
+    std::vector<PageFiles::FoundState> states;  // deepest first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
-    std::atomic<size_t> next{0};  // the first page that nobody has begun
+    std::atomic<size_t> next{0};  // first page that no thread has begun
 
-    // Up to where the first n pages reach.
+    // End of the first n pages.
     size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
-    void cut(size_t n_ids);  // what follows the first n_ids is not needed
-    // Whether whoever goes on at the end has page i behind its window.
+    void cut(size_t n_ids);  // drops what follows the first n_ids tokens
+    // True if page i has slid out of the window of a sequence that resumes at the end.
     bool is_behind(const KvLayout& layout, size_t i) const {
       return length / kPagePositions + i < layout.first_window_page(end(found.size()));
     }

@@ -1,6 +1,6 @@
-// The record of one page (cache/tier/kv_record.h): a block for each layer that keeps rows. First lie those of layers
-// that read everything, then those with a window; their checksums are in the order of the layers. Of a page whose rows
-// behind a window are gone the record has the blocks of the first part alone.
+// The record of one page (cache/tier/kv_record.h): a block for each layer that keeps keys and values, layers with full
+// attention first, then sliding-window layers; the checksums are in layer order. If the window part was evicted, the
+// record has the blocks of the first part only.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -11,45 +11,44 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
-// Which parts of a page a record has.
+// Parts of a page that a record has.
 enum class KvPageParts : uint8_t { kBoth, kFirst };
 
 size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
 size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
 
-// Where the block of a layer begins, behind the header.
+// Offset of the block of a layer after the header.
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);
-// What of `page`, both parts one behind the other, stands in a record behind the header.
+// The bytes of `page`, both parts in file order, that follow the header in a record.
 std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byte* page,
                                           KvPageParts parts = KvPageParts::kBoth);
 
-// What a record begins with; kv_page_blocks() follow.
-//   ids: all from position 0 to the last row of the page. REQUIRES: not empty; rows behind the last are zero in
-//   `page` (they would be another text's).
+// Returns the header of a record; kv_page_blocks() follow it.
+//   ids: all tokens from position 0 to the last of the page. REQUIRES: not empty; positions after the last are zero in
+//   `page` (they would belong to another text).
 std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
                                              const std::byte* page, KvPageParts parts = KvPageParts::kBoth);
 
-// The header of a record, after it was verified and found to be the wanted one. It verifies the blocks in turn.
+// A verified header that matches the wanted identity; read_blocks() verifies the blocks.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: what the record's first ids must be; they reach beyond its first_position, and
-  // the record may have more.
-  // Errors: those of KvRecordCheck::open(); kMismatch when it is of another layout.
+  // header: the whole header. ids: the first tokens that the record must have, beyond its first_position; it may have
+  // more.
+  // Errors: those of KvRecordCheck::open(); kMismatch if it is of another layout.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                   const KvPageIdentity& identity, TokenSpan ids);
 
   const KvRecordHeader& header() const { return record_.header(); }
   KvPageParts parts() const { return parts_; }
 
-  // Reads the blocks one after the other, each into its place in `page`, and verifies it: read(offset, bytes) fills
-  // `bytes` with what stands at an offset of the record. Errors: read's; kCorrupt.
-  // REQUIRES: the bytes of open() still live.
+  // Reads the blocks in order, each to its place in `page`, and verifies them: read(offset, bytes) fills `bytes` from
+  // an offset of the record. Errors: those of read(); kCorrupt. REQUIRES: the bytes of open() still exist.
   template <typename Read>
   Status read_blocks(const KvLayout& layout, const PageMemory& page, Read&& read) const {
     size_t index = 0;
@@ -67,13 +66,13 @@ class KvPageCheck {
   KvPageParts parts_ = KvPageParts::kBoth;
 };
 
-// What was read of a record.
+// Result of decode_kv_page().
 struct DecodedPage {
   size_t record_bytes = 0;
   KvPageParts parts = KvPageParts::kBoth;
 };
-// Verifies the record that `bytes` begins with, all of it, and then copies its page to `page`, which has both parts.
-// Errors: those of KvPageCheck, kTruncated; `page` was then not touched.
+// Verifies the whole record at the start of `bytes`, and then copies its page to `page`, which has both parts.
+// Errors: those of KvPageCheck, kTruncated; `page` is then unchanged.
 Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
                                    const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page);
 

@@ -20,15 +20,38 @@ namespace ibid {
 
 namespace {
 
-// By kind.
+void add_sized(Sha256& hash, std::span<const std::byte> bytes) {
+  const uint64_t size = bytes.size();
+  hash.update(std::as_bytes(std::span(&size, 1)));
+  hash.update(bytes);
+}
+
+}  // namespace
+
+FingerprintBuilder& FingerprintBuilder::add(std::string_view name, std::span<const std::byte> value) {
+  add_sized(hash_, std::as_bytes(std::span(name)));
+  add_sized(hash_, value);
+  return *this;
+}
+
+FingerprintBuilder& FingerprintBuilder::add(std::string_view name, std::string_view value) {
+  return add(name, std::as_bytes(std::span(value)));
+}
+
+FingerprintBuilder& FingerprintBuilder::add(std::string_view name, uint64_t value) {
+  return add(name, std::as_bytes(std::span(&value, 1)));
+}
+
+namespace {
+
+// By record kind.
 constexpr std::array<std::array<char, 8>, 2> kMagics = {{{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'},
                                                          {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
-// The versions before did not name the version of the numerics; in version 1 of pages, layers with windows stood among
-// the others.
+// Earlier versions had no version of the numerics; in version 1 of pages the sliding-window layers were not separate.
 constexpr std::array<uint32_t, 2> kVersions = {3, 2};
 constexpr uint32_t kEndianMark = 0x01020304;
 
-// The beginning of a record, in the byte order of the machine that wrote it.
+// Beginning of a record, in the byte order of the machine that wrote it.
 struct Fixed {
   std::array<char, 8> magic;
   uint32_t version;
@@ -65,7 +88,7 @@ Fixed load_fixed(std::span<const std::byte> bytes) {
   return fixed;
 }
 
-// What binds a block to its record: everything that the header says but for the block table.
+// Binds blocks to their record: hash of all header fields except the block table.
 uint64_t identity_hash_of(std::span<const std::byte> header, size_t table_offset) {
   Fixed fixed = load_fixed(header);
   fixed.checksum = 0;
@@ -100,8 +123,7 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   TRY(check_positions(kind, fixed));
   const auto n_ids = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
   const auto header = n_ids ? header_bytes_of(*n_ids, fixed.n_blocks) : std::nullopt;
-  // Blocks that differ have no common size: then the record says how long they are together, and the layout of whoever
-  // reads it whether that is right.
+  // Blocks of different sizes: the record has their total, which the reader compares with its layout.
   const bool alike = fixed.block_bytes != 0;
   const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
   const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);

@@ -1,14 +1,13 @@
-// A record: rows of keys and values, or a recurrent state, as bytes. A file of the cold tier holds one, a saved session
-// several; docs/kv_cache.md draws them. A record says completely what it is: the fingerprint of the computation, the
-// namespace (as a digest, because names may be keys of users), and all ids that it depends on. Behind the header lie
-// blocks, each with a checksum of its own.
+// Records: keys and values of a page, or a recurrent state, as bytes. A file of the cold tier holds one record, a saved
+// session several; docs/kv_cache.md draws them. A record identifies itself completely: the fingerprint of the
+// computation, the namespace (as a digest, because names may be user keys), and all tokens that it depends on. Blocks
+// follow the header, each with its own checksum.
 //
-// Here is what the two kinds have in common; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h know what their
-// blocks are.
+// This file has what both kinds share; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their blocks.
 //
-// Records are bytes from outside. Nothing of a record is used before everything that it says about itself was
-// verified and found to be what was wanted. Every error is typed and changes nothing. Checksums find accidents, not
-// forgers: whoever may write the file may forge it.
+// Records are untrusted input. No data is used before all claims of the record were verified and match the wanted
+// identity. Every error is typed and changes nothing. Checksums detect accidents, not forgery: anyone who may write the
+// file may forge it.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -20,13 +19,38 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
-#include "cache/tier/fingerprint.h"
+#include "base/sha256.h"
+#include "ibid/token.h"
 #include "kernels/kernels.h"
 
 namespace ibid {
 
-// Whose rows these are: rows of equal identity and equal ids are the same bits.
+// Identifies the computation of keys and values. Processes with equal fingerprints compute the same bits for the same
+// tokens; data with another fingerprint is never used. The engine chooses the fields (weights, hyperparameters,
+// tokenizer, template, KV type and layout, version of the numerics).
+struct Fingerprint {
+  Sha256Digest bytes{};
+  // Version of the numerics, which the bytes also cover; in plain, so that errors can name it.
+  uint32_t numerics_version = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+// SHA-256 of all fields in the order of the calls. Names and values are hashed with their lengths, so that different
+// lists of fields never hash the same bytes. For one thread. Only its constructor throws (std::bad_alloc).
+class FingerprintBuilder {
+ public:
+  FingerprintBuilder& add(std::string_view name, std::span<const std::byte> value);
+  FingerprintBuilder& add(std::string_view name, std::string_view value);
+  FingerprintBuilder& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
+  FingerprintBuilder& add(std::string_view name, uint64_t value);
+  // Returns the fingerprint, and empties the builder.
+  Fingerprint finish(uint32_t numerics_version = 0) { return {hash_.finish(), numerics_version}; }
+
+ private:
+  Sha256 hash_;
+};
+
+// Identity of a record: records of equal identity and tokens hold the same bits.
 struct KvPageIdentity {
   Fingerprint fingerprint;
   Sha256Digest name_space{};
@@ -37,25 +61,25 @@ Sha256Digest digest_of_namespace(std::string_view name_space);
 
 enum class KvRecordKind : uint8_t {
   kPage,   // keys and values of n_rows positions from first_position on
-  kState,  // the recurrent state of first_position ids, and what the n_rows ids behind them gave to it
+  kState,  // recurrent state after first_position tokens, and what the n_rows tokens after it add
 };
 
-// The fixed beginning of a record, checked against itself but not against its checksum.
+// Fixed beginning of a record; its fields agree with each other, but its checksum was not verified.
 struct KvRecordHeader {
   KvRecordKind kind = KvRecordKind::kPage;
   KvPageIdentity identity;
   size_t first_position = 0;  // of the rows; of a page: a multiple of 64
-  size_t n_rows = 0;          // a page: 1..64; a state: 0..64
+  size_t n_rows = 0;          // of a page: 1..64; of a state: 0..64
   size_t n_blocks = 0;
-  uint64_t block_bytes = 0;   // of each; 0: they differ
+  uint64_t block_bytes = 0;   // of each block; 0: they differ
   uint64_t header_bytes = 0;  // up to the first block
   uint64_t record_bytes = 0;  // header and blocks
   uint64_t checksum = 0;      // of the header
 
   size_t n_ids() const { return first_position + n_rows; }
-  // Where the page begins that has the first position.
+  // First position of the page that contains first_position.
   size_t page_begin() const { return first_position / kPagePositions * kPagePositions; }
-  uint64_t ids_offset() const;  // of the id at position 0
+  uint64_t ids_offset() const;  // of the token at position 0
 };
 
 inline constexpr size_t kKvRecordFixedBytes = 136;
@@ -66,36 +90,34 @@ Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes);
 
 size_t kv_record_header_bytes(size_t n_ids, size_t n_blocks);
 
-// What a record begins with; its blocks follow. Of `what` the kind, the identity, first_position, n_rows and
-// block_bytes count. ids: all n_ids() of them.
+// Returns the header of a record; the blocks follow it. Uses kind, identity, first_position, n_rows and block_bytes of
+// `what`. ids: all n_ids() tokens.
 std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan ids,
                                                std::span<const std::span<const std::byte>> blocks);
 
-// The header of a record, after it was verified and found to be the wanted one, but for what its blocks are. It
-// verifies these in turn.
+// A verified header that matches the wanted identity; the blocks are still to be verified, by check_block().
 class KvRecordCheck {
  public:
-  // header: the whole header. ids: what the record's first ids must be; the record may have more.
-  // Errors: those of parse_kv_record_header; kCorrupt when the checksum disagrees; kUnsupportedVersion when it was
-  // computed by another version of the numerics; kMismatch when all is well, but it is of another kind, computation,
-  // namespace or text.
+  // header: the whole header. ids: the first tokens that the record must have; it may have more.
+  // Errors: those of parse_kv_record_header(); kCorrupt if the checksum differs; kUnsupportedVersion if another version
+  // of the numerics computed it; kMismatch if it is valid, but of another kind, computation, namespace or text.
   static Result<KvRecordCheck> open(std::span<const std::byte> header, KvRecordKind kind,
                                     const KvPageIdentity& identity, TokenSpan ids);
 
   const KvRecordHeader& header() const { return header_; }
-  // Error: kCorrupt when these are not the bytes that were written as this block of this record.
-  // REQUIRES: the bytes of open() still live; index < n_blocks.
+  // Error: kCorrupt if these are not the bytes that were written as this block.
+  // REQUIRES: the bytes of open() still exist; index < n_blocks.
   Status check_block(size_t index, std::span<const std::byte> block) const;
 
  private:
   KvRecordHeader header_;
   uint64_t identity_hash_ = 0;
-  std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, not aligned
+  std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, unaligned
 };
 
-// kMismatch: the record is of another `what`.
+// Returns kMismatch: the record is of another `what`.
 Status kv_record_mismatch(const char* what);
-// kUnsupportedVersion, naming both: the record was computed by another version of the numerics.
+// Returns kUnsupportedVersion, with both versions of the numerics.
 Status kv_record_of_other_numerics(uint32_t found, uint32_t own);
 
 }  // namespace ibid

@@ -1,6 +1,6 @@
-// The record of a place to go on from (StateSnapshot, cache/tier/kv_record.h): the state behind first_position ids, and
-// what each of the n_rows ids behind them gave to it. It has a block for each recurrent layer, as a state lies in
-// memory, and one for each row. Where first_position is 0 there is no state: it is zero.
+// The record of a StateSnapshot (cache/tier/kv_record.h): the state after first_position tokens, and what each of the
+// n_rows tokens after it adds. A block for each recurrent layer, as in memory, and one for each row. At first_position
+// 0 there are no state blocks: the state is zero.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -13,40 +13,39 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/pages/sequence_state.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
 size_t kv_state_header_bytes(const KvLayout& layout, size_t position, size_t n_rows);
 size_t kv_state_record_bytes(const KvLayout& layout, size_t position, size_t n_rows);
 
-// What stands in a record behind the header: the state, and the rows. state: as below.
+// The bytes that follow the header in a record: the state, and the rows. state: as for encode_kv_state_header().
 std::array<std::span<const std::byte>, 2> kv_state_blocks(const KvLayout& layout, const StateSnapshot& snapshot,
                                                           const std::byte* state);
 
-// What a record begins with; kv_state_blocks() follow. ids: the first snapshot.end() of the sequence. state: that of
-// the snapshot, or a copy of it; null at position 0.
+// Returns the header of a record; kv_state_blocks() follow it. ids: the first snapshot.end() tokens of the sequence.
+// state: that of the snapshot, or a copy; null at position 0.
 std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
                                               const StateSnapshot& snapshot, const std::byte* state);
 
-// The header of a record, after it was verified and found to be the wanted one.
+// A verified header that matches the wanted identity.
 class KvStateCheck {
  public:
-  // header: the whole header. ids: what the record's first ids must be; they reach its position at least, and the
-  // record may have more.
-  // Errors: those of KvRecordCheck::open(); kMismatch when it is of another layout.
+  // header: the whole header. ids: the first tokens that the record must have, at least up to its position; it may have
+  // more. Errors: those of KvRecordCheck::open(); kMismatch if it is of another layout.
   static Result<KvStateCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                    const KvPageIdentity& identity, TokenSpan ids);
 
   const KvRecordHeader& header() const { return record_.header(); }
 
   using Read = std::function<Status(uint64_t offset, std::span<std::byte> bytes)>;
-  // Reads the state and the first n_rows rows, block by block, into fresh memory, and verifies them: read(offset,
-  // bytes) fills `bytes` with what stands at an offset of the record. Errors: read's; kCorrupt; kOutOfMemory. REQUIRES:
-  // the bytes of open() still live; n_rows <= header().n_rows; the pool's layout is that of open().
+  // Reads the state and the first n_rows rows, block by block, into new memory, and verifies them: read(offset, bytes)
+  // fills `bytes` from an offset of the record. Errors: those of read(); kCorrupt; kOutOfMemory.
+  // REQUIRES: the bytes of open() still exist; n_rows <= header().n_rows; the pool's layout is that of open().
   Result<StateSnapshot> read_snapshot(KvPagePool& pool, size_t n_rows, const Read& read) const;
 
  private:

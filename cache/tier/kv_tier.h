@@ -1,17 +1,17 @@
-// KvTier: a place below the store where keys and values, and recurrent states, outlive their eviction, and with most
-// tiers the process. An
-// engine has one or none; sessions ask it after the store, and hand over to it what a turn has settled.
+// KvTier: a cache below the store, in which keys, values and recurrent states outlive their eviction and, in most
+// tiers, the process. An engine has at most one. Sessions search it after the store, and hand over what a turn has
+// committed.
 //
-// A tier is a lossy, verified cache, and these laws are its interface (kv_tier_laws_test.cc holds every
-// implementation to them):
-//   - What it adds to an entry is, bit for bit, what was handed over for the same ids of the same namespace and the
-//     same computation. Whatever it is not sure of is a miss.
-//   - It fails silently: what it cannot read is computed, what it cannot write is dropped, and no call of a session
-//     fails for it.
-//   - It keeps nobody waiting: write_behind() never waits for where the pages go, and extend() ends at its limits.
-//   - What waits to be written gives its memory back when the pool is short of pages.
+// A tier is a lossy, verified cache. Its interface is these laws, to which kv_tier_laws_test.cc holds every
+// implementation:
+//   - It adds to an entry exactly the bits that were handed over for the same tokens, namespace and computation.
+//     Anything that it cannot verify is a miss.
+//   - It fails silently: what it cannot read is prefilled, what it cannot write is dropped, and no call of a session
+//     fails.
+//   - It does not block: write_behind() never waits for storage, and extend() ends at its limits.
+//   - Queued writes free their memory when the pool is short of pages.
 //
-// Thread-safe. The pool must outlive it, and nobody may allocate from the pool while it is destroyed.
+// Thread-safe. The pool must outlive it, and no thread may allocate from the pool while it is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -23,80 +23,78 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
-// When reading ends, though more could be read.
+// When extend() stops although more could be read.
 struct ReadLimits {
   static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
   std::stop_token stop = {};
-  int64_t deadline_ns = kNoDeadline;  // of the tier's clock, steady_ns()
+  int64_t deadline_ns = kNoDeadline;  // steady_ns() of the tier's clock
 
   bool reached(Clock& clock) const {
     return stop.stop_requested() || (deadline_ns != kNoDeadline && clock.steady_ns() >= deadline_ns);
   }
 };
 
-// Counted since the tier was made, but for what is "now".
+// Counters since the tier was made; values marked "now" are current.
 struct KvTierStats {
-  size_t hits = 0;          // extend() that added something
-  size_t misses = 0;        // and that did not
+  size_t hits = 0;          // calls of extend() that added positions
+  size_t misses = 0;        // and that added none
   size_t tokens_read = 0;
   size_t pages_read = 0;
   size_t pages_written = 0;
   size_t pages = 0;         // stored now
-  size_t states_read = 0;   // recurrent ones, with the rows behind them
+  size_t states_read = 0;   // recurrent ones, with the rows after them
   size_t states_written = 0;
   size_t states = 0;        // stored now
-  uint64_t bytes = 0;       // stored now, of pages and states; and so is all that follows
+  uint64_t bytes = 0;       // stored now, in pages and states; the next counters cover both too
   size_t evicted = 0;
-  size_t quarantined = 0;   // that were not what they said, and were put away
-  size_t failures = 0;      // of where they are, to read or to write
-  size_t dropped = 0;       // that were to be written and were not
-  size_t waiting = 0;       // to be written now
+  size_t quarantined = 0;   // records that failed verification and were put away
+  size_t failures = 0;      // I/O errors of the storage, reading or writing
+  size_t dropped = 0;       // queued records that were not written
+  size_t waiting = 0;       // records queued now
   uint64_t waiting_bytes = 0;
-  std::string disabled_reason;  // why nothing is written now; empty: all is well
-  // The records that were there when the tier was made and that other versions of this program wrote, with both
-  // versions; empty: none. They are not used, and are evicted in their turn.
+  std::string disabled_reason;  // why nothing is written now; empty: writing works
+  // Records that other versions of this program had written when the tier was made, with both versions; empty: none.
+  // They are not used, and evicted like others.
   std::string other_versions;
 };
 
 class KvTier {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  // What a program takes for flush() when it ends: a person waits for its prompt.
+  // Limit for flush() when a program ends: a user waits for the shell prompt.
   static constexpr int64_t kEndingNs = 1'000'000'000;
 
   virtual ~KvTier() = default;
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  // Continues `entry`, which holds a beginning of `ids`, by what is stored, in fresh pages, to the token. Of a model
-  // with recurrent layers it becomes as long as the deepest state that is stored too, and of one with windows as long
-  // as these are whole. Returns the positions added; 0 for a miss, and the entry is then what it was. The limits are
-  // looked at before each page and state: what was read whole by then is added. REQUIRES: entry.tokens() is a prefix of
-  // ids.
+  // Extends `entry`, which holds a prefix of `ids`, with stored pages, in new memory, exact to the token; in a model
+  // with recurrent layers up to the deepest stored state, with sliding windows as far as these are complete. Returns
+  // the number of positions added; 0 on a miss, and the entry is unchanged. Checks the limits before each page and
+  // state; adds what was read completely by then. REQUIRES: entry.tokens() is a prefix of ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});
   }
 
-  // Hands over the pages of the entry that are not stored yet, and then the states that it kept and the one that it has
-  // now. Does not wait for them to be written. Pages in front go first. What there is no room for is dropped, and taken
-  // up again by the next call for this sequence.
-  // REQUIRES: no pass is under way on the entry.
+  // Queues the pages of the entry that are not stored yet, then its kept states and the current one. Does not wait for
+  // writes. Writes earlier pages first. Drops what exceeds the limit of the queue; the next call for this sequence
+  // queues it again. REQUIRES: no pass on the entry is in progress.
   virtual void write_behind(std::string_view name_space, const KvCacheEntry& entry) = 0;
 
-  // Writes what waits, on the calling thread. Ok: everything handed over since the last flush() is stored, or was
-  // superseded. Error: the first reason why something is not. When limit_ns have passed no further page is begun: the
-  // rest waits on, and the error kLimitExceeded says how much that is, as stats() does.
+  // Writes the queue on the calling thread. Returns OK if everything handed over since the last flush() is stored or
+  // was superseded; else the first error. After limit_ns it starts no other page: the rest stays queued, and the error
+  // kLimitExceeded says how much that is, as stats() does.
   virtual Status flush(int64_t limit_ns) = 0;
   Status flush() { return flush(kNoLimit); }
 
-  // Removes everything of a namespace, whatever computed it. Error: not all could be removed.
+  // Removes all records of a namespace, of any computation. Error: some could not be removed.
   virtual Status clear(std::string_view name_space) = 0;
 
   virtual KvTierStats stats() const = 0;

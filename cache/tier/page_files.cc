@@ -1,14 +1,248 @@
 #include "cache/tier/page_files.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/check.h"
+
 namespace ibid {
+
+namespace {
+
+constexpr const char* kLock = "lock";
+constexpr const char* kQuarantine = "quarantine";
+constexpr std::string_view kTemporary = ".tmp";
+
+// Reads all of `out`. Error: kTruncated if the file is shorter.
+Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
+  TRY_ASSIGN(const size_t n, file.read_at(offset, out));
+  if (n == out.size()) return {};
+  return {ErrorCode::kTruncated, "KV record: the file ends at byte " + std::to_string(offset + n)};
+}
+
+Status expect_size(File& file, uint64_t record_bytes) {
+  TRY_ASSIGN(const uint64_t size, file.size());
+  if (size == record_bytes) return {};
+  return {size < record_bytes ? ErrorCode::kTruncated : ErrorCode::kBadHeader,
+          "KV record: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
+}
+
+// <n>.tmp
+bool is_temporary(std::string_view name) {
+  if (!name.ends_with(kTemporary)) return false;
+  name.remove_suffix(kTemporary.size());
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+TierDirectory::TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
+                             std::unique_ptr<Directory> quarantine)
+    : directory_(std::move(directory)), lock_(std::move(lock)), quarantine_(std::move(quarantine)) {}
+
+Result<std::unique_ptr<TierDirectory>> TierDirectory::open(const std::string& path, FileOps& files) {
+  TRY_ASSIGN(std::unique_ptr<Directory> directory, files.open_directory(path));
+  TRY_ASSIGN(std::unique_ptr<FileLock> lock, directory->lock(kLock));
+  Result<std::unique_ptr<Directory>> quarantine = directory->open_directory(kQuarantine);
+  return std::unique_ptr<TierDirectory>(
+      new TierDirectory(std::move(directory), std::move(lock), quarantine.ok() ? *std::move(quarantine) : nullptr));
+}
+
+Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerprint, PageNamer& namer) {
+  TRY_ASSIGN(const std::vector<std::string> names, directory_->list());
+  Contents contents;
+  for (const std::string& name : names) {
+    if (is_temporary(name)) TRY(remove_temporary(name));
+    if (!parse_record_file_name(name)) continue;
+    Result<StoredRecord> record = read_stored(name, fingerprint, namer, contents);
+    if (record.ok()) {
+      contents.records.push_back(*std::move(record));
+      continue;
+    }
+    switch (record.status().code()) {
+      case ErrorCode::kIo:
+      case ErrorCode::kNotFound:
+      case ErrorCode::kUnsafePath:
+      case ErrorCode::kNotRegularFile: ++contents.n_unreadable; break;
+      default: contents.n_quarantined += quarantine(name).ok() ? 1 : 0;
+    }
+  }
+  return contents;
+}
+
+Status TierDirectory::remove_temporary(const std::string& name) {
+  TRY_ASSIGN(const FileInfo info, directory_->info(name));
+  return info.kind == FileKind::kRegular ? directory_->remove(name) : Status();
+}
+
+Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
+                                                PageNamer& namer, Contents& contents) {
+  const RecordName name = parse_record_file_name(file_name).value();
+  TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
+  if (info.kind != FileKind::kRegular) {
+    return Status(ErrorCode::kNotRegularFile, file_name + ": not a regular file");
+  }
+  StoredRecord record{.file_name = file_name, .kind = name.kind, .before = name.before, .name = name.name,
+                      .bytes = info.size, .last_use_ns = info.mtime_ns};
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+  std::array<std::byte, kKvRecordFixedBytes> fixed{};
+  TRY(read_exactly(*file, 0, fixed));
+  const Result<KvRecordHeader> header = parse_kv_record_header(fixed);
+  if (header.status().code() == ErrorCode::kUnsupportedVersion) {
+    ++contents.of_other_versions[header.status().message()];
+    return record;
+  }
+  if (!header.ok()) return header.status();
+  if (header->kind != name.kind) return Status(ErrorCode::kBadHeader, file_name + ": is a record of another kind");
+  TRY(expect_size(*file, header->record_bytes));
+  record.name_space = header->identity.name_space;
+  record.first_position = header->first_position;
+  const uint32_t version = header->identity.fingerprint.numerics_version;
+  if (version != fingerprint.numerics_version) {
+    ++contents.of_other_versions[kv_record_of_other_numerics(version, fingerprint.numerics_version).message()];
+  }
+  if (header->identity.fingerprint != fingerprint) return record;
+
+  Tokens ids(header->n_ids() - header->page_begin());  // two pages at most
+  TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
+                   std::as_writable_bytes(std::span(ids))));
+  const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
+                                                        : namer.state(record.before, ids, record.n_front());
+  if (own != record.name) return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
+  record.ids = std::move(ids);
+  record.is_known = true;
+  return record;
+}
+
+Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLayout& layout,
+                                        const KvPageIdentity& identity, size_t n_ids, TokenSpan ids,
+                                        std::vector<std::byte>& scratch, const PageMemory& page) {
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+  TRY_ASSIGN(const uint64_t size, file->size());
+  const bool is_first_part =
+      layout.window() > 0 && size == kv_page_record_bytes(layout, n_ids, KvPageParts::kFirst);
+  const KvPageParts parts = is_first_part ? KvPageParts::kFirst : KvPageParts::kBoth;
+  TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids, parts)));
+  scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
+  TRY(read_exactly(*file, 0, scratch));
+  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
+  TRY(expect_size(*file, check.header().record_bytes));  // its size may equal that of a page with other parts
+  if (check.header().n_ids() != n_ids) {
+    return Status(ErrorCode::kMismatch, file_name + ": holds other ids than it did");
+  }
+  // One layer at a time, so that it is still in the processor's cache for the checksum.
+  TRY(check.read_blocks(layout, page, [&](uint64_t offset, std::span<std::byte> block) {
+    return read_exactly(*file, offset, block);
+  }));
+  return parts;
+}
+
+Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPagePool& pool,
+                                                const KvPageIdentity& identity, TokenSpan ids) {
+  const KvLayout& layout = pool.layout();
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(wanted.file_name));
+  std::array<std::byte, kKvRecordFixedBytes> fixed{};
+  TRY(read_exactly(*file, 0, fixed));
+  TRY_ASSIGN(const KvRecordHeader found, parse_kv_record_header(fixed));
+  TRY(expect_size(*file, found.record_bytes));
+  if (found.record_bytes != kv_state_record_bytes(layout, wanted.position, wanted.n_rows)) {
+    return kv_record_mismatch("layout");
+  }
+  std::vector<std::byte> header(kv_state_header_bytes(layout, wanted.position, wanted.n_rows));
+  TRY(read_exactly(*file, 0, header));
+  TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(header, layout, identity, ids));
+  if (check.header().first_position != wanted.position || check.header().n_rows != wanted.n_rows) {
+    return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other ids than it did");
+  }
+  return check.read_snapshot(pool, ids.size() - wanted.position, [&](uint64_t offset, std::span<std::byte> block) {
+    return read_exactly(*file, offset, block);
+  });
+}
+
+Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
+  std::string temporary;
+  TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
+  // Whether or not this succeeds, report the first error; scan() removes leftovers.
+  const auto clean_up = [&] {
+    try {
+      static_cast<void>(directory_->remove(temporary));
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  };
+  try {
+    Status status = write_new(*file, pieces, durable);
+    if (status.ok()) status = directory_->set_mtime(temporary, mtime_ns);
+    if (status.ok()) status = directory_->rename(temporary, *directory_, file_name);
+    if (!status.ok()) clean_up();
+    return status;
+  } catch (const std::bad_alloc&) {
+    clean_up();
+    throw;
+  }
+}
+
+// Uses the first free number: an existing file may be foreign.
+Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
+  for (;;) {
+    name = std::to_string(n_written_++) + std::string(kTemporary);
+    Result<std::unique_ptr<File>> file = directory_->create_new(name);
+    if (file.status().code() != ErrorCode::kDuplicate) return file;
+  }
+}
+
+Status TierDirectory::write_new(File& file, Pieces pieces, bool durable) {
+  for (const std::span<const std::byte> piece : pieces) {
+    if (!piece.empty()) TRY(file.write(piece));
+  }
+  if (durable) TRY(file.sync());
+  return file.close();
+}
+
+Status TierDirectory::remove(const std::string& file_name) { return directory_->remove(file_name); }
+
+bool TierDirectory::has(const std::string& file_name) const { return directory_->info(file_name).ok(); }
+
+Status TierDirectory::sync() { return directory_->sync(); }
+
+Result<std::vector<std::string>> TierDirectory::quarantined() const {
+  TRY_ASSIGN(std::vector<std::string> names, quarantine_->list());
+  std::erase_if(names, [this](const std::string& name) {
+    if (!parse_record_file_name(name)) return true;
+    const Result<FileInfo> info = quarantine_->info(name);
+    return !info.ok() || info->kind != FileKind::kRegular;
+  });
+  return names;
+}
+
+Status TierDirectory::quarantine(const std::string& file_name) {
+  if (quarantine_ == nullptr) return directory_->remove(file_name);
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (size_t i = 0; i + kMaxQuarantined <= names.size(); ++i) TRY(quarantine_->remove(names[i]));
+  return directory_->rename(file_name, *quarantine_, file_name);
+}
+
+Status TierDirectory::clear_quarantine() {
+  if (quarantine_ == nullptr) return {};
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (const std::string& name : names) TRY(quarantine_->remove(name));
+  return names.empty() ? Status() : quarantine_->sync();
+}
+
+void TierDirectory::set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept {
+  try {
+    static_cast<void>(directory_->set_mtime(file_name, mtime_ns));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
 
 PageFiles::PageFiles(PageFilesOptions options, KvLayout layout, std::unique_ptr<TierDirectory> directory, Clock& clock)
     : options_(std::move(options)), layout_(std::move(layout)), directory_(std::move(directory)), clock_(clock) {}
@@ -56,7 +290,7 @@ Status PageFiles::take_over() {
   return {};
 }
 
-// Of a file that was there when the directory was opened.
+// Parts of a file that existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_ids = record.first_position + record.ids.size();
@@ -65,7 +299,7 @@ KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
              : KvPageParts::kBoth;
 }
 
-// --- Reading.
+// --- Reading
 
 std::vector<PageFiles::Found> PageFiles::find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const {
   PageNamer namer(options_.name_rule);
@@ -93,7 +327,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
   PageNamer namer(options_.name_rule);
   PageName before = namer.first(identity);
   for (size_t begin = 0;; begin += kPagePositions) {
-    // The state lies within the page, its rows may reach into the next one.
+    // The state is in this page; its rows may extend into the next one.
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
     for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
@@ -103,7 +337,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     if (ids.size() - begin < kPagePositions) break;
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
-  // Of two that reach as far the one with fewer rows, which are computed again.
+  // If two reach equally far, prefer the one with fewer rows to recompute.
   std::ranges::stable_sort(found, std::ranges::greater(), [](const FoundState& state) {
     return std::pair(state.n_used, state.file.position);
   });
@@ -132,24 +366,24 @@ void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
-  // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
-  // same, or another version's. It stays.
+  // The file is not the cause if memory ran out, or if it holds another text with the same name or is of another
+  // version. It stays.
   const bool is_sound = why.code() == ErrorCode::kMismatch || why.code() == ErrorCode::kUnsupportedVersion;
   if (why.code() == ErrorCode::kOutOfMemory || is_sound) return;
   const std::unique_lock pen = take_pen();
-  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or seen by somebody else
+  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or quarantined by another thread
   const bool missing = why.code() == ErrorCode::kNotFound;
-  if (missing && directory_->has(file_name)) return;  // removed and written anew meanwhile
+  if (missing && directory_->has(file_name)) return;  // removed and rewritten meanwhile
   index_.erase(file_name);
   if (missing || why.code() == ErrorCode::kIo) ++n_failures_;
   if (missing) return;
   ++(directory_->quarantine(file_name).ok() ? n_quarantined_ : n_failures_);
 }
 
-// --- Changing.
+// --- Writing
 
 Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
-  // It was written twice, and the pool took its window in between.
+  // Queued twice, and its window part was evicted in between.
   if (parts == KvPageParts::kFirst && index_.has(page.before, page.page_ids(), parts)) return {};
   const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
   const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
@@ -192,7 +426,7 @@ Status PageFiles::write(const WaitingState& state, std::span<const std::byte> by
   return {};
 }
 
-// Writes the file. `superseded` go when the names that were written till then are durable.
+// Writes the file. `superseded` are deleted after the names written so far are durable.
 Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded) {
   const std::string file_name = record.file_name;
   const int64_t use_ns = record.last_use_ns = index_.next_use_ns(clock_.unix_ns());
@@ -200,20 +434,20 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
   PageIndex::Prepared prepared = PageIndex::prepare(std::move(record));
 
   TRY(directory_->write(file_name, pieces, use_ns, options_.durable));
-  // Nothing below fails: what has a name is in the index.
+  // Nothing below fails: each file is in the index.
   index_.insert(std::move(prepared));
   std::move(superseded.begin(), superseded.end(), std::back_inserter(superseded_));
   return {};
 }
 
-// Evicts until `bytes` fit. Error: kLimitExceeded when only the page that the new record continues could go, or when
-// that is not there: nobody would find the new one. continues: empty when there is none.
+// Evicts until `bytes` fit. Error: kLimitExceeded if only the page that the new record continues could be evicted, or
+// if that page is missing, so that no lookup would find the new record. continues: empty if there is no such page.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
       return {ErrorCode::kLimitExceeded, "cold tier: the page before is not on disk"};
     }
-    index_.touch(continues, clock_.unix_ns());  // it is about to be used: the last to go
+    index_.touch(continues, clock_.unix_ns());  // marked as used: evicted last
   }
   while (index_.bytes() + bytes > options_.budget_bytes) {
     const std::optional<std::string> victim = index_.oldest();
@@ -227,7 +461,7 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   return {};
 }
 
-// States give way to states, so that they leave pages their half.
+// States evict states only, so that pages keep their half of the budget.
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
@@ -241,14 +475,14 @@ Status PageFiles::make_room_for_state(uint64_t bytes) {
   return {};
 }
 
-// Removes a file and forgets it; when that fails it is still there.
+// Deletes a file and forgets it, or keeps both on an error.
 Status PageFiles::remove(const std::string& file_name) {
   TRY(directory_->remove(file_name));
   index_.erase(file_name);
   return {};
 }
 
-// The new names are made durable, and then what they supersede goes. In the other order a power loss could take both.
+// Makes the new names durable, then deletes what they supersede: in the other order a power loss could lose both.
 Status PageFiles::settle() {
   const std::vector<std::string> superseded = std::exchange(superseded_, {});
   if (options_.durable) TRY(directory_->sync());

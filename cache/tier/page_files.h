@@ -1,20 +1,21 @@
-// PageFiles: pages and states as files of one directory, under a budget: what is there (PageIndex), how it gets there
-// and goes again (TierDirectory), and which file goes when the budget is reached. It decides nothing about when:
-// WriteBehind writes through it, FileTier reads.
+// PageFiles: pages and states as files of one directory, under a budget. PageIndex knows which files exist,
+// TierDirectory reads and writes them, PageFiles chooses the ones to delete. WriteBehind writes through it, FileTier
+// reads.
 //
-// The least recently used page goes first, and a page goes before the one that it continues. A newer last page of a
-// sequence supersedes its beginning, which is removed when the new name is durable; so does a state with more rows
-// behind it. A page with all of its parts takes the place of one without its window. States take at most half of the
-// budget: one of them is as large as many pages. Files that are not what they say go to quarantine/.
+// Deletes the least recently used page first, and a page before the one that it continues. A longer last page of a
+// sequence supersedes its shorter version, which is deleted once the new name is durable; a state with more rows
+// likewise. A page with both parts replaces one without its window part. States take at most half of the budget, since
+// one is as large as many pages. Files that fail verification are moved to quarantine/.
 //
-// Thread-safe. Whoever changes files has the pen (take_pen()), for a page or for one call; reading needs none. The
-// index is looked at under its own lock, with the pen or without.
+// Thread-safe. A caller that changes files holds the pen (take_pen()), for one page or one call; reading needs none.
+// The index has its own lock.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -24,19 +25,103 @@
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
+#include "cache/tier/kv_page_file.h"
+#include "cache/tier/kv_state_file.h"
 #include "cache/tier/page_index.h"
-#include "cache/tier/tier_directory.h"
 #include "cache/tier/write_behind.h"
+#include "ibid/token.h"
 
 namespace ibid {
+
+// The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and a crash leaves it whole or absent. Has
+// no policy and no index, and owns only the lock of the directory:
+//
+//   <directory>/lock                                held while this object exists
+//              /<before>-<name>.kv                  a page
+//              /<before>-<name>.state               a recurrent state, and rows after it
+//              /<n>.tmp                             being written; scan() removes those of a crash
+//              /quarantine/<before>-<name>.kv, .state   at most kMaxQuarantined files that failed verification
+//
+// The directory and quarantine/ are private to their user, and are accessed through the descriptors that open()
+// checked. Entries with other names, or that are no regular files, are foreign, and never read or removed.
+//
+// write(), remove(), sync(), quarantine() and clear_quarantine() are called by one thread at a time; read() by any
+// number meanwhile. `files` must outlive it.
+class TierDirectory {
+ public:
+  static constexpr size_t kMaxQuarantined = 8;
+
+  // Creates the directory if it is missing, and takes its lock. Errors: kIo; kBusy if another process has the lock;
+  // kUnsafePath, with what to do about it, for a symlink and for a directory that others own or may enter.
+  static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
+
+  // Lists the records by names and headers only: those of `fingerprint` with their tokens, others without. Removes what
+  // a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the directory cannot be listed.
+  struct Contents {
+    std::vector<StoredRecord> records;
+    size_t n_quarantined = 0;
+    size_t n_unreadable = 0;
+    std::map<std::string, size_t> of_other_versions;  // reason -> number of records
+  };
+  Result<Contents> scan(const Fingerprint& fingerprint, PageNamer& namer);
+
+  // Reads a page's file into `page` (both parts, not shared yet) and verifies it meanwhile; after an error the content
+  // of `page` is unusable. Returns the parts that the file has.
+  //   n_ids: of the file, from the index; ids: the tokens that it must begin with. `scratch` is for the header.
+  // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
+  Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
+                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
+
+  // As read(), for a state and those of its rows that `ids` reaches.
+  //   position, n_rows: of the file, from the index.
+  // Further error: kOutOfMemory.
+  struct StateFile {
+    std::string file_name;
+    size_t position = 0;
+    size_t n_rows = 0;
+  };
+  Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
+                                   TokenSpan ids);
+
+  // Writes the pieces of a record to a new file and renames it. durable: the content is on the device before the
+  // rename; the name is after sync(). After an error the file does not exist, or is the old one.
+  using Pieces = std::span<const std::span<const std::byte>>;
+  Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
+  Status remove(const std::string& file_name);
+  bool has(const std::string& file_name) const;
+  Status sync();
+
+  // Moves a file to quarantine/, for diagnosis, and removes older ones beyond the limit. Removes the file if
+  // quarantine/ is foreign.
+  Status quarantine(const std::string& file_name);
+  Status clear_quarantine();
+
+  // For the eviction order after a restart only, so errors are ignored. Any thread.
+  void set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept;
+
+ private:
+  TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
+                std::unique_ptr<Directory> quarantine);
+  Result<StoredRecord> read_stored(const std::string& file_name, const Fingerprint& fingerprint, PageNamer& namer,
+                                   Contents& contents);
+  // Removes a file that a crash left incomplete.
+  Status remove_temporary(const std::string& name);
+  Result<std::unique_ptr<File>> create_temporary(std::string& name);
+  Status write_new(File& file, Pieces pieces, bool durable);
+  Result<std::vector<std::string>> quarantined() const;
+
+  const std::unique_ptr<Directory> directory_;
+  const std::unique_ptr<FileLock> lock_;
+  const std::unique_ptr<Directory> quarantine_;  // null: foreign
+  uint64_t n_written_ = 0;
+};
 
 struct PageFilesOptions {
   std::string directory;
   Fingerprint fingerprint;
-  uint64_t budget_bytes = 0;  // of the files of pages; the bounded quarantine is not counted
-  // false: files are not synced. A power loss may then cost any of them, but never makes a wrong one.
+  uint64_t budget_bytes = 0;  // of the record files; the bounded quarantine is not counted
+  // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
   PageNameRule name_rule = first_half;
 };
@@ -47,37 +132,36 @@ class PageFiles : public PageSink {
   struct Found {
     std::string file_name;
     size_t n_ids = 0;   // in the file, from position 0
-    size_t n_used = 0;  // of the wanted ids, up to the end of what is used
+    size_t n_used = 0;  // of the wanted tokens, up to the last that the page supplies
   };
   // A state to read.
   struct FoundState {
     TierDirectory::StateFile file;
-    size_t n_used = 0;  // of the wanted ids, up to the last row that is used
+    size_t n_used = 0;  // of the wanted tokens, up to the last row that is used
 
     size_t reach(size_t n) const { return std::min(n_used, n); }
   };
 
-  // Makes the directory or takes it over: removes what a crash left, reads the headers of the files, and evicts what
-  // is over the budget. Errors: those of TierDirectory::open() and scan(); kIo. May throw std::bad_alloc.
+  // Creates the directory or opens an existing one: removes what a crash left, reads the headers, and deletes files
+  // over the budget. Errors: those of TierDirectory::open() and scan(); kIo. May throw std::bad_alloc.
   static Result<std::unique_ptr<PageFiles>> open(PageFilesOptions options, KvLayout layout, FileOps& files,
                                                  Clock& clock);
 
-  // What continues the first `length` of `ids`, page by page. The files are not opened yet.
+  // Returns the pages that continue the first `length` of `ids`, in order. Opens no file.
   std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // States that the ids begin with and that reach beyond the first `length` of them; those that reach furthest come
-  // first.
+  // Returns the states of prefixes of `ids` that reach beyond the first `length` tokens, the furthest first.
   std::vector<FoundState> find_states(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // Reads a file into `page` (both parts, of nobody yet) and verifies it. Returns which parts the file has. Errors:
-  // those of TierDirectory::read(); `page` is then worth nothing.
+  // Reads a file into `page` (both parts, not shared yet) and verifies it. Returns the parts that the file has. Errors:
+  // those of TierDirectory::read(); the content of `page` is then unusable.
   Result<KvPageParts> read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
                            std::vector<std::byte>& scratch, const PageMemory& page);
-  // Reads a state up to the first n of the ids. Errors: those of TierDirectory::read_state().
+  // Reads a state up to the first n of `ids`. Errors: those of TierDirectory::read_state().
   Result<StateSnapshot> read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids, size_t n);
-  // The file was used, and with it all that it continues.
+  // Marks a file, and all that it continues, as used.
   void touch(const std::string& file_name);
-  // A file could not be read, for this reason. Where the file is to blame it is taken out of the index and put away, so
-  // that it is not read again. Takes the pen.
+  // Call after a file could not be read for this reason. If the file is the cause, removes it from the index and
+  // quarantines it, so that it is not read again. Takes the pen.
   void give_up(const std::string& file_name, const Status& why);
 
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
@@ -92,11 +176,11 @@ class PageFiles : public PageSink {
   Status write(const WaitingState& state, std::span<const std::byte> bytes) override;
   Status settle() override;
 
-  // Removes all files of a namespace, those of other fingerprints included, and all of the quarantine. The first error
-  // there is, after all were tried. REQUIRES: the pen.
+  // Deletes all files of a namespace, of any fingerprint, and the quarantine. Tries all; returns the first error.
+  // REQUIRES: the pen.
   Status clear(const Sha256Digest& name_space);
 
-  // Adds what is known here to the statistics of a tier.
+  // Adds its counters to the statistics of a tier.
   void add_to(KvTierStats& stats) const;
 
  private:
@@ -116,8 +200,8 @@ class PageFiles : public PageSink {
 
   std::string other_versions_;  // KvTierStats::other_versions
 
-  std::mutex pen_;                       // of whoever changes files
-  std::vector<std::string> superseded_;  // of whoever has the pen: to be removed when the new names are durable
+  std::mutex pen_;                       // held by the thread that changes files
+  std::vector<std::string> superseded_;  // guarded by the pen: to be deleted once the new names are durable
 
   std::atomic<size_t> n_pages_written_{0}, n_states_written_{0}, n_evicted_{0}, n_quarantined_{0}, n_failures_{0};
 };

@@ -69,7 +69,7 @@ void PageIndex::remove(const std::string& file_name) {
   by_file_.erase(found);
 }
 
-// The page, null for none, and how many of the ids it begins with.
+// Returns the page with the most tokens in common with `ids` (null if no page matches), and their number.
 std::pair<const StoredRecord*, size_t> PageIndex::best(const PageName& before, TokenSpan ids) const {
   std::pair<const StoredRecord*, size_t> best{nullptr, 0};
   const auto consider = [&](const StoredRecord* page) {
@@ -126,7 +126,7 @@ int64_t PageIndex::touch(const std::string& file_name, int64_t now_ns) {
   return use_ns;
 }
 
-// Visits the states of exactly these ids behind `before`. REQUIRES: mutex_.
+// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_.
 template <typename Visit>
 void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& visit) const {
   const Place place{&before, front};
@@ -136,7 +136,7 @@ void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& vi
   }
 }
 
-// A page that continues the page, or a state that is of no use without it; null: there is none.
+// Returns a page that continues `page`, or a state that needs it; else null.
 const StoredRecord* PageIndex::continuation_of(const StoredRecord& page) const {
   if (!page.is_known || page.kind == KvRecordKind::kState) return nullptr;
   for (const ByIdsSet* set : {&by_ids_, &states_by_ids_}) {
@@ -161,8 +161,8 @@ std::optional<std::string> PageIndex::oldest() {
     StoredRecord* record = *by_age_.begin();
     const StoredRecord* next = continuation_of(*record);
     if (next == nullptr) return record->file_name;
-    // It was used when its continuation was, so it comes behind that from now on: at equal age, and later positions
-    // go first.
+    // It was last used with its continuation, so it gets the same age; of equal ages, later positions are evicted
+    // first.
     age(record, next->last_use_ns);
   }
   return std::nullopt;
@@ -178,7 +178,7 @@ std::vector<PageIndex::StateMatch> PageIndex::states_of(const PageName& before, 
   const std::lock_guard lock(mutex_);
   std::vector<StateMatch> found;
   const auto first = states_by_ids_.lower_bound(Place{&before, {}});
-  if (first == states_by_ids_.end() || (*first)->before != before) return found;  // as behind most pages
+  if (first == states_by_ids_.end() || (*first)->before != before) return found;  // the common case
   for (size_t n_front = 0; n_front < std::min(kPagePositions, ids.size() + 1); ++n_front) {
     const StoredRecord* best = nullptr;
     size_t best_used = 0;
@@ -224,7 +224,7 @@ std::vector<std::string> PageIndex::files_of(const Sha256Digest& name_space) con
 std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, TokenSpan ids) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> files;
-  // A beginning of `ids` stands in front of it, and between the two only what begins with it as well.
+  // Prefixes of `ids` come before it, and between them only records that begin with the same prefix.
   for (auto at = by_ids_.lower_bound(Place{&before, ids}); at != by_ids_.begin();) {
     const StoredRecord* page = *--at;
     const size_t common = page->before == before ? common_prefix_length(page->ids, ids) : 0;

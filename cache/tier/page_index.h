@@ -1,17 +1,14 @@
-// PageIndex: which pages and states a directory holds, in memory, so that a lookup opens only what it will read. It is
-// a hint: a record is used only after its file was read and verified.
+// PageIndex: the pages and states of a directory, in memory, so that a lookup opens only the files that it reads. A
+// hint: a record is used only after its file was verified.
 //
-// Pages are sorted by (name of the pages before them, own ids). So the page that shares most ids with a text stands
-// next to where that text would stand, and finding it costs O(log pages), however many pages continue the same
-// beginning.
+// Pages are sorted by (name of the pages before, own tokens). So the page with the longest common prefix is next to the
+// insertion point of the wanted tokens: O(log pages), however many pages continue the same beginning. States are sorted
+// by (name of the pages before the page of their position, tokens of that page before the position).
 //
-// States are sorted likewise, by (name of the pages in front of the page that their position lies in, ids of that page
-// in front of the position).
+// Evicts the least recently used record first, and a record before the pages that it continues. Each use is later than
+// all before it, even if the clock jumps back.
 //
-// For eviction the oldest goes first, and a page or a state goes before the pages that it continues. Every use is
-// younger than all before it, even when the clock jumps back.
-//
-// Thread-safe, one mutex, under which there is no I/O. Calls that throw std::bad_alloc have changed nothing.
+// Thread-safe: one mutex, no I/O under it. Strong guarantee for std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +23,9 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "base/types.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/page_name.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
@@ -38,13 +35,13 @@ struct StoredRecord {
   PageName before, name;
   Sha256Digest name_space{};
   size_t first_position = 0;
-  Tokens ids;              // from its page's beginning to its end; none: never found, only evicted
-  bool is_known = false;   // of this fingerprint and version, so that `ids` are there
+  Tokens ids;              // from its page's beginning to its end; empty: never found, only evicted
+  bool is_known = false;   // of this fingerprint and version, so `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;      // of the file
   int64_t last_use_ns = 0;
 
-  // How many of the ids stand in front of the first position: a page has none.
+  // Number of tokens before the first position, from the beginning of its page; 0 for a page.
   size_t n_front() const { return first_position % kPagePositions; }
   TokenSpan front() const { return TokenSpan(ids).first(n_front()); }
 };
@@ -55,15 +52,16 @@ class PageIndex {
   PageIndex(const PageIndex&) = delete;
   PageIndex& operator=(const PageIndex&) = delete;
 
-  // A record with all the memory that adding it takes.
+  // A record, with all memory that insert() needs.
   class Prepared;
   static Prepared prepare(StoredRecord page);
-  // Adds a record; one with the same file name is replaced. What was prepared cannot fail.
+  // Adds a record, or replaces the one with the same file name. A prepared one cannot fail.
   void insert(Prepared prepared) noexcept;
   void insert(StoredRecord page);
   void erase(const std::string& file_name);
 
-  // The page behind `before` that begins with most of `ids`, and how many these are. None: n_rows is 0.
+  // Returns the page after `before` with the most tokens in common with `ids`. n_rows: their number; 0 if no
+  // page matches.
   struct Match {
     std::string file_name;
     size_t first_position = 0;
@@ -71,35 +69,35 @@ class PageIndex {
     size_t n_rows = 0;
   };
   Match best_match(const PageName& before, TokenSpan ids) const;
-  // Whether a page behind `before` begins with all of `ids`, and has these parts or more ids.
+  // True if a page after `before` begins with all of `ids`, and has these parts or more tokens.
   bool has(const PageName& before, TokenSpan ids, KvPageParts parts = KvPageParts::kBoth) const;
   bool has_file(const std::string& file_name) const;
 
-  // When something is used that is used at now_ns of a clock that may jump: later than everything else.
+  // Time for a use at now_ns of a clock that may jump: later than all uses before.
   int64_t next_use_ns(int64_t now_ns) const;
-  // The page was used. Returns next_use_ns(). Does nothing else for a page that is not there.
+  // Marks a file as used, if it is known. Returns next_use_ns().
   int64_t touch(const std::string& file_name, int64_t now_ns);
 
-  // The file to evict next: the least recently used of those that no other page continues. None: empty.
+  // Returns the file to evict next: the least recently used one that no other record continues. nullopt if empty.
   std::optional<std::string> oldest();
-  // The least recently used state. None: there is no state.
+  // Returns the least recently used state, or nullopt.
   std::optional<std::string> oldest_state() const;
 
-  // States behind `before` that the ids begin with, and how many of the ids they and their rows stand for: of those of
-  // one position the one whose rows reach furthest.
+  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the one with the most rows
+  // in common.
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
     size_t n_rows = 0;   // in the file
-    size_t n_used = 0;   // of its rows, that the ids agree with
+    size_t n_used = 0;   // rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
-  // Whether a state behind `before` of exactly the first n_front ids, with rows of the others, is there.
+  // True if there is a state after `before` of exactly the first n_front tokens, with rows of all others.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // The files of states of the first n_front ids whose rows are of a proper prefix of the others.
+  // Returns the files of states of the first n_front tokens whose rows are a proper prefix of the others.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
-  // The files of a namespace; and the files behind `before` whose ids are a proper prefix of `ids`.
+  // Returns the files of a namespace; or the files after `before` whose tokens are a proper prefix of `ids`.
   std::vector<std::string> files_of(const Sha256Digest& name_space) const;
   std::vector<std::string> files_superseded_by(const PageName& before, TokenSpan ids) const;
 
@@ -109,7 +107,7 @@ class PageIndex {
   uint64_t state_bytes() const;
 
  private:
-  struct Place {  // in by_ids_
+  struct Place {  // key in by_ids_
     const PageName* before;
     TokenSpan ids;
   };
@@ -144,10 +142,10 @@ class PageIndex {
 
   mutable std::mutex mutex_;  // guards what follows
   ByFileMap by_file_;
-  ByIdsSet by_ids_, states_by_ids_;  // pages and states that are known
-  ByAgeSet by_age_, states_by_age_;  // all; states alone
+  ByIdsSet by_ids_, states_by_ids_;  // known pages and states
+  ByAgeSet by_age_, states_by_age_;  // all; states only
   uint64_t bytes_ = 0, state_bytes_ = 0;
-  int64_t newest_ns_ = 0;  // the latest use ever seen
+  int64_t newest_ns_ = 0;  // latest use so far
 };
 
 class PageIndex::Prepared {

@@ -1,6 +1,6 @@
-// PageName: names the text up to the end of a page, or the empty text before the first one, for places that find pages
-// by name. It is a part of a SHA-256, so nobody can guess one or make two collide. Nothing relies on that: a name finds
-// a candidate, and ids are compared.
+// PageName: name of the text up to the end of a page, or of the empty text, for storage that finds pages by name. Part
+// of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on that: a name gives a
+// candidate, and its tokens are compared.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/sha256.h"
-#include "base/types.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
@@ -22,19 +22,18 @@ struct PageName {
   auto operator<=>(const PageName&) const = default;
 };
 
-// How a name is taken from a hash. first_half() is the one of every tier; tests inject others, under which names
-// collide.
+// Derives a name from a hash. Tiers use first_half(); tests inject rules under which names collide.
 using PageNameRule = PageName (*)(const Sha256Digest& hash);
 PageName first_half(const Sha256Digest& hash);
 
-// One object is used by one thread at a time. Its constructor alone may throw std::bad_alloc.
+// For one thread at a time. Only its constructor throws (std::bad_alloc).
 class PageNamer {
  public:
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
-  PageName first(const KvPageIdentity& identity);             // of no ids
-  PageName next(const PageName& before, TokenSpan page_ids);  // of a page's ids after `before`
-  // Of a recurrent state and its rows: of all ids behind `before` that these stand for, the first n_front are the
-  // state's.
+  PageName first(const KvPageIdentity& identity);             // of no tokens
+  PageName next(const PageName& before, TokenSpan page_ids);  // of the tokens of a page after `before`
+  // Name of a recurrent state and its rows, for page_ids after `before`: the first n_front are before the state, the
+  // others are its rows.
   PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
 
  private:
@@ -42,7 +41,7 @@ class PageNamer {
   Sha256 hash_;
 };
 
-// "<before>-<name>.kv" in hexadecimal digits, or ".state"; and back.
+// File name "<before>-<name>.kv", or ".state", in hexadecimal digits; and back.
 struct RecordName {
   KvRecordKind kind = KvRecordKind::kPage;
   PageName before, name;

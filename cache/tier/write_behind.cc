@@ -8,12 +8,84 @@
 #include <new>
 #include <utility>
 
+#include "base/token_prefix.h"
+
 namespace ibid {
+
+bool WriteQueue::add(WaitingPage waiting) {
+  const TokenSpan ids = waiting.page_ids();
+  for (WaitingPage& other : pages_) {
+    if (other.before != waiting.before || other.identity != waiting.identity) continue;
+    const size_t n = common_prefix_length(other.page_ids(), ids);
+    if (n < std::min(other.page_ids().size(), ids.size())) continue;
+    if (n < ids.size()) std::swap(other, waiting);
+    return true;
+  }
+  if (!has_room(layout_.page_bytes())) return false;
+  pages_.push_back(std::move(waiting));
+  return true;
+}
+
+size_t WriteQueue::bytes_of(const WaitingState& state) const {
+  return (state.snapshot.position == 0 ? 0 : layout_.state_bytes()) +
+         state.snapshot.n_rows * layout_.state_row_floats() * sizeof(float);
+}
+
+bool WriteQueue::add(WaitingState waiting) {
+  const TokenSpan ids = waiting.page_ids();
+  for (WaitingState& other : states_) {
+    if (other.snapshot.position != waiting.snapshot.position) continue;
+    if (other.before != waiting.before || other.identity != waiting.identity) continue;
+    const size_t n = common_prefix_length(other.page_ids(), ids);
+    if (n < std::min(other.page_ids().size(), ids.size())) continue;
+    if (n == ids.size()) return true;
+    state_bytes_ += bytes_of(waiting) - bytes_of(other);
+    std::swap(other, waiting);
+    return true;
+  }
+  if (!has_room(bytes_of(waiting))) return false;
+  states_.push_back(std::move(waiting));
+  state_bytes_ += bytes_of(states_.back());
+  return true;
+}
+
+WriteQueue::Next WriteQueue::pop() {
+  Next next;
+  if (!pages_.empty()) {
+    next.page = std::move(pages_.front());
+    pages_.pop_front();
+  } else if (!states_.empty()) {
+    state_bytes_ -= bytes_of(states_.front());
+    next.state = std::move(states_.front());
+    states_.pop_front();
+  }
+  return next;
+}
+
+void WriteQueue::forget(const Sha256Digest& name_space) {
+  const auto is_of = [&](const auto& waiting) { return waiting.identity.name_space == name_space; };
+  std::erase_if(pages_, is_of);
+  std::erase_if(states_, is_of);
+  state_bytes_ = 0;
+  for (const WaitingState& state : states_) state_bytes_ += bytes_of(state);
+}
+
+void WriteQueue::clear() {
+  pages_.clear();
+  states_.clear();
+  state_bytes_ = 0;
+}
+
+void WriteQueue::move_to(WriteQueue& other) noexcept {
+  pages_.swap(other.pages_);
+  states_.swap(other.states_);
+  std::swap(state_bytes_, other.state_bytes_);
+}
 
 namespace {
 
-// A page that was begun in an idle moment pushes nobody off a processor, and yet is finished like any other work: this
-// class has an ordinary share, where the idle class may have nothing and somebody may wait for the pages.
+// Lets other threads run first, but with an ordinary share: in the idle class the thread could starve while a caller
+// waits for its pages.
 void push_nobody_aside() {
 #ifdef SCHED_BATCH
   const sched_param none{};
@@ -27,8 +99,7 @@ size_t max_waiting_bytes(size_t budget_bytes, const KvPagePool& pool) {
   return budget_bytes > 0 ? budget_bytes : pool.budget_bytes() / 2;
 }
 
-// The places to go on from that the entry has, the front ones first, and of those at one position the one with most
-// rows.
+// The places from which the entry can resume, by position; for each position the one with the most rows.
 std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
   std::vector<StateSnapshot> snapshots(entry.state().kept().begin(), entry.state().kept().end());
   snapshots.push_back(entry.state().now(entry.length()));
@@ -56,11 +127,11 @@ WriteBehind::WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, Kv
       reclaimer_(pool.add_reclaimer([this](size_t) { return let_go(); })),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-WriteBehind::~WriteBehind() = default;  // the thread is told to stop, and joined, first
+WriteBehind::~WriteBehind() = default;  // stops and joins the thread first
 
-// --- Handing over.
+// --- Queueing
 
-// One call of hand_over(): walks along the entry, from page to page.
+// One call of hand_over(): walks along the entry, page by page.
 class WriteBehind::HandOver {
  public:
   HandOver(WriteBehind& writing, const KvPageIdentity& identity, const KvCacheEntry& entry)
@@ -71,7 +142,7 @@ class WriteBehind::HandOver {
   void run() {
     walk();
     if (!is_anew_) return;
-    // What makes room for pages that are written anew is not what is stored of the same sequence behind them.
+    // Protect the stored pages of this sequence from being evicted for those that are rewritten.
     writing_.sink_.touch(last_stored_, last_stored_ids_);
     writing_.sink_.touch(before_, {});
   }
@@ -105,7 +176,7 @@ class WriteBehind::HandOver {
     return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
   }
 
-  // The ids, once for all that is handed over.
+  // Copy of the tokens, shared by all queued records.
   const std::shared_ptr<const Tokens>& tokens() {
     if (tokens_ == nullptr) tokens_ = std::make_shared<const Tokens>(entry_.tokens().begin(), entry_.tokens().end());
     return tokens_;
@@ -120,7 +191,7 @@ class WriteBehind::HandOver {
     writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: too much waits already"));
   }
 
-  // Those that lie in the page that begins here. False: there is no room.
+  // Queues the states in the page that begins here. Returns false if the queue is full.
   bool add_states(size_t page_begin) {
     for (; n_states_ < snapshots_.size(); ++n_states_) {
       const StateSnapshot& snapshot = snapshots_[n_states_];
@@ -143,9 +214,9 @@ class WriteBehind::HandOver {
   PageName before_, before_that_;
   std::shared_ptr<const Tokens> tokens_;
   std::vector<StateSnapshot> snapshots_;
-  size_t n_states_ = 0;  // of the snapshots that were handed over
-  bool is_anew_ = false;  // a page is written anew, because a part of it was not stored
-  PageName last_stored_;  // the last page that is stored, by what is in front of it
+  size_t n_states_ = 0;  // snapshots handed over so far
+  bool is_anew_ = false;  // a stored page is written again, with a part that was missing
+  PageName last_stored_;  // the last stored page, as the name before it and its tokens
   TokenSpan last_stored_ids_;
 };
 
@@ -154,12 +225,12 @@ void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& 
     HandOver(*this, identity, entry).run();
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
-    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // no words: there is no memory for them
+    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // without a message: no memory for it
   }
   wake_.notify_one();
 }
 
-// False while the sink is left alone: then n_pages are lost.
+// Returns false, and counts n_pages as lost, during the back-off after an I/O error.
 bool WriteBehind::may_write(size_t n_pages) {
   const std::lock_guard lock(mutex_);
   if (clock_.steady_ns() < back_off_until_ns_) {
@@ -170,17 +241,17 @@ bool WriteBehind::may_write(size_t n_pages) {
   return true;
 }
 
-// False when there is no room.
+// Returns false if the queue is full.
 template <typename Waiting>
 bool WriteBehind::enqueue(Waiting waiting) {
   const std::lock_guard lock(mutex_);
   return queue_.add(std::move(waiting));
 }
 
-// The pool needs memory more than the tier needs copies. Only when nothing waits is the page that is being copied
-// waited for; whoever copies it is no thread of the idle class, so that is the time of a copy.
+// Memory for the pool is worth more than a queued write. Waits for a page that is being copied only if the queue is
+// empty; its thread is not of the idle class, so the wait is the time of one copy.
 bool WriteBehind::let_go() {
-  WriteQueue queue(pool_.layout(), 0);  // its pages are given back after the lock is free
+  WriteQueue queue(pool_.layout(), 0);  // frees its pages after unlocking
   std::unique_lock lock(mutex_);
   queue_.move_to(queue);
   if (queue.empty() && !copying_) return false;
@@ -197,7 +268,7 @@ void WriteBehind::forget(const Sha256Digest& name_space) {
   queue_.forget(name_space);
 }
 
-// --- Writing.
+// --- Writing
 
 void WriteBehind::run(const std::stop_token& stop) {
   push_nobody_aside();
@@ -218,7 +289,7 @@ Status WriteBehind::flush(int64_t limit_ns) {
   const int64_t begin_ns = clock_.steady_ns();
   bool more = true;
   while (more && clock_.steady_ns() - begin_ns < limit_ns) more = write_next();
-  if (more) {  // what was written till now lasts, though pages may still wait
+  if (more) {  // make the writes so far durable, though pages may still be queued
     const std::unique_lock pen = sink_.take_pen();
     settle();
   }
@@ -234,7 +305,7 @@ Status WriteBehind::flush(int64_t limit_ns) {
   }
 }
 
-// Writes the first of the queue, or settles what was written. False: there was nothing to do.
+// Writes the first record of the queue, or settles earlier writes. Returns false if there was nothing to do.
 bool WriteBehind::write_next() {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);
@@ -262,8 +333,7 @@ bool WriteBehind::write_next() {
   return true;
 }
 
-// Copies what `next` holds, gives it back, and writes the copy. REQUIRES: the sink's pen; copying_, which it makes
-// false.
+// Copies what `next` holds, frees it, and writes the copy. Clears copying_. REQUIRES: the sink's pen; copying_.
 Status WriteBehind::write(WriteQueue::Next& next) {
   KvPageParts parts = KvPageParts::kBoth;
   if (next.page) {
@@ -281,20 +351,17 @@ Status WriteBehind::write(WriteQueue::Next& next) {
   return sink_.write(*next.page, std::span(copy_).first(pool_.layout().page_bytes()), parts);
 }
 
-// So that the pool has its page back at once, and without the rows behind the last: those may be staged, or what a
-// longer text left. Returns what there is of it. REQUIRES: the sink's pen.
+// Copies a page and frees it, so that the pool gets it back before the I/O. Positions after the last stay zero: they
+// may be staged, or remain of a longer text. Returns the parts that were copied. REQUIRES: the sink's pen.
 KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
-  KvWindowLease lease = pool_.read_window(waiting.page);
-  const PageMemory from(waiting.page.data(), lease ? waiting.page.parts().window : nullptr);
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  layout.copy_rows(from, layout.parts_of(copy.data()), n_rows);
-  const bool is_whole = layout.window() == 0 || lease;
-  lease = KvWindowLease();
-  waiting.page = KvPage();
-  return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
+  const KvPage page = std::move(waiting.page);  // freed after the reader of its window part
+  const KvWindowReader window = pool_.read_window(page);
+  layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
+  return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
 }
 
 // REQUIRES: the sink's pen.
@@ -310,7 +377,7 @@ void WriteBehind::settle() {
   if (!status.ok()) give_up(std::move(status));
 }
 
-// Something could not be written. If the device is to blame, nothing is for a while. REQUIRES: mutex_.
+// Handles a failed write; after a device error nothing is written for a while. REQUIRES: mutex_.
 void WriteBehind::give_up(Status status) noexcept {
   if (status.code() == ErrorCode::kIo) {
     ++n_failures_;

@@ -1,26 +1,26 @@
-// WriteBehind: pages and states on their way to where a tier keeps them: those that wait (WriteQueue), the thread that
-// writes them when a processor is idle, and what happens when they cannot be written. It knows nothing of where they
-// go; that is a PageSink.
+// WriteBehind: writes pages and states to the storage of a tier (PageSink) in the background. Has the queue
+// (WriteQueue), a thread that writes when a processor is idle, and the handling of write errors.
 //
-// The thread writes one of them at a time, and begins one when nobody else wants a processor. flush() does not wait for
-// that thread but writes on its caller's. So a machine that is never idle delays nobody, and no thread that could be
-// left without a processor ever holds a lock or a page (base/idle_time.h).
+// The thread writes one record at a time, and starts one only while a processor is idle. flush() does not wait for the
+// thread, but writes on the calling one. So on a machine that is never idle nobody waits, and no thread that may be
+// starved holds a lock or a page (base/idle_time.h).
 //
-// What waits holds memory of the pool. The pool takes it back when somebody needs it, and then it is not written: the
-// object is one of the pool's reclaimers. A page or a state is copied before it is written, so none is held while the
-// sink is waited for. Of a page whose rows behind a window are gone the rest is written; when another sequence has
-// computed them again, all of it is.
+// Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops them. A
+// record is copied before it is written, so no page is held during I/O. If the window part of a page was evicted, the
+// rest is written; once another sequence computed it again, both parts are.
 //
-// When the sink fails as a device does (kIo), what waits is dropped, and nothing is written for kBackOffNs.
+// After an I/O error of the sink (kIo) the queue is dropped, and nothing is written for kBackOffNs.
 //
-// Thread-safe. The sink's pen is taken before the mutex here, and has() is called without either.
+// Thread-safe. Lock order: the sink's pen, then the own mutex; has() is called with neither.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -30,38 +30,104 @@
 #include "base/clock.h"
 #include "base/idle_time.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
+#include "cache/pages/sequence_state.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_tier.h"
 #include "cache/tier/page_name.h"
-#include "cache/tier/write_queue.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
-// Where pages and states go. Its calls may throw std::bad_alloc.
+// A page to write, with its identity.
+struct WaitingPage {
+  KvPageIdentity identity;
+  PageName before_that, before, name;    // of the text before the page before, before this page, and to its end
+  std::shared_ptr<const Tokens> tokens;  // of the sequence
+  size_t n_ids = 0;                      // up to the end of the page
+  KvPage page;                           // empty once it is copied
+
+  size_t first_position() const { return (n_ids - 1) / kPagePositions * kPagePositions; }
+  size_t n_rows() const { return n_ids - first_position(); }
+  TokenSpan ids() const { return TokenSpan(*tokens).first(n_ids); }
+  TokenSpan page_ids() const { return ids().subspan(first_position()); }
+};
+
+// A recurrent state to write, with the rows after it. Its position is in the page after `before`, or at its beginning.
+struct WaitingState {
+  KvPageIdentity identity;
+  PageName before_that, before, name;
+  std::shared_ptr<const Tokens> tokens;  // of the sequence
+  StateSnapshot snapshot;                // its state is empty once it is copied
+
+  size_t n_front() const { return snapshot.position % kPagePositions; }
+  size_t page_begin() const { return snapshot.position - n_front(); }
+  TokenSpan ids() const { return TokenSpan(*tokens).first(snapshot.end()); }
+  TokenSpan page_ids() const { return ids().subspan(page_begin()); }
+};
+
+// Queue of records to write, pages in order and then states. Holds references, up to a limit in bytes. Not thread-safe.
+// Strong guarantee for std::bad_alloc.
+class WriteQueue {
+ public:
+  // An empty queue accepts one record of any size.
+  WriteQueue(const KvLayout& layout, size_t max_bytes) : layout_(layout), max_bytes_(max_bytes) {}
+
+  size_t size() const { return pages_.size() + states_.size(); }
+  bool empty() const { return size() == 0; }
+  size_t bytes() const { return pages_.size() * layout_.page_bytes() + state_bytes_; }
+
+  // Returns false if the queue is full. Ignores a record that is queued already; replaces a shorter version of the same
+  // page, or the same state with fewer rows.
+  bool add(WaitingPage page);
+  bool add(WaitingState state);
+
+  // Removes the first record: a page if there is any, else a state. Empty if the queue is.
+  struct Next {
+    std::optional<WaitingPage> page;
+    std::optional<WaitingState> state;
+  };
+  Next pop();
+
+  void forget(const Sha256Digest& name_space);
+  void clear();
+  // Moves all records to `other`, to be destroyed there. REQUIRES: `other` is empty.
+  void move_to(WriteQueue& other) noexcept;
+
+ private:
+  bool has_room(size_t bytes) const { return empty() || this->bytes() + bytes <= max_bytes_; }
+  size_t bytes_of(const WaitingState& state) const;
+
+  const KvLayout& layout_;
+  const size_t max_bytes_;
+  std::deque<WaitingPage> pages_;
+  std::deque<WaitingState> states_;
+  size_t state_bytes_ = 0;
+};
+
+// Storage of a tier, as seen by WriteBehind. Its calls may throw std::bad_alloc.
 class PageSink {
  public:
   virtual ~PageSink() = default;
-  // The pen: whoever changes what is stored has it, one at a time. A page is taken from the queue and written by one
-  // who holds it, so pages are written in their order.
+  // The pen: lock of the storage for changes. Records are popped from the queue and written with the pen held, so they
+  // are written in order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
-  // Whether these parts of a page behind `before` that begins with all of these ids are stored. Any thread, without the
-  // pen. Of a page of more ids the first part counts for both: it is no beginning of a shorter one's.
+  // True if these parts of a page after `before` that begins with all of `page_ids` are stored. A page with more tokens
+  // counts as both parts: it is not superseded by a shorter one. Any thread, without the pen.
   virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
-  // Such a page, and states within it, are about to be used, and with them all that they continue: they go after what
-  // was used before.
+  // Marks that page, the states within it, and all that they continue as about to be used, so that they are evicted
+  // after what was used before.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
-  // has() for a state of the first n_front of these ids, with rows of the others.
+  // As has(), for a state of the first n_front tokens with rows of the others.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
-  // Stores a page. rows: page_bytes() long, zero behind the page's last row, of which these parts count; `page.page` is
-  // empty. Where more of it is stored already, that stays. Error: it is not stored. REQUIRES: the pen.
+  // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
+  // `page.page` is empty. Keeps a stored version that has more. Error: not stored. REQUIRES: the pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
-  // Stores a state and its rows. bytes: state_bytes() long; `state.snapshot.state` is empty. Error and REQUIRES: as of
-  // a page.
+  // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: not stored.
+  // REQUIRES: the pen.
   virtual Status write(const WaitingState& state, std::span<const std::byte> bytes) = 0;
-  // Makes what was written so far last, whatever happens next. REQUIRES: the pen.
+  // Makes all writes so far durable. REQUIRES: the pen.
   virtual Status settle() = 0;
 };
 
@@ -69,11 +135,11 @@ class WriteBehind {
  public:
   static constexpr int64_t kBackOffNs = 30'000'000'000;
 
-  // At most waiting_budget_bytes wait, one page or state at least; 0: half of the pool's budget. Throws std::bad_alloc,
-  // and std::system_error when there is no thread.
+  // waiting_budget_bytes: limit of the queue, which accepts at least one record; 0: half of the pool's budget. Throws
+  // std::bad_alloc, and std::system_error if no thread can be started.
   WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, KvPagePool& pool, PageSink& sink, Clock& clock,
               std::unique_ptr<IdleTime> idle);
-  // What still waits is not written: flush() before. The page that is being written is waited for.
+  // Does not write the queue: call flush() before. Waits for the record that is being written.
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
@@ -81,10 +147,10 @@ class WriteBehind {
   // As KvTier::write_behind() and flush().
   void hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry);
   Status flush(int64_t limit_ns);
-  // Forgets what waits of a namespace. REQUIRES: the caller has the sink's pen, so that none of it is being written.
+  // Drops queued records of a namespace. REQUIRES: the caller holds the sink's pen, so that none is being written.
   void forget(const Sha256Digest& name_space);
 
-  // Adds what is known here to the statistics of a tier.
+  // Adds its counters to the statistics of a tier.
   void add_to(KvTierStats& stats) const;
 
  private:
@@ -106,15 +172,15 @@ class WriteBehind {
   Clock& clock_;
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
-  std::vector<std::byte> copy_;        // of the page or state that is being written; of whoever has the sink's pen
+  std::vector<std::byte> copy_;        // of the record that is being written; guarded by the sink's pen
 
   mutable std::mutex mutex_;           // guards what follows
-  std::condition_variable_any wake_;   // of the thread: there is something to do
+  std::condition_variable_any wake_;   // wakes the thread
   std::condition_variable copied_;     // copying_ became false
   WriteQueue queue_;
-  bool copying_ = false;               // what left the queue is still held, until it is copied
-  bool settled_ = true;                // everything that was written lasts
-  int64_t back_off_until_ns_ = 0;      // before that nothing is written
+  bool copying_ = false;               // the popped record is held until it is copied
+  bool settled_ = true;                // all writes are durable
+  int64_t back_off_until_ns_ = 0;      // nothing is written before
   std::string disabled_reason_;
   Status first_loss_;                  // since the last flush()
   size_t n_dropped_ = 0;

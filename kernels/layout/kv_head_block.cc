@@ -1,8 +1,7 @@
 #include <cstring>
 
-#include "base/check.h"
 #include "kernels/layout/kv_head_block.h"
-#include "kernels/layout/kv_part_order.h"
+#include "base/check.h"
 
 namespace ibid {
 

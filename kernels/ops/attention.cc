@@ -4,7 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/layout/kv_part_order.h"
+#include "base/checked.h"
+#include "kernels/layout/kv_head_block.h"
 #include "kernels/ops/attention_tasks.h"
 
 namespace ibid {
@@ -14,8 +15,6 @@ constexpr size_t kBlockPages = kAttentionBlock / kPagePositions;
 
 size_t group_size(const AttentionShape& shape) { return shape.n_heads / shape.n_kv_heads; }
 
-size_t rounded_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
 // --- scratch
 
 // Sizes of one thread's scratch for tiles of `rows` rows and sequences of `blocks` blocks, in bytes.
@@ -24,14 +23,14 @@ struct ScratchLayout {
   bool latent;
 
   size_t q_bytes() const { return rows * q_dim * sizeof(float); }
-  size_t places_bytes() const { return rounded_up(3 * rows * sizeof(size_t), 64); }
-  size_t sums_bytes(size_t n) const { return (2 * rounded_up(n, 16) + n * v_dim) * sizeof(float); }
+  size_t places_bytes() const { return round_up(3 * rows * sizeof(size_t), 64); }
+  size_t sums_bytes(size_t n) const { return (2 * round_up(n, 16) + n * v_dim) * sizeof(float); }
   // Each row of a tile has at most `blocks` blocks, however its reads are shared with others.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
   size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }   // F32 has most
   size_t bytes() const {
-    return rounded_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
+    return round_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
            sums_bytes(tail_rows());
   }
 };
@@ -39,8 +38,8 @@ struct ScratchLayout {
 ScratchLayout scratch_layout(const AttentionShape& shape, size_t max_rows, size_t max_positions) {
   const size_t rows = std::min(tile_tokens(shape), max_rows) * group_size(shape);
   const bool latent = shape.latent_dim != 0;
-  return {rows, rounded_up(max_positions, kAttentionBlock) / kAttentionBlock, rounded_up(shape.head_dim, 16),
-          rounded_up(latent ? shape.latent_dim : shape.head_dim, 16), shape.head_dim, latent};
+  return {rows, round_up(max_positions, kAttentionBlock) / kAttentionBlock, round_up(shape.head_dim, 16),
+          round_up(latent ? shape.latent_dim : shape.head_dim, 16), shape.head_dim, latent};
 }
 
 AttendSums from_row(const AttendSums& sums, size_t row) {
@@ -62,10 +61,10 @@ struct Scratch {
 
   Scratch(std::byte* memory, const ScratchLayout& l) : layout(l) {
     q = reinterpret_cast<float*>(memory);
-    row_begin = reinterpret_cast<size_t*>(memory + rounded_up(l.q_bytes(), 64));
+    row_begin = reinterpret_cast<size_t*>(memory + round_up(l.q_bytes(), 64));
     row_end = row_begin + l.rows;
     offset = row_end + l.rows;
-    values = memory + rounded_up(l.q_bytes(), 64) + l.places_bytes();
+    values = memory + round_up(l.q_bytes(), 64) + l.places_bytes();
     kernel = values + l.value_bytes();
     std::byte* at = kernel + l.kernel_bytes();
     total = sums(at, l.rows);
@@ -76,7 +75,7 @@ struct Scratch {
  private:
   AttendSums sums(std::byte* memory, size_t n) const {
     auto* at = reinterpret_cast<float*>(memory);
-    const size_t row_floats = rounded_up(n, 16);
+    const size_t row_floats = round_up(n, 16);
     return {at, at + row_floats, at + 2 * row_floats, layout.v_dim};
   }
 };
@@ -238,15 +237,15 @@ class AttentionThread {
 }  // namespace
 
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
-  const size_t v_dim = rounded_up(head_dim, 16);
-  const size_t n_groups = rounded_up(head_dim, kNibbleGroup) / kNibbleGroup;
+  const size_t v_dim = round_up(head_dim, 16);
+  const size_t n_groups = round_up(head_dim, kNibbleGroup) / kNibbleGroup;
   const size_t per_pass_row = kAttentionBlock * sizeof(float) + 2 * (kAttentionBlock + sizeof(float)) +
                               2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
   const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 4 * sizeof(float) + 2 * sizeof(size_t);
   const size_t scaled = kMaxAttendRows * kAttentionBlock * sizeof(float);
   const size_t per_pass = kAttendPassRows * per_pass_row + scaled + keys_and_values;
-  return rounded_up(per_pass + rounded_up(max_rows, kAttendPassRows) * per_row, 64);
+  return round_up(per_pass + round_up(max_rows, kAttendPassRows) * per_row, 64);
 }
 
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions,
@@ -299,6 +298,59 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
     thread.finish(open);
   }
   worker.barrier();
+}
+
+namespace {
+
+// --- reads that sequences share
+
+// The blocks before a sequence's new rows: they are full, and all of its rows see all of them (but for a window).
+size_t full_blocks(const AttentionSequence& sequence) {
+  return sequence.n_rows == 0 ? 0 : sequence.first_position / kAttentionBlock;
+}
+
+// How many first blocks are the same pages, of which the first `known` are known to be.
+size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, size_t known) {
+  const size_t limit = std::min(full_blocks(a), full_blocks(b));
+  size_t n = known;
+  const auto same = [&](size_t block) {
+    const std::byte* const* pages = a.pages + block * kBlockPages;
+    return std::equal(pages, pages + kBlockPages, b.pages + block * kBlockPages);
+  };
+  while (n < limit && same(n)) ++n;
+  return n;
+}
+
+// Where a sequence belongs among those in order, and what it shares with the one then in front of it.
+struct Position {
+  size_t index = 0;
+  size_t shared_with_previous = 0;
+};
+
+// Its place is behind the last of those with which it shares most. Each of those in order is asked in turn how much it
+// shares with its neighbour in front. If that is less than what the new sequence shares with that neighbour, the place
+// is found. If it is more, the new sequence shares as much with both, and nothing is compared. Only if it is the same,
+// blocks are compared, from there on. So no block of the sequence is compared twice but for the first that differs.
+Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
+  if (in_order.empty()) return {};
+  size_t shared = common_blocks(in_order[0], sequence, 0);
+  for (size_t i = 1; i < in_order.size(); ++i) {
+    if (in_order[i].shared_blocks < shared) return {i, shared};
+    if (in_order[i].shared_blocks == shared) shared = common_blocks(in_order[i], sequence, shared);
+  }
+  return {in_order.size(), shared};
+}
+
+}  // namespace
+
+void share_blocks(std::span<AttentionSequence> sequences) {
+  for (size_t n = 0; n < sequences.size(); ++n) {
+    const Position to = position_of(sequences[n], sequences.first(n));
+    sequences[n].shared_blocks = to.shared_with_previous;   // the one behind shares with it what it did before
+    const auto begin = sequences.begin();
+    std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
+                begin + static_cast<std::ptrdiff_t>(n) + 1);
+  }
 }
 
 }  // namespace ibid

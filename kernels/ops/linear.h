@@ -1,6 +1,7 @@
 // y = x W^T for all rows of a forward pass: shares panels among threads and picks the kernel.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "base/parallel.h"
@@ -57,5 +58,12 @@ void linear(const Worker& worker, const LinearContext& context, const PackedMatr
 // The same for a share that the caller chose: outputs 16 * panels.begin to 16 * panels.end.
 void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
                    Range panels, float* y, size_t y_stride);
+
+// A float buffer of rows. It owns nothing.
+struct Rows {   // [n_rows, stride]
+  float* data = nullptr;
+  size_t stride = 0;
+  float* row(size_t i) const { return data + i * stride; }
+};
 
 }  // namespace ibid

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 
 namespace ibid::twins {
 

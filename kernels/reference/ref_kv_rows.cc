@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "kernels/layout/hadamard.h"
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 #include "kernels/reference/ref.h"
 #include "kernels/reference/ref_kv_numbers.h"
 

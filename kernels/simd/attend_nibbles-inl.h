@@ -3,7 +3,7 @@
 // Included once per instruction set.
 #pragma once
 
-#include "kernels/simd/attend_operands-inl.h"
+#include "kernels/simd/attend_rows-inl.h"
 #include "kernels/simd/attend_softmax-inl.h"
 
 namespace ibid::IBID_ISA {

@@ -127,4 +127,8 @@ struct Architecture {
   float attention_softcap = 0, logit_softcap = 0;  // where the file does not say
 };
 
+// The rows whose layers are recurrent, all or some (recurrent_families.cc), with the names that their files have for
+// tensors.
+std::span<const Architecture> recurrent_families();
+
 }  // namespace ibid

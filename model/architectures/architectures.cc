@@ -5,19 +5,11 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/text.h"
 #include "model/architectures/architecture.h"
-#include "model/architectures/attention_rules.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
-#include "model/architectures/layer_kinds.h"
-#include "model/architectures/layer_rules.h"
-#include "model/architectures/moe_rules.h"
-#include "model/architectures/other_files.h"
-#include "model/architectures/pooling.h"
-#include "model/architectures/recurrent_families.h"
-#include "model/architectures/recurrent_rules.h"
-#include "model/architectures/rope_rules.h"
-#include "model/architectures/shape_rules.h"
+#include "model/architectures/rules.h"
 #include "model/tensors/tensor_names.h"
 #include "model/tensors/tensor_source.h"
 #include "weights/model_file.h"
@@ -49,21 +41,21 @@ const std::array kArchitectures = {
                  .windows = Windows::kUpperLayers},
     Architecture{.gguf_name = "gemma", .hf_model_type = "gemma", .norms_minus_one = In::kHf,
                  .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true},
-    Architecture{.gguf_name = "gemma2", .hf_model_type = "gemma2", .names = gemma_names(),
+    Architecture{.gguf_name = "gemma2", .hf_model_type = "gemma2", .names = names::kGemma,
                  .norms_minus_one = In::kHf, .norm_places = kBoth, .windows = Windows::kPeriod,
                  .window_period = 2, .gguf_wide_scale_layers = 46, .activation = Kind::kGeluTanh,
                  .embed_scale_is_sqrt_dim = true, .attention_softcap = 50, .logit_softcap = 30},
-    Architecture{.gguf_name = "gemma3", .hf_model_type = "gemma3_text", .names = gemma_names(),
+    Architecture{.gguf_name = "gemma3", .hf_model_type = "gemma3_text", .names = names::kGemma,
                  .norms_minus_one = In::kHf, .norm_places = kBoth, .qk_norm = QkNorm::kPerHead,
                  .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
                  .windowed_theta = 10000, .gguf_wide_scale_layers = 62, .activation = Kind::kGeluTanh,
                  .embed_scale_is_sqrt_dim = true},
-    Architecture{.gguf_name = "gemma3n", .hf_model_type = "gemma3n_text", .names = gemma_names(),
+    Architecture{.gguf_name = "gemma3n", .hf_model_type = "gemma3n_text", .names = names::kGemma,
                  .norm_places = kBoth, .qk_norm = QkNorm::kPerHead, .value_norm = true,
                  .windows = Windows::kPeriod, .window_period = 5, .rope_layers = RopeLayers::kTwoRules,
                  .windowed_theta = 10000, .attention_scale = 1, .gguf_cut_layers = 10,
                  .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true, .logit_softcap = 30},
-    Architecture{.gguf_name = "gemma4", .hf_model_type = "gemma4_text", .names = gemma_names(),
+    Architecture{.gguf_name = "gemma4", .hf_model_type = "gemma4_text", .names = names::kGemma,
                  .norm_places = kBoth, .qk_norm = QkNorm::kPerHead, .value_may_be_key = true,
                  .value_norm = true, .scaled_layers = true,
                  .windows = Windows::kPeriod, .window_period = 6, .gguf_by_layer = true,
@@ -80,7 +72,7 @@ const std::array kArchitectures = {
                  .qk_norm = QkNorm::kWhole, .windows = Windows::kPeriod, .window_period = 4,
                  .rope_layers = RopeLayers::kTwoRules},
     Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo2", .norm_places = kAfter, .qk_norm = QkNorm::kWhole},
-    Architecture{.gguf_name = "glm4", .hf_model_type = "glm4", .names = glm4_names(),
+    Architecture{.gguf_name = "glm4", .hf_model_type = "glm4", .names = names::kGlm4,
                  .adjacent_pairs = In::kBoth, .norm_places = kBoth, .rotary_share = 0.5},
     Architecture{.gguf_name = "command-r", .hf_model_type = "cohere", .adjacent_pairs = In::kBoth,
                  .norm = NormKind::kLayer, .qk_norm = QkNorm::kEachHead, .qk_norm_may_be_absent = true,
@@ -92,28 +84,28 @@ const std::array kArchitectures = {
                  .qk_norm = QkNorm::kPerHead, .windows = Windows::kPeriod, .window_period = 4,
                  .rope_layers = RopeLayers::kWindowed},
     Architecture{.gguf_name = "ernie4_5", .hf_model_type = "ernie4_5", .adjacent_pairs = In::kBoth},
-    Architecture{.gguf_name = "hunyuan-dense", .hf_model_type = "hunyuan_v1_dense", .names = hunyuan_names(),
+    Architecture{.gguf_name = "hunyuan-dense", .hf_model_type = "hunyuan_v1_dense", .names = names::kHunyuan,
                  .qk_norm = QkNorm::kPerHead, .qk_norm_after_rope = true},
-    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss", .names = norm_before_mlp_names()},
-    Architecture{.gguf_name = "stablelm", .hf_model_type = "stablelm", .names = stablelm_names(),
+    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss", .names = names::kNormBeforeMlp},
+    Architecture{.gguf_name = "stablelm", .hf_model_type = "stablelm", .names = names::kStablelm,
                  .norm = NormKind::kLayer, .qk_norm = QkNorm::kEachHead, .qk_norm_may_be_absent = true,
                  .rotary_share = 0.25},
-    Architecture{.gguf_name = "starcoder2", .hf_model_type = "starcoder2", .names = starcoder2_names(),
+    Architecture{.gguf_name = "starcoder2", .hf_model_type = "starcoder2", .names = names::kStarcoder2,
                  .norm = NormKind::kLayer, .windows = Windows::kAll, .activation = Kind::kGeluTanh,
                  .gated = false},
-    Architecture{.gguf_name = "gpt2", .hf_model_type = "gpt2", .names = gpt2_names(),
+    Architecture{.gguf_name = "gpt2", .hf_model_type = "gpt2", .names = names::kGpt2,
                  .hf_prefix = "transformer.", .transposed = In::kHf, .norm = NormKind::kLayer,
                  .rope_layers = RopeLayers::kNone, .activation = Kind::kGeluTanh, .gated = false},
-    Architecture{.gguf_name = "gptneox", .hf_model_type = "gpt_neox", .names = gpt_neox_names(),
+    Architecture{.gguf_name = "gptneox", .hf_model_type = "gpt_neox", .names = names::kGptNeox,
                  .hf_prefix = "gpt_neox.", .qkv_by_group = In::kHf, .norm = NormKind::kLayer,
                  .rotary_share = 0.25, .activation = Kind::kGelu, .gated = false, .parallel = true},
-    Architecture{.gguf_name = "falcon", .hf_model_type = "falcon", .names = falcon_names(),
+    Architecture{.gguf_name = "falcon", .hf_model_type = "falcon", .names = names::kFalcon,
                  .hf_prefix = "transformer.", .qkv_by_group = In::kHf, .norm = NormKind::kLayer,
                  .activation = Kind::kGelu, .gated = false, .parallel = true},
     Architecture{.gguf_name = "nemotron", .hf_model_type = "nemotron", .norms_minus_one = In::kHf,
                  .norm = NormKind::kLayer, .rotary_share = 0.5, .activation = Kind::kReluSquared,
                  .gated = false},
-    Architecture{.gguf_name = "apertus", .hf_model_type = "apertus", .names = apertus_names(),
+    Architecture{.gguf_name = "apertus", .hf_model_type = "apertus", .names = names::kApertus,
                  .qk_norm = QkNorm::kPerHead, .activation = Kind::kXielu, .gated = false},
     Architecture{.gguf_name = "arcee", .hf_model_type = "arcee", .adjacent_pairs = In::kGguf,
                  .activation = Kind::kReluSquared, .gated = false},
@@ -131,7 +123,7 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "dots1", .hf_model_type = "dots1", .qk_norm = QkNorm::kPerHead,
                  .windows = Windows::kAll, .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth},
-    Architecture{.gguf_name = "glm4moe", .hf_model_type = "glm4_moe", .names = norm_before_mlp_names(),
+    Architecture{.gguf_name = "glm4moe", .hf_model_type = "glm4_moe", .names = names::kNormBeforeMlp,
                  .qk_norm = QkNorm::kPerHead, .qk_norm_may_be_absent = true, .rotary_share = 0.5,
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "deepseek2", .hf_model_type = "deepseek_v3", .latent = true,
@@ -139,30 +131,23 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "deepseek2", .hf_model_type = "glm4_moe_lite", .latent = true,
                  .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth},
-    Architecture{.gguf_name = "gpt-oss", .hf_model_type = "gpt_oss", .names = norm_before_mlp_names(),
+    Architecture{.gguf_name = "gpt-oss", .hf_model_type = "gpt_oss", .names = names::kNormBeforeMlp,
                  .windows = Windows::kPeriod, .window_period = 2, .yarn_truncates = false,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .clamped_swiglu = true,
                  .experts_interleaved = In::kHf, .experts_transposed = In::kHf},
-    Architecture{.gguf_name = "afmoe", .hf_model_type = "afmoe", .names = afmoe_names(), .norm_places = kBoth,
+    Architecture{.gguf_name = "afmoe", .hf_model_type = "afmoe", .names = names::kAfmoe, .norm_places = kBoth,
                  .qk_norm = QkNorm::kPerHead, .attention_gate = true, .windows = Windows::kPeriod,
                  .window_period = 4, .rope_layers = RopeLayers::kWindowed,
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth,
                  .embed_scale_is_sqrt_dim = true},
-    Architecture{.gguf_name = "llama4", .hf_model_type = "llama4_text", .names = llama4_names(),
+    Architecture{.gguf_name = "llama4", .hf_model_type = "llama4_text", .names = names::kLlama4,
                  .adjacent_pairs = In::kBoth, .qk_norm = QkNorm::kUnweighted, .qk_norm_after_rope = true,
                  .windows = Windows::kChunks, .rope_layers = RopeLayers::kListed, .grows_without_rope = true,
                  .router_scores = RouterScores::kSigmoidOfChosen, .shared_experts = 1, .weighs_inputs = true,
                  .experts_transposed = In::kHf},
 };
 
-
 std::array<std::span<const Architecture>, 2> all_rows() { return {kArchitectures, recurrent_families()}; }
-
-std::string supported_list() {
-  std::string list;
-  for (const std::string& name : supported_architectures()) list += (list.empty() ? "" : ", ") + name;
-  return list;
-}
 
 const Architecture* find_row(bool gguf, std::string_view name) {
   for (const std::span<const Architecture> rows : all_rows()) {
@@ -307,7 +292,8 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
     return ArchitectureMatch{row, gguf ? std::string(row->gguf_name) + "." : ""};
   }
   return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
-                                             "' is not supported (supported: " + supported_list() + ")");
+                                             "' is not supported (supported: " +
+                                             joined(supported_architectures(), ", ") + ")");
 }
 
 const Architecture* written_architecture(const Architecture& row, const ModelConfig& config) {

@@ -2,10 +2,13 @@
 // that is built from parts we have is to add a row (docs/adding_an_architecture.md).
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "ibid/engine_options.h"
 #include "model/config/config.h"
 
 namespace ibid {
@@ -31,5 +34,22 @@ const Architecture* written_architecture(const Architecture& row, const ModelCon
 
 // Names as files of both containers have them, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();
+
+// --- pooling.cc: whether a model makes embeddings, a vector for each text, and what of: the pooling of its positions'
+// hidden states.
+//
+// GGUF has a key for it, with the numbers of llama.cpp. A directory has the modules of sentence-transformers:
+// modules.json names them, and the pooling's own config.json says which it is. Vectors are brought to length 1 whatever
+// modules there are, which is what servers of embeddings do.
+
+// prefix: of the file's keys (ArchitectureMatch). Nothing: the file names no pooling, as files of models that answer
+// do. Errors: kUnsupported for another pooling, another module, or attention to later positions, each named;
+// kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
+Result<std::optional<Pooling>> read_pooling(const ModelFile& file, const std::string& prefix);
+
+// "mean", "last".
+std::string_view pooling_name(Pooling pooling);
+// The number that GGUF has for it.
+uint32_t gguf_number_of(Pooling pooling);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-#include "model/architectures/gguf_keys.h"
+#include "model/architectures/gguf_conversion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,7 @@
 #include "model/architectures/architectures.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
-#include "model/architectures/layer_rules.h"
-#include "model/architectures/moe_rules.h"
-#include "model/architectures/pooling.h"
-#include "model/architectures/rope_rules.h"
+#include "model/architectures/rules.h"
 
 namespace ibid {
 namespace {

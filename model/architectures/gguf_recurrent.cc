@@ -1,4 +1,4 @@
-#include "model/architectures/gguf_recurrent.h"
+#include "model/architectures/gguf_conversion.h"
 
 #include <algorithm>
 #include <cmath>

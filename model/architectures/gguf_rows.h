@@ -1,5 +1,5 @@
 // The rows of a tensor that is written to GGUF: those of one or several places in a checkpoint, read when they are
-// asked for. A part of gguf_tensors() (model/architectures/gguf_tensors.h).
+// asked for. A part of gguf_tensors() (model/architectures/gguf_conversion.h).
 //
 // The checkpoint must outlive them. Immutable once made, so safe to use from several threads.
 #pragma once

@@ -1,12 +1,11 @@
-#include "model/architectures/gguf_tensors.h"
+#include "model/architectures/gguf_conversion.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "model/architectures/gguf_recurrent.h"
 #include "model/architectures/gguf_rows.h"
-#include "model/architectures/rope_rules.h"
+#include "model/architectures/rules.h"
 #include "model/tensors/tensor_source.h"
 #include "weights/block_formats.h"
 #include "weights/gguf_format.h"
@@ -148,7 +147,7 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Ids behind the rows of layer inputs count as 0 (model/config/layer_inputs.h); llama.cpp wants a row for each.
+    // Ids past the rows of layer inputs count as 0 (LayerInputs); llama.cpp wants a row for each.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }

@@ -4,22 +4,9 @@
 #include <cmath>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 
 namespace ibid {
-
-namespace {
-
-// Calls visit(spelling) for each until one returns true.
-template <typename Visit>
-void for_each_spelling(std::string_view all, Visit&& visit) {
-  while (!all.empty()) {
-    const size_t end = std::min(all.find('|'), all.size());
-    if (visit(all.substr(0, end))) return;
-    all.remove_prefix(std::min(end + 1, all.size()));
-  }
-}
-
-}  // namespace
 
 std::string Hyperparameters::full_key(std::string_view spelling) const {
   if (spelling.starts_with(':')) return std::string(spelling.substr(1));
@@ -28,9 +15,9 @@ std::string Hyperparameters::full_key(std::string_view spelling) const {
 
 std::string Hyperparameters::present_key(const Key& key) const {
   std::string present;
-  for_each_spelling(gguf() ? key.gguf : key.hf, [&](std::string_view spelling) {
+  for_each_piece(gguf() ? key.gguf : key.hf, '|', [&](std::string_view spelling) {
     std::string full = full_key(spelling);
-    if (!file_.has(full)) return false;
+    if (spelling.empty() || !file_.has(full)) return false;
     present = std::move(full);
     return true;
   });
@@ -46,8 +33,9 @@ bool Hyperparameters::is_null(const Key& key) const {
     at = &(*at)[section];
   }
   bool found = false;
-  for_each_spelling(key.hf, [&](std::string_view spelling) {
-    found = at->is_object() && at->contains(std::string(spelling)) && (*at)[std::string(spelling)].is_null();
+  for_each_piece(key.hf, '|', [&](std::string_view spelling) {
+    const std::string name(spelling);
+    found = !name.empty() && at->is_object() && at->contains(name) && (*at)[name].is_null();
     return found;
   });
   return found;

@@ -24,7 +24,7 @@ inline constexpr Key kSharedKvLayers{"layers that read the keys and values of ot
                                      "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions|model_max_length"};
-// Of a model of embeddings; directories say it elsewhere (model/architectures/pooling.h).
+// Key of a model of embeddings; directories say it elsewhere (read_pooling()).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
 inline constexpr Key kCausal{"attention to earlier positions alone", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};

@@ -1,4 +1,4 @@
-#include "model/architectures/layer_kinds.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <string>

@@ -1,10 +1,11 @@
-#include "model/architectures/layer_rules.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
 
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "model/architectures/keys.h"
 #include "weights/block_formats.h"
@@ -208,7 +209,7 @@ Result<Activation::Kind> read_activation(const Hyperparameters& file, const Arch
   std::string supported;
   for (const Name& known : kNames) {
     if (*name == known.name) return known.kind;
-    supported += std::string(supported.empty() ? "" : ", ") + known.name;
+    append_part(supported, known.name);
   }
   return Status(ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(key) + " '" + *name +
                                              "' is not supported (supported: " + supported + ")");

@@ -1,4 +1,4 @@
-#include "model/architectures/moe_rules.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,7 +11,6 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxExperts = 1 << 14;
-
 
 // Experts in groups, of which some are open.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {

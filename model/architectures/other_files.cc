@@ -1,4 +1,4 @@
-#include "model/architectures/other_files.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <string>
@@ -27,11 +27,11 @@ constexpr const char* kReranker = "a reranker, which scores texts and makes none
 constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
 
 // general.type of GGUF.
-constexpr Other kTypes[] = {
+constexpr Other kOtherTypes[] = {
     {"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
 
 // general.architecture of GGUF, model_type of config.json.
-constexpr Other kArchitectures[] = {
+constexpr Other kOtherArchitectures[] = {
     {"clip", kProjector},           {"controlvector", kControl},     {"bert", kEmbedding},
     {"nomic-bert", kEmbedding},     {"nomic-bert-moe", kEmbedding},  {"nomic_bert", kEmbedding},
     {"jina-bert-v2", kEmbedding},   {"jina-bert-v3", kEmbedding},    {"modern-bert", kEmbedding},
@@ -57,17 +57,17 @@ std::string text_at(const ModelFile& file, std::string_view key) {
 }
 
 const char* gguf_kind(const ModelFile& file) {
-  if (const char* what = find(kTypes, text_at(file, "general.type"))) return what;
+  if (const char* what = find(kOtherTypes, text_at(file, "general.type"))) return what;
   if (file.has("imatrix.datasets") || file.has("imatrix.chunk_count")) return kMatrix;
   const std::string architecture = text_at(file, "general.architecture");
-  if (const char* what = find(kArchitectures, architecture)) return what;
+  if (const char* what = find(kOtherArchitectures, architecture)) return what;
   const auto pooling = file.get_int(architecture + ".pooling_type");
   if (pooling.ok() && pooling->value_or(0) == kPoolingOfRerankers) return kReranker;
   return file.tensor_names().empty() && file.has("tokenizer.ggml.tokens") ? kVocabulary : nullptr;
 }
 
 const char* hf_kind(const ModelFile& file) {
-  if (const char* what = find(kArchitectures, text_at(file, "model_type"))) return what;
+  if (const char* what = find(kOtherArchitectures, text_at(file, "model_type"))) return what;
   const auto two_parts = file.get_bool("is_encoder_decoder");
   return two_parts.ok() && two_parts->value_or(false) ? kTwoParts : nullptr;
 }

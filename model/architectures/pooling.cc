@@ -1,13 +1,13 @@
-#include "model/architectures/pooling.h"
+#include "model/architectures/architectures.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
-#include "weights/in_quotes.h"
 #include "weights/model_file.h"
 #include "weights/model_json.h"
 
@@ -91,7 +91,7 @@ Result<std::optional<Pooling>> pooling_of_module(const ModelFile& file, const st
   const std::optional<Pooling> pooling = modes.size() == 1 ? pooling_named(modes.front()) : std::nullopt;
   if (pooling) return pooling;
   std::string all;
-  for (const std::string& mode : modes) all += (all.empty() ? "" : " and ") + in_quotes(mode);
+  for (const std::string& mode : modes) append_part(all, in_quotes(mode), " and ");
   return unsupported_pooling(file, name + " asks for the pooling " + (all.empty() ? "of no mode" : all));
 }
 

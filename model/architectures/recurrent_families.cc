@@ -1,4 +1,4 @@
-#include "model/architectures/recurrent_families.h"
+#include "model/architectures/architecture.h"
 
 #include <array>
 
@@ -123,7 +123,7 @@ const std::array kFamilies = {
     // Without recurrent layers it is the other Granites.
     Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .written_dense = "granite",
                  .written_moe = "granitemoe", .written_recurrent = "granitehybrid",
-                 .names = granite_hybrid_names(), .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
+                 .names = names::kGraniteHybrid, .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
                  .rope_layers = RopeLayers::kIfNamed, .router_scores = RouterScores::kSoftmaxOfChosen,
                  .recurrent = kMamba2s, .logits_are_divided = true},
     // llama.cpp has one architecture for both.
@@ -148,14 +148,14 @@ const std::array kFamilies = {
                  .rope_layers = RopeLayers::kNever,
                  .recurrent = {.rule = RecurrentRule::kMamba1, .fused = FusedInputs::kVz,
                                .gguf_fused = FusedInputs::kVz}},
-    Architecture{.gguf_name = "qwen35", .hf_model_type = "qwen3_5_text", .names = norm_before_mlp_names(),
+    Architecture{.gguf_name = "qwen35", .hf_model_type = "qwen3_5_text", .names = names::kNormBeforeMlp,
                  .norms_minus_one = In::kHf, .qk_norm = QkNorm::kPerHead, .attention_gate = true,
                  .gate_beside_query = true, .rotary_share = 0.25, .recurrent = kGatedDeltas},
-    Architecture{.gguf_name = "qwen35moe", .hf_model_type = "qwen3_5_moe_text", .names = norm_before_mlp_names(),
+    Architecture{.gguf_name = "qwen35moe", .hf_model_type = "qwen3_5_moe_text", .names = names::kNormBeforeMlp,
                  .norms_minus_one = In::kHf, .qk_norm = QkNorm::kPerHead, .attention_gate = true,
                  .gate_beside_query = true, .rotary_share = 0.25, .router_normalizes = In::kBoth,
                  .recurrent = kGatedDeltas},
-    Architecture{.gguf_name = "qwen3next", .hf_model_type = "qwen3_next", .names = norm_before_mlp_names(),
+    Architecture{.gguf_name = "qwen3next", .hf_model_type = "qwen3_next", .names = names::kNormBeforeMlp,
                  .norms_minus_one = In::kHf, .qk_norm = QkNorm::kPerHead, .attention_gate = true,
                  .gate_beside_query = true, .rotary_share = 0.25, .router_normalizes = In::kBoth,
                  .recurrent = {.rule = RecurrentRule::kGatedDelta, .gate = OutputGate::kNormThenGate,

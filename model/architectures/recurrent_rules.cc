@@ -1,4 +1,4 @@
-#include "model/architectures/recurrent_rules.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "model/architectures/rope_rules.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -180,7 +180,6 @@ Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& sec
   return file.bad(key, std::to_string(share),
                   "a share of " + std::to_string(head_dim) + " dimensions that is an even number of them");
 }
-
 
 Status read_hf_rule(const Hyperparameters& file, const std::string& section, const Architecture& row,
                     const ModelConfig& config, RopeRule& rule) {

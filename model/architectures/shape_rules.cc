@@ -1,11 +1,10 @@
-#include "model/architectures/shape_rules.h"
+#include "model/architectures/rules.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "kernels/kernels.h"
 #include "model/architectures/keys.h"
-#include "model/architectures/latent_rules.h"
 #include "model/tensors/tensor_source.h"
 #include "weights/model_file.h"
 
@@ -13,7 +12,6 @@ namespace ibid {
 
 namespace {
 
-constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 constexpr size_t kUnboundedContext = size_t{1} << 20;  // of models that have no positions
 
 // One key and value for all heads, where a file says so without a number.

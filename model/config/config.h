@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "ibid/engine_options.h"
-#include "kernels/activation.h"
+#include "kernels/kernels.h"
 #include "kernels/ops/rope.h"
-#include "model/config/altup.h"
-#include "model/config/common_block.h"
+#include "model/config/architecture_steps.h"
 #include "model/config/latent_attention.h"
-#include "model/config/layer_inputs.h"
 #include "model/config/moe.h"
 #include "model/config/recurrent_mixer.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/activation.h"
+#include "kernels/kernels.h"
 #include "kernels/layout/panel.h"
 
 namespace ibid {
@@ -59,7 +59,7 @@ struct MoeWeights {
   std::vector<Expert> experts;           // [E]
   Expert shared;                         // empty: none
   PackedMatrix shared_gate;              // [1, D] optional
-  // For experts beside an MLP (model/weights/experts_beside.cc).
+  // For experts beside an MLP (mix_experts_beside() of model/forward/architecture_steps.h).
   std::span<const float> router_scale;                   // [D]
   std::span<const float> norm, post_norm, mlp_post_norm; // [D]
 };

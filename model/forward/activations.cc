@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "kernels/ops/attention.h"
 #include "model/config/attention_shape.h"
 
 namespace ibid {
-
-namespace {
-
-constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-}  // namespace
 
 // Of the parts that few models have.
 template <typename MakeRows>

@@ -14,7 +14,6 @@
 #include "kernels/ops/linear.h"
 #include "model/config/config.h"
 #include "model/forward/moe_block.h"
-#include "model/forward/rows.h"
 #include "model/weights/load_weights.h"
 
 namespace ibid {

@@ -1,11 +1,10 @@
 // The blocks that layers have in common in the forward pass: see common_block.h.
-#include "model/config/common_block.h"
+#include "model/config/architecture_steps.h"
 
 #include <algorithm>
 
 #include "model/forward/architecture_steps.h"
-#include "model/forward/forward_pass.h"
-#include "model/forward/recurrent_block.h"
+#include "model/forward/pass.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {

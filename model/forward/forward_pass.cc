@@ -6,7 +6,7 @@
 // rows, heads and columns). A barrier stands wherever one worker reads what another wrote:
 // four a layer, one more after row steps that are shared. What an architecture does not have is an empty weight or a
 // factor of 1, and costs nothing. What only some have is in architecture_steps.h.
-#include "model/forward/forward_pass.h"
+#include "model/forward/pass.h"
 
 #include <algorithm>
 
@@ -14,7 +14,6 @@
 #include "model/config/attention_shape.h"
 #include "model/forward/architecture_steps.h"
 #include "model/forward/moe_block.h"
-#include "model/forward/recurrent_block.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -1,4 +1,4 @@
-// Mixture of experts: each row goes through the few experts that its router chooses (model/forward/moe_router.h), and
+// Mixture of experts: each row goes through the few experts that its router chooses (route()), and
 // through a shared expert if the model has one.
 //
 //   out = sum over the chosen experts e of weight_e * expert_e(h), in the order of their numbers, then + shared(h)
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -20,10 +21,36 @@
 #include "base/parallel.h"
 #include "kernels/ops/linear.h"
 #include "model/config/moe.h"
-#include "model/forward/moe_router.h"
-#include "model/forward/rows.h"
 
 namespace ibid {
+
+// --- The router: which experts a token goes to, and how much each of them counts.
+//
+// It is a pure function of one row of logits, without state or memory of its own, and safe to call from any thread.
+// Of two experts that are equally good, the one with the lower number is chosen. Experts come out in the order of
+// their numbers, which is the order in which their outputs are added.
+// Sources: Shazeer et al. 2017 (top-k gating); DeepSeek-V3 technical report 2024 (sigmoid scores, a bias that takes
+// part in the choice alone, groups).
+
+struct ExpertChoice {
+  uint32_t expert;
+  float weight;
+};
+
+// Floats of scratch that route() needs.
+inline size_t route_scratch_floats(const RouterRule& rule) { return 2 * rule.n_experts + rule.n_groups; }
+
+// Chooses for one row. chosen: [n_experts_active], filled in the order of the experts' numbers.
+//   logits: [n_experts]; choice_bias: [n_experts] finite, added to the scores while experts are chosen and not to
+//   their weights, or empty; scratch: [route_scratch_floats(rule)]
+// Returns false when a logit is not finite. Then the choice means nothing: the first experts are returned, with
+// weight 0.
+// REQUIRES: 1 <= n_experts_active <= n_experts, n_groups divides n_experts, the active groups have n_experts_active
+// experts or more, and groups of one expert are not grouped (n_groups < n_experts, or 1).
+bool route(const RouterRule& rule, std::span<const float> logits, std::span<const float> choice_bias,
+           std::span<float> scratch, std::span<ExpertChoice> chosen);
+
+// --- The block.
 
 // The rows of a pass that go to one expert, and the place of the input of its w_down.
 struct ExpertUse {
@@ -36,7 +63,7 @@ struct ExpertUse {
 
 // Scratch of the block. It owns no memory: allocate() does.
 struct MoeBuffers {
-  // What the largest pass looks like, and which inputs some layer needs in int8.
+  // The size of the largest pass, and which inputs some layer needs in int8.
   struct Sizes {
     size_t dim = 0;
     size_t max_rows = 0;

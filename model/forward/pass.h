@@ -102,4 +102,13 @@ struct PassPart {
   }
 };
 
+// --- forward_pass.cc, the page to check against a paper.
+
+// Computes these layers, on one of the workers of a parallel region; every worker calls it. The first layers begin
+// with the embeddings, the last end with the logits.
+void run_layers(const Worker& worker, Pass& pass, Range layers);
+
+// block_out = Wo attend(q, k, v) of a layer, by these weights; q, k and v are complete.
+void attend(PassPart& p, size_t layer, const LayerWeights& w);
+
 }  // namespace ibid::forward

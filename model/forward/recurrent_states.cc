@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/portable_math.h"
-#include "model/forward/recurrent_block.h"
+#include "model/forward/architecture_steps.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/weights/finite_values.h"
+#include "model/weights/finite_check.h"
 
 namespace ibid::forward {
 

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "kernels/ops/dispatch.h"
-#include "model/forward/forward_pass.h"
+#include "model/forward/pass.h"
 #include "model/weights/kv_precision.h"
 #include "model/weights/load_weights.h"
 #include "weights/model_file.h"
@@ -124,7 +124,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   pass.observer = observer_;
   for (const AttentionSequence& sequence : pass.sequences) blocks_shared_ += sequence.shared_blocks;
   // Few rows stay in the workers' own copies from end to end. Of many, a layer takes long enough for a region of its
-  // own, so that a busy machine does not keep the whole pass waiting for a thread (base/crowding.h).
+  // own, so that a busy machine does not keep the whole pass waiting for a thread (base/parallel.h).
   const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
   for (size_t layer = 0; layer < config_.n_layers && pass.stopped_layer == forward::Pass::kNoLayer; layer += step) {
     team_->run([&](const Worker& worker) { forward::run_layers(worker, pass, {layer, layer + step}); });

@@ -4,7 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "model/tensors/recurrent_tensors.h"
+#include "base/text.h"
+#include "model/tensors/tensor_table.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
@@ -49,20 +50,10 @@ struct Found {
   bool all_copies = false;
 };
 
-// Calls visit(spelling) for each until one returns true.
-template <typename Visit>
-void for_each_spelling(std::string_view all, Visit&& visit) {
-  for (size_t begin = 0; begin <= all.size();) {
-    const size_t end = std::min(all.find('|', begin), all.size());
-    if (visit(all.substr(begin, end - begin))) return;
-    begin = end + 1;
-  }
-}
-
 // Without a tensor: the first spelling.
 Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
   Found found;
-  for_each_spelling(spellings(file, config, role), [&](std::string_view spelling) {
+  for_each_piece(spellings(file, config, role), '|', [&](std::string_view spelling) {
     std::string name = fill_in(spelling, config.name_prefix, layer, copy);
     found.tensor = file.find_tensor(name);
     const bool several = tensor_row(role).copies != Copies::kOne;
@@ -197,7 +188,7 @@ std::string tensor_name(const ModelFile& file, const ModelConfig& config, Tensor
 
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer) {
   std::vector<std::string> all;
-  for_each_spelling(spellings(true, names, role), [&](std::string_view spelling) {
+  for_each_piece(spellings(true, names, role), '|', [&](std::string_view spelling) {
     all.push_back(fill_in(spelling, "", layer, 0));
     return false;
   });

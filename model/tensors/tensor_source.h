@@ -10,7 +10,6 @@
 #include "base/tensor_view.h"
 #include "kernels/layout/panel.h"
 #include "model/config/config.h"
-#include "model/tensors/head_tiles.h"
 #include "model/tensors/tensor_table.h"
 #include "weights/model_file.h"
 

@@ -10,6 +10,8 @@
 // are found where a file has no tensor of their own.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -23,6 +25,28 @@
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// Heads of values that stand in a checkpoint group by group, and in memory one of each group after the
+// other, as GGUF has them: head h is of group h % n_groups.
+struct HeadTiles {
+  size_t n_groups = 0, of_group = 0;  // heads of a group; n_groups 0: what stands in the file stands so in memory
+  size_t width = 0;                   // of a head, in rows or columns
+
+  bool used() const { return n_groups != 0; }
+  // Where the file has row (or column) `at`.
+  size_t source(size_t at) const {
+    if (!used()) return at;
+    const size_t head = at / width;
+    return ((head % n_groups) * of_group + head / n_groups) * width + at % width;
+  }
+  // One row, whose heads have head_bytes each, from the file's order into that of memory. REQUIRES: used().
+  void take_heads(const std::byte* in, size_t head_bytes, std::byte* out) const;
+};
+
+// The heads of a matrix that change places.
+struct TiledHeads {
+  HeadTiles rows, columns;
+};
 
 enum class TensorRole : uint8_t {
   kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead, kBLmHead,             // once
@@ -120,5 +144,16 @@ const TensorRow& tensor_row(TensorRole role);
 
 // How many tensors of this row a layer has, or where it is not per layer, the model.
 size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
+
+// --- recurrent_tensors.cc: the rows that recurrent layers have, and where their parts stand in tensors of several.
+
+std::span<const TensorRow> recurrent_tensors();
+
+// The rows of `row` within the tensor that holds it; nothing: it is no part of a recurrent layer's tensor.
+std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
+
+// The heads of values that a role has in its rows and columns, of a file that does not have them as memory has
+// (RecurrentMixer::tiled_heads).
+TiledHeads tiled_heads(const ModelConfig& config, TensorRole role);
 
 }  // namespace ibid

@@ -2,11 +2,13 @@
 // refuse the same files with the same words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 
+#include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/result.h"
 #include "model/config/config.h"
@@ -30,5 +32,12 @@ std::string first_bad_element(const TensorView& tensor);
 // tensor in the order of loading, and its first element; those of find_source(); kChangedOnDisk.
 Status check_finite_weights(const ModelFile& file, const ModelConfig& config, ThreadTeam& team,
                             const std::function<void(uint64_t)>& progress = {});
+
+// Checks whether weights are finite, by their bits: without comparing a NaN, and without decoding blocks.
+bool all_finite(std::span<const float> values);
+
+// True if dequantize_row() makes finite numbers alone of a row as its file has it.
+// REQUIRES: can_dequantize(dtype); row is whole blocks.
+bool all_finite(DType dtype, std::span<const std::byte> row);
 
 }  // namespace ibid

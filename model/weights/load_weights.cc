@@ -1,19 +1,122 @@
 #include "model/weights/load_weights.h"
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "base/checked.h"
 #include "kernels/layout/pack.h"
 #include "model/tensors/tensor_source.h"
 #include "model/weights/each_tensor.h"
 #include "model/weights/finite_check.h"
-#include "model/weights/latent_expansion.h"
 #include "model/weights/packing_list.h"
+#include "weights/block_formats.h"
 
 namespace ibid {
 
 namespace {
 
-size_t padded(size_t n) { return (n + kPanelRows - 1) / kPanelRows * kPanelRows; }
+// --- The matrix that expands the latents of keys and values, as attention over latent rows needs it: the part of
+// values as the file has it, and that of keys turned (model/config/latent_attention.h). Blocks of numbers lie along the
+// rows of the file, so that a turned part of quantised weights is decoded to F32, which is exact; floats keep their
+// type.
+
+// Rows [H row_value_dim, nope_dim]: row r of a head is column r of its rows of keys; behind kv_rank come zeros.
+class TurnedKeys : public RowSource {
+ public:
+  TurnedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
+      : whole_(whole), dtype_(dtype), rank_(shape.kv_rank), width_(shape.row_value_dim()), nope_(shape.nope_dim),
+        of_head_(shape.nope_dim + shape.value_dim) {}
+
+  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
+    for (size_t i = 0; i < rows.size();) {
+      const uint64_t head = rows[i] / width_;
+      size_t n = 1;
+      while (i + n < rows.size() && rows[i + n] / width_ == head) ++n;
+      read_columns(head, rows.subspan(i, n), out + i * nope_ * number_bytes());
+      i += n;
+    }
+  }
+
+  std::vector<std::span<const std::byte>> parts() const override {
+    return whole_.source == nullptr ? std::vector{whole_.data} : whole_.source->parts();
+  }
+
+ private:
+  size_t number_bytes() const { return dtype_block(dtype_).bytes; }
+
+  // Columns `rows` of a head.
+  void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
+    const BlockSize block = dtype_block(whole_.dtype);
+    uint64_t first = width_, end = 0;   // the blocks that have them
+    for (const uint64_t row : rows) {
+      first = std::min(first, row % width_ / block.values * block.values);
+      end = std::max(end, (row % width_ / block.values + 1) * block.values);
+    }
+    end = std::min<uint64_t>(end, rank_);
+    std::vector<float> decoded(dtype_ == whole_.dtype || first >= end ? 0 : end - first);
+    std::vector<std::byte> made(whole_.source == nullptr ? 0 : whole_.row_bytes());
+    for (uint64_t k = 0; k < nope_; ++k) {
+      const std::byte* from = row_of(head * of_head_ + k, made) + first / block.values * block.bytes;
+      if (!decoded.empty()) {
+        dequantize_row(whole_.dtype, {from, (end - first) / block.values * block.bytes}, decoded);
+        from = reinterpret_cast<const std::byte*>(decoded.data());
+      }
+      for (size_t r = 0; r < rows.size(); ++r) {
+        std::byte* to = out + (r * nope_ + k) * number_bytes();
+        const uint64_t column = rows[r] % width_;
+        if (column < rank_) {
+          std::memcpy(to, from + (column - first) * number_bytes(), number_bytes());
+        } else {
+          std::memset(to, 0, number_bytes());
+        }
+      }
+    }
+  }
+
+  // made: its place, of a row that no file holds as it is.
+  const std::byte* row_of(uint64_t row, std::span<std::byte> made) const {
+    if (whole_.source == nullptr) return whole_.data.data() + row * whole_.row_bytes();
+    const uint64_t index = whole_.first_row + row;
+    whole_.source->read_rows({&index, 1}, made.data());
+    return made.data();
+  }
+
+  TensorView whole_;
+  DType dtype_;
+  uint64_t rank_, width_, nope_, of_head_;
+};
+
+struct LatentExpansionSources {
+  TensorSource keys, values;
+  std::unique_ptr<RowSource> turned;   // of `keys`; it reads from `whole`
+};
+
+// whole: [H (nope_dim + value_dim), kv_rank], of each head the rows of keys and then those of values.
+LatentExpansionSources split_latent_expansion(const ModelConfig& config, const TensorSource& whole) {
+  const LatentAttention& shape = config.latent;
+  LatentExpansionSources parts;
+  parts.values = whole;
+  parts.values.n_rows = config.n_heads * shape.value_dim;
+  parts.values.order = {.first = shape.nope_dim, .block = shape.value_dim, .stride = shape.nope_dim + shape.value_dim};
+  const DType stored = whole.tensor.dtype;
+  const DType dtype = dtype_is_float(stored) && dtype_block(stored).values == 1 ? stored : DType::kF32;
+  parts.turned = std::make_unique<TurnedKeys>(whole.tensor, shape, dtype);
+  parts.keys.name = whole.name;
+  parts.keys.n_rows = config.n_heads * shape.row_value_dim();
+  parts.keys.n_cols = shape.nope_dim;
+  parts.keys.tensor.dtype = dtype;
+  parts.keys.tensor.shape = Shape{{parts.keys.n_rows, parts.keys.n_cols}, 2};
+  parts.keys.tensor.source = parts.turned.get();
+  return parts;
+}
+
+// --- Tensors and their places.
 
 PanelType panel_type(const TensorSource& source, Numerics numerics) {
   const DType dtype = source.tensor.dtype;
@@ -23,51 +126,23 @@ PanelType panel_type(const TensorSource& source, Numerics numerics) {
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// Whose member a place is.
-template <typename T>
-TransformerWeights& owner(T TransformerWeights::*, const TensorRow&, size_t, size_t, TransformerWeights& all) {
-  return all;
-}
-template <typename T>
-LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer];
-}
-template <typename T>
-LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].latent;
-}
-template <typename T>
-RecurrentWeights& owner(T RecurrentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].recurrent;
-}
-template <typename T>
-CommonBlockWeights& owner(T CommonBlockWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].common;
-}
-template <typename T>
-AdapterWeights& owner(T AdapterWeights::*, const TensorRow&, size_t layer, size_t copy, TransformerWeights& all) {
-  return all.layers[layer].common.adapters[copy];
-}
-template <typename T>
-AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].altup;
-}
-template <typename T>
-LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].input;
-}
-template <typename T>
-MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].moe;
-}
-template <typename T>
-Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
-  MoeWeights& moe = all.layers[layer].moe;
-  return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
-}
-template <typename T>
-StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, TransformerWeights& all) {
-  return all.streams[copy];
+// The object that a place is a member of.
+template <typename T, typename Owner>
+Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
+  if constexpr (std::is_same_v<Owner, TransformerWeights>) {
+    return all;
+  } else if constexpr (std::is_same_v<Owner, StreamWeights>) {
+    return all.streams[copy];
+  } else {
+    LayerWeights& of = all.layers[layer];
+    if constexpr (std::is_same_v<Owner, Expert>) {
+      return row.copies == Copies::kExperts ? of.moe.experts[copy] : of.moe.shared;
+    } else if constexpr (std::is_same_v<Owner, AdapterWeights>) {
+      return of.common.adapters[copy];
+    } else {
+      return std::get<Owner&>(std::tie(of, of.latent, of.recurrent, of.common, of.altup, of.input, of.moe));
+    }
+  }
 }
 
 // Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
@@ -121,7 +196,7 @@ class Binder {
 
   Result<WeightVector> vector(const TensorRow& of, const TensorSource& source) {
     const size_t n = source.n_rows * source.n_cols;
-    const std::span<float> values = arena_.allocate_array<float>(padded(n)).first(n);
+    const std::span<float> values = arena_.allocate_array<float>(round_up(n, kPanelRows)).first(n);
     TRY(read_vector(file_, config_, of, source, values));
     return WeightVector(values);
   }
@@ -158,7 +233,8 @@ Result<WeightPlan> plan_weights(const ModelFile& file, const ModelConfig& config
   bool tied = true;
   TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
     TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
-    if (source.found()) plan.bytes += Arena::padded(padded(source.n_rows * source.n_cols) * sizeof(float));
+    const size_t n = round_up(source.n_rows * source.n_cols, kPanelRows);
+    if (source.found()) plan.bytes += Arena::padded(n * sizeof(float));
     return {};
   }));
   TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {

@@ -6,8 +6,6 @@
 #include "base/check.h"
 #include "kernels/layout/lane_words.h"
 #include "kernels/layout/panel.h"
-#include "model/weights/pack_decoded.h"
-#include "model/weights/pack_floats.h"
 
 namespace ibid {
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "kernels/layout/pack.h"
-#include "model/weights/finite_values.h"
+#include "model/weights/finite_check.h"
 #include "model/weights/pack_blocks.h"
 #include "weights/block_formats.h"
 

@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/tensor_view.h"
 #include "kernels/layout/panel.h"
-#include "model/tensors/head_tiles.h"
+#include "model/tensors/tensor_table.h"
 
 namespace ibid {
 

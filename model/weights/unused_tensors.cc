@@ -44,7 +44,7 @@ constexpr Ending kEndings[] = {
 };
 // Buffers that early checkpoints have beside the weights, by the part of their names behind the layer's number.
 constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
-// Read by the rules of rope (model/architectures/rope_rules.h).
+// Read by the rules of rope (model/architectures/rules.h).
 constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                              "rope_factors_short.weight"};
 

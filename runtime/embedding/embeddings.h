@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "ibid/turn.h"
 #include "runtime/embedding/text_embedding.h"
 #include "runtime/engine/engine.h"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "ibid/engine_options.h"
+#include "ibid/token.h"
 #include "runtime/engine/engine.h"
 #include "runtime/scheduler/task.h"
 

@@ -11,12 +11,11 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "model/architectures/architectures.h"
-#include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
 #include "runtime/out_of_heap.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/reply/reply_markers.h"
+#include "templates/reply/reply_format.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -28,8 +28,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 #include "runtime/generate/generate.h"
 #include "runtime/generate/logprobs_told.h"
 #include "runtime/generate/reply_text.h"

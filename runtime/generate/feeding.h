@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 #include "runtime/generate/state_borders.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/task.h"

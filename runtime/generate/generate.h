@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/store/lru_kv_cache_store.h"
+#include "ibid/token.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
 #include "runtime/generate/state_borders.h"
 #include "runtime/scheduler/pass_plan.h"
 #include "runtime/scheduler/pending_prefixes.h"
 #include "sampling/constraint.h"
-#include "sampling/logprobs.h"
+#include "sampling/sampler.h"
 #include "sampling/speculation.h"
 
 namespace ibid {

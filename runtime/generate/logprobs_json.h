@@ -1,5 +1,5 @@
-// How likely each token of an answer was, as JSON in OpenAI's form: one shape for the terminal (apps/chat/turn_json.h)
-// and for the server (server/protocol/).
+// How likely each token of an answer was, as JSON in OpenAI's form: one shape for the terminal
+// (apps/chat/turn_report.h) and for the server (server/protocol/).
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/generate/reply_text.h"
-#include "sampling/logprobs.h"
+#include "sampling/sampler.h"
 
 namespace ibid {
 

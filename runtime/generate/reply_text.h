@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "runtime/generate/generate.h"
 #include "sampling/stop_detector.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

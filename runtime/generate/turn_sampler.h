@@ -4,7 +4,6 @@
 
 #include "base/result.h"
 #include "ibid/turn.h"
-#include "sampling/logprobs.h"
 #include "sampling/sampler.h"
 #include "tokenizer/tokenizer.h"
 

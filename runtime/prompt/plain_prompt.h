@@ -12,7 +12,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "runtime/prompt/transcript.h"
 #include "tokenizer/tokenizer.h"

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/token_prefix.h"
 #include "base/utf8.h"
-#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 namespace {

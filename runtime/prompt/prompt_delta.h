@@ -23,7 +23,7 @@
 #include <string>
 
 #include "base/marked_text.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "runtime/prompt/prompt_cuts.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/turn_cost.h"

@@ -19,7 +19,6 @@
 #include "runtime/prompt/reply_space.h"
 #include "runtime/prompt/transcript.h"
 #include "templates/chat_template.h"
-#include "templates/template_variables.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

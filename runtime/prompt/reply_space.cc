@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 namespace {

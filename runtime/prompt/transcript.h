@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/marked_text.h"
-#include "base/types.h"
-#include "tokenizer/incremental_encoder.h"
+#include "ibid/token.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 

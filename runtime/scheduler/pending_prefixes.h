@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "kernels/kernels.h"
 
 namespace ibid {

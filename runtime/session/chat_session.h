@@ -18,8 +18,8 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "ibid/session_options.h"
+#include "ibid/token.h"
 #include "ibid/turn.h"
 #include "runtime/engine/engine.h"
 #include "runtime/session/session_json.h"

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "sampling/sampler.h"
 #include "sampling/speculation.h"

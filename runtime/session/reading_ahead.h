@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_handles.h"
+#include "ibid/token.h"
 #include "ibid/usage.h"
 #include "runtime/generate/feeding.h"
 #include "runtime/prompt/prompt_delta.h"

@@ -13,8 +13,8 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "ibid/session_options.h"
+#include "ibid/token.h"
 #include "ibid/usage.h"
 
 namespace ibid {

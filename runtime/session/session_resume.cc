@@ -11,7 +11,7 @@
 #include "runtime/session/session_rows.h"
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
-#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "cache/pages/finite_rows.h"
+#include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_state_file.h"
 
@@ -19,7 +19,7 @@ namespace {
 Status write_page(File& file, const SavedRows& rows, size_t page, std::vector<std::byte>& scratch) {
   const KvLayout& layout = rows.entry.layout();
   const TokenSpan ids = rows.entry.tokens().first(std::min((page + 1) * kPagePositions, rows.entry.length()));
-  const KvWindowLease window = rows.entry.read_window(page);
+  const KvWindowReader window = rows.entry.read_window(page);
   const bool is_whole = layout.window() == 0 || window;
   const KvPageParts parts = is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
   scratch.assign(layout.page_bytes(), std::byte{0});

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "runtime/out_of_heap.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "cache/store/private_namespace.h"
+#include "cache/store/store_handles.h"
 #include "ibid/turn.h"
 #include "runtime/engine/engine.h"
 #include "runtime/generate/generate.h"
@@ -41,8 +41,12 @@ class SharedRows {
 
     // Why its rows behind n are of no use. Nothing: there are none.
     std::optional<LostCause> missing_behind(size_t n) const {
-      if (n < n_states) return LostCause::kWindowGone;
-      return n < n_rows ? std::optional(LostCause::kStateGone) : std::nullopt;
+      switch (misses.at(n)) {
+        case PrefixMiss::kStateEvicted: return LostCause::kStateGone;
+        case PrefixMiss::kWindowEvicted: return LostCause::kWindowGone;
+        case PrefixMiss::kNotStored: break;
+      }
+      return std::nullopt;
     }
   };
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;

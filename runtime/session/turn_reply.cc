@@ -5,7 +5,7 @@
 #include "base/json_limits.h"
 #include "runtime/engine/engine.h"
 #include "templates/reply/protocol_messages.h"
-#include "templates/reply/reply_markers.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/json_fwd.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "ibid/turn.h"
 #include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"

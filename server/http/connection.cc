@@ -1,13 +1,12 @@
 #include "server/http/connection.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
-#include "server/http/client_exchange.h"
-#include "server/http/delivery.h"
+#include "server/http/exchange.h"
 #include "server/http/guarded.h"
-#include "server/http/server_room.h"
 
 namespace ibid::http {
 
@@ -22,6 +21,83 @@ constexpr milliseconds kLingerTime{1000};       // for a client to read why it i
 constexpr size_t kMaxLingered = 4u << 20;       // bytes that are read meanwhile and thrown away
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
 constexpr size_t kBodyStep = 64 * 1024;         // a body of which so much more has come is on its way
+
+constexpr milliseconds kDeliveryLookTime{10};    // between two looks whether a client has what was written to it
+
+// A method that a log may name; any other is a word that a client made up.
+bool is_known_method(std::string_view method) {
+  constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+  return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
+}
+
+// Takes the body from the reader. REQUIRES: the request was read whole, and may pass.
+Request make_request(uint64_t id, RequestReader& reader, const Admission& admission, const std::string& client) {
+  const RequestHead& head = reader.head();
+  Request request;
+  request.id = id;
+  request.method = head.method;
+  request.path = head.target.path;
+  request.query = head.target.query;
+  request.headers = head.headers;
+  request.body = reader.take_body();
+  request.key_namespace = admission.cache_namespace;
+  request.client = client;
+  return request;
+}
+
+// Begins the record of a request that is not answered yet.
+ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
+                           const std::string& client) {
+  const RequestHead& head = reader.head();
+  ExchangeRecord record{.id = id, .client = client};
+  record.method = is_known_method(head.method) ? head.method : "other";
+  record.pattern = admission.match.pattern;
+  record.n_bytes_in = reader.n_body_bytes();
+  return record;
+}
+
+// The exchange that a handler holds. Its request is its own; its response goes to the reply, which the connection takes
+// it from.
+class ClientExchange : public Exchange {
+ public:
+  ClientExchange(Request request, std::shared_ptr<Reply> reply, BodyAllowance allowance)
+      : request_(std::move(request)), reply_(std::move(reply)), allowance_(std::move(allowance)) {}
+  ~ClientExchange() override { reply_->let_go(); }
+
+  const Request& request() const override { return request_; }
+  void respond(Response response) override { reply_->respond(std::move(response)); }
+  void begin_stream(int status, std::string_view content_type, Headers headers) override {
+    reply_->begin_stream(status, content_type, std::move(headers));
+  }
+  bool send(std::string bytes) override { return reply_->send(std::move(bytes)); }
+  void end_stream() override { reply_->end_stream(); }
+  void set_keep_alive(std::string bytes, std::chrono::milliseconds every) override {
+    reply_->set_keep_alive(std::move(bytes), every);
+  }
+  void set_figures(AnswerFigures figures) override { reply_->set_figures(std::move(figures)); }
+  std::stop_token gone() const override { return reply_->gone(); }
+
+ private:
+  const Request request_;
+  const std::shared_ptr<Reply> reply_;
+  const BodyAllowance allowance_;
+};
+
+// Whether a client has what was written to it. A write only hands bytes to the system: a client that has closed its
+// socket by then never gets them, and one that sends no more may still read. Looks until the client's system has
+// acknowledged every byte, or has refused them; after `until` they count as lost. Tells `reply` if they are lost, and
+// calls `then`. In callbacks of the transport, whose timer is used.
+void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply,
+                    Clock::time_point until, std::function<void()> then) {
+  const Delivery delivery = transport->delivery();
+  const auto now = Clock::now();
+  if (delivery == Delivery::kUnderWay && now < until) {
+    const auto look_again = [transport, reply, until, then] { watch_delivery(transport, reply, until, then); };
+    return transport->wake_at(now + kDeliveryLookTime, look_again);
+  }
+  if (delivery != Delivery::kDone) reply->lose_bytes();
+  then();
+}
 
 }  // namespace
 
@@ -103,7 +179,7 @@ void Connection::read_more() {
   });
 }
 
-// What a client sends while it is answered takes memory and time from the others: more of it stays where it is.
+// Bytes that a client sends while it is answered take memory and time from the others: more of them stay unread.
 bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
 
 void Connection::on_read(bool ok, size_t n) {
@@ -202,7 +278,7 @@ Reply& Connection::begin_reply() {
   return *reply_;
 }
 
-// What the response begins with follows from all that is known of the request by now.
+// The request decides how the response begins.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
   admission_.headers.emplace_back("x-request-id", std::to_string(exchange_id_));
@@ -219,7 +295,7 @@ void Connection::await_reply() {
 void Connection::refuse(const Refusal& refusal, Headers headers) {
   ++room_->n_refused;
   Reply& reply = begin_reply();
-  // What was not read of a body would be taken for the next request.
+  // The unread rest of a body would be taken for the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
   reader_->take_body();
@@ -265,7 +341,7 @@ bool Connection::take_portion() {
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
-  // Of a stream that answers HEAD nobody reads more than the head.
+  // A client that sent HEAD reads no more than the head of a stream.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/http/header_names.h"
+#include "base/text.h"
 
 namespace ibid::http {
 
@@ -47,12 +47,12 @@ std::optional<HostAndPort> read_host(std::string_view text) {
   if (text.starts_with('[')) {
     end = text.find(']');
     if (end == std::string_view::npos) return std::nullopt;
-    read.host = in_small_letters(text.substr(1, end - 1));
+    read.host = lower_ascii(text.substr(1, end - 1));
     if (!is_address_v6(read.host)) return std::nullopt;
     read.is_address = true;
     ++end;
   } else {
-    read.host = in_small_letters(text.substr(0, end));
+    read.host = lower_ascii(text.substr(0, end));
     read.is_address = is_address_v4(read.host);
     if (read.host.ends_with('.')) read.host.pop_back();  // "localhost." is the same name
   }
@@ -72,7 +72,7 @@ bool is_localhost(const HostAndPort& place) {
 
 bool is_listed(const std::vector<std::string>& list, std::string_view text) {
   return std::any_of(list.begin(), list.end(),
-                     [&](const std::string& entry) { return entry == "*" || same_name(entry, text); });
+                     [&](const std::string& entry) { return entry == "*" || equals_ignoring_case(entry, text); });
 }
 
 // What a browser may be told back: names of headers and commas.
@@ -85,7 +85,7 @@ bool is_list_of_names(std::string_view text) {
 
 std::string_view field(const RequestHead& head, std::string_view name) {
   for (const auto& [key, value] : head.headers) {
-    if (same_name(key, name)) return trimmed(value);
+    if (equals_ignoring_case(key, name)) return trimmed(value, kHeaderBlanks);
   }
   return {};
 }

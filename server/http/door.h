@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/key_ring.h"
+#include "server/http/api_keys.h"
 #include "server/http/request_reader.h"
 #include "server/http/router.h"
 

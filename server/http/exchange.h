@@ -1,5 +1,5 @@
-// Exchange: one request of a client and its response, between the connection (server/http/connection.h) and whoever
-// answers. It knows no protocol above HTTP and no sockets.
+// Exchange: one request of a client and its response, between the connection (server/http/connection.h) and the handler
+// that answers. It knows no protocol above HTTP and no sockets.
 //
 // A handler gets the exchange on a thread of the server, and returns soon: it answers at once, or keeps the pointer and
 // answers later from any thread. The response is either whole (respond()) or a stream (begin_stream(), any number of
@@ -18,9 +18,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace ibid::http {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;  // names as they were written
+
+// Blanks around the value of a header (RFC 9110, 5.6.3).
+inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
   uint64_t id = 0;              // counts the requests of this server; in logs, and in the header x-request-id
@@ -32,8 +37,13 @@ struct Request {
   std::string key_namespace;    // of the API key; of everybody where no key is needed
   std::string client;           // address, for the log alone
 
-  // The first header of that name, in any case of letters; empty: there is none.
-  std::string_view header(std::string_view name) const;
+  // The first header of that name, in any case of letters; empty: the request has no such header.
+  std::string_view header(std::string_view name) const {
+    for (const auto& [key, value] : headers) {
+      if (equals_ignoring_case(key, name)) return value;
+    }
+    return {};
+  }
 };
 
 struct Response {
@@ -43,7 +53,7 @@ struct Response {
   Headers headers = {};
 };
 
-// What the answers of an exchange cost, for the log and the metrics. Numbers and the name of a model that is served:
+// Cost of the answers of an exchange, for the log and the metrics: numbers and the name of a model that is served, and
 // nothing that a client or a model said.
 struct AnswerFigures {
   std::string model;

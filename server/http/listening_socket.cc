@@ -1,6 +1,8 @@
 #include "server/http/listening_socket.h"
 
 #include <arpa/inet.h>
+// Not netinet/tcp.h, which Boost includes: its tcp_info has no counters of bytes.
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -8,7 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -165,6 +169,17 @@ Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
   opened.inode_ = made.st_ino;
   if (chmod(path.c_str(), 0600) != 0 || ::listen(opened.descriptor_, kBacklog) != 0) return failed();
   return opened;
+}
+
+Delivery delivery_of(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return Delivery::kDone;
+  if (length < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) return Delivery::kDone;
+  const bool is_all_sent = info.tcpi_notsent_bytes == 0;
+  if (is_all_sent && info.tcpi_bytes_acked + info.tcpi_bytes_retrans >= info.tcpi_bytes_sent) return Delivery::kDone;
+  constexpr int kClosed = 7;  // TCP_CLOSE, which netinet/tcp.h alone defines: the client's system has refused bytes
+  return info.tcpi_state == kClosed ? Delivery::kLost : Delivery::kUnderWay;
 }
 
 }  // namespace ibid::http

@@ -42,4 +42,9 @@ class ListeningSocket {
   ino_t inode_ = 0;
 };
 
+// The state of bytes that were written to a client.
+enum class Delivery { kUnderWay, kDone, kLost };
+// Returns that of a TCP socket, from its counters; kDone of other sockets, whose bytes go straight to the reader.
+Delivery delivery_of(int socket);
+
 }  // namespace ibid::http

@@ -7,26 +7,18 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-// One of the two files that include Boost.
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl.hpp>
-#include <boost/asio/strand.hpp>
 #include <cerrno>
 #include <cstring>
 #include <future>
 #include <list>
-#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "server/http/delivery.h"
 #include "server/http/guarded.h"
 
 namespace ibid::http {
@@ -36,97 +28,75 @@ namespace {
 namespace net = boost::asio;
 namespace ssl = boost::asio::ssl;
 using NetError = boost::system::error_code;
-using SteadyClock = std::chrono::steady_clock;
-using Strand = net::strand<net::io_context::executor_type>;
-using Socket = net::basic_stream_socket<net::generic::stream_protocol, Strand>;
-using Timer = net::basic_waitable_timer<SteadyClock, net::wait_traits<SteadyClock>, Strand>;
+using Strand = Transport::Strand;
 using Descriptor = net::posix::basic_stream_descriptor<Strand>;
 
 constexpr auto kShortagePause = std::chrono::milliseconds(50);
 constexpr int kAcceptsInARow = 32;  // then others have their turn
 
-Socket& bottom(Socket& socket) { return socket; }
-Socket& bottom(ssl::stream<Socket>& stream) { return stream.next_layer(); }
+}  // namespace
 
-// Stream: Socket, or TLS around one.
-template <typename Stream>
-class AsioTransport final : public Transport {
- public:
-  AsioTransport(Stream stream, std::string client, bool is_local)
-      : stream_(std::move(stream)),
-        strand_(bottom(stream_).get_executor()),
-        timer_(strand_),
-        client_(std::move(client)),
-        is_local_(is_local) {}
+Transport::Transport(Socket socket, ssl::context* tls, std::string client, bool is_local)
+    : socket_(std::move(socket)),
+      strand_(socket_.get_executor()),
+      timer_(strand_),
+      client_(std::move(client)),
+      is_local_(is_local) {
+  if (tls != nullptr) tls_.emplace(socket_, *tls);
+}
 
-  void handshake(Done done) override {
-    if constexpr (std::is_same_v<Stream, Socket>) {
-      done(true, 0);
-    } else {
-      stream_.async_handshake(ssl::stream_base::server, net::bind_executor(strand_, [done](NetError error) {
-                                done(!error, 0);
-                              }));
-    }
-  }
+void Transport::handshake(Done done) {
+  if (!tls_) return done(true, 0);
+  tls_->async_handshake(ssl::stream_base::server,
+                        net::bind_executor(strand_, [done](NetError error) { done(!error, 0); }));
+}
 
-  void read(std::span<char> room, Done done) override {
-    stream_.async_read_some(net::buffer(room.data(), room.size()),
-                            net::bind_executor(strand_, [done](NetError error, size_t n) {
-                              // A client of TLS that goes without saying so has gone all the same.
-                              if (error == net::error::eof || error == ssl::error::stream_truncated) error = {}, n = 0;
-                              done(!error, n);
-                            }));
-  }
+void Transport::read(std::span<char> room, Done done) {
+  const auto buffer = net::buffer(room.data(), room.size());
+  auto on_read = net::bind_executor(strand_, [done = std::move(done)](NetError error, size_t n) {
+    // A client of TLS that goes without saying so has gone all the same.
+    if (error == net::error::eof || error == ssl::error::stream_truncated) error = {}, n = 0;
+    done(!error, n);
+  });
+  tls_ ? tls_->async_read_some(buffer, std::move(on_read)) : socket_.async_read_some(buffer, std::move(on_read));
+}
 
-  void write(std::string_view bytes, Done done) override {
-    stream_.async_write_some(net::buffer(bytes.data(), bytes.size()),
-                             net::bind_executor(strand_, [done](NetError error, size_t n) { done(!error, n); }));
-  }
+void Transport::write(std::string_view bytes, Done done) {
+  const auto buffer = net::buffer(bytes.data(), bytes.size());
+  auto on_write = net::bind_executor(strand_, [done = std::move(done)](NetError error, size_t n) { done(!error, n); });
+  tls_ ? tls_->async_write_some(buffer, std::move(on_write)) : socket_.async_write_some(buffer, std::move(on_write));
+}
 
-  void end_writing() override {
-    NetError ignored;
-    if constexpr (std::is_same_v<Stream, Socket>) {
-      stream_.shutdown(Socket::shutdown_send, ignored);
-    } else {
-      // Says so in TLS; the socket is closed by who closes the transport.
-      stream_.async_shutdown(net::bind_executor(strand_, [](NetError) {}));
-    }
-  }
+void Transport::end_writing() {
+  NetError ignored;
+  // TLS says so in its own words; the socket is closed with the transport.
+  tls_ ? tls_->async_shutdown(net::bind_executor(strand_, [](NetError) {}))
+       : static_cast<void>(socket_.shutdown(Socket::shutdown_send, ignored));
+}
 
-  void close() override {
-    NetError ignored;
-    timer_.cancel(ignored);
-    bottom(stream_).close(ignored);
-  }
+void Transport::close() {
+  NetError ignored;
+  timer_.cancel(ignored);
+  socket_.close(ignored);
+}
 
-  bool client_has_ended() const override {
-    pollfd asked{const_cast<Stream&>(stream_).lowest_layer().native_handle(), POLLRDHUP, 0};
-    return poll(&asked, 1, 0) > 0;
-  }
+bool Transport::client_has_ended() {
+  pollfd asked{socket_.native_handle(), POLLRDHUP, 0};
+  return poll(&asked, 1, 0) > 0;
+}
 
-  Delivery delivery() const override {
-    return delivery_of(const_cast<Stream&>(stream_).lowest_layer().native_handle());
-  }
+Delivery Transport::delivery() { return delivery_of(socket_.native_handle()); }
 
-  void wake_at(SteadyClock::time_point when, Task task) override {
-    timer_.expires_at(when);
-    timer_.async_wait([task = std::move(task)](NetError error) {
-      if (!error) task();
-    });
-  }
+void Transport::wake_at(Clock::time_point when, Task task) {
+  timer_.expires_at(when);
+  timer_.async_wait([task = std::move(task)](NetError error) {
+    if (!error) task();
+  });
+}
 
-  void post(Task task) override { net::post(strand_, std::move(task)); }
+void Transport::post(Task task) { net::post(strand_, std::move(task)); }
 
-  const std::string& client() const override { return client_; }
-  bool is_local() const override { return is_local_; }
-
- private:
-  Stream stream_;
-  const Strand strand_;
-  Timer timer_;
-  const std::string client_;
-  const bool is_local_;
-};
+namespace {
 
 // "127.0.0.1", "::1".
 std::string address_text(const sockaddr_storage& address) {
@@ -173,7 +143,7 @@ struct Listener {
   ListeningSocket socket;
   Strand strand;
   Descriptor descriptor;
-  Timer pause;
+  Transport::Timer pause;
   ssl::context* tls = nullptr;
   Network::OnClient on_client;
   Network::OnShortage on_shortage;
@@ -182,22 +152,18 @@ struct Listener {
 std::shared_ptr<Transport> make_transport(net::io_context& io, const Listener& listener, int descriptor,
                                           const sockaddr_storage& address) {
   const bool is_local = listener.socket.is_local();
-  Socket socket(net::make_strand(io));
+  Transport::Socket socket(net::make_strand(io));
   NetError error;
   socket.assign(net::generic::stream_protocol(address.ss_family, is_local ? 0 : IPPROTO_TCP), descriptor, error);
   if (error) {
     ::close(descriptor);
     return nullptr;
   }
-  if (is_local) return std::make_shared<AsioTransport<Socket>>(std::move(socket), "local", true);
+  if (is_local) return std::make_shared<Transport>(std::move(socket), nullptr, "local", true);
   const int on = 1;
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  if (listener.tls == nullptr) {
-    return std::make_shared<AsioTransport<Socket>>(std::move(socket), address_text(address), false);
-  }
-  ssl::stream<Socket> stream(std::move(socket), *listener.tls);
-  return std::make_shared<AsioTransport<ssl::stream<Socket>>>(std::move(stream), address_text(address), false);
+  return std::make_shared<Transport>(std::move(socket), listener.tls, address_text(address), false);
 }
 
 }  // namespace

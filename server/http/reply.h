@@ -19,7 +19,7 @@
 
 namespace ibid::http {
 
-// What became of an exchange, for a line of the log. Nothing in it is a client's text.
+// The fate of an exchange, for a line of the log. Nothing in it is a client's text.
 struct ExchangeRecord {
   uint64_t id = 0;
   std::string method = {};         // "GET"; one that HTTP does not know is "other"
@@ -43,13 +43,13 @@ class Reply {
     std::string bytes = {};
     std::chrono::milliseconds every{0};
   };
-  // What the connection is to send next.
+  // The next bytes for the connection to send.
   struct Portion {
     std::optional<Response> head = {};  // begins the response; its body is the whole response's
     bool is_stream = false;             // of the head
     std::string bytes = {};             // of the stream
     bool is_last = false;               // nothing comes behind it
-    bool is_cut = false;                // the handler let go before it was done; without a head there is none at all
+    bool is_cut = false;                // the handler let go before it was done; without a head it gave no answer
   };
 
   // report: once, when the last pointer goes; may be empty. It must not throw.

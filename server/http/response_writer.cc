@@ -1,21 +1,78 @@
 #include "server/http/response_writer.h"
 
 #include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
+#include <boost/beast/http/status.hpp>
+#include <cstdio>
+#include <ctime>
 #include <utility>
 
-#include "server/http/header_names.h"
+#include "base/text.h"
 
 namespace ibid::http {
 
 namespace {
 
+namespace beast = boost::beast::http;
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out += name;
+  out += ": ";
+  for (const char c : value) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  out += "\r\n";
+}
+
+// "Sun, 06 Nov 1994 08:49:37 GMT", RFC 9110, section 5.6.7; in English whatever the locale is.
+std::string date_now() {
+  constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%s, %02d %s %d %02d:%02d:%02d GMT", kDays[parts.tm_wday], parts.tm_mday,
+                kMonths[parts.tm_mon], 1900 + parts.tm_year, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return text;
+}
+
+std::string_view reason_phrase(int status) {
+  const beast::status known = beast::int_to_status(static_cast<unsigned>(status));
+  if (known == beast::status::unknown) return status < 400 ? "OK" : "Error";
+  const boost::beast::string_view phrase = beast::obsolete_reason(known);
+  return {phrase.data(), phrase.size()};
+}
+
 // Adds the header where its handler has not said otherwise.
 void add_default(Headers& headers, std::string_view name, std::string_view value) {
-  const auto is_it = [&](const auto& header) { return same_name(header.first, name); };
+  const auto is_it = [&](const auto& header) { return equals_ignoring_case(header.first, name); };
   if (std::none_of(headers.begin(), headers.end(), is_it)) headers.emplace_back(name, value);
 }
 
 }  // namespace
+
+std::string response_head(const Response& response, const Framing& framing) {
+  std::string out = "HTTP/1.1 " + std::to_string(response.status) + " ";
+  out.append(reason_phrase(response.status)).append("\r\n");
+  append_field(out, "Date", date_now());
+  if (framing.body != Framing::Body::kNone) append_field(out, "Content-Type", response.content_type);
+  if (framing.body == Framing::Body::kLength) append_field(out, "Content-Length", std::to_string(framing.length));
+  if (framing.body == Framing::Body::kChunks) append_field(out, "Transfer-Encoding", "chunked");
+  if (!framing.keep_alive) {
+    append_field(out, "Connection", "close");
+  } else if (framing.is_old) {
+    append_field(out, "Connection", "keep-alive");
+  }
+  append_field(out, "X-Content-Type-Options", "nosniff");
+  for (const auto& [name, value] : response.headers) append_field(out, name, value);
+  return out + "\r\n";
+}
+
+void append_chunk(std::string& out, std::string_view bytes) {
+  out += boost::beast::buffers_to_string(beast::make_chunk(boost::asio::buffer(bytes.data(), bytes.size())));
+}
 
 bool ResponseWriter::add(Reply::Portion portion, std::string& out) {
   if (portion.is_cut) return false;

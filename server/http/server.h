@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "server/http/key_ring.h"
+#include "server/http/api_keys.h"
 #include "server/http/reply.h"
 #include "server/http/router.h"
 

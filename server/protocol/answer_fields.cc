@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "runtime/session/chat_session.h"
-#include "server/protocol/request_namespace.h"
 #include "server/store/cache_namespace.h"
 #include "templates/message.h"
 
@@ -19,135 +18,101 @@ constexpr size_t kMaxChoices = 4096;
 constexpr size_t kMaxSaltBytes = 128;
 constexpr size_t kMaxFormBytes = 1u << 20;
 
-std::string place(size_t i) { return "[" + std::to_string(i) + "]"; }
-
-MaybeFault read_tool(const Json& tool, AnswerRequest& request) {
-  const std::string* type = text_member(tool, "type");
-  if (type == nullptr || *type != "function") {
-    return Fault{.message = "must be \"function\": other tools are not supported", .param = ".type",
-                 .code = "unsupported_value"};
+void read_tool(const Json& tool, AnswerRequest& request) {
+  if (type_of(tool) != "function") {
+    throw Fault{.message = "must be \"function\": other tools are not supported", .param = ".type",
+                .code = "unsupported_value"};
   }
   const Json* function = member(tool, "function");
-  if (function == nullptr || !function->is_object()) {
-    return Fault{.message = "must be an object", .param = ".function", .code = "invalid_type"};
-  }
+  if (function == nullptr || !function->is_object()) throw wrong_type("must be an object", ".function");
   const std::string* name = text_member(*function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxToolNameBytes) {
-    return Fault{.message = "must be a text of 1 to 256 bytes", .param = ".function.name", .code = "invalid_type"};
+    throw wrong_type("must be a text of 1 to 256 bytes", ".function.name");
   }
   const Json* parameters = member(*function, "parameters");
   if (parameters != nullptr && !parameters->is_object()) {
-    return Fault{.message = "must be a JSON schema, which is an object", .param = ".function.parameters",
-                 .code = "invalid_type"};
+    throw wrong_type("must be a JSON schema, which is an object", ".function.parameters");
   }
-  if (MaybeFault fault = check_strict(*function)) {
-    fault->param = ".function" + fault->param;
-    return fault;
-  }
+  read_at(".function", [&] { check_strict(*function); });
   add_tool(request, *function);
-  return {};
 }
 
-MaybeFault read_tool_choice(const Json& value, AnswerRequest& request) {
+void read_tool_choice(const Json& value, AnswerRequest& request) {
   using Kind = ToolChoice::Kind;
+  constexpr const char* kRule = "must be \"auto\", \"none\", \"required\" or an object that names a function";
+  ToolChoice& choice = request.tool_choice;
   if (value.is_string()) {
-    const std::string& word = value.get_ref<const std::string&>();
-    if (word == "auto") return request.tool_choice.kind = Kind::kAuto, MaybeFault();
-    if (word == "none") return request.tool_choice.kind = Kind::kNone, MaybeFault();
-    if (word == "required") return request.tool_choice.kind = Kind::kRequired, MaybeFault();
-    return Fault{.message = "must be \"auto\", \"none\", \"required\" or an object that names a function"};
+    if (is_text(value, "auto")) {
+      choice.kind = Kind::kAuto;
+    } else if (is_text(value, "none")) {
+      choice.kind = Kind::kNone;
+    } else if (is_text(value, "required")) {
+      choice.kind = Kind::kRequired;
+    } else {
+      throw Fault{.message = kRule};
+    }
+    return;
   }
-  const std::string* type = text_member(value, "type");
-  if (type == nullptr || *type != "function") {
-    return Fault{.message = "must be \"auto\", \"none\", \"required\" or an object that names a function",
-                 .code = "invalid_type"};
-  }
+  if (type_of(value) != "function") throw wrong_type(kRule);
   // Chat completions have the name in "function", responses beside the type.
   const Json* function = member(value, "function");
   const std::string* name = text_member(function == nullptr ? value : *function, "name");
-  if (name == nullptr) return Fault{.message = "must be a text", .param = ".function.name", .code = "invalid_type"};
-  request.tool_choice.kind = Kind::kNamed;
-  request.tool_choice.name = *name;
-  return {};
+  if (name == nullptr) throw wrong_type("must be a text", ".function.name");
+  choice.kind = Kind::kNamed;
+  choice.name = *name;
 }
 
-MaybeFault read_parallel(const Json& value, AnswerRequest& request) {
-  request.tool_choice.parallel = value.get<bool>();
-  return {};
-}
-
-// What a form is called, and whether it is strict, changes nothing: every form is held.
-MaybeFault check_format_names(const Json* format) {
-  static constexpr Field<AnswerRequest> kNames[] = {{{"name", Shape::kText}}, {{"strict", Shape::kBoolean}}};
-  AnswerRequest nothing;
-  return format == nullptr ? MaybeFault() : read_fields<AnswerRequest>(*format, kNames, nothing, ".json_schema.");
-}
-
-MaybeFault read_response_format(const Json& value, AnswerRequest& request) {
-  const std::string* type = text_member(value, "type");
-  const std::string kind = type == nullptr ? "" : *type;
-  if (kind == "text") return {};
-  if (kind == "json_object" || kind == "json_schema") {
-    // {"json_schema": {"schema"}} as OpenAI has it, {"schema"} as llama.cpp and the Responses API have it.
-    const Json* wrapped = member(value, "json_schema");
-    if (MaybeFault fault = check_format_names(wrapped)) return fault;
-    const Json* schema = member(wrapped == nullptr ? value : *wrapped, "schema");
-    if (schema != nullptr) {
-      const std::string where = wrapped == nullptr ? ".schema" : ".json_schema.schema";
-      MaybeFault fault = set_form(request, AnswerForm::Kind::kJsonSchema, *schema, "response_format" + where);
-      if (fault) fault->param = where + fault->param;
-      return fault;
-    }
-    if (kind == "json_object") return set_form(request, AnswerForm::Kind::kJsonObject, Json(), "response_format");
-    return Fault{.message = "must be an object", .param = ".json_schema.schema", .code = "missing_required_parameter"};
+void read_response_format(const Json& value, AnswerRequest& request) {
+  const std::string_view kind = type_of(value);
+  if (kind == "text") return;
+  if (kind != "json_object" && kind != "json_schema") {
+    throw Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".type"};
   }
-  return Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".type"};
+  // {"json_schema": {"schema"}} as OpenAI has it, {"schema"} as llama.cpp and the Responses API have it. The name of a
+  // form, and whether it is strict, change nothing: every form is held.
+  const Json* wrapped = member(value, "json_schema");
+  if (wrapped != nullptr) {
+    static constexpr Field<AnswerRequest> kNames[] = {{{"name", Shape::kText}}, {{"strict", Shape::kBoolean}}};
+    read_fields<AnswerRequest>(*wrapped, kNames, request, ".json_schema.");
+  }
+  const std::string where = wrapped == nullptr ? ".schema" : ".json_schema.schema";
+  if (const Json* schema = member(wrapped == nullptr ? value : *wrapped, "schema")) {
+    read_at(where, [&] { set_form(request, AnswerForm::Kind::kJsonSchema, *schema, "response_format" + where); });
+  } else if (kind == "json_object") {
+    set_form(request, AnswerForm::Kind::kJsonObject, Json(), "response_format");
+  } else {
+    throw Fault{.message = "must be an object", .param = ".json_schema.schema", .code = "missing_required_parameter"};
+  }
 }
 
-MaybeFault read_template_variables(const Json& value, AnswerRequest& request) {
+void read_template_variables(const Json& value, AnswerRequest& request) {
   for (const auto& [name, variable] : value.get_ref<const Json::object_t&>()) {
-    // The prompt's own parts are not a client's to replace under another name.
+    // A client must not replace the prompt's own parts under another name.
     if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name == "chat_template") {
-      return Fault{.message = "is not a variable that a request may set", .param = "." + name};
+      throw Fault{.message = "is not a variable that a request may set", .param = "." + name};
     }
     request.variables[name] = variable;
   }
-  return {};
 }
 
-MaybeFault read_enable_thinking(const Json& value, AnswerRequest& request) {
-  set_thinking(request, value.get<bool>());
-  return {};
-}
-
-MaybeFault read_n(const Json& value, AnswerRequest& request) {
-  request.n = static_cast<size_t>(integer_of(value));
-  return {};
-}
-
-MaybeFault read_truncate(const Json& value, AnswerRequest& request) {
-  const std::string* word = value.is_string() ? &value.get_ref<const std::string&>() : nullptr;
-  if (value.is_boolean()) {
-    request.when_full = value.get<bool>() ? WhenFull::kDropOldestTurns : WhenFull::kError;
-  } else if (word != nullptr && (*word == "none" || *word == "disabled")) {
+void read_truncate(const Json& value, AnswerRequest& request) {
+  if (value == Json(false) || is_text(value, "none") || is_text(value, "disabled")) {
     request.when_full = WhenFull::kError;
-  } else if (word != nullptr && (*word == "oldest" || *word == "auto")) {
+  } else if (value == Json(true) || is_text(value, "oldest") || is_text(value, "auto")) {
     request.when_full = WhenFull::kDropOldestTurns;
-  } else if (word != nullptr && *word == "middle") {
+  } else if (is_text(value, "middle")) {
     request.when_full = WhenFull::kCutNewestMessage;
   } else {
-    return Fault{.message = "must be true, false, \"none\", \"oldest\" or \"middle\""};
+    throw Fault{.message = "must be true, false, \"none\", \"oldest\" or \"middle\""};
   }
-  return {};
 }
 
 // A salt shares nothing with requests that have another one.
-MaybeFault read_salt(const Json& value, AnswerRequest& request) {
+void read_salt(const Json& value, AnswerRequest& request) {
   const std::string& salt = value.get_ref<const std::string&>();
   const bool is_plain = std::all_of(salt.begin(), salt.end(), [](char c) { return c > ' ' && c <= '~'; });
-  if (!is_plain) return Fault{.message = "must consist of printable ASCII characters without spaces"};
+  if (!is_plain) throw Fault{.message = "must consist of printable ASCII characters without spaces"};
   request.cache_namespace = salted_namespace(request.cache_namespace, salt);
-  return {};
 }
 
 // A literal as an argument of a template.
@@ -158,33 +123,36 @@ struct FieldName {
 };
 
 template <AnswerForm::Kind Kind, FieldName Name>
-MaybeFault read_form(const Json& value, AnswerRequest& request) {
-  return set_form(request, Kind, value, Name.text);
+void read_form(const Json& value, AnswerRequest& request) {
+  set_form(request, Kind, value, Name.text);
 }
 
 template <FieldName Name>
-MaybeFault read_json_form(const Json& value, AnswerRequest& request) {
-  if (!value.is_string()) return set_form(request, AnswerForm::Kind::kJsonSchema, value, Name.text);
-  Json schema;
-  if (MaybeFault fault = parse_body(value.get_ref<const std::string&>(), schema)) {
-    return Fault{.message = "must be a JSON schema, which is an object"};
+void read_json_form(const Json& value, AnswerRequest& request) {
+  Json schema = value;
+  if (value.is_string()) {
+    try {
+      schema = parse_body(value.get_ref<const std::string&>());
+    } catch (const Fault&) {
+      throw Fault{.message = "must be a JSON schema, which is an object"};
+    }
   }
-  return set_form(request, AnswerForm::Kind::kJsonSchema, schema, Name.text);
+  set_form(request, AnswerForm::Kind::kJsonSchema, schema, Name.text);
 }
 
-MaybeFault read_json_object(const Json& value, AnswerRequest& request) {
-  if (!value.get<bool>()) return {};
-  return set_form(request, AnswerForm::Kind::kJsonObject, Json(), "structured_outputs.json_object");
+void read_json_object(const Json& value, AnswerRequest& request) {
+  if (!value.get<bool>()) return;
+  set_form(request, AnswerForm::Kind::kJsonObject, Json(), "structured_outputs.json_object");
 }
 
-MaybeFault read_structured_outputs(const Json& value, AnswerRequest& request) {
+void read_structured_outputs(const Json& value, AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kForms[] = {
       {{"json"}, read_json_form<"structured_outputs.json">},
       {{"regex", Shape::kText}, read_form<AnswerForm::Kind::kRegex, "structured_outputs.regex">},
       {{"choice", Shape::kList}, read_form<AnswerForm::Kind::kChoices, "structured_outputs.choice">},
       {{"grammar", Shape::kText}, read_form<AnswerForm::Kind::kGbnf, "structured_outputs.grammar">},
       {{"json_object", Shape::kBoolean}, read_json_object}};
-  return read_fields<AnswerRequest>(value, kForms, request, ".");
+  read_fields<AnswerRequest>(value, kForms, request, ".");
 }
 
 constexpr std::string_view kToolsSchema =
@@ -217,13 +185,15 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
     {{"tool_choice", Shape::kAny, "which of them: auto, none, required, or the one that is named", 0, 0,
       Standing::kRead, kChoiceSchema},
      read_tool_choice},
-    {{"parallel_tool_calls", Shape::kBoolean, "more than one call in an answer"}, read_parallel},
+    {{"parallel_tool_calls", Shape::kBoolean, "more than one call in an answer"},
+     set<&AnswerRequest::tool_choice, &ToolChoice::parallel>},
     {{"response_format", Shape::kObject, "what the text must be: text, json_object, json_schema", 0, 0,
       Standing::kRead, kFormatSchema},
      read_response_format},
     {{"reasoning_effort", Shape::kText, "for the template; none: no thinking", 1, 16, Standing::kRead, kEffortSchema},
      read_effort},
-    {{"enable_thinking", Shape::kBoolean, "for the template: whether the model thinks first"}, read_enable_thinking},
+    {{"enable_thinking", Shape::kBoolean, "for the template: whether the model thinks first"},
+     [](const Json& value, AnswerRequest& request) { set_thinking(request, value.get<bool>()); }},
     {{"chat_template_kwargs", Shape::kObject, "variables of the template", 0, 0, Standing::kRead, kKwargsSchema},
      read_template_variables},
     refused_field<AnswerRequest>("functions", "the old form of tools"),
@@ -232,7 +202,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
 };
 
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
-    {{"n", Shape::kInteger, "answers to the same request", 1, ChatSession::kMaxAnswers}, read_n},
+    {{"n", Shape::kInteger, "answers to the same request", 1, ChatSession::kMaxAnswers}, set<&AnswerRequest::n>},
     {{"truncate", Shape::kAny, "what to do when the context is full: none (an error), oldest (whole turns go), middle "
                                "(of the newest message)", 0, 0, Standing::kRead, kTruncateSchema},
      read_truncate},
@@ -269,42 +239,56 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     ignored_field<AnswerRequest>("cache_prompt", "an answer is the same with and without"),
 };
 
+// Checks what two fields say together, and that a tool that is chosen is one of the request's.
+void check_answer(const AnswerRequest& request) {
+  using Kind = ToolChoice::Kind;
+  const ToolChoice& choice = request.tool_choice;
+  const bool has_tools = request.tools.is_array() && !request.tools.empty();
+  if (choice.kind == Kind::kRequired && !has_tools) {
+    throw Fault{.message = "is \"required\", and there are no tools", .param = "tool_choice"};
+  }
+  if (choice.kind != Kind::kNamed) return;
+  const bool is_there = has_tools && std::any_of(request.tools.begin(), request.tools.end(), [&](const Json& tool) {
+    const std::string* name = text_member(tool["function"], "name");
+    return name != nullptr && *name == choice.name;
+  });
+  if (!is_there) throw Fault{.message = "names a function that is none of the tools", .param = "tool_choice"};
+}
+
 }  // namespace
 
 std::span<const Field<AnswerRequest>> chat_answer_fields() { return kChatAnswerFields; }
 std::span<const Field<AnswerRequest>> common_answer_fields() { return kCommonAnswerFields; }
 
-MaybeFault check_answer(const AnswerRequest& request) {
-  using Kind = ToolChoice::Kind;
-  const ToolChoice& choice = request.tool_choice;
-  const bool has_tools = request.tools.is_array() && !request.tools.empty();
-  if (choice.kind == Kind::kRequired && !has_tools) {
-    return Fault{.message = "is \"required\", and there are no tools", .param = "tool_choice"};
+void read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages) {
+  read_fields(body, sampler_fields(), request);
+  read_fields(body, common_answer_fields(), request);
+  if (has_messages) {
+    read_fields(body, chat_answer_fields(), request);
+    check_answer(request);
   }
-  if (choice.kind == Kind::kNamed) {
-    const bool is_there = has_tools && std::any_of(request.tools.begin(), request.tools.end(), [&](const Json& tool) {
-      const std::string* name = text_member(tool["function"], "name");
-      return name != nullptr && *name == choice.name;
-    });
-    if (!is_there) return Fault{.message = "names a function that is none of the tools", .param = "tool_choice"};
-  }
-  return {};
+  check_sampler(request);
 }
 
-MaybeFault read_tools(const Json& list, AnswerRequest& request) {
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (MaybeFault fault = read_tool(list[i], request)) {
-      fault->param = place(i) + fault->param;
-      return fault;
-    }
-  }
-  return {};
+std::vector<FieldRule> prompt_rules(std::vector<FieldRule> own) {
+  append_rules(own, sampler_fields());
+  append_rules(own, common_answer_fields());
+  return own;
 }
 
-MaybeFault check_strict(const Json& tool) {
+std::vector<FieldRule> message_rules(std::vector<FieldRule> own) {
+  own = prompt_rules(std::move(own));
+  append_rules(own, chat_answer_fields());
+  return own;
+}
+
+void read_tools(const Json& list, AnswerRequest& request) {
+  read_each(list, [&](const Json& tool) { read_tool(tool, request); });
+}
+
+void check_strict(const Json& tool) {
   const Json* strict = member(tool, "strict");
-  if (strict == nullptr || strict->is_boolean()) return {};
-  return Fault{.message = "must be true or false", .param = ".strict", .code = "invalid_type"};
+  if (strict != nullptr && !strict->is_boolean()) throw wrong_type("must be true or false", ".strict");
 }
 
 void add_tool(AnswerRequest& request, Json function) {
@@ -320,45 +304,35 @@ void set_thinking(AnswerRequest& request, bool thinks) {
   request.variables["thinking"] = thinks;
 }
 
-MaybeFault read_effort(const Json& value, AnswerRequest& request) {
+void read_effort(const Json& value, AnswerRequest& request) {
   static constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
   const std::string& effort = value.get_ref<const std::string&>();
   if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
-    return Fault{.message = "must be \"none\", \"minimal\", \"low\", \"medium\", \"high\" or \"xhigh\""};
+    throw Fault{.message = "must be \"none\", \"minimal\", \"low\", \"medium\", \"high\" or \"xhigh\""};
   }
   set_thinking(request, effort != "none");
   if (effort != "none") request.variables["reasoning_effort"] = effort;
-  return {};
 }
 
-MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field) {
+void set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field) {
   AnswerForm& form = request.form;
   if (form.kind != AnswerForm::Kind::kText) {
-    return Fault{.message = "is a second form of the answer; a request has one at most"};
+    throw Fault{.message = "is a second form of the answer; a request has one at most"};
   }
   if (kind == AnswerForm::Kind::kJsonSchema) {
-    if (!value.is_object()) {
-      return Fault{.message = "must be a JSON schema, which is an object", .code = "invalid_type"};
-    }
+    if (!value.is_object()) throw wrong_type("must be a JSON schema, which is an object");
     form.text = json_to_string(value);
   } else if (kind == AnswerForm::Kind::kChoices) {
-    for (size_t i = 0; i < value.size(); ++i) {
-      const bool is_choice = value[i].is_string() && !value[i].get_ref<const std::string&>().empty();
-      if (!is_choice) return Fault{.message = "must be a text", .param = place(i), .code = "invalid_type"};
-      form.choices.push_back(value[i].get<std::string>());
-    }
-    if (form.choices.empty()) return Fault{.message = "must have a choice"};
+    read_each(value, [&](const Json& choice) {
+      if (!choice.is_string() || is_text(choice, "")) throw wrong_type("must be a text");
+      form.choices.push_back(choice.get<std::string>());
+    });
+    if (form.choices.empty()) throw Fault{.message = "must have a choice"};
   } else if (kind != AnswerForm::Kind::kJsonObject) {
     form.text = value.get<std::string>();
   }
   form.kind = kind;
   form.field = std::move(field);
-  return {};
-}
-
-MaybeFault set_max_tokens(const Json& value, AnswerRequest& request) {
-  request.options.max_tokens = static_cast<size_t>(integer_of(value));
-  return {};
 }
 
 }  // namespace ibid::serve

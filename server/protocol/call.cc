@@ -1,37 +1,132 @@
 #include "server/protocol/call.h"
 
-#include <string>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <system_error>
 
-#include "server/protocol/answer_fields.h"
-#include "server/protocol/request_namespace.h"
-#include "server/protocol/sampler_fields.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "server/http/exchange.h"
+#include "server/http/request_reader.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
-MaybeFault begin_request(const Site& site, const http::Request& source, Json& body, AnswerRequest& request) {
-  if (MaybeFault fault = parse_body(source.body, body)) return fault;
-  return begin_parsed(site, source, body, request);
-}
 
-MaybeFault begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request) {
-  static constexpr Field<AnswerRequest> kModel[] = {
-      {model_field<AnswerRequest>().rule, [](const Json& value, AnswerRequest& r) {
-         r.model = value.get<std::string>();
-         return MaybeFault();
-       }}};
-  if (MaybeFault fault = read_fields<AnswerRequest>(body, kModel, request)) return fault;
-  if (MaybeFault fault = read_namespace(site, source, body, request.cache_namespace)) return fault;
-  request.options = site.backend->default_options(request.model);
-  return {};
-}
+namespace {
 
-MaybeFault read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages) {
-  if (MaybeFault fault = read_fields(body, sampler_fields(), request)) return fault;
-  if (MaybeFault fault = read_fields(body, common_answer_fields(), request)) return fault;
-  if (has_messages) {
-    if (MaybeFault fault = read_fields(body, chat_answer_fields(), request)) return fault;
-    if (MaybeFault fault = check_answer(request)) return fault;
+constexpr size_t kMaxUserBytes = 256;
+constexpr std::string_view kUserHeader = "x-user-id";
+
+// The one user that all parts of a request name; empty: none.
+class NamedUser {
+ public:
+  void add(std::string_view name, std::string_view param) {
+    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
+    if (name.size() > kMaxUserBytes || std::ranges::any_of(name, is_control) || !utf8_is_valid(name)) {
+      throw no_user(param);
+    }
+    if (name.empty() || name == name_) return;
+    if (!name_.empty()) {
+      throw Fault{.message = "names another user than the rest of the request", .param = std::string(param)};
+    }
+    name_ = name;
   }
-  return check_sampler(request);
+  void add(const Json* value, std::string_view param) {
+    if (value == nullptr) return;
+    if (!value->is_string()) throw no_user(param);
+    add(std::string_view(value->get_ref<const std::string&>()), param);
+  }
+
+  const std::string& name() const { return name_; }
+
+ private:
+  static Fault no_user(std::string_view param) {
+    return {.message = "must be a text of at most " + std::to_string(kMaxUserBytes) +
+                       " bytes, without control characters",
+            .param = std::string(param)};
+  }
+
+  std::string name_;
+};
+
+constexpr double kMostKeepAliveMs = 1e12;  // thirty years
+
+// "1h30m", "1.5s", "300ms", "-1m"; a number alone is seconds. Nothing: it is no duration.
+std::optional<double> seconds_of_duration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  constexpr Unit kUnits[] = {{"h", 3600}, {"ms", 1e-3}, {"m", 60}, {"s", 1}, {"us", 1e-6}, {"ns", 1e-9}};
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  double seconds = 0;
+  for (bool is_first = true; is_first || !text.empty(); is_first = false) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    if (error != std::errc() || text.starts_with('-')) return std::nullopt;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (is_first && text.empty()) {
+      seconds = number;
+      break;
+    }
+    const auto unit = std::ranges::find_if(kUnits, [&](const Unit& one) { return text.starts_with(one.name); });
+    if (unit == std::end(kUnits)) return std::nullopt;
+    seconds += number * unit->seconds;
+    text.remove_prefix(unit->name.size());
+  }
+  if (!std::isfinite(seconds)) return std::nullopt;
+  return is_negative ? -seconds : seconds;
+}
+
+}  // namespace
+
+Json begin_request(const Site& site, const http::Request& source, AnswerRequest& request) {
+  Json body = parse_body(source.body);
+  begin_parsed(site, source, body, request);
+  return body;
+}
+
+void begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request) {
+  static constexpr Field<AnswerRequest> kModel[] = {
+      {model_field<AnswerRequest>().rule, set<&AnswerRequest::model>}};
+  read_fields<AnswerRequest>(body, kModel, request);
+  request.cache_namespace = read_namespace(site, source, body);
+  request.options = site.backend->default_options(request.model);
+}
+
+std::string read_namespace(const Site& site, const http::Request& source, const Json& body) {
+  if (!site.namespace_by_user) return source.key_namespace;
+  NamedUser user;
+  user.add(member(body, "user"), "user");
+  if (style_of_path(source.path) == ErrorStyle::kAnthropic) {
+    const Json* metadata = member(body, "metadata");
+    user.add(metadata == nullptr ? nullptr : member(*metadata, "user_id"), "metadata.user_id");
+  }
+  for (const std::string& value : http::query_values(source.query, "user")) user.add(value, "user");
+  for (const auto& [name, value] : source.headers) {
+    if (equals_ignoring_case(name, kUserHeader)) user.add(trimmed(value, http::kHeaderBlanks), kUserHeader);
+  }
+  return user.name().empty() ? source.key_namespace : user_namespace(source.key_namespace, user.name());
+}
+
+std::string read_namespace(const Site& site, const http::Request& source) {
+  const bool names_user = site.namespace_by_user && !source.body.empty();
+  return read_namespace(site, source, names_user ? parse_body(source.body) : Json());
+}
+
+void read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>& keep_alive) {
+  constexpr const char* kRule = "must be a number of seconds, or a duration such as \"5m\" or \"1h30m\"";
+  if (!value.is_number() && !value.is_string()) throw wrong_type(kRule);
+  const std::optional<double> seconds =
+      value.is_number() ? value.get<double>() : seconds_of_duration(value.get_ref<const std::string&>());
+  if (!seconds) throw Fault{.message = kRule};
+  // A fraction of a millisecond is not "at once".
+  const double ms = *seconds < 0 ? -1 : std::min(std::ceil(*seconds * 1000), kMostKeepAliveMs);
+  keep_alive = std::chrono::milliseconds(static_cast<int64_t>(ms));
 }
 
 }  // namespace ibid::serve

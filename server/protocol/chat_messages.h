@@ -1,6 +1,6 @@
 // Messages of chat completions (OpenAI) as the messages that templates know, which is what AnswerRequest has. They are
 // nearly the same: "developer" is the system, parts of text are one text, and what templates do not know is left out.
-// Messages of other protocols are made of the same pieces. Pure functions.
+// Messages of other protocols are made of the same pieces. Pure functions; readers throw Fault.
 #pragma once
 
 #include <string>
@@ -14,19 +14,22 @@ namespace ibid::serve {
 inline constexpr size_t kMaxMessages = 65536;
 
 // Appends the messages of `list` to `messages`. Faults name the place: "[3].content[0].type". `list`: any JSON.
-MaybeFault read_chat_messages(const Json& list, Json& messages);
+void read_chat_messages(const Json& list, Json& messages);
+// Appends one message.
+void read_chat_message(const Json& message, Json& messages);
 
-// A content: a text, or a list of parts {"type": "text", "text"} (also "input_text", "output_text"), which are joined
-// by line ends. Images, sound, videos and files are refused by name. The fault's param goes on from the content.
-MaybeFault read_content(const Json& content, std::string& text);
+// Returns the text of a content: a text, or a list of parts {"type": "text", "text"} (also "input_text",
+// "output_text"), which are joined by line ends. Images, sound, videos and files are refused by name. A fault's param
+// goes on from the content.
+std::string read_content(const Json& content);
 
 // {"id", "type": "function", "function": {"name", "arguments": a text}}
 Json tool_call_json(std::string_view id, std::string_view name, std::string_view arguments);
 // {"role": "tool", "tool_call_id", "content"}
 Json tool_message(std::string_view call_id, std::string content);
 
-// The last message has to be one that somebody answers; not the assistant's own.
-MaybeFault check_awaits_answer(const Json& messages);
+// Fault: there is no message, or the last one is the assistant's own, which awaits no answer.
+void check_awaits_answer(const Json& messages);
 
 // A message as a JSON schema, in the description of the endpoints as #/components/schemas/chat_message.
 inline constexpr std::string_view kChatMessageSchema =

@@ -1,20 +1,37 @@
+// POST /v1/embeddings (OpenAI), /api/embed and the older /api/embeddings (Ollama): vectors of texts.
+//
+// All of them are of length 1. `dimensions` keeps the first numbers of each and brings them to length 1 again: what
+// models are trained for whose embeddings are nested (Matryoshka), as Qwen3-Embedding; others get worse by it.
 #include "server/protocol/embeddings.h"
 
+#include <array>
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "server/protocol/embedding_reply.h"
-#include "server/protocol/ollama_input.h"
-#include "server/protocol/prompt_fields.h"
-#include "server/protocol/request_namespace.h"
+#include "server/protocol/call.h"
+#include "server/protocol/handlers.h"
+#include "server/protocol/prompts.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
+
 namespace {
 
+constexpr size_t kMaxInputs = 2048;  // of one request
 constexpr double kMostDims = 65536;  // the model says how many there are
 
-constexpr std::string_view kInputSchema =
+struct EmbeddingCall {
+  EmbeddingRequest request;
+  bool as_base64 = false;
+};
+
+constexpr std::string_view kEmbeddingInputSchema =
     R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
     R"("items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
     R"("maximum":2147483647}},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"array","minItems":1,)"
@@ -23,59 +40,38 @@ constexpr std::string_view kTextsSchema =
     R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
     R"("items":{"type":"string","minLength":1}}]})";
 
-Fault empty_input() { return {.message = "must not be empty"}; }
-
 // One input: a text, or, where the protocol has them, ids.
-MaybeFault add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
+void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
+  if (!value.is_string() && !(takes_ids && value.is_array())) {
+    throw wrong_type(takes_ids ? "must be a text or a list of token ids" : "must be a text");
+  }
+  if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
   if (value.is_string()) {
-    if (value.get_ref<const std::string&>().empty()) return empty_input();
     call.request.inputs.emplace_back(value.get<std::string>());
-    return {};
+  } else {
+    Tokens ids;
+    read_token_ids(value, ids);
+    call.request.inputs.emplace_back(std::move(ids));
   }
-  if (!takes_ids || !value.is_array()) {
-    return Fault{.message = takes_ids ? "must be a text or a list of token ids" : "must be a text",
-                 .code = "invalid_type"};
-  }
-  if (value.empty()) return empty_input();
-  Tokens ids;
-  if (MaybeFault fault = read_token_ids(value, ids)) return fault;
-  call.request.inputs.emplace_back(std::move(ids));
-  return {};
 }
 
 // One input, or a list of them. A list of numbers is the ids of one.
-MaybeFault read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
+void read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (!value.is_array()) return add_input(value, takes_ids, call);
-  if (value.empty()) return empty_input();
+  if (value.empty()) throw Fault{.message = "must not be empty"};
   if (takes_ids && value[0].is_number()) return add_input(value, true, call);
   if (value.size() > kMaxInputs) {
-    return Fault{.message = "has " + std::to_string(value.size()) + " inputs, at most " + std::to_string(kMaxInputs) +
-                            " are taken at once"};
+    throw Fault{.message = "has " + std::to_string(value.size()) + " inputs, at most " + std::to_string(kMaxInputs) +
+                           " are taken at once"};
   }
-  for (size_t i = 0; i < value.size(); ++i) {
-    if (MaybeFault fault = add_input(value[i], takes_ids, call)) {
-      fault->param = "[" + std::to_string(i) + "]" + fault->param;
-      return fault;
-    }
+  read_each(value, [&](const Json& input) { add_input(input, takes_ids, call); });
+}
+
+void read_encoding(const Json& value, EmbeddingCall& call) {
+  if (!is_text(value, "float") && !is_text(value, "base64")) {
+    throw Fault{.message = "must be \"float\" or \"base64\""};
   }
-  return {};
-}
-
-MaybeFault read_format(const Json& value, EmbeddingCall& call) {
-  const std::string& word = value.get_ref<const std::string&>();
-  if (word != "float" && word != "base64") return Fault{.message = "must be \"float\" or \"base64\""};
-  call.as_base64 = word == "base64";
-  return {};
-}
-
-MaybeFault read_dimensions(const Json& value, EmbeddingCall& call) {
-  call.request.n_dims = static_cast<size_t>(integer_of(value));
-  return {};
-}
-
-MaybeFault read_model(const Json& value, EmbeddingCall& call) {
-  call.request.model = value.get<std::string>();
-  return {};
+  call.as_base64 = is_text(value, "base64");
 }
 
 constexpr const char* kAboutDimensions =
@@ -83,39 +79,41 @@ constexpr const char* kAboutDimensions =
     "(Matryoshka)";
 
 constexpr Field<EmbeddingCall> kOpenAiFields[] = {
-    {model_field<EmbeddingCall>().rule, read_model},
+    {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"input", Shape::kAny, "a text, a list of texts, the token ids of one, or a list of such lists; 2,048 at most", 0,
-      0, Standing::kRead, kInputSchema, true},
-     [](const Json& value, EmbeddingCall& call) { return read_inputs(value, true, call); }},
+      0, Standing::kRead, kEmbeddingInputSchema, true},
+     [](const Json& value, EmbeddingCall& call) { read_inputs(value, true, call); }},
     {{"encoding_format", Shape::kText, "float: numbers; base64: the bytes of floats of 32 bits", 0, 64, Standing::kRead,
       R"({"enum":["float","base64"]})"},
-     read_format},
-    {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims}, read_dimensions},
+     read_encoding},
+    {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims},
+     set<&EmbeddingCall::request, &EmbeddingRequest::n_dims>},
     user_field<EmbeddingCall>(),
 };
 
 constexpr Field<EmbeddingCall> kKeepAlive = {
     {"keep_alive", Shape::kAny, "how long the model stays behind the answer, as in /api/chat", 0, 0, Standing::kRead,
      R"({"type":["number","string"]})"},
-    [](const Json& value, EmbeddingCall& call) { return read_keep_alive(value, call.request.keep_alive); }};
+    [](const Json& value, EmbeddingCall& call) { read_keep_alive(value, call.request.keep_alive); }};
 
 constexpr Field<EmbeddingCall> kEmbedFields[] = {
-    {model_field<EmbeddingCall>().rule, read_model},
+    {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"input", Shape::kAny, "a text, or a list of texts; 2,048 at most", 0, 0, Standing::kRead, kTextsSchema, true},
-     [](const Json& value, EmbeddingCall& call) { return read_inputs(value, false, call); }},
+     [](const Json& value, EmbeddingCall& call) { read_inputs(value, false, call); }},
     {{"truncate", Shape::kBoolean, "the end of a text that is too long is left out; true where it is absent"},
-     [](const Json& value, EmbeddingCall& call) { return call.request.cuts = value.get<bool>(), MaybeFault(); }},
-    {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims}, read_dimensions},
+     set<&EmbeddingCall::request, &EmbeddingRequest::cuts>},
+    {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims},
+     set<&EmbeddingCall::request, &EmbeddingRequest::n_dims>},
     kKeepAlive,
     user_field<EmbeddingCall>(),
     ignored_field<EmbeddingCall>("options", "they are for answers"),
 };
 
 constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
-    {model_field<EmbeddingCall>().rule, read_model},
+    {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"prompt", Shape::kText, "the text; the end of one that is too long is left out", 1, 1 << 30, Standing::kRead, "",
       true},
-     [](const Json& value, EmbeddingCall& call) { return add_input(value, false, call); }},
+     [](const Json& value, EmbeddingCall& call) { add_input(value, false, call); }},
     kKeepAlive,
     user_field<EmbeddingCall>(),
     ignored_field<EmbeddingCall>("options", "they are for answers"),
@@ -144,45 +142,107 @@ std::string ollama_body(const EmbeddingReply& reply) {
          R"(,"load_duration":0,"prompt_eval_count":)" + std::to_string(reply.n_prompt) + "}";
 }
 
-// Reads the request and has it answered; a fault is answered at once.
-void start_embedding(const Site& site, const http::ExchangePtr& exchange,
-                     std::span<const Field<EmbeddingCall>> fields, EmbeddingCall call,
-                     const std::function<EmbeddingWriter::Write(const EmbeddingCall&)>& writer_of) {
-  const ErrorStyle style = style_of_path(exchange->request().path);
-  Json body;
-  MaybeFault fault = parse_body(exchange->request().body, body);
-  if (!fault) fault = read_fields(body, fields, call);
-  if (!fault) fault = read_namespace(site, exchange->request(), body, call.request.cache_namespace);
-  if (fault) return respond_fault(*exchange, *fault, style);
-  auto listener = std::make_shared<EmbeddingWriter>(exchange, style, writer_of(call));
+double ms_of(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::milli>(time).count(); }
+
+// Writes the response to a request for embeddings.
+class EmbeddingWriter final : public EmbeddingListener {
+ public:
+  // The body of a response: JSON as text, because vectors as values would take many times their room.
+  using Write = std::function<std::string(const EmbeddingReply& reply)>;
+  EmbeddingWriter(http::ExchangePtr exchange, Write write) : exchange_(std::move(exchange)), write_(std::move(write)) {}
+
+  void reply(EmbeddingReply reply) override {
+    exchange_->set_figures({.model = reply.model, .n_prompt = reply.n_prompt, .n_prefilled = reply.n_prompt,
+                            .queue_ms = ms_of(reply.queued), .prefill_ms = ms_of(reply.computed)});
+    exchange_->respond({.body = write_(reply)});
+    exchange_.reset();
+  }
+
+  void fail(const Status& status, std::chrono::seconds retry_after) override {
+    Fault fault = fault_of(status);
+    // Unlike a conversation, a text has nothing that could be left out of it.
+    if (status.code() == ErrorCode::kContextFull) fault.message = status.message() + "; send a shorter text";
+    fault.retry_after = retry_after;
+    exchange_->respond(fault_response(fault, style_of_path(exchange_->request().path)));
+    exchange_.reset();
+  }
+
+ private:
+  http::ExchangePtr exchange_;
+  const Write write_;
+};
+
+EmbeddingCall read_embedding(const Site& site, const http::Request& source,
+                             std::span<const Field<EmbeddingCall>> fields, bool cuts) {
+  EmbeddingCall call{.request = {.cuts = cuts}};
+  const Json body = parse_body(source.body);
+  read_fields(body, fields, call);
+  call.request.cache_namespace = read_namespace(site, source, body);
+  return call;
+}
+
+void start_embedding(const Site& site, const http::ExchangePtr& exchange, EmbeddingCall call,
+                     EmbeddingWriter::Write write) {
+  auto listener = std::make_shared<EmbeddingWriter>(exchange, std::move(write));
   site.backend->embed(std::move(call.request), std::move(listener), exchange->gone());
 }
 
 }  // namespace
 
-std::span<const Field<EmbeddingCall>> openai_embedding_fields() { return kOpenAiFields; }
-std::span<const Field<EmbeddingCall>> ollama_embed_fields() { return kEmbedFields; }
-std::span<const Field<EmbeddingCall>> ollama_embeddings_fields() { return kEmbeddingsFields; }
+std::vector<FieldRule> embedding_rules() { return rules_of<EmbeddingCall>(kOpenAiFields); }
+std::vector<FieldRule> ollama_embed_rules() { return rules_of<EmbeddingCall>(kEmbedFields); }
+std::vector<FieldRule> ollama_embeddings_rules() { return rules_of<EmbeddingCall>(kEmbeddingsFields); }
 
 void post_embeddings(const Site& site, const http::ExchangePtr& exchange) {
-  start_embedding(site, exchange, openai_embedding_fields(), {}, [](const EmbeddingCall& call) {
-    return [as_base64 = call.as_base64](const EmbeddingReply& reply) { return openai_body(reply, as_base64); };
-  });
+  EmbeddingCall call = read_embedding(site, exchange->request(), kOpenAiFields, false);
+  const bool as_base64 = call.as_base64;
+  start_embedding(site, exchange, std::move(call),
+                  [as_base64](const EmbeddingReply& reply) { return openai_body(reply, as_base64); });
 }
 
 void post_ollama_embed(const Site& site, const http::ExchangePtr& exchange) {
-  start_embedding(site, exchange, ollama_embed_fields(), {.request = {.cuts = true}},
-                  [](const EmbeddingCall&) { return ollama_body; });
+  start_embedding(site, exchange, read_embedding(site, exchange->request(), kEmbedFields, true), ollama_body);
 }
 
 void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange) {
-  const auto body_of = [](const EmbeddingReply& reply) {
+  EmbeddingCall call = read_embedding(site, exchange->request(), kEmbeddingsFields, true);
+  start_embedding(site, exchange, std::move(call), [](const EmbeddingReply& reply) {
     std::string body = R"({"embedding":)";
     append_numbers(body, reply.vectors.front());
     return body + "}";
+  });
+}
+
+void append_numbers(std::string& out, std::span<const float> vector) {
+  std::array<char, 32> buffer{};
+  char separator = '[';
+  for (const float number : vector) {
+    out += separator;
+    separator = ',';
+    const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
+    out.append(buffer.data(), written.ptr);
+  }
+  out += vector.empty() ? "[]" : "]";
+}
+
+void append_base64(std::string& out, std::span<const float> vector) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  out += '"';
+  uint32_t bits = 0;
+  size_t n_bytes = 0;
+  const auto flush = [&](size_t n_digits) {  // of the three bytes in `bits`
+    for (size_t i = 0; i < 4; ++i) out += i < n_digits ? kDigits[bits >> (18 - 6 * i) & 63u] : '=';
+    bits = 0;
   };
-  start_embedding(site, exchange, ollama_embeddings_fields(), {.request = {.cuts = true}},
-                  [&](const EmbeddingCall&) { return body_of; });
+  for (const float number : vector) {
+    const auto word = std::bit_cast<uint32_t>(number);
+    for (unsigned shift = 0; shift < 32; shift += 8, ++n_bytes) {
+      bits |= (word >> shift & 255u) << (16 - 8 * (n_bytes % 3));
+      if (n_bytes % 3 == 2) flush(4);
+    }
+  }
+  if (n_bytes % 3 != 0) flush(n_bytes % 3 + 1);
+  out += '"';
 }
 
 }  // namespace ibid::serve

@@ -1,5 +1,5 @@
 // Every endpoint of every protocol, once: its path, what it is for, the fields that its body may have, and who answers.
-// The routes of the server, docs/openapi.json and the tests of bad input are made of this list.
+// The routes of the server, /openapi.json and the tests of bad input are made of this list.
 #pragma once
 
 #include <span>
@@ -23,9 +23,15 @@ struct Endpoint {
   std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body, where it has one (Ollama)
 };
 
+
 std::span<const Endpoint> endpoints();
 
 // Adds a route for each of them. The site is copied and must outlive nothing; its backend is held.
 void add_endpoints(http::Router& router, const Site& site);
+
+// The description of every endpoint as OpenAPI 3.1, which is served at /openapi.json: what it says of a field is what
+// the parser reads by. Fields that are refused are no properties; "x-refused" lists them. A field that may be left out
+// may also be null.
+Json openapi_document();
 
 }  // namespace ibid::serve

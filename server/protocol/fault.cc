@@ -98,24 +98,18 @@ Fault fault_of(const Status& status) {
 }
 
 Json fault_json(const Fault& fault, ErrorStyle style) {
-  Json json = Json::object();
-  if (style == ErrorStyle::kOllama) {
-    json["error"] = fault.text();
-    return json;
+  switch (style) {
+    case ErrorStyle::kOllama: return {{"error", fault.text()}};
+    case ErrorStyle::kAnthropic:
+      return {{"type", "error"},
+              {"error", {{"type", anthropic_type(fault.status)}, {"message", fault.text()}}}};
+    case ErrorStyle::kOpenAi: break;
   }
-  Json error = Json::object();
-  if (style == ErrorStyle::kAnthropic) {
-    error["type"] = anthropic_type(fault.status);
-    error["message"] = fault.text();
-    json["type"] = "error";
-  } else {
-    error["message"] = fault.text();
-    error["type"] = openai_type(fault.status);
-    error["param"] = fault.param.empty() ? Json() : Json(fault.param);
-    error["code"] = fault.code;
-  }
-  json["error"] = std::move(error);
-  return json;
+  return {{"error",
+           {{"message", fault.text()},
+            {"type", openai_type(fault.status)},
+            {"param", fault.param.empty() ? Json() : Json(fault.param)},
+            {"code", fault.code}}}};
 }
 
 http::Response fault_response(const Fault& fault, ErrorStyle style) {

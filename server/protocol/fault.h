@@ -1,11 +1,15 @@
 // Fault: why a request is refused, in the words of no protocol, and its body in the words of each. A fault speaks of
 // the request that it answers and of nothing that other clients have said. Plain data and pure functions.
+//
+// Readers of requests throw it. It is caught where an endpoint is run (answer_or_refuse() in site.h) and passes no
+// other border: handlers run on no thread of an engine.
 #pragma once
 
 #include <chrono>
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json_limits.h"
 #include "base/result.h"
@@ -22,10 +26,42 @@ struct Fault {
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };
-// None: all is well.
-using MaybeFault = std::optional<Fault>;
 
-// What the service's error means: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
+inline Fault wrong_type(std::string message, std::string param = {}) {
+  return {.message = std::move(message), .param = std::move(param), .code = "invalid_type"};
+}
+inline Fault missing_field(std::string param = {}) {
+  return {.message = "is missing", .param = std::move(param), .code = "missing_required_parameter"};
+}
+
+// Calls `read`. A fault that it throws gets `place` before its param: ".content".
+template <typename Read>
+void read_at(std::string_view place, const Read& read) {
+  try {
+    read();
+  } catch (Fault& fault) {
+    fault.param.insert(0, place);
+    throw;
+  }
+}
+
+// "[2]"
+inline std::string place_in_list(size_t i) { return "[" + std::to_string(i) + "]"; }
+
+// Calls `read` with each entry of a list. A fault that it throws gets the entry's place before its param.
+template <typename Read>
+void read_each(const Json& list, const Read& read) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    try {
+      read(list[i]);
+    } catch (Fault& fault) {
+      fault.param.insert(0, place_in_list(i));
+      throw;
+    }
+  }
+}
+
+// Translates the service's error: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
 // memory, a model that cannot be loaded, a server about to end, 504: a deadline passed, 500 for what is ours.
 Fault fault_of(const Status& status);
 

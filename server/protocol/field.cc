@@ -1,8 +1,9 @@
 #include "server/protocol/field.h"
 
-#include <array>
-#include <charconv>
 #include <cmath>
+
+#include "base/text.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
 
@@ -12,19 +13,16 @@ constexpr JsonLimits kBodyLimits = {.max_bytes = 1u << 30, .max_depth = 64, .max
 // Beyond it not every double is a whole number of its own.
 constexpr double kExactIntegers = 9007199254740992.0;
 
-std::string number_text(double value) {
-  if (value == 0x1p64) return "18446744073709551615";  // the most of 64 bits, which no double is
-  std::array<char, 32> buffer;
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end};
+std::string limit_text(double limit) {
+  return limit == 0x1p64 ? "18446744073709551615" : number_text(limit);  // the largest of 64 bits, which no double is
 }
 
 // "0 to 2", "at least 1", "at most 2"; empty where there is no border.
 std::string range_text(const FieldRule& rule) {
   const bool has_least = std::isfinite(rule.least), has_most = std::isfinite(rule.most);
-  if (has_least && has_most) return number_text(rule.least) + " to " + number_text(rule.most);
-  if (has_least) return "at least " + number_text(rule.least);
-  return has_most ? "at most " + number_text(rule.most) : std::string();
+  if (has_least && has_most) return limit_text(rule.least) + " to " + limit_text(rule.most);
+  if (has_least) return "at least " + limit_text(rule.least);
+  return has_most ? "at most " + limit_text(rule.most) : std::string();
 }
 
 std::string wanted_number(const FieldRule& rule) {
@@ -57,18 +55,19 @@ Fault wrong_kind(const std::string& wanted, const Json& value) {
   return {.message = wanted + ", not " + kind_text(value), .code = "invalid_type"};
 }
 
-MaybeFault check_number(const FieldRule& rule, const Json& value) {
-  if (!value.is_number()) return wrong_kind(wanted_number(rule), value);
+
+void check_number(const FieldRule& rule, const Json& value) {
+  if (!value.is_number()) throw wrong_kind(wanted_number(rule), value);
   const double number = value.get<double>();
-  if ((rule.shape != Shape::kInteger || is_whole(value)) && is_inside(rule, number)) return {};
-  return Fault{.message = wanted_number(rule) + ", not " + json_to_string(value)};
+  if ((rule.shape != Shape::kInteger || is_whole(value)) && is_inside(rule, number)) return;
+  throw Fault{.message = wanted_number(rule) + ", not " + json_to_string(value)};
 }
 
 // Bytes of a text, entries of a list.
-MaybeFault check_size(const FieldRule& rule, size_t size, const char* wanted, const char* unit) {
-  if (is_inside(rule, static_cast<double>(size))) return {};
-  return Fault{.message = std::string("must be ") + wanted + " of " + range_text(rule) + " " + unit + ", not of " +
-                          std::to_string(size)};
+void check_size(const FieldRule& rule, size_t size, const char* wanted, const char* unit) {
+  if (is_inside(rule, static_cast<double>(size))) return;
+  throw Fault{.message = std::string("must be ") + wanted + " of " + range_text(rule) + " " + unit + ", not of " +
+                         std::to_string(size)};
 }
 
 }  // namespace
@@ -81,25 +80,39 @@ const Json* member(const Json& object, std::string_view name) {
   return nullptr;
 }
 
-MaybeFault check_shape(const FieldRule& rule, const Json& value) {
+const std::string& need_text(const Json& object, std::string_view name, size_t least) {
+  const std::string* text = text_member(object, name);
+  if (text == nullptr || text->size() < least) throw wrong_type("must be a text", "." + std::string(name));
+  return *text;
+}
+
+std::string_view type_of(const Json& object) {
+  const std::string* type = text_member(object, "type");
+  return type == nullptr ? std::string_view() : *type;
+}
+
+bool is_text(const Json& value, std::string_view text) {
+  return value.is_string() && value.get_ref<const std::string&>() == text;
+}
+
+void check_shape(const FieldRule& rule, const Json& value) {
   switch (rule.shape) {
-    case Shape::kAny: return {};
+    case Shape::kAny: return;
     case Shape::kBoolean:
-      if (value.is_boolean()) return {};
-      return wrong_kind("must be true or false", value);
+      if (!value.is_boolean()) throw wrong_kind("must be true or false", value);
+      return;
     case Shape::kInteger:
     case Shape::kNumber: return check_number(rule, value);
     case Shape::kText:
-      if (!value.is_string()) return wrong_kind("must be a text", value);
+      if (!value.is_string()) throw wrong_kind("must be a text", value);
       return check_size(rule, value.get_ref<const std::string&>().size(), "a text", "bytes");
     case Shape::kList:
-      if (!value.is_array()) return wrong_kind("must be a list", value);
+      if (!value.is_array()) throw wrong_kind("must be a list", value);
       return check_size(rule, value.size(), "a list", "entries");
     case Shape::kObject:
-      if (value.is_object()) return {};
-      return wrong_kind("must be an object", value);
+      if (!value.is_object()) throw wrong_kind("must be an object", value);
+      return;
   }
-  return {};
 }
 
 int64_t integer_of(const Json& value) {
@@ -107,27 +120,23 @@ int64_t integer_of(const Json& value) {
   return value.get<int64_t>();
 }
 
-MaybeFault parse_body(std::string_view text, Json& body) {
-  if (text.starts_with("\xEF\xBB\xBF")) {
-    return Fault{.message = "the body begins with a byte order mark; JSON has none", .code = "invalid_json"};
-  }
+Json parse_body(std::string_view text) {
+  const auto check = [](bool is_sound, std::string message) {
+    if (!is_sound) throw Fault{.message = std::move(message), .code = "invalid_json"};
+  };
+  check(!text.starts_with("\xEF\xBB\xBF"), "the body begins with a byte order mark; JSON has none");
   Result<Json> parsed = parse_json(text, "the body", kBodyLimits);
-  if (!parsed.ok()) return Fault{.message = parsed.status().message(), .code = "invalid_json"};
-  if (!parsed->is_object()) return Fault{.message = "the body must be a JSON object", .code = "invalid_json"};
-  if (parsed->size() > kMaxBodyKeys) {
-    return Fault{.message = "the body has more than " + std::to_string(kMaxBodyKeys) + " keys", .code = "invalid_json"};
-  }
-  body = std::move(*parsed);
-  return {};
+  check(parsed.ok(), parsed.ok() ? "" : parsed.status().message());
+  check(parsed->is_object(), "the body must be a JSON object");
+  check(parsed->size() <= kMaxBodyKeys, "the body has more than " + std::to_string(kMaxBodyKeys) + " keys");
+  return std::move(*parsed);
 }
 
-MaybeFault refuse(const Json& value) {
+void refuse(const Json& value) {
   const bool is_nothing = (value.is_boolean() && !value.get<bool>()) ||
-                          (value.is_number() && value.get<double>() == 0) ||
-                          (value.is_string() && value.get_ref<const std::string&>().empty()) ||
+                          (value.is_number() && value.get<double>() == 0) || is_text(value, "") ||
                           (value.is_structured() && value.empty());
-  if (is_nothing) return {};
-  return Fault{.message = "is not supported", .code = "unsupported_parameter"};
+  if (!is_nothing) throw Fault{.message = "is not supported", .code = "unsupported_parameter"};
 }
 
 }  // namespace ibid::serve

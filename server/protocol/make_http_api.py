@@ -1,11 +1,12 @@
-"""make_http_api.py OPENAPI.json OUT.md [--check]: docs/http_api.md from docs/openapi.json. --check only compares."""
+"""make_http_api.py OPENAPI.json OUT.md [--check]: docs/http_api.md from what the server says at /openapi.json, which
+write_openapi (tests/server/protocol) writes to a file. --check only compares."""
 import json
 import pathlib
 import sys
 
 HEAD = """# The HTTP endpoints
-Written by `server/protocol/make_http_api.py` from [openapi.json](openapi.json), which is made of the tables that
-the parsers read by (`server/protocol/endpoints.h`) and is served at `/openapi.json`. A test compares all three.
+Written by `server/protocol/make_http_api.py` from the OpenAPI description that the server has at `/openapi.json`. That
+is made of the tables that the parsers read by (`server/protocol/endpoints.h`). A test compares this page with it.
 
 Fields that are not named here are ignored. null is the same as absent. A value of a wrong kind or out of its range is
 an error 400 that names the field.

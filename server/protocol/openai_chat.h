@@ -6,12 +6,9 @@
 
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
 
 #include "server/protocol/call.h"
-#include "server/protocol/reply.h"
-#include "server/protocol/site.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 
@@ -24,23 +21,13 @@ struct ChatCall {
   std::optional<size_t> top_logprobs = {};
 };
 
-// The rows that are this endpoint's own; besides them it has sampler_fields() and those of answer_fields.h.
-std::span<const Field<ChatCall>> chat_fields();
-
-MaybeFault read_chat(const Site& site, const http::Request& source, ChatCall& call);
+// Throws Fault.
+ChatCall read_chat(const Site& site, const http::Request& source);
 // The same with a body that has been parsed.
-MaybeFault read_chat_body(const Site& site, const http::Request& source, const Json& body, ChatCall& call);
+ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body);
 
-// What writes the answer to the exchange: whole, or as chunks.
+// Makes the listener that writes the answer to the exchange: whole, or as chunks.
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
                                                    const ChatCall& call);
-
-// What tells one completion from another.
-struct CompletionNames {
-  std::string id;
-  int64_t created = 0;
-};
-
-void post_chat_completions(const Site& site, const http::ExchangePtr& exchange);
 
 }  // namespace ibid::serve

@@ -3,8 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "server/protocol/item_list.h"
-#include "server/protocol/request_namespace.h"
+#include "server/protocol/call.h"
 #include "server/protocol/responses_items.h"
 #include "server/store/conversation_store.h"
 
@@ -20,15 +19,12 @@ constexpr std::string_view kItemsSchema = R"({"type":"array",)" IBID_ITEMS;
 constexpr std::string_view kAddedSchema = R"({"type":"array","minItems":1,)" IBID_ITEMS;
 #undef IBID_ITEMS
 
-MaybeFault keep_items(const Json& value, ConversationCall& call) {
+void keep_items(const Json& value, ConversationCall& call) {
   Json messages = Json::array();
   call.items = value;
-  return read_input(value, messages);
+  read_input(value, messages);
 }
-MaybeFault keep_metadata(const Json& value, ConversationCall& call) {
-  call.metadata = value;
-  return {};
-}
+void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = value; }
 
 constexpr Field<ConversationCall> kConversationFields[] = {
     user_field<ConversationCall>(),
@@ -55,17 +51,24 @@ Json conversation_json(const StoredConversation& conversation) {
   return json;
 }
 
-void refuse(http::Exchange& exchange, const Fault& fault) { respond_fault(exchange, fault, ErrorStyle::kOpenAi); }
-
 // An empty body is an object without fields.
-MaybeFault read_call(const Site& site, const http::Request& request, std::span<const Field<ConversationCall>> fields,
-                     ConversationCall& call) {
-  Json body = Json::object();
-  if (!request.body.empty()) {
-    if (MaybeFault fault = parse_body(request.body, body)) return fault;
-  }
-  if (MaybeFault fault = read_namespace(site, request, body, call.cache_namespace)) return fault;
-  return read_fields(body, fields, call);
+ConversationCall read_call(const Site& site, const http::Request& request,
+                           std::span<const Field<ConversationCall>> fields) {
+  ConversationCall call;
+  const Json body = request.body.empty() ? Json::object() : parse_body(request.body);
+  call.cache_namespace = read_namespace(site, request, body);
+  read_fields(body, fields, call);
+  return call;
+}
+
+// The value of a call to the store. Fault: its error.
+template <typename Value>
+Value need(const Site& site, Result<Value> result) {
+  if (!result.ok()) throw fault_of_conversation(site, result.status());
+  return *std::move(result);
+}
+void need(const Site& site, const Status& status) {
+  if (!status.ok()) throw fault_of_conversation(site, status);
 }
 
 // size(): there is none.
@@ -87,10 +90,10 @@ std::span<const Field<ConversationCall>> conversation_items_fields() { return kI
 
 Fault fault_of_store(const Site& site, const Status& status) {
   site.store->say(status);
-  const bool is_ours = status.code() == ErrorCode::kCorrupt;
-  return {.status = is_ours ? 500 : 503,
-          .message = is_ours ? "what was kept of it is damaged" : "what is kept cannot be read or written now",
-          .code = is_ours ? "server_error" : "service_unavailable"};
+  if (status.code() == ErrorCode::kCorrupt) {
+    return {.status = 500, .message = "what was kept of it is damaged", .code = "server_error"};
+  }
+  return {.status = 503, .message = "what is kept cannot be read or written now", .code = "service_unavailable"};
 }
 
 Fault fault_of_conversation(const Site& site, const Status& status) {
@@ -108,65 +111,43 @@ Fault fault_of_conversation(const Site& site, const Status& status) {
 }
 
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
-  ConversationCall call;
-  if (MaybeFault fault = read_call(site, exchange->request(), conversation_fields(), call)) {
-    return refuse(*exchange, *fault);
-  }
+  ConversationCall call = read_call(site, exchange->request(), conversation_fields());
   const StoredConversation conversation{.id = site.new_id("conv_"), .created = site.now_s(),
                                         .metadata = std::move(call.metadata),
                                         .items = stored_items(call.items, site.new_id)};
-  if (const Status status = site.store->create_conversation(call.cache_namespace, conversation); !status.ok()) {
-    return refuse(*exchange, fault_of_conversation(site, status));
-  }
+  need(site, site.store->create_conversation(call.cache_namespace, conversation));
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                       const std::string& id) {
-  const Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
-  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
-  respond_json(*exchange, conversation_json(*found));
+  respond_json(*exchange, conversation_json(need(site, site.store->find_conversation(cache_namespace, id))));
 }
 
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  ConversationCall call;
-  if (MaybeFault fault = read_call(site, exchange->request(), conversation_metadata_fields(), call)) {
-    return refuse(*exchange, *fault);
-  }
-  if (const Status status = site.store->set_metadata(call.cache_namespace, id, call.metadata); !status.ok()) {
-    return refuse(*exchange, fault_of_conversation(site, status));
-  }
+  const ConversationCall call = read_call(site, exchange->request(), conversation_metadata_fields());
+  need(site, site.store->set_metadata(call.cache_namespace, id, call.metadata));
   get_conversation(site, exchange, call.cache_namespace, id);
 }
 
 void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                          const std::string& id) {
-  if (const Status status = site.store->remove_conversation(cache_namespace, id); !status.ok()) {
-    return refuse(*exchange, fault_of_conversation(site, status));
-  }
-  respond_json(*exchange, Json::object({{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}}));
+  need(site, site.store->remove_conversation(cache_namespace, id));
+  respond_json(*exchange, {{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}});
 }
 
 void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                             const std::string& id) {
-  Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
-  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
-  respond_items(*exchange, std::move(found->items));
+  respond_items(*exchange, need(site, site.store->find_conversation(cache_namespace, id)).items);
 }
 
 void post_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  ConversationCall call;
-  if (MaybeFault fault = read_call(site, exchange->request(), conversation_items_fields(), call)) {
-    return refuse(*exchange, *fault);
-  }
-  const auto taken = site.store->take_conversation(call.cache_namespace, id);
-  if (!taken.ok()) return refuse(*exchange, fault_of_conversation(site, taken.status()));
+  const ConversationCall call = read_call(site, exchange->request(), conversation_items_fields());
+  const auto taken = need(site, site.store->take_conversation(call.cache_namespace, id));
   Json added = stored_items(call.items, site.new_id);
-  Json& items = (*taken)->conversation().items;
-  for (const Json& item : added) items.push_back(item);
-  if (const Status status = (*taken)->commit(items); !status.ok()) {
-    return refuse(*exchange, fault_of_conversation(site, status));
-  }
+  Json& items = taken->conversation().items;
+  items.insert(items.end(), added.begin(), added.end());
+  need(site, taken->commit(items));
   Json json = Json::object();
   json["object"] = "list";
   json["first_id"] = added[0]["id"];
@@ -178,24 +159,20 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
 
 void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                            const std::string& id, const std::string& item_id) {
-  const Result<StoredConversation> found = site.store->find_conversation(cache_namespace, id);
-  if (!found.ok()) return refuse(*exchange, fault_of_conversation(site, found.status()));
-  const size_t at = place_of(found->items, item_id);
-  if (at == found->items.size()) return refuse(*exchange, no_such_item());
-  respond_json(*exchange, found->items[at]);
+  const Json items = need(site, site.store->find_conversation(cache_namespace, id)).items;
+  const size_t at = place_of(items, item_id);
+  if (at == items.size()) throw no_such_item();
+  respond_json(*exchange, items[at]);
 }
 
 void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                               const std::string& id, const std::string& item_id) {
-  const auto taken = site.store->take_conversation(cache_namespace, id);
-  if (!taken.ok()) return refuse(*exchange, fault_of_conversation(site, taken.status()));
-  StoredConversation& conversation = (*taken)->conversation();
+  const auto taken = need(site, site.store->take_conversation(cache_namespace, id));
+  StoredConversation& conversation = taken->conversation();
   const size_t at = place_of(conversation.items, item_id);
-  if (at == conversation.items.size()) return refuse(*exchange, no_such_item());
+  if (at == conversation.items.size()) throw no_such_item();
   conversation.items.erase(at);
-  if (const Status status = (*taken)->commit(conversation.items); !status.ok()) {
-    return refuse(*exchange, fault_of_conversation(site, status));
-  }
+  need(site, taken->commit(conversation.items));
   respond_json(*exchange, conversation_json(conversation));
 }
 

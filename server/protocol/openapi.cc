@@ -1,5 +1,4 @@
-#include "server/protocol/openapi.h"
-
+// The description of every endpoint as OpenAPI 3.1, made of endpoints().
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,11 +10,161 @@
 #include "base/check.h"
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/endpoints.h"
-#include "server/protocol/response_schemas.h"
+#include "server/protocol/handlers.h"
 
 namespace ibid::serve {
 
 namespace {
+
+// Schemas of whole answers with status 200: fields that are always there, and their kinds. Answers may have more. A
+// stream has no schema: its form is the protocol's.
+constexpr std::string_view kModel =
+    R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},)"
+    R"("object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})";
+constexpr std::string_view kModels =
+    R"({"type":"object","required":["object","data"],"properties":{"object":{"const":"list"},"data":{"type":"array",)"
+    R"("items":{"type":"object","required":["id","object"],"properties":{"id":{"type":"string"},"object":)"
+    R"({"const":"model"}}}}}})";
+constexpr std::string_view kChatCompletion =
+    R"({"type":"object","required":["id","object","created","model","choices","usage","timings","ibid"],"properties":)"
+    R"({"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":)"
+    R"({"type":"string"},"choices":{"type":"array","minItems":1,"items":{"type":"object","required":["index",)"
+    R"("message","logprobs","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object",)"
+    R"("required":["role","content"],"properties":{"role":{"const":"assistant"},"content":{"type":["string",)"
+    R"("null"]},"reasoning_content":{"type":"string"},"tool_calls":{"type":"array","items":{"type":"object",)"
+    R"("required":["id","type","function"],"properties":{"id":{"type":"string"},"type":{"const":"function"},)"
+    R"("function":{"type":"object","required":["name","arguments"],"properties":{"name":{"type":"string"},"arguments":)"
+    R"({"type":"string"}}}}}}}},"logprobs":{"type":["object","null"]},"finish_reason":{"enum":["stop","length",)"
+    R"("tool_calls"]}}}},"usage":{"$ref":"#/components/schemas/usage"},"timings":)"
+    R"({"$ref":"#/components/schemas/timings"},"ibid":{"$ref":"#/components/schemas/ibid_details"}}})";
+constexpr std::string_view kTextCompletion =
+    R"({"type":"object","required":["id","object","created","model","choices","usage","timings","ibid"],"properties":)"
+    R"({"id":{"type":"string"},"object":{"const":"text_completion"},"created":{"type":"integer"},"model":)"
+    R"({"type":"string"},"choices":{"type":"array","minItems":1,"items":{"type":"object","required":["index","text",)"
+    R"("logprobs","finish_reason"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"logprobs":)"
+    R"({"type":["object","null"]},"finish_reason":{"enum":["stop","length"]}}}},"usage":)"
+    R"({"$ref":"#/components/schemas/usage"},"timings":{"$ref":"#/components/schemas/timings"},"ibid":)"
+    R"({"$ref":"#/components/schemas/ibid_details"}}})";
+constexpr std::string_view kResponse =
+    R"({"type":"object","required":["id","object","created_at","status","model","output","usage","error",)"
+    R"("incomplete_details"],"properties":{"id":{"type":"string"},"object":{"const":"response"},"created_at":)"
+    R"({"type":"integer"},"status":{"enum":["completed","incomplete","failed"]},"model":{"type":"string"},"output":)"
+    R"({"type":"array","items":{"$ref":"#/components/schemas/output_item"}},"conversation":{"type":"object",)"
+    R"("required":["id"],"properties":{"id":{"type":"string"}}},"usage":{"type":"object","required":["input_tokens",)"
+    R"("input_tokens_details","output_tokens","output_tokens_details","total_tokens"],"properties":{"input_tokens":)"
+    R"({"type":"integer"},"input_tokens_details":{"type":"object","required":["cached_tokens"],"properties":)"
+    R"({"cached_tokens":{"type":"integer","minimum":0}}},"output_tokens":{"type":"integer"},"total_tokens":)"
+    R"({"type":"integer"}}}}})";
+constexpr std::string_view kItems =
+    R"({"type":"object","required":["object","data","first_id","last_id","has_more"],"properties":{"object":)"
+    R"({"const":"list"},"data":{"type":"array","items":{"type":"object","required":["id","type"],"properties":{"id":)"
+    R"({"type":"string"},"type":{"type":"string"}}}},"first_id":{"type":["string","null"]},"last_id":{"type":)"
+    R"(["string","null"]},"has_more":{"type":"boolean"}}})";
+constexpr std::string_view kItem =
+    R"({"type":"object","required":["id","type"],"properties":{"id":{"type":"string"},"type":{"type":"string"}}})";
+constexpr std::string_view kConversation =
+    R"({"type":"object","required":["id","object","created_at","metadata"],"properties":{"id":{"type":"string"},)"
+    R"("object":{"const":"conversation"},"created_at":{"type":"integer"},"metadata":{"type":"object"}}})";
+constexpr std::string_view kDeleted =
+    R"({"type":"object","required":["id","object","deleted"],"properties":{"id":{"type":"string"},"object":)"
+    R"({"type":"string"},"deleted":{"const":true}}})";
+constexpr std::string_view kEmbeddings =
+    R"({"type":"object","required":["object","data","model","usage"],"properties":{"object":{"const":"list"},"data":)"
+    R"({"type":"array","items":{"type":"object","required":["object","index","embedding"],"properties":{"object":)"
+    R"({"const":"embedding"},"index":{"type":"integer"},"embedding":{"oneOf":[{"type":"string"},{"type":"array",)"
+    R"("items":{"type":"number"}}]}}}}}})";
+constexpr std::string_view kMessage =
+    R"({"type":"object","required":["id","type","role","model","content","stop_reason","stop_sequence","usage"],)"
+    R"("properties":{"id":{"type":"string"},"type":{"const":"message"},"role":{"const":"assistant"},"model":)"
+    R"({"type":"string"},"content":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":)"
+    R"({"enum":["text","thinking","tool_use"]}}}},"stop_reason":{"enum":["end_turn","max_tokens","stop_sequence",)"
+    R"("tool_use"]},"stop_sequence":{"type":["string","null"]},"usage":{"type":"object","required":["input_tokens",)"
+    R"("output_tokens","cache_read_input_tokens","cache_creation_input_tokens"],"properties":{"input_tokens":)"
+    R"({"type":"integer","minimum":0},"output_tokens":{"type":"integer","minimum":0},"cache_read_input_tokens":)"
+    R"({"type":"integer","minimum":0},"cache_creation_input_tokens":{"type":"integer","minimum":0}}}}})";
+constexpr std::string_view kInputTokens =
+    R"({"type":"object","required":["input_tokens"],"properties":{"input_tokens":{"type":"integer","minimum":0}}})";
+constexpr std::string_view kOllamaChat =
+    R"({"type":"object","required":["model","created_at","message","done"],"properties":{"model":{"type":"string"},)"
+    R"("created_at":{"type":"string"},"message":{"type":"object","required":["role","content"],"properties":{"role":)"
+    R"({"const":"assistant"},"content":{"type":"string"}}},"done":{"const":true},"done_reason":{"enum":["stop",)"
+    R"("length","load","unload"]}}})";
+constexpr std::string_view kOllamaGenerate =
+    R"({"type":"object","required":["model","created_at","response","done"],"properties":{"model":{"type":"string"},)"
+    R"("created_at":{"type":"string"},"response":{"type":"string"},"done":{"const":true},"done_reason":{"enum":)"
+    R"(["stop","length","load","unload"]}}})";
+constexpr std::string_view kOllamaModels =
+    R"({"type":"object","required":["models"],"properties":{"models":{"type":"array","items":{"type":"object",)"
+    R"("required":["name","model","size"],"properties":{"name":{"type":"string"},"model":{"type":"string"},"size":)"
+    R"({"type":"integer"}}}}}})";
+constexpr std::string_view kOllamaShow =
+    R"({"type":"object","required":["template","details","model_info","capabilities"],"properties":{"template":)"
+    R"({"type":"string"},"details":{"type":"object","required":["format","family","parameter_size",)"
+    R"("quantization_level"]},"model_info":{"type":"object","required":["general.architecture"]},"capabilities":)"
+    R"({"type":"array","items":{"type":"string"}}}})";
+constexpr std::string_view kVersion =
+    R"({"type":"object","required":["version"],"properties":{"version":{"type":"string"}}})";
+constexpr std::string_view kLlamaCompletion =
+    R"({"type":"object","required":["content","stop","model","tokens_predicted","tokens_evaluated","tokens_cached",)"
+    R"("stop_type","timings","generation_settings"],"properties":{"content":{"type":"string"},"stop":)"
+    R"({"const":true},"model":{"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":)"
+    R"("integer"},"tokens_cached":{"type":"integer","minimum":0},"stop_type":{"enum":["eos","word","limit"]},)"
+    R"("timings":{"$ref":"#/components/schemas/timings"},"generation_settings":{"type":"object"}}})";
+constexpr std::string_view kTokens =
+    R"({"type":"object","required":["tokens"],"properties":{"tokens":{"type":"array","items":{"anyOf":[{"type":)"
+    R"("integer"},{"type":"object","required":["id","piece"]}]}}}})";
+constexpr std::string_view kContent =
+    R"({"type":"object","required":["content"],"properties":{"content":{"type":"string"}}})";
+constexpr std::string_view kPrompt =
+    R"({"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}})";
+constexpr std::string_view kProps =
+    R"({"type":"object","required":["default_generation_settings","total_slots","chat_template"],"properties":)"
+    R"({"default_generation_settings":{"type":"object","required":["n_ctx","params"]},"total_slots":)"
+    R"({"type":"integer"},"chat_template":{"type":"string"}}})";
+
+struct AnswerSchema {
+  std::string_view method, pattern, schema;
+};
+constexpr AnswerSchema kAnswers[] = {
+    {"GET", "/v1/models", kModels},
+    {"GET", "/v1/models/{id}", kModel},
+    {"POST", "/v1/chat/completions", kChatCompletion},
+    {"POST", "/v1/completions", kTextCompletion},
+    {"POST", "/v1/responses", kResponse},
+    {"GET", "/v1/responses/{id}", kResponse},
+    {"DELETE", "/v1/responses/{id}", kDeleted},
+    {"GET", "/v1/responses/{id}/input_items", kItems},
+    {"POST", "/v1/conversations", kConversation},
+    {"GET", "/v1/conversations/{id}", kConversation},
+    {"POST", "/v1/conversations/{id}", kConversation},
+    {"DELETE", "/v1/conversations/{id}", kDeleted},
+    {"GET", "/v1/conversations/{id}/items", kItems},
+    {"POST", "/v1/conversations/{id}/items", kItems},
+    {"GET", "/v1/conversations/{id}/items/{item_id}", kItem},
+    {"DELETE", "/v1/conversations/{id}/items/{item_id}", kConversation},
+    {"POST", "/v1/embeddings", kEmbeddings},
+    {"POST", "/v1/messages", kMessage},
+    {"POST", "/v1/messages/count_tokens", kInputTokens},
+    {"POST", "/api/chat", kOllamaChat},
+    {"POST", "/api/generate", kOllamaGenerate},
+    {"POST", "/api/show", kOllamaShow},
+    {"GET", "/api/tags", kOllamaModels},
+    {"GET", "/api/ps", kOllamaModels},
+    {"GET", "/api/version", kVersion},
+    {"POST", "/completion", kLlamaCompletion},
+    {"POST", "/tokenize", kTokens},
+    {"POST", "/detokenize", kContent},
+    {"POST", "/apply-template", kPrompt},
+    {"GET", "/props", kProps},
+};
+
+// Empty: any object.
+std::string_view answer_schema(const Endpoint& endpoint) {
+  const auto row = std::ranges::find_if(kAnswers, [&](const AnswerSchema& answer) {
+    return answer.method == endpoint.method && answer.pattern == endpoint.pattern;
+  });
+  return row == std::end(kAnswers) ? std::string_view() : row->schema;
+}
 
 Json number_json(double value) {
   const bool is_whole = value == std::floor(value) && std::abs(value) < 9e15;
@@ -64,13 +213,9 @@ Json schema_of(const FieldRule& rule) {
 Json property_of(const FieldRule& rule) {
   Json schema = schema_of(rule);
   if (!rule.required && !schema.empty()) {
-    Json either = Json::array();
-    either.push_back(std::move(schema));
-    either.push_back(Json{{"type", "null"}});
-    schema = Json::object();
-    schema["anyOf"] = std::move(either);
+    schema = {{"anyOf", Json::array({std::move(schema), {{"type", "null"}}})}};
   }
-  if (!rule.about.empty()) schema["description"] = std::string(rule.about);
+  if (!rule.about.empty()) schema["description"] = rule.about;
   if (rule.standing == Standing::kIgnored) schema["x-ignored"] = true;
   return schema;
 }
@@ -94,21 +239,19 @@ class Components {
   std::map<std::string, Json> schemas_;
 };
 
-// What is refused with any value that matters; the value that changes nothing is no use to anybody.
+// A refused field is no property: the one value of it that is taken changes nothing.
 Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   Json properties = Json::object(), required = Json::array(), refused = Json::object();
   for (const FieldRule& rule : rules) {
     const std::string name(rule.name);
     if (rule.standing == Standing::kRefused) {
-      refused[name] = std::string(rule.about);
+      refused[name] = rule.about;
       continue;
     }
     properties[name] = components.place(name, property_of(rule));
     if (rule.required) required.push_back(name);
   }
-  Json schema = Json::object();
-  schema["type"] = "object";
-  schema["properties"] = std::move(properties);
+  Json schema = {{"type", "object"}, {"properties", std::move(properties)}};
   if (!required.empty()) schema["required"] = std::move(required);
   if (!refused.empty()) schema["x-refused"] = std::move(refused);
   return schema;
@@ -165,7 +308,7 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
   return true;
 }
 
-// What stands in front of the names of a protocol's errors: "anthropic_error", "anthropic_400".
+// The prefix of the names of a protocol's errors: "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOpenAi: return "";
@@ -191,26 +334,21 @@ std::string_view error_schema(ErrorStyle style) {
 }
 
 Json reference_to(const std::string& kind, const std::string& name) {
-  return Json{{"$ref", "#/components/" + kind + "/" + name}};
+  return {{"$ref", "#/components/" + kind + "/" + name}};
 }
 
-Json content_of(const char* type, Json schema) {
-  Json content = Json::object();
-  content[type]["schema"] = std::move(schema);
-  return content;
-}
+Json content_of(const char* type, Json schema) { return {{type, {{"schema", std::move(schema)}}}}; }
 
 constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
 
-// Of every protocol, which operations point to.
+// The error responses of every protocol, which operations point to.
 Json error_responses() {
   Json responses = Json::object();
   for (const ErrorStyle style : kStyles) {
     const std::string prefix = prefix_of(style);
+    const Json content = content_of("application/json", reference_to("schemas", prefix + "error"));
     for (const auto& [status, answers, text] : kErrors) {
-      Json& response = responses[prefix + status];
-      response["description"] = text;
-      response["content"] = content_of("application/json", reference_to("schemas", prefix + "error"));
+      responses[prefix + status] = {{"description", text}, {"content", content}};
     }
   }
   return responses;
@@ -218,23 +356,19 @@ Json error_responses() {
 
 // Whole, or in parts where the request may ask for a stream.
 Json answer_response(const Endpoint& endpoint) {
-  Json response = Json::object();
-  response["description"] = "The answer.";
-  const std::string_view schema = response_schema(endpoint.method, endpoint.pattern);
-  response["content"] = content_of("application/json", schema.empty() ? Json{{"type", "object"}}
-                                                                      : written_schema(endpoint.pattern, schema));
-  if (endpoint.fields == nullptr) return response;
-  for (const FieldRule& rule : endpoint.fields()) {
-    if (rule.name != "stream") continue;
+  const std::string_view schema = answer_schema(endpoint);
+  Json content = content_of("application/json", schema.empty() ? Json{{"type", "object"}}
+                                                               : written_schema(endpoint.pattern, schema));
+  const std::vector<FieldRule> rules = endpoint.fields == nullptr ? std::vector<FieldRule>() : endpoint.fields();
+  if (std::ranges::any_of(rules, [](const FieldRule& rule) { return rule.name == "stream"; })) {
     const bool is_lines = style_of_path(endpoint.pattern) == ErrorStyle::kOllama;
-    response["content"][is_lines ? "application/x-ndjson" : "text/event-stream"] = Json::object();
+    content[is_lines ? "application/x-ndjson" : "text/event-stream"] = Json::object();
   }
-  return response;
+  return {{"description", "The answer."}, {"content", std::move(content)}};
 }
 
 Json responses_of(const Endpoint& endpoint) {
-  Json responses = Json::object();
-  responses["200"] = answer_response(endpoint);
+  Json responses = {{"200", answer_response(endpoint)}};
   const std::string prefix = prefix_of(style_of_path(endpoint.pattern));
   for (const auto& [status, answers, text] : kErrors) {
     if (does_answer(endpoint, answers)) responses[status] = reference_to("responses", prefix + status);
@@ -270,20 +404,15 @@ Json parameters_of(const Endpoint& endpoint) {
 }
 
 Json operation_of(const Endpoint& endpoint, Components& components) {
-  Json operation = Json::object();
-  operation["tags"] = Json::array();
-  operation["tags"].push_back(std::string(endpoint.protocol));
-  operation["summary"] = std::string(endpoint.summary);
+  Json operation = {{"tags", Json::array({endpoint.protocol})}, {"summary", endpoint.summary}};
   if (Json parameters = parameters_of(endpoint); !parameters.empty()) operation["parameters"] = std::move(parameters);
   if (endpoint.fields != nullptr) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
-    Json body = Json::object();
     // Conversations need no body where no field is required.
     const bool may_be_empty = endpoint.pattern.starts_with("/v1/conversations");
-    body["required"] = !may_be_empty || schema.contains("required");
-    body["content"]["application/json"]["schema"] = std::move(schema);
-    operation["requestBody"] = std::move(body);
+    operation["requestBody"] = {{"required", !may_be_empty || schema.contains("required")},
+                                {"content", content_of("application/json", std::move(schema))}};
   }
   operation["responses"] = responses_of(endpoint);
   return operation;
@@ -296,11 +425,7 @@ std::string small_letters(std::string_view word) {
   return small;
 }
 
-}  // namespace
-
-namespace {
-
-// What whole answers have in common.
+// Common parts of whole answers.
 constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
     {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
               R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"
@@ -339,19 +464,14 @@ constexpr ServerPath kServerPaths[] = {
 
 void add_server_paths(Json& paths) {
   for (const ServerPath& row : kServerPaths) {
-    Json operation = Json::object();
-    operation["tags"] = Json::array();
-    operation["tags"].push_back("Server");
-    operation["summary"] = row.summary;
+    Json operation = {{"tags", {"Server"}}, {"summary", row.summary}};
     if (!row.needs_key) operation["security"] = Json::array();
     const bool is_json = row.type == std::string_view("application/json");
-    Json answer = {{"description", "The answer."},
-                   {"content", content_of(row.type, Json{{"type", is_json ? "object" : "string"}})}};
+    const Json content = content_of(row.type, {{"type", is_json ? "object" : "string"}});
     if (row.path == std::string_view("/ready")) {
-      operation["responses"]["503"] = answer;
-      operation["responses"]["503"]["description"] = "Not now.";
+      operation["responses"]["503"] = {{"description", "Not now."}, {"content", content}};
     }
-    operation["responses"]["200"] = std::move(answer);
+    operation["responses"]["200"] = {{"description", "The answer."}, {"content", content}};
     paths[row.path]["get"] = std::move(operation);
   }
 }
@@ -365,11 +485,6 @@ Json security_schemes() {
 }  // namespace
 
 Json openapi_document() {
-  Json document = Json::object();
-  document["openapi"] = "3.1.0";
-  document["info"] = {{"title", "ibid serve"},
-                      {"version", "1"},
-                      {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}};
   Components components;
   components.place("chat_message", written_schema("chat_message", kChatMessageSchema));
   for (const ErrorStyle style : kStyles) {
@@ -382,13 +497,17 @@ Json openapi_document() {
     paths[std::string(endpoint.pattern)][small_letters(endpoint.method)] = operation_of(endpoint, components);
   }
   add_server_paths(paths);
-  document["paths"] = std::move(paths);
-  document["security"] = Json::array();
-  document["security"].push_back(Json::object());
-  for (const char* name : {"bearer", "key"}) document["security"].push_back(Json{{name, Json::array()}});
-  document["components"] = {{"schemas", components.schemas()}, {"responses", error_responses()},
-                            {"securitySchemes", security_schemes()}};
-  return document;
+  return {{"openapi", "3.1.0"},
+          {"info",
+           {{"title", "ibid serve"},
+            {"version", "1"},
+            {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}}},
+          {"paths", std::move(paths)},
+          {"security", Json::array({Json::object(), {{"bearer", Json::array()}}, {{"key", Json::array()}}})},
+          {"components",
+           {{"schemas", components.schemas()},
+            {"responses", error_responses()},
+            {"securitySchemes", security_schemes()}}}};
 }
 
 void get_openapi(const Site&, const http::ExchangePtr& exchange) { respond_json(*exchange, openapi_document()); }

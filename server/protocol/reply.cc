@@ -4,19 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/generate/logprobs_json.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid::serve {
 
 namespace {
 
-// An end that has no answer.
-Fault fault_of_end(const Status& status, const Heard& heard) {
-  Fault fault = fault_of(status);
-  fault.retry_after = heard.retry_after;
-  return fault;
-}
-
-// What the answers cost, for the log. Several answers to one request share the reading of its prompt.
+// The cost of the answers, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
                              .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
@@ -41,17 +36,37 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   return figures;
 }
 
+double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
+double per_token(size_t n, double ms) { return n > 0 ? ms / static_cast<double>(n) : 0; }
+
 }  // namespace
 
-WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make, Later later)
-    : exchange_(std::move(exchange)), style_(style), make_(std::move(make)), later_(std::move(later)) {
+ExchangeReply::ExchangeReply(http::ExchangePtr exchange, size_t n)
+    : exchange_(std::move(exchange)), style_(style_of_path(exchange_->request().path)) {
   heard_.answers.resize(n);
 }
 
-void WholeReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
+void ExchangeReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
   heard_.model = model;
   heard_.tokenizer = std::move(tokenizer);
   heard_.n_prompt = n_prompt;
+}
+
+void ExchangeReply::end(const Status& status) {
+  if (!later_) return finish(status);
+  later_([self = shared_from_this(), status] { self->finish(status); });
+}
+
+void ExchangeReply::finish(const Status& status) {
+  exchange_->set_figures(figures_of(heard_, status));
+  respond(status);
+  exchange_.reset();
+}
+
+void ExchangeReply::respond_error(const Status& status) {
+  Fault fault = fault_of(status);
+  fault.retry_after = heard_.retry_after;
+  exchange_->respond(fault_response(fault, style_));
 }
 
 void WholeReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
@@ -87,36 +102,21 @@ void WholeReply::answer(size_t i, const Answer& answer) {
                                  answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end());
 }
 
-void WholeReply::end(const Status& status) {
-  if (!later_) return tell_end(status);
-  later_([self = shared_from_this(), status] { self->tell_end(status); });
+void WholeReply::respond(const Status& status) {
+  if (!status.ok()) return respond_error(status);
+  exchange_->respond({.body = json_to_string(make_(heard_))});
 }
 
-void WholeReply::tell_end(const Status& status) {
-  exchange_->set_figures(figures_of(heard_, status));
-  if (status.ok()) {
-    exchange_->respond({.body = json_to_string(make_(heard_))});
-  } else {
-    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
-  }
-  exchange_.reset();
-}
-
-StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, StreamForm form,
-                         std::string keep_alive)
-    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), told_(n) {
-  heard_.answers.resize(n);
-}
+StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive)
+    : ExchangeReply(std::move(exchange), n), keep_alive_(std::move(keep_alive)), told_(n) {}
 
 void StreamReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
-  heard_.model = model;
-  heard_.tokenizer = std::move(tokenizer);
-  heard_.n_prompt = n_prompt;
+  ExchangeReply::begin(model, n_prompt, std::move(tokenizer));
   is_open_ = true;
-  const bool is_events = form_ == StreamForm::kEvents;
-  exchange_->begin_stream(200, is_events ? "text/event-stream" : "application/x-ndjson",
+  const bool is_lines = style_ == ErrorStyle::kOllama;
+  exchange_->begin_stream(200, is_lines ? "application/x-ndjson" : "text/event-stream",
                           {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
-  if (is_events) exchange_->set_keep_alive(keep_alive_, kKeepAlive);
+  if (!is_lines) exchange_->set_keep_alive(keep_alive_, kKeepAlive);
   opened();
 }
 
@@ -162,38 +162,112 @@ void StreamReply::answer(size_t i, const Answer& answer) {
   answered(i, answer);
 }
 
-void StreamReply::end(const Status& status) {
-  if (!later_) return tell_end(status);
-  later_([self = shared_from_this(), status] { self->tell_end(status); });
-}
-
-void StreamReply::tell_end(const Status& status) {
-  exchange_->set_figures(figures_of(heard_, status));
+void StreamReply::respond(const Status& status) {
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
     CHECK(!status.ok());
-    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
-  } else {
-    if (status.ok()) {
-      finished();
-    } else {
-      failed(fault_of(status));
-    }
-    exchange_->end_stream();
+    return respond_error(status);
   }
-  exchange_.reset();
+  if (status.ok()) {
+    finished();
+  } else {
+    failed(fault_of(status));
+  }
+  exchange_->end_stream();
 }
 
-void StreamReply::send(const Json& json) {
-  const bool is_events = form_ == StreamForm::kEvents;
-  send_bytes(is_events ? "data: " + json_to_string(json) + "\n\n" : json_to_string(json) + "\n");
+void StreamReply::emit(const Json& json) {
+  const bool is_lines = style_ == ErrorStyle::kOllama;
+  send_bytes(is_lines ? json_to_string(json) + "\n" : "data: " + json_to_string(json) + "\n\n");
 }
 
-void StreamReply::send_event(std::string_view name, const Json& json) {
-  send_bytes("event: " + std::string(name) + "\ndata: " + json_to_string(json) + "\n\n");
+void StreamReply::emit_named(const Json& event) {
+  send_bytes("event: " + event["type"].get_ref<const std::string&>() + "\ndata: " + json_to_string(event) + "\n\n");
 }
 
-// Whether anybody reads it is the exchange's business: gone() stops the answer.
+// The exchange's gone() stops an answer that has no reader.
 void StreamReply::send_bytes(std::string bytes) { (void)exchange_->send(std::move(bytes)); }
+
+TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer) {
+  TokenCounts counts;
+  if (answers.empty()) return counts;
+  counts.n_prompt = answers.front().usage.n_prompt;
+  counts.n_cached = answers.front().usage.n_cached;
+  for (const Answer& answer : answers) {
+    counts.n_completion += answer.usage.n_decoded;
+    if (tokenizer != nullptr && !answer.reasoning.empty()) {
+      counts.n_reasoning += tokenizer->encode(answer.reasoning, TextOrigin::kInput).size();
+    }
+  }
+  return counts;
+}
+
+Json openai_usage(const TokenCounts& counts) {
+  return {{"prompt_tokens", counts.n_prompt},
+          {"completion_tokens", counts.n_completion},
+          {"total_tokens", counts.n_prompt + counts.n_completion},
+          {"prompt_tokens_details", {{"cached_tokens", counts.n_cached}}},
+          {"completion_tokens_details", {{"reasoning_tokens", counts.n_reasoning}}}};
+}
+
+Json llama_timings(const Turn& turn) {
+  const Usage& usage = turn.usage;
+  const double prefill_ms = turn.timings.prefill_ms, decode_ms = turn.timings.decode_ms + turn.timings.sample_ms;
+  Json json = {{"cache_n", usage.n_cached},
+               {"prompt_n", usage.n_prefilled},
+               {"prompt_ms", prefill_ms},
+               {"prompt_per_token_ms", per_token(usage.n_prefilled, prefill_ms)},
+               {"prompt_per_second", per_second(usage.n_prefilled, prefill_ms)},
+               {"predicted_n", usage.n_decoded},
+               {"predicted_ms", decode_ms},
+               {"predicted_per_token_ms", per_token(usage.n_decoded, decode_ms)},
+               {"predicted_per_second", per_second(usage.n_decoded, decode_ms)}};
+  if (usage.n_drafted > 0) json.update({{"draft_n", usage.n_drafted}, {"draft_n_accepted", usage.n_accepted}});
+  return json;
+}
+
+Json ibid_details(const Turn& turn) {
+  Json json = {{"prefilled", turn.usage.n_prefilled},
+               {"cached", turn.usage.n_cached},
+               {"from_disk", turn.usage.n_from_disk},
+               {"read_again", turn.usage.n_read_again},
+               {"ttft_ms", turn.timings.ttft_ms},
+               {"total_ms", turn.timings.total_ms},
+               {"seed", turn.seed},
+               {"finish_reason", finish_reason_name(turn.finish_reason)}};
+  if (!turn.stop_string.empty()) json["stop_string"] = turn.stop_string;
+  if (turn.lost_prefix) {
+    const LostPrefix& lost = *turn.lost_prefix;
+    json["lost_prefix"] = {{"tokens", lost.n_tokens},
+                           {"message", lost.message},
+                           {"byte", lost.byte},
+                           {"token", lost.token},
+                           {"cause", lost_cause_text(lost.cause)}};
+  }
+  if (turn.left_out.any()) {
+    json["left_out"] = {{"messages", turn.left_out.n_messages}, {"bytes", turn.left_out.n_bytes}};
+  }
+  return json;
+}
+
+void add_costs(Json& json, const Heard& heard) {
+  json["usage"] = openai_usage(count_tokens(heard.answers, heard.tokenizer.get()));
+  json["timings"] = llama_timings(heard.answers.front());
+  json["ibid"] = ibid_details(heard.answers.front());
+}
+
+std::string openai_finish_reason(const Answer& answer) {
+  switch (answer.finish_reason) {
+    case FinishReason::kLength:
+    case FinishReason::kCancelled:
+    case FinishReason::kRepetition: return "length";
+    default: return answer.tool_calls.empty() ? "stop" : "tool_calls";
+  }
+}
+
+Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
+  if (tokens.empty() || tokenizer == nullptr) return {};
+  return logprobs_json(tokens, *tokenizer);
+}
 
 }  // namespace ibid::serve

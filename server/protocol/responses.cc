@@ -4,36 +4,17 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "runtime/generate/logprobs_json.h"
-#include "runtime/session/turn_reply.h"
-#include "server/protocol/answer_fields.h"
-#include "server/protocol/answer_json.h"
-#include "server/protocol/chat_messages.h"
-#include "server/protocol/item_list.h"
-#include "server/protocol/openai_chat_stream.h"
+#include "server/protocol/handlers.h"
 #include "server/protocol/openai_conversations.h"
+#include "server/protocol/reply.h"
 #include "server/protocol/responses_items.h"
-#include "server/protocol/responses_stream.h"
-#include "templates/message.h"
 
 namespace ibid::serve {
 
 namespace {
-
-Json response_usage(const TokenCounts& counts) {
-  Json input = Json::object();
-  input["cached_tokens"] = counts.n_cached;
-  Json output = Json::object();
-  output["reasoning_tokens"] = counts.n_reasoning;
-  Json usage = Json::object();
-  usage["input_tokens"] = counts.n_prompt;
-  usage["input_tokens_details"] = std::move(input);
-  usage["output_tokens"] = counts.n_completion;
-  usage["output_tokens_details"] = std::move(output);
-  usage["total_tokens"] = counts.n_prompt + counts.n_completion;
-  return usage;
-}
 
 // A field as the request had it, else what stands for its absence.
 Json echoed(const ResponseCall& call, const char* name, const char* otherwise) {
@@ -41,183 +22,50 @@ Json echoed(const ResponseCall& call, const char* name, const char* otherwise) {
   return value != nullptr ? *value : Json::parse(otherwise);
 }
 
-Fault no_such_response(std::string param) {
-  return {.status = 404, .message = "there is no response of that id, or it is no longer stored",
-          .param = std::move(param), .code = "not_found"};
-}
-
-Fault fault_of_response(const Site& site, const Status& status, const char* param) {
-  return status.code() == ErrorCode::kNotFound ? no_such_response(param) : fault_of_store(site, status);
-}
-
-void refuse(const Site& site, const http::ExchangePtr& exchange, const Status& status) {
-  respond_fault(*exchange, fault_of_response(site, status, "response_id"), ErrorStyle::kOpenAi);
-}
-
-// All items up to the output of a response that was found. Error: kNotFound: its conversation has them no more.
-Result<Json> items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response) {
-  Json items = Json::array();
-  if (response.conversation_id.empty()) {
-    for (const Json* some : {&response.in_front, &response.items}) {
-      for (const Json& item : *some) items.push_back(item);
-    }
-    return items;
-  }
-  TRY_ASSIGN(StoredConversation conversation,
-             site.store->find_conversation(cache_namespace, response.conversation_id));
-  const Json& last = response.items.back()["id"];
-  for (Json& item : conversation.items) {
-    items.push_back(std::move(item));
-    if (items.back()["id"] == last) return items;
-  }
-  return Status(ErrorCode::kNotFound, "the conversation has its items no more");
-}
-
-// What the request goes on from: a response, a conversation, or nothing.
-MaybeFault find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context) {
-  const ResponseCall& call = context.call;
-  if (!call.previous_id.empty() && !call.conversation_id.empty()) {
-    return Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
-                 .param = "conversation"};
-  }
-  if (!call.conversation_id.empty()) {
-    auto taken = site.store->take_conversation(cache_namespace, call.conversation_id);
-    if (!taken.ok()) {
-      Fault fault = fault_of_conversation(site, taken.status());
-      fault.param = "conversation";
-      return fault;
-    }
-    context.conversation = *std::move(taken);
-    context.in_front = context.conversation->conversation().items;
-    return {};
-  }
-  if (call.previous_id.empty()) return {};
-  const Result<StoredResponse> found = site.store->find_response(cache_namespace, call.previous_id);
-  Result<Json> items = found.ok() ? items_of(site, cache_namespace, *found) : found.status();
-  if (!items.ok()) return fault_of_response(site, items.status(), "previous_response_id");
-  context.in_front = *std::move(items);
-  if (found->conversation_id.empty()) context.previous_id = call.previous_id;
-  return {};
-}
-
-// Puts items in the place of references to them. The fault's param goes on from "input".
-MaybeFault resolve_references(const Site& site, const std::string& cache_namespace, const Json& in_front, Json& input) {
-  if (!input.is_array()) return {};
-  for (size_t i = 0; i < input.size(); ++i) {
-    const std::string* type = text_member(input[i], "type");
-    if (type == nullptr || *type != "item_reference") continue;
-    const std::string place = "[" + std::to_string(i) + "].id";
-    const std::string* id = text_member(input[i], "id");
-    if (id == nullptr) return Fault{.message = "must be a text", .param = place, .code = "invalid_type"};
-    Json found;
-    for (const Json& item : in_front) {
-      if (item["id"] == *id) found = item;
-    }
-    if (found.is_null()) {
-      Result<Json> kept = site.store->find_item(cache_namespace, *id);
-      if (!kept.ok()) return fault_of_store(site, kept.status());
-      found = *std::move(kept);
-    }
-    if (found.is_null()) {
-      return Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = place,
-                   .code = "not_found"};
-    }
-    input[i] = std::move(found);
-  }
-  return {};
-}
-
-// The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
-MaybeFault read_items(const Site& site, ResponseContext& context, Json& messages) {
-  ResponseCall& call = context.call;
-  const std::string& cache_namespace = context.cache_namespace;
-  if (MaybeFault fault = find_history(site, cache_namespace, context)) return fault;
-  Json own = Json::array();
-  MaybeFault fault = resolve_references(site, cache_namespace, context.in_front, call.input);
-  if (!fault) fault = read_input(call.input, own);
-  if (fault) {
-    fault->param = "input" + fault->param;
-    return fault;
-  }
-  call.input = stored_items(call.input, site.new_id);
-  if (call.instructions.is_string()) {
-    messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
-  }
-  // Read as one: a call and its reasoning may stand on both sides of the border.
-  Json items = context.in_front;
-  for (const Json& item : call.input) items.push_back(item);
-  fault = read_input(items, messages);
-  if (!fault) fault = check_awaits_answer(messages);
-  if (fault) fault->param = "input";
-  return fault;
-}
-
-MaybeFault read_response(const Site& site, const http::Request& source, ResponseContext& context) {
-  ResponseCall& call = context.call;
-  Json body;
-  if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
-  context.cache_namespace = call.request.cache_namespace;  // without the salt, which may change between requests
-  if (MaybeFault fault = read_fields(body, response_fields(), call)) return fault;
-  // Tools are bare in this protocol and have been read; the shared row would want them wrapped.
-  body.erase("tools");
-  if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
-  for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {
-    if (const Json* value = member(body, name)) call.echo[name] = *value;
-  }
-  if (!call.wants_logprobs) {
-    call.request.options.n_logprobs.reset();
-  } else if (!call.request.options.n_logprobs) {
-    call.request.options.n_logprobs = 0;
-  }
-  Json messages = Json::array();
-  if (MaybeFault fault = read_items(site, context, messages)) return fault;
-  call.request.messages = std::move(messages);
-  call.request.store = call.store;
-  return {};
-}
-
-}  // namespace
-
+// The object. status: "in_progress", "completed", "incomplete", "failed".
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output) {
   const ResponseCall& call = context.call;
-  Json json = Json::object();
-  json["id"] = context.id;
-  json["object"] = "response";
-  json["created_at"] = context.created;
-  json["status"] = status;
-  json["background"] = false;
-  if (context.conversation != nullptr) {
-    json["conversation"] = Json::object();
-    json["conversation"]["id"] = call.conversation_id;
-  }
-  json["error"] = Json();
-  json["incomplete_details"] = Json();
-  json["instructions"] = call.instructions;
-  json["max_output_tokens"] = echoed(call, "max_output_tokens", "null");
-  json["model"] = model;
-  json["output"] = std::move(output);
-  json["parallel_tool_calls"] = echoed(call, "parallel_tool_calls", "true");
-  json["previous_response_id"] = call.previous_id.empty() ? Json() : Json(call.previous_id);
-  json["reasoning"] = echoed(call, "reasoning", R"({"effort":null,"summary":null})");
-  json["store"] = call.store;
-  json["temperature"] = echoed(call, "temperature", "null");
-  json["text"] = echoed(call, "text", R"({"format":{"type":"text"}})");
-  json["tool_choice"] = echoed(call, "tool_choice", "\"auto\"");
-  json["tools"] = echoed(call, "tools", "[]");
-  json["top_p"] = echoed(call, "top_p", "null");
-  json["truncation"] = echoed(call, "truncation", "\"disabled\"");
-  json["usage"] = Json();
-  json["user"] = echoed(call, "user", "null");
-  json["metadata"] = echoed(call, "metadata", "{}");
+  Json json = {{"id", context.id},
+               {"object", "response"},
+               {"created_at", context.created},
+               {"status", status},
+               {"background", false}};
+  if (context.conversation != nullptr) json["conversation"] = {{"id", call.conversation_id}};
+  json.update({{"error", Json()},
+               {"incomplete_details", Json()},
+               {"instructions", call.instructions},
+               {"max_output_tokens", echoed(call, "max_output_tokens", "null")},
+               {"model", model},
+               {"output", std::move(output)},
+               {"parallel_tool_calls", echoed(call, "parallel_tool_calls", "true")},
+               {"previous_response_id", call.previous_id.empty() ? Json() : Json(call.previous_id)},
+               {"reasoning", echoed(call, "reasoning", R"({"effort":null,"summary":null})")},
+               {"store", call.store},
+               {"temperature", echoed(call, "temperature", "null")},
+               {"text", echoed(call, "text", R"({"format":{"type":"text"}})")},
+               {"tool_choice", echoed(call, "tool_choice", "\"auto\"")},
+               {"tools", echoed(call, "tools", "[]")},
+               {"top_p", echoed(call, "top_p", "null")},
+               {"truncation", echoed(call, "truncation", "\"disabled\"")},
+               {"usage", Json()},
+               {"user", echoed(call, "user", "null")},
+               {"metadata", echoed(call, "metadata", "{}")}});
   return json;
 }
 
+Json response_usage(const TokenCounts& counts) {
+  return {{"input_tokens", counts.n_prompt},
+          {"input_tokens_details", {{"cached_tokens", counts.n_cached}}},
+          {"output_tokens", counts.n_completion},
+          {"output_tokens_details", {{"reasoning_tokens", counts.n_reasoning}}},
+          {"total_tokens", counts.n_prompt + counts.n_completion}};
+}
+
+// Log-probabilities of tokens as events and output_text have them; a list, which may be empty.
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
   if (tokens.empty() || tokenizer == nullptr) return Json::array();
   return logprobs_json(tokens, *tokenizer)["content"];
 }
-
-namespace {
 
 // Items of the answer, named after the response.
 Json output_items(const ResponseContext& context, const Heard& heard, const Tokenizer* tokenizer) {
@@ -236,106 +84,216 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
 }
 
 // Keeps the response, and makes it part of its conversation. Fault: there is no room for it there, or the disk fails.
-MaybeFault keep(const ResponseContext& context, const Json& response) {
+void keep(const ResponseContext& context, const Json& response) {
   const Site& site = context.site;
+  const Json& output = response["output"];
   StoredResponse kept{.id = context.id, .previous_id = context.previous_id, .items = context.call.input,
-                      .n_output = response["output"].size(), .conversation_id = context.call.conversation_id};
-  for (const Json& item : response["output"]) kept.items.push_back(item);
+                      .n_output = output.size(), .conversation_id = context.call.conversation_id};
+  kept.items.insert(kept.items.end(), output.begin(), output.end());
   if (context.call.store) {
     kept.response = json_to_string(response);
     if (context.conversation == nullptr) kept.in_front = context.in_front;
     const Status status = site.store->put_response(context.cache_namespace, kept);
     // One that is too large is not kept.
-    if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) return fault_of_store(site, status);
+    if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) throw fault_of_store(site, status);
   }
-  if (context.conversation == nullptr) return {};
+  if (context.conversation == nullptr) return;
   Json all = context.in_front;
-  for (const Json& item : kept.items) all.push_back(item);
-  const Status status = context.conversation->commit(all);
-  return status.ok() ? MaybeFault() : fault_of_conversation(site, status);
+  all.insert(all.end(), kept.items.begin(), kept.items.end());
+  if (const Status status = context.conversation->commit(all); !status.ok()) {
+    throw fault_of_conversation(site, status);
+  }
 }
 
-}  // namespace
-
-bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
-
+// The object of a whole answer, with its usage; kept where the client wants that.
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
   const Tokenizer* tokenizer = heard.tokenizer.get();
   Json items = context.items.empty() ? output_items(context, heard, tokenizer) : context.items;
   Json json = response_json(context, heard.model, is_cut(answer) ? "incomplete" : "completed", std::move(items));
-  if (is_cut(answer)) {
-    Json details = Json::object();
-    details["reason"] = "max_output_tokens";
-    json["incomplete_details"] = std::move(details);
-  }
+  if (is_cut(answer)) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer));
   json["timings"] = llama_timings(answer);
   json["ibid"] = ibid_details(answer);
-  if (MaybeFault fault = keep(context, json)) {
+  try {
+    keep(context, json);
+  } catch (const Fault& fault) {
     json["status"] = "failed";
-    json["error"] = Json::object();
-    json["error"]["code"] = fault->code;
-    json["error"]["message"] = fault->text();
+    json["error"] = {{"code", fault.code}, {"message", fault.text()}};
   }
   return json;
 }
 
+// Each event has its name twice, as SSE and as "type", and a sequence_number. In their order: response.created,
+// response.in_progress; for each item output_item.added, what is in it, output_item.done; response.completed,
+// response.incomplete or response.failed.
+//
+// Log-probabilities come with the delta of their text, and once more, all of the message, where it is done. Those of
+// reasoning and of calls have no place in this protocol.
+class ResponseStream final : public StreamReply {
+ public:
+  ResponseStream(http::ExchangePtr exchange, ResponseContext context)
+      : StreamReply(std::move(exchange), 1), context_(std::move(context)) {}
+
+ private:
+  enum class Item { kNone, kReasoning, kMessage, kCall };
+
+  void opened() override {
+    for (const char* type : {"response.created", "response.in_progress"}) {
+      emit_next({{"type", type}, {"response", response_json(context_, heard_.model, "in_progress", Json::array())}});
+    }
+  }
+  void thought(size_t, std::string_view text) override {
+    if (item_ != Item::kReasoning) {
+      open(Item::kReasoning, "rs_");
+      emit_of_item("response.content_part.added", {{"content_index", 0}, {"part", reasoning_text("")}});
+    }
+    text_ += text;
+    (void)take_logprobs(0);
+    emit_of_item("response.reasoning_text.delta", {{"content_index", 0}, {"delta", text}});
+  }
+  void said(size_t, std::string_view text) override {
+    if (item_ != Item::kMessage) open_message();
+    text_ += text;
+    emit_of_item("response.output_text.delta",
+                 {{"content_index", 0}, {"delta", text}, {"logprobs", keep_logprobs(take_logprobs(0))}});
+  }
+  void called(size_t, size_t, std::string_view id, std::string_view name) override {
+    (void)take_logprobs(0);
+    close();
+    call_ = {std::string(id), std::string(name), ""};
+    open(Item::kCall, "fc_");
+  }
+  void call_part(size_t, size_t, std::string_view part) override {
+    call_.arguments += part;
+    emit_of_item("response.function_call_arguments.delta", {{"delta", part}});
+  }
+  void answered(size_t i, const Answer& answer) override {
+    if (n_items_ == 0) open_message();  // an answer without a word is a message, too
+    if (item_ == Item::kMessage) (void)keep_logprobs(take_last_logprobs(i, answer));
+    close(is_cut(answer) ? "incomplete" : "completed");
+  }
+  void finished() override {
+    Json response = finished_response(context_, heard_);
+    const std::string type = "response." + response["status"].get<std::string>();
+    emit_next({{"type", type}, {"response", std::move(response)}});
+  }
+  void failed(const Fault& fault) override {
+    Json response = response_json(context_, heard_.model, "failed", context_.items);
+    response["error"] = {{"code", fault.status >= 500 ? "server_error" : fault.code}, {"message", fault.text()}};
+    emit_next({{"type", "response.failed"}, {"response", std::move(response)}});
+  }
+
+  void open_message() {
+    open(Item::kMessage, "msg_");
+    emit_of_item("response.content_part.added", {{"content_index", 0}, {"part", output_text("", Json::array())}});
+  }
+  void open(Item kind, const char* prefix) {
+    const std::string id = context_.site.new_id(prefix);
+    close();
+    item_ = kind;
+    item_id_ = id;
+    text_.clear();
+    logprobs_ = Json::array();
+    emit_next({{"type", "response.output_item.added"}, {"output_index", n_items_++}, {"item", item("in_progress")}});
+  }
+  // status: of the item.
+  void close(const char* status = "completed") {
+    if (item_ == Item::kNone) return;
+    if (item_ == Item::kReasoning) {
+      emit_of_item("response.reasoning_text.done", {{"content_index", 0}, {"text", text_}});
+      emit_of_item("response.content_part.done", {{"content_index", 0}, {"part", reasoning_text(text_)}});
+    } else if (item_ == Item::kMessage) {
+      emit_of_item("response.output_text.done", {{"content_index", 0}, {"text", text_}, {"logprobs", logprobs_}});
+      emit_of_item("response.content_part.done", {{"content_index", 0}, {"part", output_text(text_, logprobs_)}});
+    } else {
+      emit_of_item("response.function_call_arguments.done", {{"name", call_.name}, {"arguments", call_.arguments}});
+    }
+    context_.items.push_back(item(status));
+    emit_next({{"type", "response.output_item.done"}, {"output_index", n_items_ - 1}, {"item", context_.items.back()}});
+    item_ = Item::kNone;
+  }
+  // The open item as it is now.
+  Json item(const char* status) const {
+    if (item_ == Item::kReasoning) return reasoning_item(item_id_, text_, status);
+    if (item_ == Item::kCall) return call_item(item_id_, call_, status);
+    const bool begins = std::string_view(status) == "in_progress";
+    return message_item(item_id_, begins ? Json::array() : Json::array({output_text(text_, logprobs_)}), status);
+  }
+  // Returns what was heard since the last time, as JSON, and adds it to the message's.
+  Json keep_logprobs(const std::vector<TokenLogprobs>& tokens) {
+    Json all = output_logprobs(tokens, heard_.tokenizer.get());
+    logprobs_.insert(logprobs_.end(), all.begin(), all.end());
+    return all;
+  }
+  // An event about the open item: its id and place are added.
+  void emit_of_item(const char* type, const Json& rest) {
+    Json event = {{"type", type}, {"item_id", item_id_}, {"output_index", n_items_ - 1}};
+    event.update(rest);
+    emit_next(std::move(event));
+  }
+  void emit_next(Json event) {
+    event["sequence_number"] = sequence_++;
+    emit_named(event);
+  }
+
+  ResponseContext context_;
+  size_t sequence_ = 0;
+  size_t n_items_ = 0;      // that were opened
+  Item item_ = Item::kNone; // that is open
+  std::string item_id_;
+  std::string text_;        // of the open item
+  ToolCall call_;           // of an open call
+  Json logprobs_ = Json::array();                // of the open message
+};
+
+}  // namespace
+
 void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   ResponseContext context{.site = site, .id = site.new_id("resp_"), .created = site.now_s()};
-  if (MaybeFault fault = read_response(site, exchange->request(), context)) {
-    respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
-    return;
-  }
+  read_response(site, exchange->request(), context);
   AnswerRequest request = std::exchange(context.call.request, {});
-  Later later;  // the thread that hears answers waits for no disk
+  Later later;  // the event thread waits for no disk
   if (context.call.store || context.conversation != nullptr) {
     later = [backend = site.backend](std::function<void()> work) { backend->write_behind(std::move(work)); };
   }
-  std::shared_ptr<AnswerListener> listener;
+  std::shared_ptr<ExchangeReply> listener;
   if (context.call.stream) {
-    auto stream = std::make_shared<ResponseStream>(exchange, std::move(context));
-    stream->set_later(std::move(later));
-    listener = std::move(stream);
+    listener = std::make_shared<ResponseStream>(exchange, std::move(context));
   } else {
-    listener = std::make_shared<WholeReply>(
-        exchange, 1, ErrorStyle::kOpenAi,
-        [context = std::move(context)](const Heard& heard) { return finished_response(context, heard); },
-        std::move(later));
+    listener = std::make_shared<WholeReply>(exchange, 1, [context = std::move(context)](const Heard& heard) {
+      return finished_response(context, heard);
+    });
   }
+  listener->set_later(std::move(later));
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
 }
 
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                   const std::string& id) {
-  Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
-  if (!found.ok()) return refuse(site, exchange, found.status());
-  exchange->respond({.body = std::move(found->response)});
+  exchange->respond({.body = find_response(site, cache_namespace, id, "response_id").response});
 }
 
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
   const Status status = site.store->remove_response(cache_namespace, id);
-  if (!status.ok()) return refuse(site, exchange, status);
-  respond_json(*exchange, Json::object({{"id", id}, {"object", "response"}, {"deleted", true}}));
+  if (!status.ok()) throw fault_of_response(site, status, "response_id");
+  respond_json(*exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
 void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  const Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
-  Result<Json> items = found.ok() ? items_of(site, cache_namespace, *found) : found.status();
-  if (!items.ok()) return refuse(site, exchange, items.status());
-  items->erase(items->end() - static_cast<std::ptrdiff_t>(found->n_output), items->end());
-  respond_items(*exchange, *std::move(items));
+  const StoredResponse found = find_response(site, cache_namespace, id, "response_id");
+  Json items = items_of(site, cache_namespace, found, "response_id");
+  items.erase(items.end() - static_cast<std::ptrdiff_t>(found.n_output), items.end());
+  respond_items(*exchange, std::move(items));
 }
 
-void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+void cancel_response(const Site& site, const http::ExchangePtr&, const std::string& cache_namespace,
                      const std::string& id) {
-  const Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
-  if (!found.ok()) return refuse(site, exchange, found.status());
-  const Fault over{.message = "is over: an answer comes with its request, and ends with its connection",
-                   .param = "response_id", .code = "not_cancellable"};
-  respond_fault(*exchange, over, ErrorStyle::kOpenAi);
+  (void)find_response(site, cache_namespace, id, "response_id");
+  throw Fault{.message = "is over: an answer comes with its request, and ends with its connection",
+              .param = "response_id", .code = "not_cancellable"};
 }
 
 }  // namespace ibid::serve

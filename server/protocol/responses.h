@@ -3,14 +3,14 @@
 // previous_response_id is any response that is stored: each is a branch. A stored conversation (openai_conversations.h)
 // gets the items of every response to it. As with OpenAI, instructions are this request's alone. Only functions are
 // tools; what a server would do by itself (search, code, files) is refused.
+//
+// This header is for responses.cc and responses_input.cc.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 
 #include "server/protocol/call.h"
-#include "server/protocol/reply.h"
 #include "server/protocol/site.h"
 #include "server/store/conversation_store.h"
 
@@ -28,38 +28,28 @@ struct ResponseCall {
   Json echo = Json::object();       // fields that the response repeats as they were sent
 };
 
-std::span<const Field<ResponseCall>> response_fields();
-
 // A response on its way: what the object says of the request, and where it is kept.
 struct ResponseContext {
   Site site;
   std::string id;
   std::string cache_namespace;
   ResponseCall call;                  // without its request's messages, which the service has
-  std::string previous_id = {};       // the response that it goes on from, where it is kept as one that does
-  Json in_front = Json::array();      // items before it: of the responses, or of the conversation that it goes on from
-  std::shared_ptr<TakenConversation> conversation;  // which the response belongs to; nullptr: none
+  std::string previous_id = {};       // the response that it goes on from, where its items are kept with that
+  Json in_front = Json::array();      // the items before it: of that response, or of the conversation
+  std::shared_ptr<TakenConversation> conversation = {};  // that the response belongs to; nullptr: none
   int64_t created = 0;
   Json items = Json::array();         // of a stream, as they were sent
 };
 
-// The object. status: "in_progress", "completed", "incomplete", "failed".
-Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
-// Whether the answer was ended by its length: its response is "incomplete".
-bool is_cut(const Answer& answer);
-// The same of a whole answer, with its usage; kept where the client wants that. It may wait for the disk.
-Json finished_response(const ResponseContext& context, const Heard& heard);
-// Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
-Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
+// Reads the request, and what it goes on from. Throws Fault.
+void read_response(const Site& site, const http::Request& source, ResponseContext& context);
 
-void post_responses(const Site& site, const http::ExchangePtr& exchange);
-void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                  const std::string& id);
-void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
-void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
-void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
-                     const std::string& id);
+// A response that is kept, and all items up to its output. Faults: the store's; 404 for `param` where there is no such
+// response, or its conversation lacks the items.
+StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
+                             const char* param);
+Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param);
+// The fault that an error of the store is for a request that names a response.
+Fault fault_of_response(const Site& site, const Status& status, const char* param);
 
 }  // namespace ibid::serve

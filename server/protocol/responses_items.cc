@@ -1,97 +1,75 @@
 #include "server/protocol/responses_items.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
 #include <utility>
 
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/field.h"
+#include "server/protocol/site.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
 
 namespace {
 
-Fault wrong_text(std::string param) {
-  return {.message = "must be a text", .param = std::move(param), .code = "invalid_type"};
-}
-
 // Reads items in their order. Reasoning waits for the text or the call that it belongs to.
 class ItemReader {
  public:
   explicit ItemReader(Json& messages) : messages_(messages) {}
 
-  MaybeFault read(const Json& item) {
-    if (!item.is_object()) return Fault{.message = "must be an object", .code = "invalid_type"};
+  void read(const Json& item) {
+    if (!item.is_object()) throw wrong_type("must be an object");
     const std::string* type = text_member(item, "type");
     if (type == nullptr || *type == "message") return read_message(item);
     if (*type == "function_call") return read_call(item);
     if (*type == "function_call_output") return read_output(item);
     if (*type == "reasoning") return read_reasoning(item);
-    return Fault{.message = "must be \"message\", \"function_call\", \"function_call_output\" or \"reasoning\": other "
-                            "items are not supported",
-                 .param = ".type", .code = "unsupported_value"};
+    throw Fault{.message = "must be \"message\", \"function_call\", \"function_call_output\" or \"reasoning\": other "
+                           "items are not supported",
+                .param = ".type", .code = "unsupported_value"};
   }
 
  private:
-  MaybeFault read_message(const Json& item) {
+  void read_message(const Json& item) {
     // Chat's own reader: roles and contents are the same, but for what assistants said before.
-    Json one = Json::array();
-    one.push_back(item);
-    Json read = Json::array();
-    if (MaybeFault fault = read_chat_messages(one, read)) {
-      fault->param.erase(0, std::string_view("[0]").size());
-      return fault;
-    }
-    Json& message = read[0];
-    if (is_from(message, Role::kAssistant)) take_reasoning(message);
-    messages_.push_back(std::move(message));
-    goes_on_ = is_from(messages_.back(), Role::kAssistant);
-    return {};
+    read_chat_message(item, messages_);
+    Json& message = messages_.back();
+    goes_on_ = is_from(message, Role::kAssistant);
+    if (goes_on_) take_reasoning(message);
   }
 
-  MaybeFault read_call(const Json& item) {
-    const std::string* id = text_member(item, "call_id");
-    const std::string* name = text_member(item, "name");
-    const std::string* arguments = text_member(item, "arguments");
-    if (id == nullptr) return wrong_text(".call_id");
-    if (name == nullptr || name->empty()) return wrong_text(".name");
-    if (arguments == nullptr) return wrong_text(".arguments");
+  void read_call(const Json& item) {
+    const std::string& id = need_text(item, "call_id");
+    const std::string& name = need_text(item, "name", 1);
+    const std::string& arguments = need_text(item, "arguments");
     if (!goes_on_ || !reasoning_.empty()) {
       Json message = make_message(Role::kAssistant, "");
       take_reasoning(message);
       messages_.push_back(std::move(message));
       goes_on_ = true;
     }
-    Json& calls = messages_.back()["tool_calls"];
-    if (!calls.is_array()) calls = Json::array();
-    calls.push_back(tool_call_json(*id, *name, *arguments));
-    return {};
+    messages_.back()["tool_calls"].push_back(tool_call_json(id, name, arguments));
   }
 
-  MaybeFault read_output(const Json& item) {
-    const std::string* id = text_member(item, "call_id");
-    if (id == nullptr) return wrong_text(".call_id");
+  void read_output(const Json& item) {
+    const std::string& id = need_text(item, "call_id");
     const Json* output = member(item, "output");
+    if (output == nullptr) throw wrong_type("must be a text", ".output");
     std::string text;
-    if (output == nullptr) return wrong_text(".output");
-    if (MaybeFault fault = read_content(*output, text)) {
-      fault->param = ".output" + fault->param;
-      return fault;
-    }
-    messages_.push_back(tool_message(*id, std::move(text)));
+    read_at(".output", [&] { text = read_content(*output); });
+    messages_.push_back(tool_message(id, std::move(text)));
     goes_on_ = false;
-    return {};
   }
 
-  MaybeFault read_reasoning(const Json& item) {
+  void read_reasoning(const Json& item) {
     const Json* content = member(item, "content");
-    if (content == nullptr) return {};  // a summary alone: the reasoning itself stayed with whoever wrote it
-    if (!content->is_array()) {
-      return Fault{.message = "must be a list", .param = ".content", .code = "invalid_type"};
-    }
+    if (content == nullptr) return;  // a summary alone: the reasoning itself was not given to the client
+    if (!content->is_array()) throw wrong_type("must be a list", ".content");
     for (const Json& part : *content) {
       if (const std::string* text = text_member(part, "text")) reasoning_ += *text;
     }
-    return {};
   }
 
   void take_reasoning(Json& message) {
@@ -103,35 +81,7 @@ class ItemReader {
   bool goes_on_ = false;  // whether the last message is of the answer that is being read
 };
 
-Json typed(const char* type) {
-  Json json = Json::object();
-  json["type"] = type;
-  return json;
-}
-
-}  // namespace
-
-MaybeFault read_input(const Json& input, Json& messages) {
-  if (input.is_string()) {
-    messages.push_back(make_message(Role::kUser, input.get<std::string>()));
-    return {};
-  }
-  const FieldRule rule{.shape = Shape::kList, .least = 0, .most = kMaxMessages};
-  if (!input.is_array()) return Fault{.message = "must be a text or a list of items", .code = "invalid_type"};
-  if (MaybeFault fault = check_shape(rule, input)) return fault;
-  ItemReader reader(messages);
-  for (size_t i = 0; i < input.size(); ++i) {
-    if (MaybeFault fault = reader.read(input[i])) {
-      fault->param = "[" + std::to_string(i) + "]" + fault->param;
-      return fault;
-    }
-  }
-  return {};
-}
-
-namespace {
-
-// What the id of an item begins with.
+// The prefix of an item's id.
 const char* prefix_of_item(const std::string& type) {
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";
@@ -140,78 +90,119 @@ const char* prefix_of_item(const std::string& type) {
 
 Json stored_part(const std::string& role, const std::string& text) {
   if (role == role_name(Role::kAssistant)) return output_text(text, Json::array());
-  Json part = typed("input_text");
-  part["text"] = text;
-  return part;
+  return {{"type", "input_text"}, {"text", text}};
 }
 
 }  // namespace
 
-Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id) {
-  Json items = Json::array();
+void read_input(const Json& input, Json& messages) {
   if (input.is_string()) {
-    Json item = Json::object();
-    item["role"] = std::string(role_name(Role::kUser));
-    item["content"] = input;
-    items.push_back(std::move(item));
-  } else {
-    items = input;
+    messages.push_back(make_message(Role::kUser, input.get<std::string>()));
+    return;
   }
+  if (!input.is_array()) throw wrong_type("must be a text or a list of items");
+  check_shape({.shape = Shape::kList, .least = 0, .most = kMaxMessages}, input);
+  ItemReader reader(messages);
+  read_each(input, [&](const Json& item) { reader.read(item); });
+}
+
+Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id) {
+  Json items = input;
+  if (input.is_string()) items = Json::array({{{"role", role_name(Role::kUser)}, {"content", input}}});
   for (Json& item : items) {
     if (member(item, "type") == nullptr) item["type"] = "message";
     if (text_member(item, "id") == nullptr) item["id"] = new_id(prefix_of_item(item["type"]));
     if (text_member(item, "status") == nullptr) item["status"] = "completed";
     const std::string* text = item["type"] == "message" ? text_member(item, "content") : nullptr;
-    if (text != nullptr) {
-      Json parts = Json::array();
-      parts.push_back(stored_part(item["role"], *text));
-      item["content"] = std::move(parts);
-    }
+    if (text != nullptr) item["content"] = Json::array({stored_part(item["role"], *text)});
   }
   return items;
 }
 
-Json reasoning_text(const std::string& text) {
-  Json part = typed("reasoning_text");
-  part["text"] = text;
-  return part;
-}
+Json reasoning_text(const std::string& text) { return {{"type", "reasoning_text"}, {"text", text}}; }
 
 Json reasoning_item(const std::string& id, const std::string& text, const char* status) {
-  Json item = typed("reasoning");
-  item["id"] = id;
-  item["summary"] = Json::array();
-  item["content"] = Json::array();
-  if (!text.empty()) item["content"].push_back(reasoning_text(text));
-  item["status"] = status;
-  return item;
+  return {{"type", "reasoning"},
+          {"id", id},
+          {"summary", Json::array()},
+          {"content", text.empty() ? Json::array() : Json::array({reasoning_text(text)})},
+          {"status", status}};
 }
 
 Json message_item(const std::string& id, Json content, const char* status) {
-  Json item = typed("message");
-  item["id"] = id;
-  item["status"] = status;
-  item["role"] = "assistant";
-  item["content"] = std::move(content);
-  return item;
+  return {{"type", "message"}, {"id", id}, {"status", status}, {"role", "assistant"}, {"content", std::move(content)}};
 }
 
 Json output_text(const std::string& text, Json logprobs) {
-  Json part = typed("output_text");
-  part["text"] = text;
-  part["annotations"] = Json::array();
-  part["logprobs"] = std::move(logprobs);
-  return part;
+  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", std::move(logprobs)}};
 }
 
 Json call_item(const std::string& id, const ToolCall& call, const char* status) {
-  Json item = typed("function_call");
-  item["id"] = id;
-  item["call_id"] = call.id;
-  item["name"] = call.name;
-  item["arguments"] = call.arguments;
-  item["status"] = status;
-  return item;
+  return {{"type", "function_call"},
+          {"id", id},
+          {"call_id", call.id},
+          {"name", call.name},
+          {"arguments", call.arguments},
+          {"status", status}};
+}
+
+namespace {
+
+constexpr size_t kDefaultLimit = 20, kMostLimit = 100;
+
+struct Page {
+  size_t limit = kDefaultLimit;
+  bool newest_first = true;
+  std::string_view after = {};
+};
+
+// Unknown names are ignored. Ids and numbers have no letters that a query would have to spell otherwise.
+Page read_page(std::string_view query) {
+  Page page;
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    const std::string_view name = pair.substr(0, equals);
+    const std::string_view value = pair.substr(std::min(pair.size(), equals + 1));
+    if (name == "limit") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), page.limit);
+      const bool is_number = error == std::errc() && end == value.data() + value.size();
+      if (!is_number || page.limit < 1 || page.limit > kMostLimit) {
+        throw Fault{.message = "must be a whole number from 1 to " + std::to_string(kMostLimit), .param = "limit"};
+      }
+    } else if (name == "order") {
+      if (value != "asc" && value != "desc") {
+        throw Fault{.message = "must be \"asc\" or \"desc\"", .param = "order"};
+      }
+      page.newest_first = value == "desc";
+    } else if (name == "after") {
+      page.after = value;
+    }
+  }
+  return page;
+}
+
+}  // namespace
+
+void respond_items(http::Exchange& exchange, Json items) {
+  const Page page = read_page(exchange.request().query);
+  if (page.newest_first) std::reverse(items.begin(), items.end());
+  size_t first = 0;
+  if (!page.after.empty()) {
+    while (first < items.size() && items[first]["id"] != page.after) ++first;
+    if (first == items.size()) throw Fault{.message = "is no item of this list", .param = "after"};
+    ++first;
+  }
+  const size_t end = std::min(items.size(), first + page.limit);
+  Json data = Json::array();
+  for (size_t i = first; i < end; ++i) data.push_back(std::move(items[i]));
+  const Json first_id = data.empty() ? Json() : data.front()["id"], last_id = data.empty() ? Json() : data.back()["id"];
+  respond_json(exchange, {{"object", "list"},
+                          {"first_id", first_id},
+                          {"last_id", last_id},
+                          {"has_more", end < items.size()},
+                          {"data", std::move(data)}});
 }
 
 }  // namespace ibid::serve

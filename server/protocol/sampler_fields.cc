@@ -1,5 +1,4 @@
-#include "server/protocol/sampler_fields.h"
-
+// How an answer is sampled.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "sampling/sampler.h"
+#include "server/protocol/answer_fields.h"
 
 namespace ibid::serve {
 
@@ -22,127 +22,100 @@ constexpr double kLeast64 = -9223372036854775808.0;
 constexpr size_t kMaxBiases = 1024;
 constexpr size_t kMaxBreakers = 64;
 
-template <double S::*Member>
-MaybeFault set_real(const Json& value, AnswerRequest& request) {
-  request.options.sampler.*Member = value.get<double>();
-  return {};
+template <auto Member>
+void set_option(const Json& value, AnswerRequest& request) {
+  store(value, request.options.*Member);
+}
+template <auto Member>
+void set_sampler(const Json& value, AnswerRequest& request) {
+  store(value, request.options.sampler.*Member);
 }
 
 // 0 is everywhere else "the likeliest alone"; the sampler wants a share above 0.
 template <double S::*Member>
-MaybeFault set_share(const Json& value, AnswerRequest& request) {
+void set_share(const Json& value, AnswerRequest& request) {
   const double share = value.get<double>();
   request.options.sampler.*Member = share > 0 ? share : std::numeric_limits<double>::min();
-  return {};
 }
 
-template <size_t S::*Member>
-MaybeFault set_count(const Json& value, AnswerRequest& request) {
-  const int64_t count = integer_of(value);
-  request.options.sampler.*Member = count < 0 ? 0 : static_cast<size_t>(count);
-  return {};
+// Below 0 a count is 0, a window is without end.
+void set_top_k(const Json& value, AnswerRequest& request) {
+  request.options.sampler.top_k = static_cast<size_t>(std::max<int64_t>(integer_of(value), 0));
 }
-
 template <std::optional<size_t> S::*Member>
-MaybeFault set_window(const Json& value, AnswerRequest& request) {
+void set_window(const Json& value, AnswerRequest& request) {
   const int64_t count = integer_of(value);
   request.options.sampler.*Member = count < 0 ? std::optional<size_t>() : static_cast<size_t>(count);
-  return {};
 }
 
-template <bool TurnOptions::*Member>
-MaybeFault set_switch(const Json& value, AnswerRequest& request) {
-  request.options.*Member = value.get<bool>();
-  return {};
-}
-
-MaybeFault set_seed(const Json& value, AnswerRequest& request) {
+void set_seed(const Json& value, AnswerRequest& request) {
+  std::optional<uint64_t>& seed = request.options.sampler.seed;
   if (value.is_number_unsigned()) {
-    request.options.sampler.seed = value.get<uint64_t>();
-    return {};
+    seed = value.get<uint64_t>();
+  } else {
+    const int64_t number = integer_of(value);
+    seed = number == -1 ? std::optional<uint64_t>() : static_cast<uint64_t>(number);
   }
-  const int64_t seed = integer_of(value);
-  request.options.sampler.seed = seed == -1 ? std::optional<uint64_t>() : static_cast<uint64_t>(seed);
-  return {};
-}
-
-MaybeFault set_min_tokens(const Json& value, AnswerRequest& request) {
-  request.options.min_tokens = static_cast<size_t>(integer_of(value));
-  return {};
 }
 
 // The sampler knows one rule for the tokens that end an answer: not before so many others. This is its largest number.
-MaybeFault set_ignore_eos(const Json& value, AnswerRequest& request) {
+void set_ignore_eos(const Json& value, AnswerRequest& request) {
   if (value.get<bool>()) request.options.min_tokens = std::numeric_limits<size_t>::max();
-  return {};
 }
+
+constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
 
 // A list of texts within bounds; the fault's param is the entry's.
-MaybeFault read_texts(const Json& list, size_t max_entries, std::vector<std::string>& texts) {
-  const FieldRule entry{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
+std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   if (list.size() > max_entries) {
-    return Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
-                            std::to_string(list.size())};
+    throw Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
+                           std::to_string(list.size())};
   }
-  std::vector<std::string> read;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (MaybeFault fault = check_shape(entry, list[i])) {
-      fault->param = "[" + std::to_string(i) + "]";
-      return fault;
-    }
-    read.push_back(list[i].get<std::string>());
-  }
-  texts = std::move(read);
-  return {};
+  std::vector<std::string> texts;
+  read_each(list, [&](const Json& entry) {
+    check_shape(kStopText, entry);
+    texts.push_back(entry.get<std::string>());
+  });
+  return texts;
 }
 
-MaybeFault read_breakers(const Json& value, AnswerRequest& request) {
-  return read_texts(value, kMaxBreakers, request.options.dry_sequence_breakers);
+void read_breakers(const Json& value, AnswerRequest& request) {
+  request.options.dry_sequence_breakers = read_texts(value, kMaxBreakers);
 }
 
-Fault bad_bias(const std::string& id, const std::string& message) {
-  return {.message = message, .param = "." + id.substr(0, 20)};
-}
-
-MaybeFault add_bias(const std::string& id_text, const Json& value, AnswerRequest& request) {
+void add_bias(const std::string& id_text, const Json& value, AnswerRequest& request) {
+  const auto refuse_unless = [&](bool is_sound, const char* message) {
+    if (!is_sound) throw Fault{.message = message, .param = "." + id_text.substr(0, 20)};
+  };
   TokenId id = 0;
   const auto [end, error] = std::from_chars(id_text.data(), id_text.data() + id_text.size(), id);
-  if (error != std::errc() || end != id_text.data() + id_text.size() || id < 0) {
-    return bad_bias(id_text, "is no token id: keys are whole numbers from 0 on");
-  }
-  if (!value.is_number() || !(value.get<double>() >= -100 && value.get<double>() <= 100)) {
-    return bad_bias(id_text, "must be a number, -100 to 100");
-  }
+  refuse_unless(error == std::errc() && end == id_text.data() + id_text.size() && id >= 0,
+                "is no token id: keys are whole numbers from 0 on");
+  refuse_unless(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100,
+                "must be a number, -100 to 100");
   // OpenAI's -100 is a ban, and so is ours.
   const double bias = value.get<double>();
   request.options.sampler.logit_bias[id] = bias <= -100 ? -std::numeric_limits<double>::infinity() : bias;
-  return {};
 }
 
 // {"50256": -100}; or llama.cpp's [[50256, -1.5], [11, false]], where false is a ban.
-MaybeFault read_logit_bias(const Json& value, AnswerRequest& request) {
-  if (!value.is_structured()) {
-    return Fault{.message = "must be an object of token ids and numbers", .code = "invalid_type"};
-  }
+void read_logit_bias(const Json& value, AnswerRequest& request) {
+  if (!value.is_structured()) throw wrong_type("must be an object of token ids and numbers");
   if (value.size() > kMaxBiases) {
-    return Fault{.message = "must have at most " + std::to_string(kMaxBiases) + " entries"};
+    throw Fault{.message = "must have at most " + std::to_string(kMaxBiases) + " entries"};
   }
   if (value.is_object()) {
-    for (const auto& [id, bias] : value.get_ref<const Json::object_t&>()) {
-      if (MaybeFault fault = add_bias(id, bias, request)) return fault;
-    }
-    return {};
+    for (const auto& [id, bias] : value.get_ref<const Json::object_t&>()) add_bias(id, bias, request);
+    return;
   }
   for (size_t i = 0; i < value.size(); ++i) {
     const Json& pair = value[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer()) {
-      return Fault{.message = "must be a pair of a token id and a number", .param = "[" + std::to_string(i) + "]"};
+      throw Fault{.message = "must be a pair of a token id and a number", .param = place_in_list(i)};
     }
     const bool is_ban = pair[1].is_boolean() && !pair[1].get<bool>();
-    const std::string id = std::to_string(pair[0].get<int64_t>());
-    if (MaybeFault fault = add_bias(id, is_ban ? Json(-100) : pair[1], request)) return fault;
+    add_bias(std::to_string(pair[0].get<int64_t>()), is_ban ? Json(-100) : pair[1], request);
   }
-  return {};
 }
 
 constexpr std::string_view kStopSchema =
@@ -155,7 +128,7 @@ constexpr std::string_view kBreakersSchema =
 
 template <double S::*Member>
 constexpr Field<AnswerRequest> real(std::string_view name, double least, double most, std::string_view about) {
-  return {{name, Shape::kNumber, about, least, most}, set_real<Member>};
+  return {{name, Shape::kNumber, about, least, most}, set_sampler<Member>};
 }
 
 template <double S::*Member>
@@ -168,11 +141,11 @@ constexpr Field<AnswerRequest> window(std::string_view name, std::string_view ab
   return {{name, Shape::kInteger, about, -1, kMostTokens}, set_window<Member>};
 }
 
-// Of two names of one thing the later row wins.
+// Where one thing has two names, the later row wins.
 constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::temperature>("temperature", 0, 100, "0 always takes the likeliest token"),
     share<&S::top_p>("top_p", "keep the fewest tokens that hold this share"),
-    {{"top_k", Shape::kInteger, "keep the k likeliest tokens; 0 or -1: all", -1, kMostTokens}, set_count<&S::top_k>},
+    {{"top_k", Shape::kInteger, "keep the k likeliest tokens; 0 or -1: all", -1, kMostTokens}, set_top_k},
     real<&S::min_p>("min_p", 0, 1, "drop tokens below this share of the likeliest"),
     share<&S::typical_p>("typical_p", "keep the most typical tokens that hold this share; 1: off"),
     share<&S::typical_p>("typical", "the same as typical_p"),
@@ -188,7 +161,7 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::dry_multiplier>("dry_multiplier", 0, 1000, "DRY: a penalty on going on with a repetition; 0: off"),
     real<&S::dry_base>("dry_base", 1, 100, "DRY: by this it grows with each repeated token"),
     {{"dry_allowed_length", Shape::kInteger, "DRY: shorter repetitions cost nothing", 1, 50},
-     set_count<&S::dry_allowed_length>},
+     set_sampler<&S::dry_allowed_length>},
     window<&S::dry_window>("dry_penalty_last_n", "DRY: how many tokens it looks back; -1: all"),
     {{"dry_sequence_breakers", Shape::kList, "DRY: no repetition reaches across a token that holds one", 0,
       kMaxBreakers, Standing::kRead, kBreakersSchema},
@@ -201,13 +174,14 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     {{"stop", Shape::kAny, "texts that end the answer and are not part of it: one, or up to 16 of 1 to 1024 bytes", 0,
       0, Standing::kRead, kStopSchema},
      read_stop},
-    {{"min_tokens", Shape::kInteger, "the model cannot end its answer earlier", 0, kMostTokens}, set_min_tokens},
+    {{"min_tokens", Shape::kInteger, "the model cannot end its answer earlier", 0, kMostTokens},
+     set_option<&TurnOptions::min_tokens>},
     {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer at all: max_tokens, the context or stop does"},
      set_ignore_eos},
     {{"stop_repetition", Shape::kBoolean, "end an answer that says the same again and again"},
-     set_switch<&TurnOptions::stop_repetition>},
+     set_option<&TurnOptions::stop_repetition>},
     {{"speculate", Shape::kBoolean, "verify guesses from the conversation: the same answer, sooner"},
-     set_switch<&TurnOptions::speculate>},
+     set_option<&TurnOptions::speculate>},
     refused_field<AnswerRequest>("mirostat", "another sampler"),
     refused_field<AnswerRequest>("dynatemp_range", "another sampler"),
     refused_field<AnswerRequest>("top_a", "another sampler"),
@@ -224,21 +198,24 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
 
 std::span<const Field<AnswerRequest>> sampler_fields() { return kSamplerFields; }
 
-MaybeFault read_stop(const Json& value, AnswerRequest& request) {
-  if (value.is_array()) return read_texts(value, kMaxStopStrings, request.options.stop_strings);
-  const FieldRule text{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
-  if (!value.is_string()) return Fault{.message = "must be a text or a list of texts", .code = "invalid_type"};
-  if (MaybeFault fault = check_shape(text, value)) return fault;
-  request.options.stop_strings = {value.get<std::string>()};
-  return {};
+void read_stop(const Json& value, AnswerRequest& request) {
+  std::vector<std::string>& stops = request.options.stop_strings;
+  if (value.is_array()) {
+    stops = read_texts(value, kMaxStopStrings);
+  } else if (value.is_string()) {
+    check_shape(kStopText, value);
+    stops = {value.get<std::string>()};
+  } else {
+    throw wrong_type("must be a text or a list of texts");
+  }
 }
 
-MaybeFault check_sampler(const AnswerRequest& request) {
+void check_sampler(const AnswerRequest& request) {
   const Status status = check_sampler_options(request.options.sampler, Sampler::kAnyVocabulary);
-  if (status.ok()) return {};
+  if (status.ok()) return;
   const size_t colon = std::min(status.message().find(": "), status.message().size());
-  return Fault{.message = "is out of range" + status.message().substr(colon),
-               .param = status.message().substr(0, colon)};
+  throw Fault{.message = "is out of range" + status.message().substr(colon),
+              .param = status.message().substr(0, colon)};
 }
 
 }  // namespace ibid::serve

@@ -22,10 +22,6 @@ void respond_json(http::Exchange& exchange, const Json& json, int status) {
   exchange.respond({.status = status, .body = json_to_string(json)});
 }
 
-void respond_fault(http::Exchange& exchange, const Fault& fault, ErrorStyle style) {
-  exchange.respond(fault_response(fault, style));
-}
-
 std::string iso_time(int64_t unix_ns) {
   const std::time_t seconds = unix_ns / 1'000'000'000;
   std::tm parts{};

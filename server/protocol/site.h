@@ -1,17 +1,18 @@
-// Site: what the handlers of all protocols share: the service, the time, and names that nobody can guess. Thread-safe.
+// Site: what the handlers of all protocols share: the service, the time, and names that cannot be guessed. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
 #include "server/http/exchange.h"
 #include "server/http/router.h"
-#include "server/protocol/backend.h"
 #include "server/protocol/fault.h"
+#include "server/service/backend.h"
 
 namespace ibid::serve {
 
@@ -32,9 +33,21 @@ struct Site {
 
 std::string random_id(std::string_view prefix);
 
-// Answers a request with JSON, or with a fault.
+// Answers a request with JSON.
 void respond_json(http::Exchange& exchange, const Json& json, int status = 200);
-void respond_fault(http::Exchange& exchange, const Fault& fault, ErrorStyle style);
+
+// Calls `answer`, which answers the exchange, or passes it on to what answers it later. A fault that it throws is the
+// response, in the words of the path's protocol. Without memory nothing is said here: an exchange that nothing holds
+// any more answers with a 500.
+template <typename Answer>
+void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
+  try {
+    answer();
+  } catch (const Fault& fault) {
+    exchange.respond(fault_response(fault, style_of_path(exchange.request().path)));
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 // "2026-01-31T12:00:00.123456789Z"
 std::string iso_time(int64_t unix_ns);

@@ -10,10 +10,9 @@
 #include "grammar/compile_budget.h"
 #include "grammar/grammar.h"
 #include "runtime/generate/constraint_cache.h"
-#include "server/service/call_form.h"
-#include "server/service/prompt_text.h"
+#include "server/service/jobs.h"
 #include "templates/message.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
 
 namespace ibid::serve {
@@ -25,7 +24,7 @@ constexpr const char* kProbe = "Kestrelquestion";
 
 std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
 
-// The channel of an answer that has an answer's form, and how reasoning in front of it ends (templates of gpt-oss).
+// The channel of an answer that has a form, and the end of the reasoning before it (templates of gpt-oss).
 LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   LeadIn lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
@@ -36,8 +35,8 @@ LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   return lead;
 }
 
-// What the model may write in front of a call or a form. Whether the prompt has opened the reasoning already, or closed
-// it, depends on the template's variables, so a short prompt is looked at.
+// The text that the model may write before a call or a form. Whether the prompt has already opened or closed the
+// reasoning depends on the template's variables, so a short prompt is rendered.
 LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
   const ReplyFormat& format = engine->reply_format();
@@ -48,7 +47,7 @@ LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& re
   AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}), .tools = request.tools,
                       .variables = request.variables};
   const Result<MarkedText> prompt = prompt_text(engine, probe);
-  if (!prompt.ok()) return lead;  // the turn says what is wrong
+  if (!prompt.ok()) return lead;  // the turn reports the error
   const std::string_view text = prompt->bytes();
   const size_t asked = text.rfind(kProbe);
   const std::string_view behind = asked == text.npos ? std::string_view() : text.substr(asked);
@@ -75,7 +74,7 @@ Result<DemandedCalls> section_of_calls(const CallSyntax& syntax, const std::vect
   return section;
 }
 
-// A key of the engine's constraints. Lengths keep two parts from being read as one.
+// A key of the engine's constraints. Lengths separate the parts unambiguously.
 class Key {
  public:
   explicit Key(std::string_view kind) : text_(kind) {}
@@ -112,7 +111,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
   }, request.options.stop);
 }
 
-// What stands in front of an error of a form as long as it may be another request's, which has it in another field.
+// Prefix of errors in the cache, in place of the field's name, which differs between requests for one form.
 constexpr std::string_view kOfForm = "form: ";
 
 Status in_field(const Status& status, const AnswerForm& form) {
@@ -139,7 +138,7 @@ Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
   return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
 }
 
-// The form; or, where there are tools, calls of these in its place.
+// The form; or, where there are tools, calls of them instead.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const AnswerForm& form = request.form;
   const CallSyntax* calls = may_call(*engine, request) ? &*engine->reply_format().calls : nullptr;
@@ -163,7 +162,7 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   return made;
 }
 
-// Any text, but for what the request says of calls: none; not more than one; arguments by a tool's schema.
+// Any text, in which calls are limited as the request says: none; at most one; arguments by a tool's schema.
 Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool none = choice.kind == ToolChoice::Kind::kNone;

@@ -1,23 +1,23 @@
-#include "server/service/answer_job.h"
-
 #include <algorithm>
-#include <new>
 #include <random>
-#include <utility>
+#include <vector>
 
-#include "runtime/out_of_heap.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
+#include "runtime/session/dialogue.h"
+#include "runtime/session/prefill_stream.h"
 #include "runtime/session/turn_reply.h"
+#include "runtime/session/turn_stream.h"
 #include "runtime/turn_cost.h"
 #include "server/service/answer_form.h"
-#include "server/service/prompt_text.h"
 #include "server/store/cache_namespace.h"
+#include "server/service/conversations.h"
+#include "server/service/jobs.h"
 
 namespace ibid::serve {
 namespace {
 
-// Below 2^52, so that clients whose numbers are doubles can send it back, also that of the last of several answers.
+// Below 2^52, so that clients whose numbers are doubles can send it back, that of the last of several answers included.
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
@@ -30,34 +30,98 @@ void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
     case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
     case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
     case ReplyEvent::Kind::kCallEnd: return;
-    case ReplyEvent::Kind::kCallBroken: return;  // cut off with the answer; what was written follows as content
+    case ReplyEvent::Kind::kCallBroken: return;  // cut off with the answer; its text follows as content
   }
 }
 
-}  // namespace
+// A request for answers: the conversation that it continues, the turns that answer it, and the events for its listener.
+//
+// A turn that finds no memory is begun again when there is some. Its prompt, options and seed are the same, so its
+// events are, too; those that the listener has received are skipped.
+class AnswerJob final : public Job {
+ public:
+  AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
+            std::shared_ptr<Bell> bell)
+      : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
+             bytes_of_prompt(request), request.keep_alive},
+            std::move(bell)),
+        request_(std::move(request)),
+        listener_(std::move(listener)),
+        variables_(variables_for(request_)) {
+    watch(std::move(gone));
+  }
+  ~AnswerJob() override { end_watch(); }
 
-AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
-                     std::shared_ptr<Bell> bell)
-    : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
-           bytes_of_prompt(request), request.keep_alive},
-          std::move(bell)),
-      request_(std::move(request)),
-      listener_(std::move(listener)),
-      variables_(variables_for(request_)) {
-  watch(std::move(gone));
-}
+  // Finds the conversation, and plans its prompt.
+  Status prepare(const Place& place) override;
+  KvRoom room(const Engine& engine, size_t expected_answer) const override;
+  // Begins the turn; or, for several answers, the prefill of the question, and their turns once that is over. The
+  // listener receives begin().
+  Status plan(const Place& place) override;
+  Next advance(Conversations& conversations) override;
+  void leave_queue(std::chrono::nanoseconds waited) override;
+  void refuse(const Status& busy, std::chrono::seconds retry_after) override;
+  void end(const Status& status) override;
+  bool is_cut_short() const override { return is_cut_short_; }
 
-AnswerJob::~AnswerJob() { end_watch(); }
+ private:
+  struct Part {
+    explicit Part(Conversation c) : conversation(std::move(c)) {}
+    Conversation conversation;
+    std::optional<TurnStream> stream;  // until it is over
+    bool is_over = false;              // for good, and the conversation is put back
+    // Events of the current stream, and the number of events that the listener has received so far.
+    size_t n_events = 0, n_told = 0;
+  };
+  Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
+  Status find_out(const Place& place);
+  Status begin(const Place& place);
+  Status begin_reading(const Place& place);
+  void end_reading(Conversations& conversations);
+  Status begin_turns(const Place& place);
+  Status begin_turn(size_t i);
+  void tell_begin(const Place& place, size_t n_prompt);
+  Next after_reading(Conversations& conversations);
+  void tell_events(size_t i);
+  void finish(size_t i, Conversations& conversations);
+  void add_reading(Turn& turn) const;
+  void put_back(Conversation conversation, Conversations& conversations) const;
+  void fail(Status status);
 
-KvReservations::Room AnswerJob::room(const Engine& engine, size_t expected_answer) const {
-  KvReservations::Need need{.n_prompt = prompt_size_.n_prompt, .n_dropped = prompt_size_.n_dropped,
-                            .n_answer = request_.options.max_tokens, .n_answers = request_.n};
+  AnswerRequest request_;
+  std::shared_ptr<AnswerListener> listener_;  // until the end
+  Json variables_;
+
+  std::optional<Conversation> asked_;  // until its turns begin
+  // The prefill of the question that several answers share, and its cost, planning included. Times: the engine's clock.
+  struct Reading {
+    int64_t begin_ns = 0, end_ns = 0;
+    double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
+    Usage usage = {};
+  };
+  std::optional<PrefillStream> reading_;
+  Reading read_;
+  bool is_read_ = false;
+  std::vector<std::unique_ptr<Part>> parts_;
+  size_t n_side_by_side_ = 0;  // turns that were begun together
+  PromptSize prompt_size_;
+  size_t n_read_told_ = 0;
+  bool has_left_queue_ = false;
+  bool has_begun_ = false;
+  bool is_cut_short_ = false;
+};
+
+KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
+  KvNeed need{.n_prompt = prompt_size_.n_prompt, .n_dropped = prompt_size_.n_dropped,
+              .n_answer = request_.options.max_tokens, .n_answers = request_.n};
   if (need.n_answer == 0) {
-    // A page ahead of the longest: an event is of one id or more.
+    // A page more than the longest: an event is of one token or more.
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
   }
-  return KvReservations::room_for(engine, need);
+  return {.engine = &engine,
+          .n_bytes = kv_bytes_for(engine.pool().layout(), engine.max_seq_len(), need),
+          .budget_bytes = engine.pool().budget_bytes()};
 }
 
 // --- a work thread
@@ -112,7 +176,7 @@ Status AnswerJob::plan(const Place& place) {
   return status;
 }
 
-// The question is read first where several answers share it, or nothing else is wanted.
+// The question is prefilled first where several answers share it, or where no answer is wanted.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
   const bool reads_first = request_.n != 1 && !is_read_ && parts_.empty();
@@ -129,7 +193,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   }
   const Status status = reading_->finish().status();
   reading_.reset();
-  // Where the context is full, every turn makes the same room for itself.
+  // Where the context is full, every turn makes room for itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
@@ -141,7 +205,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   return {};
 }
 
-// All of them; or again, those that found no memory, one after the other.
+// Begins all turns; or, in another attempt, those that found no memory, one after the other.
 Status AnswerJob::begin_turns(const Place& place) {
   const bool is_first = parts_.empty();
   if (is_first) {
@@ -178,22 +242,23 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
-// --- the hearing thread
+// --- the event thread
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
-  if (request_.n == 0) {  // there was nothing to read
+  if (request_.n == 0) {  // there was nothing to prefill
     end_reading(conversations);
     return Next::kOver;
   }
   size_t n_running = 0, n_left = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_[i]->stream) hear(i, conversations);
+    if (parts_[i]->stream) tell_events(i);
+    if (parts_[i]->stream && parts_[i]->stream->is_over()) finish(i, conversations);
     n_running += parts_[i]->stream ? 1 : 0;
     n_left += parts_[i]->is_over ? 0 : 1;
   }
   if (n_running > 0) return Next::kWait;
-  // One answer after the other needs less.
+  // One answer after the other needs less memory.
   if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
@@ -215,7 +280,7 @@ AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
   return Next::kOver;
 }
 
-// Of a request for no answer: one that is empty has the costs.
+// Ends a request for no answer: an empty answer reports the costs.
 void AnswerJob::end_reading(Conversations& conversations) {
   put_back(*std::exchange(asked_, std::nullopt), conversations);
   Turn turn;
@@ -223,11 +288,6 @@ void AnswerJob::end_reading(Conversations& conversations) {
   turn.usage = usage_ = read_.usage;
   turn.timings.prefill_ms = turn.timings.total_ms = read_.ms();
   listener_->answer(0, turn);
-}
-
-void AnswerJob::hear(size_t i, Conversations& conversations) {
-  tell_events(i);
-  if (parts_[i]->stream->is_over()) finish(i, conversations);
 }
 
 void AnswerJob::tell_events(size_t i) {
@@ -264,12 +324,12 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
   part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
-  put_back(std::move(part.conversation), conversations);  // before the client hears of it, and can go on
+  put_back(std::move(part.conversation), conversations);  // before the client receives the answer, and can continue it
   listener_->answer(i, *turn);
 }
 
-// The first answer stands for the reading of the question, which was done once for all. What of it was not there any
-// more when the answer began is among what that read itself.
+// The first answer reports the prefill of the question, which was done once for all answers. Parts that were evicted
+// before the answer began are in its own prefill.
 void AnswerJob::add_reading(Turn& turn) const {
   ibid::add_reading(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
@@ -279,14 +339,14 @@ void AnswerJob::add_reading(Turn& turn) const {
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
-// Another attempt is of no use where something else fails than memory.
+// Only for lack of memory is another attempt of use.
 void AnswerJob::fail(Status status) {
   const bool is_final = status.code() != ErrorCode::kOutOfMemory;
   if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);
   if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// A conversation that may not be kept, or is a prompt without a template, is dropped; what it went on from is still
+// Drops a conversation that may not be kept, or is a prompt without a template; the one that it continued is still
 // known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
   if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
@@ -306,6 +366,13 @@ void AnswerJob::end(const Status& status) {
   if (listener == nullptr) return;
   const bool was_stopped = status.ok() ? is_cut_short_ : status.code() == ErrorCode::kCancelled;
   listener->end(was_stopped ? why_stopped() : status);
+}
+
+}  // namespace
+
+std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
+                                     std::stop_token gone, std::shared_ptr<Bell> bell) {
+  return std::make_unique<AnswerJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell));
 }
 
 }  // namespace ibid::serve

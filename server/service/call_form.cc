@@ -1,4 +1,4 @@
-#include "server/service/call_form.h"
+#include "server/service/answer_form.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "grammar/argument_notation.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/offered_tools.h"
+#include "grammar/grammar.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid::serve {
 namespace {
@@ -17,10 +17,10 @@ namespace {
 using Call = DemandedCalls::Call;
 using Piece = DemandedCalls::Piece;
 
-// Ids as models write them that were taught to; any nine letters and digits are one.
+// Ids in models that were trained to write them: any nine letters and digits.
 constexpr const char* kCallId = "[a-zA-Z0-9]{9}";
 constexpr const char* kCallIndex = "0|[1-9][0-9]?";
-// What an id begins with that holds the name of its tool.
+// The prefix of an id that contains the name of its tool.
 constexpr const char* kIdOfName = "functions.";
 
 // The part of a tool that has its name and parameters.
@@ -29,7 +29,7 @@ const Json& function_of_tool(const Json& tool) {
   return tool.is_object() && function != tool.end() ? *function : tool;
 }
 
-// A tool that lists its arguments takes no others, unless it says so: a model that has to call would go on inventing.
+// A tool that lists its arguments takes no others, unless it says so: a model that has to call would invent more.
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
   Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
@@ -42,7 +42,7 @@ Json schema_of_arguments(const Json& function) {
   return schema;
 }
 
-// Appends words, or what stands behind them, to a call.
+// Appends words and grammars to a call.
 class CallWriter {
  public:
   void words(std::string_view text) {
@@ -64,7 +64,7 @@ class CallWriter {
   Call call_;
 };
 
-// How arguments are written where they are no JSON object.
+// The notation of arguments that are not a JSON object.
 ArgumentNotation notation_of(const CallSyntax& syntax) {
   using Form = ArgumentNotation::Form;
   const ParameterSyntax& marked = syntax.parameter;
@@ -101,7 +101,7 @@ bool has_part(const std::vector<CallPart>& parts, CallPart::Kind kind) {
   return std::ranges::any_of(parts, [kind](const CallPart& part) { return part.kind == kind; });
 }
 
-// parts: those of the syntax, or others of it.
+// parts: syntax.parts, or one of syntax.other_parts.
 Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>& parts, const CallableTool& tool,
                            const Call& arguments) {
   std::string name = tool.name;
@@ -118,7 +118,7 @@ Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>
       case CallPart::Kind::kId:
         if (has_part(parts, CallPart::Kind::kName)) {
           TRY(out.regex(kCallId));
-        } else {  // the id says which tool it is
+        } else {  // the id names the tool
           out.words(kIdOfName + name + ":");
           TRY(out.regex(kCallIndex));
         }
@@ -144,7 +144,7 @@ Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments a
   return {};
 }
 
-// What the calls begin with is there once, so that a text has one reading up to where they differ.
+// Joins calls at their common prefix, so that a text has one parse up to where they differ.
 Call joined(std::vector<Call> calls) {
   if (calls.size() == 1) return std::move(calls.front());
   std::string_view common = calls.front().front().words;
@@ -159,7 +159,7 @@ Call joined(std::vector<Call> calls) {
   return {std::move(all)};
 }
 
-// Takes a word from the beginning of a text, spaces in which need not be the word's; false: the text begins otherwise.
+// Removes a word from the beginning of a text, which may have more spaces; false: the text begins otherwise.
 bool take_word(std::string& text, std::string_view word) {
   size_t at = 0;
   for (const char c : word) {
@@ -171,7 +171,7 @@ bool take_word(std::string& text, std::string_view word) {
   return true;
 }
 
-// What follows the word in a call; all of it where the word stands in front of the call.
+// The part of a call that follows the word; all of it where the word precedes the call.
 Call rest_of_call(Call call, const std::string& word) {
   std::string& words = call.front().words;
   if (take_word(words, word)) return call;
@@ -186,7 +186,7 @@ Call rest_of_call(Call call, const std::string& word) {
   return call;
 }
 
-// What a call begins with that has no marker: {"name" of {"name": "NAME".
+// The beginning of a call without a marker: {"name" of {"name": "NAME".
 std::string plain_beginning(std::string_view text) {
   text = trim_marker_spaces(text);
   if (text.ends_with('"')) text = trim_marker_spaces(text.substr(0, text.size() - 1));
@@ -205,7 +205,7 @@ std::string words_before_name(const CallSyntax& syntax) {
 
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// A call whose name comes behind other members would be one, too: nothing begins with these.
+// A call whose name follows other members would be a call, too: no text may begin with these.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
   const std::string before = plain_beginning(words_before_name(syntax));
   const std::string name = json_to_string(Json(syntax.envelope->name_key));
@@ -243,7 +243,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // Behind a call that begins as JSON does, another one would begin so, too.
+  // After a call that begins as JSON does, the next one would begin so, too.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {

@@ -14,7 +14,7 @@
 // messages, text and ids, written behind the answer by a thread of its own. A history that the store knows more of than
 // memory is gone on with from there. What the store cannot read or write costs a remark, and no request.
 //
-// Bounded by bytes. What goes first is what the owner who has the most (server/service/cache_namespace.h) did not
+// Bounded by bytes. What goes first is what the owner who has the most (server/store/cache_namespace.h) did not
 // use for the longest time, so that nobody pushes out another's. Nothing is found across namespaces. Thread-safe.
 #pragma once
 

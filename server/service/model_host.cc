@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <set>
 #include <span>
-#include <utility>
+
+#include "base/dtype.h"
+#include "base/text.h"
 
 namespace ibid::serve {
 
@@ -25,13 +27,13 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
   std::string path;
   std::vector<std::string> aliases;
   TurnOptions recommended;
-  FileState file;                  // of what is loaded, or of the first look at it
+  FileState file;                  // of the loaded model, or at the start
   std::shared_ptr<Engine> engine;
   bool is_loading = false;         // or unloading
   size_t n_leases = 0;
-  int64_t used_ns = 0;             // last asked for, or given back
-  uint64_t n_bytes = 0;            // of what is loaded
-  uint64_t n_kv_bytes = 0;         // of its keys and values when it was loaded last
+  int64_t used_ns = 0;             // last requested, or returned
+  uint64_t n_bytes = 0;            // of the loaded model
+  uint64_t n_kv_bytes = 0;         // of its keys and values at the last load
   std::optional<std::chrono::milliseconds> keep_alive;
   Status load_failure;             // of the last attempt
 };
@@ -46,13 +48,36 @@ std::string name_of_path(const std::string& path) {
   return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
 }
 
-// Names that differ in the case of ASCII letters alone are one.
-bool is_same_name(std::string_view a, std::string_view b) {
-  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, {}, small, small);
+// Names of general.file_type in GGUF (llama.h, enum llama_ftype).
+constexpr std::array<std::string_view, 39> kFileTypes = {
+    "F32",     "F16",    "Q4_0",   "Q4_1",   "",       "",        "",       "Q8_0",   "Q5_0",   "Q5_1",
+    "Q2_K",    "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S", "Q4_K_M",  "Q5_K_S", "Q5_K_M", "Q6_K",   "IQ2_XXS",
+    "IQ2_XS",  "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL",  "IQ3_S",  "IQ3_M",  "IQ2_S",  "IQ2_M",
+    "IQ4_XS",  "IQ1_M",  "BF16",   "",       "",       "",        "TQ1_0",  "TQ2_0",  "MXFP4"};
+
+std::string text_of(const ModelFile& file, std::string_view key) {
+  const Result<std::optional<std::string_view>> text = file.get_string(key);
+  return text.ok() && *text ? std::string(**text) : std::string();
 }
 
-constexpr std::string_view kLatestTag = ":latest";
+size_t count_of(const ModelFile& file, const std::string& key) {
+  const Result<std::optional<int64_t>> number = file.get_int(key);
+  return number.ok() && *number && **number > 0 ? static_cast<size_t>(**number) : 0;
+}
+
+std::string_view type_of_most(const ModelFile& file, uint64_t& n_params) {
+  std::array<uint64_t, kDTypeCount> n_of_type{};
+  size_t most = 0;
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView* tensor = file.find_tensor(name);
+    if (tensor == nullptr) continue;
+    const auto type = static_cast<size_t>(tensor->dtype);
+    n_params += tensor->shape.elements();
+    n_of_type.at(type) += tensor->shape.elements();
+    if (n_of_type.at(type) > n_of_type.at(most)) most = type;
+  }
+  return n_params > 0 ? dtype_name(static_cast<DType>(most)) : std::string_view();
+}
 
 }  // namespace
 
@@ -65,7 +90,7 @@ ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<
 
 ModelLease::~ModelLease() {
   const std::lock_guard lock(board_->mutex);
-  engine_.reset();  // never the last pointer: the model has one as long as there are leases
+  engine_.reset();  // never the last pointer: the model holds one while leases exist
   --model_->n_leases;
   if (clock_ != nullptr) model_->used_ns = clock_->steady_ns();
   ++board_->n_returned;
@@ -107,7 +132,7 @@ Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
   }
   state.changed_ns = nanoseconds(info.st_mtim);
   std::set<std::string> names;
-  std::error_code error;  // a file that goes meanwhile does not count
+  std::error_code error;  // a file that disappears meanwhile does not count
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) names.insert(entry.path().string());
   for (const std::string& name : names) {
     struct stat part {};
@@ -129,7 +154,7 @@ Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> so
     model->recommended = source.recommended;
     if (const Result<FileState> file = look_at(model->path); file.ok()) model->file = *file;
     for (const std::shared_ptr<Model>& other : host->models_) {
-      if (!is_same_name(other->name, model->name)) continue;
+      if (!equals_ignoring_case(other->name, model->name)) continue;
       return {ErrorCode::kInvalidArgument,
               "two models are called " + model->name + ": " + other->path + " and " + model->path};
     }
@@ -139,17 +164,18 @@ Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> so
   return host;
 }
 
-// Names and aliases never change. A name goes before an alias, and an alias before another's tag.
+// Names and aliases never change. A name takes precedence over an alias, and an alias over a name with a tag.
 Result<ModelHost::Model*> ModelHost::find(std::string_view name) const {
   if (name.empty()) return models_.front().get();
+  constexpr std::string_view kLatestTag = ":latest";
   std::vector<std::string_view> wanted = {name};
   if (name.ends_with(kLatestTag)) wanted.push_back(name.substr(0, name.size() - kLatestTag.size()));
   for (const std::string_view one : wanted) {
     for (const std::shared_ptr<Model>& model : models_) {
-      if (is_same_name(model->name, one)) return model.get();
+      if (equals_ignoring_case(model->name, one)) return model.get();
     }
+    const auto is_it = [&](const std::string& alias) { return equals_ignoring_case(alias, one); };
     for (const std::shared_ptr<Model>& model : models_) {
-      const auto is_it = [&](const std::string& alias) { return is_same_name(alias, one); };
       if (std::ranges::any_of(model->aliases, is_it)) return model.get();
     }
   }
@@ -168,8 +194,7 @@ Result<TurnOptions> ModelHost::recommended(std::string_view name) const {
   return model->recommended;
 }
 
-// Whether the file is another one than what was loaded of it. One that is gone for a moment is being replaced: what is
-// loaded goes on.
+// Whether the file is not the one that was loaded. A file that is missing is being replaced: the loaded model stays.
 bool ModelHost::is_stale(const Model& model) const {
   const Result<FileState> now = look_at(model.path);
   return now.ok() && !(*now == model.file);
@@ -199,12 +224,11 @@ Result<ModelLeasePtr> ModelHost::get(std::string_view name) {
 }
 
 Result<ModelLeasePtr> ModelHost::try_get(std::string_view name) {
-  Status failure;
   Lock lock(board_->mutex);
   TRY_ASSIGN(Model * model, find(name));
   Result<ModelLeasePtr> lease = get_if_free(*model, lock);
   if (lease.ok() || model->load_failure.ok()) return lease;
-  failure = std::exchange(model->load_failure, Status());
+  const Status failure = std::exchange(model->load_failure, Status());
   lock.unlock();
   if (options_.remark) options_.remark(model->name + " cannot be loaded: " + failure.message());
   return {ErrorCode::kIo, model->name + " cannot be loaded"};
@@ -215,7 +239,7 @@ uint64_t ModelHost::n_returned() const {
   return board_->n_returned;
 }
 
-// null: others use what has to go before.
+// null: it has to wait for users of a model.
 Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
   board_->changed.wait(lock, [&] { return !model.is_loading; });
   model.used_ns = clock_.steady_ns();
@@ -237,7 +261,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
     board_->changed.notify_all();
     return result;
   };
-  // What its keys and values take is known once it was loaded; then it is not loaded again to no purpose.
+  // The size of its keys and values is known from the first load on; then it is not loaded in vain.
   const Result<bool> fits = make_room(model, file->bytes + model.n_kv_bytes, lock);
   if (!fits.ok()) return is_over(fits.status());
   if (!*fits) return is_over(ModelLeasePtr());
@@ -284,12 +308,12 @@ Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock
   return n_bytes_loaded() + bytes <= budget;
 }
 
-// Without the lock, because whoever drops the last pointer waits for the compute thread, and for what the tier writes.
+// Unlocks meanwhile: dropping the last pointer waits for the compute thread, and for the tier's writes.
 // REQUIRES: it has no leases.
 void ModelHost::let_go(Model& model, Lock& lock) {
   std::shared_ptr<Engine> engine = std::exchange(model.engine, nullptr);
   model.keep_alive.reset();
-  model.is_loading = true;  // nobody else loads or unloads it meanwhile
+  model.is_loading = true;  // no other thread loads or unloads it meanwhile
   lock.unlock();
   if (on_unload_) on_unload_(*engine);
   engine.reset();
@@ -308,9 +332,8 @@ std::vector<HostedModel> ModelHost::list() const {
       auto lease = std::make_shared<const ModelLease>(board_, model, nullptr);
       engine = std::shared_ptr<Engine>(lease, lease->engine().get());
     }
-    const bool is_loaded = engine != nullptr;
-    out.push_back({model->name, model->path, model->file.bytes, model->file.changed_ns / 1'000'000'000, is_loaded,
-                   std::move(engine)});
+    out.push_back({model->name, model->path, model->file.bytes, model->file.changed_ns / 1'000'000'000,
+                   engine != nullptr, engine});
   }
   return out;
 }
@@ -329,6 +352,44 @@ void ModelHost::unload_idle() {
     if (limit.count() < 0 || model->engine == nullptr || model->is_loading || model->n_leases > 0) continue;
     if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) let_go(*model, lock);
   }
+}
+
+// --- headers of files
+
+ModelHeader read_model_header(const ModelFile& file) {
+  const bool is_gguf = file.container() == Container::kGguf;
+  ModelHeader header{.format = is_gguf ? "gguf" : "safetensors",
+                     .family = text_of(file, is_gguf ? "general.architecture" : "model_type")};
+  header.quantization = type_of_most(file, header.n_params);
+  if (is_gguf) {
+    const size_t made_as = file.has("general.file_type") ? count_of(file, "general.file_type") : kFileTypes.size();
+    if (made_as < kFileTypes.size() && !kFileTypes[made_as].empty()) header.quantization = kFileTypes[made_as];
+    header.trained_context = count_of(file, header.family + ".context_length");
+    header.embedding_dim = count_of(file, header.family + ".embedding_length");
+    header.chat_template = text_of(file, "tokenizer.chat_template");
+    return header;
+  }
+  header.trained_context = count_of(file, "max_position_embeddings");
+  header.embedding_dim = count_of(file, "hidden_size");
+  if (Result<std::optional<std::string>> source = file.companion("chat_template.jinja"); source.ok() && *source) {
+    header.chat_template = **std::move(source);
+  }
+  return header;
+}
+
+ModelHeader ModelHeaders::of(const HostedModel& model) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = by_path_.find(model.path);
+    const bool is_known = known != by_path_.end() && known->second.file_bytes == model.file_bytes &&
+                          known->second.created_s == model.created_s;
+    if (is_known) return known->second.header;
+  }
+  const Result<std::unique_ptr<ModelFile>> file = open_model_file(model.path);
+  ModelHeader header = file.ok() ? read_model_header(**file) : ModelHeader();
+  const std::lock_guard lock(mutex_);
+  by_path_[model.path] = {model.file_bytes, model.created_s, header};
+  return header;
 }
 
 }  // namespace ibid::serve

@@ -1,21 +1,22 @@
-// ModelHost: the models of a server by name. A model is loaded when it is first asked for, within a memory budget, and
-// unloaded when nobody has asked for a while.
+// ModelHost: the models of a server by name. A model is loaded when it is first requested, within a memory budget, and
+// unloaded after a time without requests. ModelHeaders: the headers of their files.
 //
-// Whoever uses a model has a lease of it, and a model with a lease stays loaded. Others may hold its engine besides, as
-// long as they let go of it when the host asks them to (set_on_unload()): known conversations do.
+// A user of a model holds a lease of it, and a model with a lease stays loaded. Others may hold its engine besides, if
+// they release it when the host calls set_on_unload()'s function: known conversations do.
 //
-// What a model costs is its file and the keys and values that it may have. Where the budget is used up, models without
-// leases are unloaded, the one first that was not used for the longest time. A model whose file was replaced stays what
-// it was for those who use it (its weights are in memory). Whoever asks for it from then on waits until they are done
-// and gets the new one, so that no two are in memory at once.
+// A model costs its file and the keys and values that it may have. Where the budget is used up, models without leases
+// are unloaded, the least recently used first. A model whose file was replaced stays loaded for its users (its weights
+// are in memory). Later requests wait until these are done and get the new file, so that the two are never in memory at
+// once.
 //
-// Thread-safe. Loading one model does not hold up others that are loaded.
+// Thread-safe. Loading one model does not block requests for others that are loaded.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,8 @@
 #include "base/sha256.h"
 #include "ibid/turn.h"
 #include "runtime/engine/engine.h"
+#include "server/service/backend.h"
+#include "weights/model_file.h"
 
 namespace ibid::serve {
 
@@ -38,8 +41,8 @@ struct ModelSource {
       : path(std::move(its_path)), aliases(std::move(its_aliases)) {}
 
   std::string path;
-  std::vector<std::string> aliases;         // other names that it is asked for by
-  TurnOptions recommended = TurnOptions();  // of its answers, where a request says nothing
+  std::vector<std::string> aliases;         // its other names
+  TurnOptions recommended = TurnOptions();  // for requests that set none
 };
 
 class ModelLease;
@@ -56,48 +59,49 @@ struct HostedModel {
 
 struct ModelHostOptions {
   uint64_t memory_budget_bytes = 0;          // of all loaded models' files and keys and values; 0: no limit
-  std::chrono::milliseconds keep_alive{-1};  // unload after so long without a user; < 0: never
+  std::chrono::milliseconds keep_alive{-1};  // unload after this time without a user; < 0: never
   bool load_at_once = true;                  // the first model, in create(), so that errors come before the port opens
-  std::function<void(const std::string&)> remark = {};  // a line about a model, for who reads the log
+  std::function<void(const std::string&)> remark = {};  // writes a line about a model to the log
 };
 
 class ModelHost {
  public:
-  // How an engine is made of a path; tests give fakes.
+  // Makes an engine of a path; tests pass fakes.
   using Loader = std::function<Result<std::shared_ptr<Engine>>(const std::string& path)>;
 
-  // Errors: kInvalidArgument: two models of one name, or none; those of the loader.
+  // Errors: kInvalidArgument: two models of one name, or no model; those of the loader.
   static Result<std::unique_ptr<ModelHost>> create(std::vector<ModelSource> sources, Loader loader, Clock& clock,
                                                    const ModelHostOptions& options);
   ~ModelHost();
 
-  // name, of all that follow: as resolve() has it. Errors of all: kNotFound: there is no such model.
+  // name, in all that follow: any that resolve() accepts. Errors of all: kNotFound: there is no such model.
 
-  // Loads it if need be, on this thread; a second call for the same model waits for the first, and for those who use
-  // what has to go before. Errors: kOutOfMemory: the budget, with both numbers; the loader's, which name its file.
+  // Loads it if need be, on this thread; a second call for the same model waits for the first, and for the users of
+  // models that have to be unloaded first. Errors: kOutOfMemory: the budget, with both numbers; the loader's, which
+  // name its file.
   Result<ModelLeasePtr> get(std::string_view name);
-  // The same where nothing has to be loaded or waited for; else null.
+  // Its lease where that needs no loading and no waiting; else null.
   Result<ModelLeasePtr> get_loaded(std::string_view name);
-  // The same as get(), but null where others use what has to go before: ask again when n_returned() has changed. It is
-  // for clients: what the loader said goes to the remarks, and its error is kIo and names the model alone.
+  // As get(), but null where that would wait for users of a model: retry when n_returned() has changed. For clients:
+  // the loader's error goes to the remarks, and the call's error is kIo and names the model alone.
   Result<ModelLeasePtr> try_get(std::string_view name);
-  // How many leases were given back.
+  // The number of leases that were returned.
   uint64_t n_returned() const;
 
-  // The name of the model that a request means: by its name, or an alias, in any case of letters, also with the tag
-  // ":latest" that Ollama's clients add; the first model's where the given one is empty.
+  // The name of the model that a request means, which is given by its name or an alias, in any case of letters, also
+  // with the tag ":latest" that Ollama's clients add; empty: the first model.
   Result<std::string> resolve(std::string_view name) const;
   Result<TurnOptions> recommended(std::string_view name) const;
-  // As the command line had them.
+  // In the order of the command line.
   std::vector<HostedModel> list() const;
 
-  // How long this one stays from now on until it is unloaded, whatever the options say.
+  // The idle time after which this one is unloaded, in place of the options' value.
   Status set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive);
-  // Unloads what nobody has used for so long. It may wait for the disk.
+  // Unloads models whose idle time is over. May wait for the disk.
   void unload_idle();
 
-  // Called in front of every unloading, with no lock held and no lease left, for whoever holds the engine besides: he
-  // lets go of it. Set before any other thread calls.
+  // Called before every unloading, with no lock held and no lease left, so that other holders release the engine. Set
+  // before any other thread calls.
   void set_on_unload(std::function<void(const Engine&)> on_unload) { on_unload_ = std::move(on_unload); }
 
  private:
@@ -107,8 +111,8 @@ class ModelHost {
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
-    // The SHA-256 of the names, inodes, sizes and times of all files. The time of the last change of an inode is one of
-    // them: no program can set it, so that a file of equal size and modification time is another one all the same.
+    // The SHA-256 of the names, inodes, sizes and times of all files, the time of the inode's last change among them:
+    // no program can set it, so it differs for another file of equal size and modification time.
     Sha256Digest identity{};
     bool operator==(const FileState&) const = default;
   };
@@ -121,7 +125,8 @@ class ModelHost {
   ModelLeasePtr lend(Model& model) const;
   Result<ModelLeasePtr> get_if_free(Model& model, Lock& lock);
   Result<ModelLeasePtr> load(Model& model, Lock& lock);
-  // Lets go of models until `bytes` more fit. False: they will when others have given back. Error: kOutOfMemory: never.
+  // Unloads models until `bytes` more fit. False: they will after others have returned leases. Error: kOutOfMemory:
+  // never.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
   void let_go(Model& model, Lock& lock);
@@ -134,7 +139,7 @@ class ModelHost {
   std::vector<std::shared_ptr<Model>> models_;
 };
 
-// The right to use a loaded model. It is given back when the last pointer to it goes.
+// The right to use a loaded model. It is returned when the last pointer to it is destroyed.
 class ModelLease {
  public:
   ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock);
@@ -142,17 +147,35 @@ class ModelLease {
   ModelLease(const ModelLease&) = delete;
   ModelLease& operator=(const ModelLease&) = delete;
 
-  // A copy of this pointer is no lease.
+  // A copy of this pointer does not extend the lease.
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
  private:
   const std::shared_ptr<ModelHost::Board> board_;
   const std::shared_ptr<ModelHost::Model> model_;
-  Clock* const clock_;  // nullptr: who looks at a model does not count as its user when it comes to being idle
+  Clock* const clock_;  // nullptr: its holder does not count as a user for the idle time
   std::shared_ptr<Engine> engine_;
 };
 
-// The engine's tokenizer, with the lease.
+// The engine's tokenizer; the pointer holds the lease.
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease);
+
+// Reads the header of a model's file; the weights are not read, so the cost is the same for a model that is not loaded.
+ModelHeader read_model_header(const ModelFile& file);
+
+// Headers of models' files. Reads each file once, and again when it was replaced. Thread-safe.
+class ModelHeaders {
+ public:
+  ModelHeader of(const HostedModel& model);
+
+ private:
+  struct Known {
+    uint64_t file_bytes = 0;
+    int64_t created_s = 0;
+    ModelHeader header;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Known> by_path_;
+};
 
 }  // namespace ibid::serve

@@ -1,4 +1,4 @@
-// WorkThreads: a few threads that run what is posted to them, in its order. For what takes longer than a network thread
+// WorkThreads: a few threads that run posted functions in their order. For work that takes longer than a network thread
 // may wait: planning a prompt, loading a model.
 //
 // Thread-safe.
@@ -23,7 +23,7 @@ class WorkThreads {
     for (size_t i = 0; i < n; ++i) threads_.emplace_back([this] { run(); });
   }
   ~WorkThreads() { end(); }
-  // Runs what was posted, and ends. Nothing may be posted any more.
+  // Runs all posted work, and ends. REQUIRES: no post() follows.
   void end() {
     {
       const std::lock_guard lock(mutex_);
@@ -54,7 +54,7 @@ class WorkThreads {
       queue_.pop_front();
       lock.unlock();
       work();
-      work = {};  // a session that ends with it may take long, or post
+      work = {};  // a session that it destroys may take long, or post
       lock.lock();
     }
   }

@@ -1,6 +1,6 @@
-// Names of namespaces (SessionOptions::cache_namespace) that one API key has several of. What is read in one is not
-// found in another. Its owner is whose turn it is in a queue, and whose share of the known conversations it counts to:
-// a client that makes up salts gets no more of the server by that. Pure functions.
+// Names of the namespaces (SessionOptions::cache_namespace) of an API key. Prefixes that were read in one namespace are
+// not found in another. A namespace's owner takes turns in the queue, and has a share of the known conversations: a
+// client that invents salts gets no more of the server by them. Pure functions.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace ibid::serve {
 
-inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key has such a byte
+inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key contains this byte
 inline constexpr std::string_view kUserMark = "\x1fuser:";
 
 // The namespace of an owner's requests with that salt.
@@ -17,7 +17,7 @@ inline std::string salted_namespace(std::string_view owner, std::string_view sal
   return std::string(owner).append(kSaltMark).append(salt);
 }
 
-// The namespace of one user of a key, where a server tells users apart. A user is an owner of his own.
+// The namespace of one user of a key, where a server distinguishes users. Each user is an owner.
 inline std::string user_namespace(std::string_view key_namespace, std::string_view user) {
   return std::string(key_namespace).append(kUserMark).append(user);
 }

@@ -1,8 +1,8 @@
-// What /monitor shows, as JSON: the door, the answers, and what each loaded model keeps in memory and on disk.
+// The figures of /monitor, as JSON: HTTP, the answers, and the memory and disk of each loaded model.
 //
 // Keys of namespaces are users: a request sees its own namespace by name, and the others as one row. Texts, ids and
 // names of other namespaces are nowhere in it. Counters count since the start of the server (of a model: since it was
-// loaded), but for what is "now" by its nature, such as bytes.
+// loaded), except values such as bytes, which are current.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 #include "base/json_fwd.h"
 #include "server/http/router.h"
 #include "server/http/server.h"
-#include "server/service/answer_service.h"
 #include "server/service/model_host.h"
+#include "server/service/service.h"
 
 namespace ibid::serve {
 

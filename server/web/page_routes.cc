@@ -7,8 +7,8 @@ namespace ibid::serve {
 
 namespace {
 
-// Answers of models are hostile text. The page makes no HTML of them; if it ever did, this would be the second wall.
-// Trusted Types turn every way from text to HTML or script into an error.
+// Answers of models are hostile text. The page makes no HTML of them; if it did by mistake, this would prevent it.
+// Trusted Types turn every conversion of text to HTML or script into an error.
 constexpr char kPagePolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -19,7 +19,7 @@ http::Headers page_headers(const PageFile& file) {
           {"Cross-Origin-Opener-Policy", "same-origin"},
           {"Cross-Origin-Resource-Policy", "same-origin"},
           {"Permissions-Policy", "camera=(), microphone=(), geolocation=()"},
-          // Asked again each time, answered by 304: a new program never meets a page of the old one.
+          // Revalidated each time, answered by 304: a new program is never used with a page of the old one.
           {"Cache-Control", "no-cache"},
           {"ETag", std::string(file.etag)}};
 }

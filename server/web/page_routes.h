@@ -1,9 +1,9 @@
-// The pages at / and /monitor and the files that they are made of, which the build has put into the program
-// (cmake/embed_files.cmake). They are for everybody: what they show they fetch, with the key that a person enters.
+// The pages at / and /monitor and their files, which the build has embedded in the program (cmake/embed_files.cmake).
+// They need no key: they fetch their content with the key that a person enters.
 //
-// Every response forbids what the pages do not need: scripts and styles of any other place or within the HTML, requests
-// to other places, being framed, telling other places where a link was followed. (That a type is what it says, every
-// response of the server says.) Immutable, thread-safe.
+// Every response forbids all that the pages do not need: scripts and styles of other origins or within the HTML,
+// requests to other origins, framing, referrers. (All responses of the server forbid the guessing of types.) Immutable,
+// thread-safe.
 #pragma once
 
 #include <span>

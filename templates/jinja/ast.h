@@ -1,6 +1,6 @@
 // The syntax tree of a template. Owned by its Program, immutable after parsing.
 //
-// `height` bounds the recursion of whoever walks or destroys a tree: the parser refuses trees that are higher
+// `height` bounds the recursion of walking and destroying a tree: the parser refuses trees that are higher
 // than kMaxTreeHeight, chains like a + b + c ... included.
 #pragma once
 
@@ -21,8 +21,8 @@ using Symbol = uint32_t;  // index into Program's names
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
-using Filter = Value (*)(Evaluator&, const Value& subject, const Arguments&);
-using Test = bool (*)(Evaluator&, const Value& subject, const Arguments&);
+using Filter = const Builtin<Value>*;
+using Test = const Builtin<bool>*;
 
 struct CallArguments {
   std::vector<ExprPtr> positional;
@@ -74,7 +74,7 @@ struct Expr {
   std::unique_ptr<CallArguments> args;
   Filter filter = nullptr;  // nullptr: unknown, an error when it is reached
   Test test = nullptr;
-  bool in_constant_output = false;  // nodes.h
+  bool in_constant_output = false;  // note_constant_output() in expression_parser.h
 };
 
 struct Stmt;

@@ -1,7 +1,7 @@
-#include "templates/jinja/checkpoint.h"
+#include "templates/jinja/interpreter.h"
 
 #include "base/json_limits.h"
-#include "templates/jinja/collections.h"
+#include "templates/jinja/operations.h"
 
 namespace ibid::jinja {
 namespace {

@@ -1,20 +1,45 @@
-// Evaluator: the values of expressions in one render, and what filters, tests, functions and methods are
-// given to work with. It knows no statements: where an expression runs some, in a call of a macro or of a
-// recursive loop, it asks the Executor.
+// Evaluator: the values of expressions in one render; filters, tests, functions and methods work with it. It knows no
+// statements: where an expression runs some, in a call of a macro or of a recursive loop, it asks the Executor.
 //
-// Throws Failure. evaluator.cc has expressions, attributes and assignments, calls.cc calls, filters and
-// tests.
+// Throws Failure.
 #pragma once
 
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "templates/jinja/ast.h"
-#include "templates/jinja/context_variables.h"
 #include "templates/jinja/state.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
+
+// --- ContextVariables: the variables that a template did not set itself. The messages, what the caller passed, what
+// the model's files define, and the functions that every template has. Each is made when it is first looked up.
+
+class Program;
+struct RunInput;
+
+class ContextVariables {
+ public:
+  // All three must outlive it.
+  ContextVariables(const Program& program, const RunInput& input, RenderState& state);
+
+  // Undefined for a name that is unknown.
+  Value find(Symbol symbol);
+
+ private:
+  const Program& program_;
+  const RunInput& input_;
+  RenderState& state_;
+  std::vector<std::optional<Value>> known_;  // those that were looked up, by symbol
+};
+
+// --- Evaluator.
 
 class Executor;
 
@@ -62,5 +87,34 @@ class Evaluator {
   ContextVariables variables_;
   Executor& executor_;
 };
+
+// --- The iteration behind {% for %} and the variable `loop`: lazy, with Jinja's one-step look-ahead. The filter of a
+// loop ({% for x in xs if test %}) is an expression, so fetching an element needs an Evaluator.
+
+struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
+  const Stmt* stmt = nullptr;
+  std::weak_ptr<Frame> frame;  // around the loop
+  Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
+  size_t position = 0;         // of the next element; for messages, its index among all of them
+  size_t size = 0;             // of sequence, unless it is the messages
+  std::deque<Value> ahead;     // taken from the sequence, not yet iterated
+  bool started = false;
+  bool completed = false;      // an iteration came to its end, without {% continue %} or {% break %}
+  size_t index0 = 0;
+  Value previous, current;  // undefined at the ends
+  size_t depth0 = 0;        // of recursive loops
+  Items changed;            // what loop.changed() saw last
+  bool has_changed = false;
+
+  bool over_messages() const { return sequence.is(Kind::kMessages); }
+};
+
+// A loop over `sequence`, in front of its first element.
+std::shared_ptr<LoopObject> start_loop(RenderState& state, const Stmt& stmt, const FramePtr& frame,
+                                       const Value& sequence);
+// Goes to the next element; false: the loop is at its end.
+bool advance(Evaluator& evaluator, LoopObject& loop);
+// loop.index, loop.last ...; undefined where `loop` has no such thing.
+Value loop_attribute(Evaluator& evaluator, LoopObject& loop, std::string_view name);
 
 }  // namespace ibid::jinja

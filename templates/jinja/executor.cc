@@ -1,12 +1,12 @@
 #include "templates/jinja/executor.h"
 
+#include <new>
 #include <utility>
 
-#include "templates/jinja/collections.h"
-#include "templates/jinja/failure.h"
-#include "templates/jinja/loops.h"
-#include "templates/jinja/operators.h"
-#include "templates/jinja/value_text.h"
+#include "templates/jinja/evaluator.h"
+#include "templates/jinja/interpreter.h"
+#include "templates/jinja/operations.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
 
@@ -130,7 +130,7 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
   return Flow::kNext;
 }
 
-// What a macro defined in `frame` keeps; the outermost frame is not kept but found again, so that macros
+// The frame that a macro defined in `frame` keeps; the outermost frame is not kept but found again, so that macros
 // survive in checkpoints.
 std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) {
   return frame == state_.root ? nullptr : frame;
@@ -224,6 +224,16 @@ void Executor::restore(const Checkpoint& checkpoint) {
   }
   state_.reads = checkpoint.reads;
   output_base_ = checkpoint.output_bytes;
+}
+
+Result<RunOutput> run(const Program& program, const RunInput& input) {
+  try {
+    return Executor(program, input).run();
+  } catch (const Failure& failure) {
+    return Status(failure.code, failure.message);
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::kOutOfMemory, "no memory left to render the template");
+  }
 }
 
 }  // namespace ibid::jinja

@@ -10,10 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "templates/jinja/checkpoint.h"
 #include "templates/jinja/evaluator.h"
 #include "templates/jinja/interpreter.h"
-#include "templates/jinja/program.h"
 #include "templates/jinja/state.h"
 
 namespace ibid::jinja {

@@ -1,18 +1,111 @@
-// The interpreter: runs a Program. What it takes and returns; the work is Executor's, for statements, and
-// Evaluator's, for expressions.
+// The interpreter: compiles a template to a Program and runs it, from a checkpoint where one is given. Executor runs
+// statements, Evaluator expressions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/marked_text.h"
 #include "base/result.h"
-#include "templates/jinja/checkpoint.h"
-#include "templates/jinja/program.h"
+#include "templates/jinja/ast.h"
+#include "templates/jinja/evaluator.h"
+#include "templates/jinja/state.h"
+#include "templates/jinja/template_budget.h"
 
 namespace ibid::jinja {
+
+// --- Program: a parsed template. Immutable, safe to run from several threads at once.
+
+class Program {
+ public:
+  // Errors: kTemplateSyntax with the line (unknown filters and tests included, where Jinja finds them at
+  // compile time), kTemplateBudget for nesting beyond budget.max_depth or a source beyond kMaxSourceBytes.
+  static Result<Program> compile(std::string_view source, const TemplateBudget& budget);
+
+  const Body& body() const { return body_; }
+  const std::string& name(Symbol symbol) const { return names_[symbol]; }
+  size_t n_names() const { return names_.size(); }
+
+  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have 20 KB at most
+  static constexpr Symbol kLoopSymbol = 0;    // names_[0] is "loop"
+  static constexpr Symbol kCallerSymbol = 1;  // "caller", "varargs", "kwargs"
+  static constexpr Symbol kVarargsSymbol = 2;
+  static constexpr Symbol kKwargsSymbol = 3;
+
+ private:
+  Body body_;
+  std::vector<std::string> names_;
+};
+
+// --- Checkpoint: the state of a render between two iterations of an outermost loop over the messages, from which a
+// later render of the same, longer conversation goes on. Small: it holds no messages (only their numbers), and shares
+// what did not change since the one before.
+// A checkpoint is usable only while what the template had read by then is still the same; usable() decides.
+
+// The way to a statement: its index, and the branch where it is an {% if %}.
+struct PathStep {
+  size_t index = 0;
+  size_t branch = 0;
+};
+using Path = std::vector<PathStep>;
+using Namespaces = std::vector<std::shared_ptr<const Attributes>>;
+
+struct Checkpoint {
+  std::shared_ptr<const Path> path;            // of the loop
+  std::shared_ptr<const Variables> variables;  // of the outermost frame
+  std::shared_ptr<const Namespaces> namespaces;
+  MessageReads reads;
+  bool generation_prompt = false;  // its value then
+  size_t position = 0;             // index of the next message
+  size_t iterations = 0;           // of the loop so far
+  bool completed = false;          // LoopObject::completed
+  int64_t last_message = -1;       // the one iterated last, for loop.previtem
+  size_t output_bytes = 0;         // printed so far
+
+  bool usable(size_t n_unchanged, size_t n_messages, bool with_generation_prompt) const {
+    return reads.messages <= n_unchanged && reads.known_length <= n_messages &&
+           (!reads.generation_prompt || generation_prompt == with_generation_prompt);
+  }
+};
+
+// `value` without pointers into the messages; nullopt when it cannot outlive its render.
+std::optional<Value> persist(RenderState& state, const Value& value);
+// The reverse: messages by number become the caller's messages again.
+Value revive(const Json& messages, const Value& value);
+
+// Takes checkpoints of one loop.
+class CheckpointRecorder {
+ public:
+  CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt,
+                     std::vector<Checkpoint>& out);
+
+  // Call at the end of an iteration that `loop` will follow with another. `output_bytes`: printed so far.
+  void record(const LoopObject& loop, size_t output_bytes);
+
+ private:
+  // Text that namespaces took up in one iteration and that a checkpoint would have to hold. More, and the
+  // iteration gets none: a template that collects the conversation in a namespace must not make memory
+  // quadratic.
+  static constexpr size_t kMaxNewBytes = 4096;
+  static constexpr size_t kMaxNamespaces = 64;
+
+  bool snapshot_namespaces();
+  size_t new_bytes(const Attributes* before, const Attributes& now) const;
+
+  RenderState& state_;
+  std::vector<Checkpoint>& out_;
+  Checkpoint proto_;  // what is the same for all iterations
+  bool possible_ = true;
+  size_t n_namespaces_;     // that existed before the loop
+  Namespaces live_, kept_;  // as of the last call: what the template sees, and its persistent form
+};
+
+// --- Runs.
 
 struct RunInput {
   const Json* messages = nullptr;   // nullptr: a plain render, in which no variable is special

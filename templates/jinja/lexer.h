@@ -3,9 +3,11 @@
 // at the very end dropped. Behaviour follows Jinja 3.1 (jinja2/lexer.py).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ibid::jinja {
@@ -37,5 +39,56 @@ std::vector<Token> tokenize(std::string_view source);
 
 // How an error message names a token: "end of statement block".
 std::string describe(const Token& token);
+
+// --- TokenStream: the tokens of one template, read from front to back, with one of them in view after the current
+// one. A missing token ends the parsing with Jinja's own message (Failure). It counts how deep the rules
+// are nested, as recursive descent would otherwise use up the stack: every rule that can contain itself holds a
+// Nesting.
+
+class TokenStream {
+ public:
+  // REQUIRES: the last token is kEnd.
+  TokenStream(std::vector<Token> tokens, uint32_t max_depth) : tokens_(std::move(tokens)), max_depth_(max_depth) {}
+
+  // One level of nesting; fails beyond max_depth.
+  class Nesting {
+   public:
+    explicit Nesting(TokenStream& tokens);
+    ~Nesting() { --tokens_.depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    TokenStream& tokens_;
+  };
+
+  const Token& current() const { return tokens_[position_]; }
+  // The token after the current one.
+  const Token& look() const { return tokens_[position_ + 1 < tokens_.size() ? position_ + 1 : position_]; }
+  void next() {
+    if (position_ + 1 < tokens_.size()) ++position_;
+  }
+  bool at_operator(std::string_view text) const { return is_operator(current(), text); }
+  bool at_name(std::string_view text) const { return is_name(current(), text); }
+  bool at_type(TokenType type) const { return current().type == type; }
+  static bool is_operator(const Token& token, std::string_view text);
+  static bool is_name(const Token& token, std::string_view text);
+
+  // Skips the current token if it is this one, and returns whether it was.
+  bool skip_operator(std::string_view text);
+  bool skip_name(std::string_view text);
+  // The same, where anything else is an error.
+  void expect_operator(std::string_view text);
+  void expect_name(std::string_view text);
+  std::string expect_any_name();
+  void expect_type(TokenType type);
+  [[noreturn]] void fail_here(const std::string& message) const;
+
+ private:
+  std::vector<Token> tokens_;
+  size_t position_ = 0;
+  uint32_t max_depth_;
+  uint32_t depth_ = 0;
+};
 
 }  // namespace ibid::jinja

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "templates/jinja/failure.h"
-#include "templates/jinja/nodes.h"
-#include "templates/jinja/program.h"
+#include "templates/jinja/interpreter.h"
+#include "templates/jinja/lexer.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
 
@@ -18,7 +18,7 @@ Body Parser::parse() {
   return body;
 }
 
-// Stops behind {% when one of `ends` follows, or at the end of the template when there are none.
+// Stops after {% when one of `ends` follows, or at the end of the template when `ends` is empty.
 Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
   const TokenStream::Nesting nesting(tokens_);
   Body body;
@@ -270,6 +270,23 @@ StmtPtr Parser::parse_unsupported() {
   stmt->text = tokens_.current().text;
   while (!tokens_.at_type(TokenType::kBlockEnd) && !tokens_.at_type(TokenType::kEnd)) tokens_.next();
   return stmt;
+}
+
+Result<Program> Program::compile(std::string_view source, const TemplateBudget& budget) {
+  if (source.size() > kMaxSourceBytes) {
+    return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) +
+                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) +
+                                                  " are read");
+  }
+  try {
+    Parser parser(tokenize(source), budget.max_depth);
+    Program program;
+    program.body_ = parser.parse();
+    program.names_ = parser.take_names();
+    return program;
+  } catch (const Failure& failure) {
+    return Status(failure.code, failure.message);
+  }
 }
 
 }  // namespace ibid::jinja

@@ -5,16 +5,163 @@
 // what stands between them. Throws Failure. Used once.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "templates/jinja/ast.h"
-#include "templates/jinja/expression_parser.h"
-#include "templates/jinja/parse_state.h"
+#include "templates/jinja/lexer.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
+
+// --- ParseState: what the parsers of one template share. Lives as long as they do; for one thread.
+
+// The names of a template, each with its number.
+class SymbolTable {
+ public:
+  SymbolTable() {
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // Program::kLoopSymbol ...
+  }
+  Symbol intern(const std::string& name) {
+    const auto [it, is_new] = symbols_.emplace(name, static_cast<Symbol>(names_.size()));
+    if (is_new) names_.push_back(name);
+    return it->second;
+  }
+  std::vector<std::string> take_names() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, Symbol> symbols_;
+};
+
+// Unknown filters and tests. As in Jinja they end the parsing, except where a condition decides whether they are
+// reached: those are errors of the render that reaches them.
+class UnknownNames {
+ public:
+  void add(int line, std::string message) {
+    if (n_branches_ == 0) found_.emplace_back(line, std::move(message));
+  }
+  // {% if %} begins and ends: nothing is noted between.
+  void enter_branches() { ++n_branches_; }
+  void leave_branches() { --n_branches_; }
+  // Only after `a` it is known that `a if b else c` is a condition: notes since its beginning are dropped.
+  size_t size() const { return found_.size(); }
+  void forget_from(size_t size) { found_.resize(size); }
+
+  void fail_at_first() const {
+    if (!found_.empty()) fail_syntax(found_[0].first, found_[0].second);
+  }
+
+ private:
+  int n_branches_ = 0;
+  std::vector<std::pair<int, std::string>> found_;  // line, message
+};
+
+struct ParseState {
+  ParseState(std::vector<Token> all_tokens, uint32_t max_depth) : tokens(std::move(all_tokens), max_depth) {}
+
+  TokenStream tokens;
+  SymbolTable symbols;
+  UnknownNames unknown;
+  MacroNode* macro = nullptr;  // around the current token: records whether its body uses caller, varargs and kwargs
+};
+
+// --- Makers of the nodes of expressions (ast.h). Each function keeps the height of a tree up to date and
+// fails where it becomes higher than kMaxTreeHeight.
+
+ExprPtr make_node(ExprKind kind, int line);
+ExprPtr make_node(ExprKind kind, int line, ExprPtr child);
+ExprPtr make_binary(ExprKind kind, int line, ExprPtr left, ExprPtr right);
+ExprPtr make_constant(Value value, int line);
+// Adds a child, which may be nullptr.
+void adopt(Expr& parent, ExprPtr child);
+void check_height(const Expr& expr);
+// Notes in the slices of a printed expression that all of it is constant. Jinja computes such an expression when it
+// compiles, where a slice that Python refuses is undefined.
+void note_constant_output(Expr& expr);
+
+// --- OperandParser: the operands of an expression. Literals, names, lists and dicts, brackets, and the subscripts,
+// calls, filters and tests that follow an operand. Its ExpressionParser reads the expressions in brackets.
+
+class ExpressionParser;
+
+class OperandParser {
+ public:
+  // Both must outlive it.
+  OperandParser(ParseState& state, ExpressionParser& expressions)
+      : state_(state), tokens_(state.tokens), expressions_(expressions) {}
+
+  // with_namespace: a name with a field is the target of an assignment, not an attribute.
+  ExprPtr parse_primary(bool with_namespace = false);
+  // The subscripts and calls after `node`, and the filters, tests and calls after those.
+  ExprPtr parse_postfix(ExprPtr node);
+  ExprPtr parse_filters(ExprPtr node);
+  // One filter, the bar before it read. `node` is nullptr in a filter block.
+  ExprPtr parse_filter(ExprPtr node);
+
+ private:
+  ExprPtr parse_name(bool with_namespace);
+  ExprPtr parse_list();
+  ExprPtr parse_dict();
+  ExprPtr parse_subscript(ExprPtr node);
+  ExprPtr parse_subscribed(ExprPtr node);
+  ExprPtr parse_test(ExprPtr node);
+  ExprPtr parse_call(ExprPtr node);
+  void parse_call_arguments(Expr& call);
+
+  ParseState& state_;
+  TokenStream& tokens_;
+  ExpressionParser& expressions_;
+};
+
+// --- ExpressionParser: the operators of an expression, loosest first, and the forms that stand in place of one:
+// tuples, targets of assignments, chains of filters. Operands are OperandParser's.
+
+class ExpressionParser {
+ public:
+  // `state` must outlive it.
+  explicit ExpressionParser(ParseState& state) : state_(state), tokens_(state.tokens), operands_(state, *this) {}
+  ExpressionParser(const ExpressionParser&) = delete;
+  ExpressionParser& operator=(const ExpressionParser&) = delete;
+
+  ExprPtr parse_expression(bool with_condition = true);
+  // Expressions with commas between them; one without a comma is itself.
+  struct TupleRules {
+    bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
+  };
+  ExprPtr parse_tuple(const TupleRules& rules);
+  // A target of an assignment: names and tuples of them; with_namespace: fields of namespaces too.
+  ExprPtr parse_target(bool with_namespace);
+  ExprPtr parse_single_target();
+  // name(args) | name(args) ...
+  std::vector<ExprPtr> parse_filter_chain();
+
+ private:
+  ExprPtr parse_condition();
+  ExprPtr parse_or();
+  ExprPtr parse_and();
+  ExprPtr parse_not();
+  ExprPtr parse_compare();
+  ExprPtr parse_sum();
+  ExprPtr parse_concat();
+  ExprPtr parse_product();
+  ExprPtr parse_power();
+  ExprPtr parse_unary(bool with_filter = true);
+  bool at_tuple_end() const;
+  void check_target(const Expr& target) const;
+
+  ParseState& state_;
+  TokenStream& tokens_;
+  OperandParser operands_;
+};
+
+// --- Parser.
 
 class Parser {
  public:

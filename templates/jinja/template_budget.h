@@ -1,4 +1,4 @@
-// What one render of a chat template may cost.
+// The limits of one render of a chat template.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/json_limits.h"
-#include "templates/jinja/failure.h"
-#include "templates/jinja/loop.h"
+#include "templates/jinja/evaluator.h"
 
 namespace ibid::jinja {
 namespace {

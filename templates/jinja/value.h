@@ -17,6 +17,7 @@
 
 #include "base/json_fwd.h"
 #include "base/marked_text.h"
+#include "base/result.h"
 
 namespace ibid::jinja {
 
@@ -73,8 +74,10 @@ struct MacroObject : Object {
   std::shared_ptr<Frame> closure;  // nullptr: the template's outermost frame
 };
 
-using Function = Value (*)(Evaluator&, const Arguments&);
-using Method = Value (*)(Evaluator&, const Value& self, const Arguments&);
+template <typename Result>
+struct Builtin;  // builtins.h
+using Function = const Builtin<Value>*;
+using Method = const Builtin<Value>*;
 struct FunctionObject : Object {
   std::string name;
   Function function = nullptr;
@@ -165,7 +168,7 @@ class Value {
   std::shared_ptr<const Object> object_;
 };
 
-// What holds values, behind Value: a destructor of values needs to know them.
+// The objects that hold values: complete types here, because Value's destructor needs them.
 struct SequenceObject : Object {
   SequenceStyle style = SequenceStyle::kList;
   uint32_t depth = 1;
@@ -188,5 +191,28 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
   TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input when some come from an unpacked dict
 };
+
+// --- Failures: how the engine's own functions report that a template cannot go on. They are thrown and caught inside
+// jinja/ only: compile() and run() turn one into a Status. (Every operator, filter and method of a template can fail;
+// a Result from each would bury the semantics.)
+
+struct Failure {
+  ErrorCode code;
+  std::string message;
+};
+
+// An operation that Jinja or Python refuses.
+[[noreturn]] inline void fail(std::string message) {
+  throw Failure{ErrorCode::kTemplateError, std::move(message)};
+}
+
+// A budget is used up; `message` names it.
+[[noreturn]] inline void fail_budget(std::string message) {
+  throw Failure{ErrorCode::kTemplateBudget, std::move(message)};
+}
+
+[[noreturn]] inline void fail_syntax(int line, const std::string& message) {
+  throw Failure{ErrorCode::kTemplateSyntax, "template line " + std::to_string(line) + ": " + message};
+}
 
 }  // namespace ibid::jinja

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "base/json_limits.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/json_scanner.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {
@@ -21,7 +24,7 @@ bool is_among(std::string_view key, const std::array<std::string_view, N>& keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// The text of a JSON string with its quotes. Nothing: it is none.
+// The text of a JSON string with its quotes. Nothing: it is not one.
 std::optional<std::string> unquoted(std::string_view json) {
   if (!json.starts_with('"')) return std::nullopt;
   Result<Json> value = parse_json(json, "a string");
@@ -296,6 +299,250 @@ std::string_view CallReader::arguments_so_far(std::string_view text) const {
     return text.substr(json_begin_ + member.value_begin, end - member.value_begin);
   }
   return {};
+}
+
+namespace {
+
+void add_words(std::vector<CallStep>& steps, const std::string& text) {
+  for (std::string& word : solid_marker_words(text)) steps.push_back({CallStep::Kind::kWord, std::move(word)});
+}
+
+void add_parts(CallSteps& out) {
+  const std::vector<CallPart>& parts = out.syntax.parts;
+  size_t optional_from = SIZE_MAX;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool before_id = i > 0 && i + 1 < parts.size() && parts[i + 1].kind == CallPart::Kind::kId;
+    switch (parts[i].kind) {
+      case CallPart::Kind::kLiteral:
+        if (before_id) optional_from = out.steps.size();
+        add_words(out.steps, parts[i].text);
+        break;
+      case CallPart::Kind::kName: out.steps.push_back({CallStep::Kind::kName}); break;
+      case CallPart::Kind::kIndex: out.steps.push_back({CallStep::Kind::kIndex}); break;
+      case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
+      case CallPart::Kind::kId:
+        out.steps.push_back({CallStep::Kind::kId});
+        // Models leave out ids that the template writes.
+        if (optional_from < out.steps.size() - 1) {
+          out.steps[optional_from].n_optional = out.steps.size() - optional_from;
+        }
+        break;
+    }
+  }
+}
+
+bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
+
+void note_ids(CallSteps& out) {
+  const auto has = [&](CallPart::Kind kind) {
+    return std::any_of(out.syntax.parts.begin(), out.syntax.parts.end(),
+                       [kind](const CallPart& part) { return part.kind == kind; });
+  };
+  out.names_in_ids = !out.syntax.envelope && !has(CallPart::Kind::kName) && has(CallPart::Kind::kId);
+  const std::vector<CallPart>& parts = out.syntax.parts;
+  for (size_t i = 1; i + 2 < parts.size(); ++i) {
+    if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
+    const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
+    if (before.empty() || is_tag(before.back())) continue;
+    out.id_begin = before.back();
+    out.id_middle = parts[i + 1].text;
+  }
+}
+
+}  // namespace
+
+CallSteps make_call_steps(const CallSyntax& syntax) {
+  CallSteps out;
+  out.syntax = syntax;
+  add_words(out.steps, syntax.section_begin);
+  out.n_opening = out.steps.size();
+  if (!syntax.optional_begin.empty()) out.steps.push_back({CallStep::Kind::kWord, syntax.optional_begin, 1});
+  if (syntax.envelope) {
+    add_words(out.steps, syntax.envelope->before);
+    out.steps.push_back({CallStep::Kind::kEnvelope});
+    add_words(out.steps, syntax.envelope->after);
+  } else {
+    add_parts(out);
+  }
+  out.separator = solid_marker_words(syntax.separator);
+  out.section_end = solid_marker_words(syntax.section_end);
+  out.before_key = solid_marker_words(syntax.parameter.before_key);
+  out.before_value = solid_marker_words(syntax.parameter.before_value);
+  out.before_other_value = solid_marker_words(syntax.parameter.before_other_value);
+  out.after_value = solid_marker_words(syntax.parameter.after_value);
+  note_ids(out);
+  return out;
+}
+
+std::vector<std::string> call_triggers(const CallSyntax& syntax) {
+  const CallSteps steps = make_call_steps(syntax);
+  std::vector<std::string> triggers;
+  const auto add = [&](const CallStep& step) {
+    std::string word = step.kind == CallStep::Kind::kEnvelope ? "{" : step.word;
+    if (!word.empty() && std::find(triggers.begin(), triggers.end(), word) == triggers.end()) {
+      triggers.push_back(std::move(word));
+    }
+  };
+  if (steps.steps.empty()) return triggers;
+  add(steps.steps.front());
+  if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(steps.steps[1]);
+  // Models leave out what opens a section, too. Then a call's own tag says that it begins.
+  if (steps.n_opening > 0 && steps.n_opening < steps.steps.size()) {
+    const CallStep& begin = steps.steps[steps.n_opening];
+    if (begin.kind == CallStep::Kind::kWord && is_tag(begin.word) && begin.word.size() > 2) add(begin);
+  }
+  return triggers;
+}
+
+namespace {
+
+std::string_view leading_spaces(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size() && is_marker_space(text[n])) ++n;
+  return text.substr(0, n);
+}
+
+std::string_view trailing_spaces(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && is_marker_space(text[begin - 1])) --begin;
+  return text.substr(begin);
+}
+
+}  // namespace
+
+ParameterReader::ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools,
+                                 std::string tool)
+    : steps_(steps), end_(std::move(end)), tools_(tools), tool_(std::move(tool)) {}
+
+ParameterReader::State ParameterReader::read(std::string_view text, bool at_end) {
+  for (;;) {
+    const size_t at = at_;
+    const Wants wants = wants_;
+    State state = State::kOpen;
+    switch (wants_) {
+      case Wants::kKeyMarker: state = read_key_marker(text); break;
+      case Wants::kKey: state = read_key(text); break;
+      case Wants::kValueMarker: state = read_value_marker(text); break;
+      case Wants::kEdge: state = skip_edge(text); break;
+      case Wants::kValue: state = read_value(text, at_end); break;
+    }
+    if (state != State::kOpen) return state;
+    if (at_ != at || wants_ != wants) continue;
+    if (!at_end) return state;
+    // Nothing but what closes the call is missing.
+    return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
+  }
+}
+
+ParameterReader::Match ParameterReader::match(std::string_view text, const std::vector<std::string>& words,
+                                              size_t& at) {
+  size_t now = at;
+  for (const std::string& word : words) {
+    while (now < text.size() && is_marker_space(text[now])) ++now;
+    const std::string_view there = text.substr(now, word.size());
+    if (there != std::string_view(word).substr(0, there.size())) return Match::kNo;
+    if (there.size() < word.size()) return Match::kMore;
+    now += word.size();
+  }
+  at = now;
+  return Match::kYes;
+}
+
+ParameterReader::State ParameterReader::read_key_marker(std::string_view text) {
+  const Match key = match(text, steps_.before_key, at_);
+  if (key == Match::kYes) {
+    key_begin_ = at_;
+    wants_ = Wants::kKey;
+    return State::kOpen;
+  }
+  size_t behind = at_;
+  const Match end = match(text, {end_.front()}, behind);
+  if (end == Match::kYes) return State::kDone;
+  return key == Match::kMore || end == Match::kMore ? State::kOpen : State::kBad;
+}
+
+ParameterReader::State ParameterReader::read_key(std::string_view text) {
+  std::string stops = " \n\t\r<>\"";
+  for (const auto* words : {&steps_.before_value, &steps_.before_other_value}) {
+    if (!words->empty()) stops += words->front().front();
+  }
+  const size_t end = text.find_first_of(stops, at_);
+  if (end == text.npos) {
+    at_ = text.size();
+    return State::kOpen;
+  }
+  at_ = end;
+  if (end == key_begin_) return State::kBad;
+  key_ = text.substr(key_begin_, end - key_begin_);
+  wants_ = Wants::kValueMarker;
+  return State::kOpen;
+}
+
+ParameterReader::State ParameterReader::read_value_marker(std::string_view text) {
+  const Match string = match(text, steps_.before_value, at_);
+  Match other = Match::kNo;
+  if (string != Match::kYes && steps_.before_other_value != steps_.before_value) {
+    other = match(text, steps_.before_other_value, at_);
+  }
+  if (string == Match::kYes || other == Match::kYes) {
+    is_other_ = string != Match::kYes;
+    wants_ = Wants::kEdge;
+    return State::kOpen;
+  }
+  return string == Match::kMore || other == Match::kMore ? State::kOpen : State::kBad;
+}
+
+// The line break that the template writes behind the marker is the marker's; whatever else stands there is the value's.
+ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
+  const ParameterSyntax& syntax = steps_.syntax.parameter;
+  const std::string_view edge = trailing_spaces(is_other_ ? syntax.before_other_value : syntax.before_value);
+  const std::string_view there = text.substr(at_, edge.size());
+  if (there.size() < edge.size() && edge.starts_with(there)) return State::kOpen;
+  if (there == edge) at_ += edge.size();
+  value_begin_ = at_;
+  wants_ = Wants::kValue;
+  return State::kOpen;
+}
+
+ParameterReader::State ParameterReader::read_value(std::string_view text, bool at_end) {
+  const std::string& marker = steps_.after_value.front();
+  for (;;) {
+    const size_t found = text.find(marker, at_);
+    if (found == text.npos) {
+      const size_t n_unsure = marker.size() - 1;
+      if (text.size() > at_ + n_unsure) at_ = text.size() - n_unsure;
+      return at_end ? State::kBad : State::kOpen;
+    }
+    at_ = found;
+    size_t behind = found;
+    Match match_all = match(text, steps_.after_value, behind);
+    if (match_all == Match::kYes) match_all = goes_on(text, behind);
+    if (match_all == Match::kMore && !at_end) return State::kOpen;
+    if (match_all == Match::kNo) {
+      at_ = found + 1;  // the value itself has the marker's text
+      continue;
+    }
+    end_value(text.substr(value_begin_, found - value_begin_));
+    at_ = behind > found ? behind : text.size();
+    wants_ = Wants::kKeyMarker;
+    return State::kOpen;
+  }
+}
+
+ParameterReader::Match ParameterReader::goes_on(std::string_view text, size_t at) const {
+  const Match key = match(text, steps_.before_key, at);
+  const Match end = match(text, {end_.front()}, at);
+  if (key == Match::kYes || end == Match::kYes) return Match::kYes;
+  return key == Match::kMore || end == Match::kMore ? Match::kMore : Match::kNo;
+}
+
+void ParameterReader::end_value(std::string_view value) {
+  const std::string_view edge = leading_spaces(steps_.syntax.parameter.after_value);
+  if (value.ends_with(edge)) value.remove_suffix(edge.size());
+  std::optional<bool> is_string;
+  if (steps_.before_other_value != steps_.before_value) is_string = !is_other_;
+  json_ += json_.empty() ? "{" : ", ";
+  json_ += json_string(key_) + ": " + marked_value_json(value, tools_.types_of(tool_, key_), is_string);
 }
 
 }  // namespace ibid

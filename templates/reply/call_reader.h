@@ -1,5 +1,5 @@
 // CallReader: reads one call of a tool from a text that still grows, by the steps of its form. It looks at a byte once,
-// and gives up at the first byte that no call can have there. It owns no text: whoever calls it keeps the text from the
+// and gives up at the first byte that no call can have there. It owns no text: the caller keeps the text from the
 // call's first byte on. Not thread-safe.
 #pragma once
 
@@ -7,15 +7,87 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "templates/reply/call_steps.h"
 #include "templates/reply/json_scanner.h"
-#include "templates/reply/loose_values.h"
-#include "templates/reply/offered_tools.h"
-#include "templates/reply/parameter_reader.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
 
 namespace ibid {
+
+// --- CallSteps: a CallSyntax as the steps that a reader takes one after the other. Immutable plain data.
+
+struct CallStep {
+  enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
+  Kind kind = Kind::kWord;
+  std::string word = {};   // kWord: may have spaces in front of it
+  // kWord: where it is not there, this many steps are left out with it; 0: it has to be there.
+  size_t n_optional = 0;
+};
+
+struct CallSteps {
+  std::vector<CallStep> steps;
+  size_t n_opening = 0;  // the first steps, which open the section of calls; later calls begin behind them
+  std::vector<std::string> separator, section_end;  // words
+  CallSyntax syntax;
+  // ParameterSyntax, as words.
+  std::vector<std::string> before_key, before_value, before_other_value, after_value;
+  bool names_in_ids = false;      // the form has no name of its own: it is a part of the id ("functions.NAME:0")
+  std::string id_begin, id_middle;  // of an id that is made of a name and an index; empty: ids have another form
+};
+
+CallSteps make_call_steps(const CallSyntax& syntax);
+
+// The words with which calls begin, for CallSyntax::triggers.
+std::vector<std::string> call_triggers(const CallSyntax& syntax);
+
+// --- ParameterReader: reads arguments that stand between markers, one after the other, from a text that still grows:
+// <parameter=city>Paris</parameter>. Part of a CallReader. It looks at a byte a bounded number of times.
+
+class ParameterReader {
+ public:
+  enum class State { kOpen, kDone, kBad };
+
+  // end: the words behind the last argument; not empty. The arguments must outlive it.
+  ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools, std::string tool);
+
+  // Goes on at text[n_taken()..]. kDone: n_taken() is in front of the end's first word.
+  State read(std::string_view text, bool at_end);
+  size_t n_taken() const { return at_; }
+  void begin_at(size_t at) { at_ = at; }
+
+  // The arguments that were read, as a JSON object.
+  std::string json() const { return json_.empty() ? "{}" : json_ + "}"; }
+
+ private:
+  enum class Match { kYes, kMore, kNo };
+  enum class Wants { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
+
+  // Matches words at `at`, spaces allowed between, and sets `at` behind them.
+  static Match match(std::string_view text, const std::vector<std::string>& words, size_t& at);
+  State read_key_marker(std::string_view text);
+  State read_key(std::string_view text);
+  State read_value_marker(std::string_view text);
+  State skip_edge(std::string_view text);
+  State read_value(std::string_view text, bool at_end);
+  // Whether what stands behind a marker that may end a value says that it does.
+  Match goes_on(std::string_view text, size_t at) const;
+  void end_value(std::string_view value);
+
+  const CallSteps& steps_;
+  const std::vector<std::string> end_;
+  const OfferedTools& tools_;
+  const std::string tool_;
+  Wants wants_ = Wants::kKeyMarker;
+  size_t at_ = 0;
+  size_t key_begin_ = 0, value_begin_ = 0;
+  std::string key_;
+  bool is_other_ = false;  // the value's marker says that it is no string
+  std::string json_;
+};
+
+// --- CallReader.
 
 class CallReader {
  public:
@@ -29,11 +101,11 @@ class CallReader {
   State read(std::string_view text, bool at_end);
 
   size_t n_taken() const { return at_; }  // bytes; of a call that is done, its length
-  // Of a call that is done. `text` is what read() had.
+  // The call, when it is done. `text` is that of the last read().
   ParsedCall call(std::string_view text) const;
 
-  // Of a call that is still read: what is there of its arguments. Empty: the name is not known yet, or the arguments
-  // have to be made JSON first.
+  // The arguments so far of a call that is still read. Empty: the name is not known yet, or the arguments have to be
+  // made JSON first.
   std::string_view arguments_so_far(std::string_view text) const;
   const std::string& name() const { return name_; }
   // As far as the text in front of the arguments says it.

@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/reply/call_steps.h"
-#include "templates/reply/known_formats.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/read_off_calls.h"
-#include "templates/template_variables.h"
+#include "templates/reply/call_reader.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {
@@ -86,13 +84,13 @@ Json thinking_answer(std::string text) {
   return answer;
 }
 
-// What a template wrote as an answer, without the prompt.
+// An answer as a template wrote it, without the prompt.
 struct Answer {
   std::string text;
   bool follows_prompt = false;  // the prompt's bytes stand in front of it
 };
 
-// What the conversation is before the answer: the prompt that asks for it, and a render of an ordinary answer.
+// The conversation before the answer: the prompt that asks for it, and a render of an ordinary answer.
 struct Frame {
   std::string prompt;
   std::string before_reply;   // an ordinary answer's render up to its text
@@ -266,6 +264,176 @@ ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
   format.content_end = words.end;
   set_calls(probe, format);
   return format;
+}
+
+namespace {
+
+using Kind = CallPart::Kind;
+
+// A form whose calls are JSON objects with these keys.
+struct EnvelopeRow {
+  std::string_view name;
+  std::string_view marker;  // that a template names
+  std::string_view section_begin, begin, end, separator, section_end;
+  std::string_view name_key, arguments_key;
+};
+
+// The longer marker stands in front of one that is a part of it.
+constexpr EnvelopeRow kEnvelopeRows[] = {
+    {"hermes", "<tool_call>", "", "<tool_call>\n", "\n</tool_call>", "\n", "", "name", "arguments"},
+    {"granite 3", "<|tool_call|>", "<|tool_call|>[", "", "", ", ", "]", "name", "arguments"},
+    {"mistral v3", "[TOOL_CALLS]", "[TOOL_CALLS][", "", "", ", ", "]", "name", "arguments"},
+    {"tool calls list", "<tool_calls>", "<tool_calls>[", "", "", ", ", "]</tool_calls>", "name", "arguments"},
+    {"nemotron", "<TOOLCALL>", "<TOOLCALL>[", "", "", ", ", "]</TOOLCALL>", "name", "arguments"},
+    {"functools", "functools[", "functools[", "", "", ", ", "]", "name", "arguments"},
+    {"command r", "<|START_ACTION|>", "<|START_ACTION|>[\n", "    ", "", ",\n", "\n]<|END_ACTION|>", "tool_name",
+     "parameters"},
+    {"llama 3", "<|python_tag|>", "", "", "", "; ", "", "name", "parameters"},
+};
+
+// A form whose calls have the name outside of the arguments, which are JSON.
+struct NamedRow {
+  std::string_view name;
+  std::string_view marker;
+  std::string_view section_begin, begin, middle, end, separator, section_end;
+};
+
+constexpr NamedRow kNamedRows[] = {
+    {"deepseek", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
+     "<｜tool▁call▁end｜>", "", "<｜tool▁calls▁end｜>"},
+    {"kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.",
+     "<|tool_call_argument_begin|>", "<|tool_call_end|>", "", "<|tool_calls_section_end|>"},
+    {"functionary", "<function=", "", "<function=", ">", "</function>", "", ""},
+};
+
+constexpr ContentWords kReasoningRows[] = {
+    {"<think>", "</think>"},
+    {"<seed:think>", "</seed:think>"},
+    {"[THINK]", "[/THINK]"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<|inner_prefix|>", "<|inner_suffix|>"},
+    {"<thinking>", "</thinking>"},
+    {"<thought>", "</thought>"},
+    {"<reasoning>", "</reasoning>"},
+    {"<|channel>thought", "<channel|>"},
+};
+
+constexpr ContentWords kContentRows[] = {
+    {"<response>", "</response>"},
+    {"<|START_RESPONSE|>", "<|END_RESPONSE|>"},
+};
+
+struct ChannelRow {
+  std::string_view marker;  // in an answer
+  std::string_view begin, channel, body_begin, end, call_end, return_end, reasoning, recipient;
+};
+
+constexpr ChannelRow kChannelRows[] = {
+    {"<|channel|>final<|message|>", "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>",
+     "analysis", "to=functions."},
+};
+
+bool names(std::string_view text, std::string_view marker) { return text.find(marker) != text.npos; }
+
+CallSyntax syntax_of(const EnvelopeRow& row) {
+  CallSyntax syntax;
+  syntax.section_begin = row.section_begin;
+  syntax.separator = row.separator;
+  syntax.section_end = row.section_end;
+  const std::string name_key(row.name_key), arguments_key(row.arguments_key);
+  syntax.parts = {{Kind::kLiteral, std::string(row.begin) + "{\"" + name_key + "\": \""},
+                  {Kind::kName, {}},
+                  {Kind::kLiteral, "\", \"" + arguments_key + "\": "},
+                  {Kind::kArguments, {}},
+                  {Kind::kLiteral, "}" + std::string(row.end)}};
+  syntax.envelope = CallEnvelope{name_key, arguments_key, {}, std::string(row.begin), std::string(row.end)};
+  if (names(row.marker, "python")) syntax.optional_begin = row.marker;
+  syntax.triggers = call_triggers(syntax);
+  return syntax;
+}
+
+CallSyntax syntax_of(const NamedRow& row) {
+  CallSyntax syntax;
+  syntax.section_begin = row.section_begin;
+  syntax.separator = row.separator;
+  syntax.section_end = row.section_end;
+  syntax.parts = {{Kind::kLiteral, std::string(row.begin)}, {Kind::kName, {}}};
+  const bool has_index = row.begin.ends_with("functions.");
+  if (has_index) {
+    syntax.parts.push_back({Kind::kLiteral, ":"});
+    syntax.parts.push_back({Kind::kIndex, {}});
+  }
+  syntax.parts.push_back({Kind::kLiteral, std::string(row.middle)});
+  syntax.parts.push_back({Kind::kArguments, {}});
+  syntax.parts.push_back({Kind::kLiteral, std::string(row.end)});
+  syntax.triggers = call_triggers(syntax);
+  return syntax;
+}
+
+}  // namespace
+
+std::optional<NamedCalls> known_calls(std::string_view text) {
+  for (const NamedRow& row : kNamedRows) {
+    if (names(text, row.marker)) return NamedCalls{row.name, syntax_of(row)};
+  }
+  for (const EnvelopeRow& row : kEnvelopeRows) {
+    if (names(text, row.marker)) return NamedCalls{row.name, syntax_of(row)};
+  }
+  return std::nullopt;
+}
+
+NamedCalls usual_calls() { return {kEnvelopeRows[0].name, syntax_of(kEnvelopeRows[0])}; }
+
+std::optional<ReasoningSyntax> known_reasoning(std::string_view text) {
+  for (const ContentWords& row : kReasoningRows) {
+    if (names(text, row.begin) || names(text, row.end)) {
+      return ReasoningSyntax{std::string(row.begin), std::string(row.end)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ChannelSyntax> known_channels(std::string_view answer) {
+  for (const ChannelRow& row : kChannelRows) {
+    if (!names(answer, row.marker)) continue;
+    ChannelSyntax syntax;
+    syntax.begin = row.begin;
+    syntax.channel = row.channel;
+    syntax.body_begin = row.body_begin;
+    syntax.ends = {std::string(row.end), std::string(row.call_end), std::string(row.return_end)};
+    syntax.reasoning_channels = {std::string(row.reasoning)};
+    syntax.recipient = row.recipient;
+    return syntax;
+  }
+  return std::nullopt;
+}
+
+CallSyntax calls_in_channels(const ChannelSyntax& channels) {
+  CallSyntax syntax;
+  syntax.parts = {{Kind::kLiteral, channels.channel + "commentary " + channels.recipient},
+                  {Kind::kName, {}},
+                  {Kind::kLiteral, " <|constrain|>json" + channels.body_begin},
+                  {Kind::kArguments, {}}};
+  // Models also leave out what the body is, or name the recipient in front of the channel, as the template does.
+  const auto call_with = [&](const std::string& before, const std::string& behind) {
+    return std::vector<CallPart>{{Kind::kLiteral, before + channels.recipient},
+                                 {Kind::kName, {}},
+                                 {Kind::kLiteral, behind + channels.body_begin},
+                                 {Kind::kArguments, {}}};
+  };
+  const std::string channel = channels.channel + "commentary";
+  syntax.other_parts = {call_with(channel + " ", ""), call_with(" ", channel + " json"),
+                        call_with(" ", channel + " <|constrain|>json")};
+  syntax.triggers = {channels.recipient};
+  syntax.several = false;
+  return syntax;
+}
+
+ContentWords known_content_words(std::string_view text) {
+  for (const ContentWords& row : kContentRows) {
+    if (names(text, row.begin)) return row;
+  }
+  return {};
 }
 
 }  // namespace ibid

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "templates/reply/marker_words.h"
+#include "base/json_limits.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {
@@ -14,7 +15,7 @@ constexpr size_t kMaxWasted = 1 << 20;
 // An ordinary character, which begins a call at the beginning of an answer alone.
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// What stays of spaces behind a marker: those of the last line, if there are lines.
+// The spaces that stay after a marker: those of the last line, if there are lines.
 std::string_view behind_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -240,7 +241,7 @@ bool MarkerParser::in_call(ReplyOutput& out) {
   return true;
 }
 
-// What was read as a call is none. Its first word is content, and what follows is looked at again.
+// The text is not a call after all. Its first word is content, and the rest is looked at again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
@@ -292,6 +293,184 @@ bool MarkerParser::behind_call() {
   if (!at_end_ && (end == There::kUnsure || next == There::kUnsure)) return false;
   if (end == There::kUnsure) drop(held().size());  // the answer was cut off in the middle of a marker
   where_ = Where::kContent;
+  return true;
+}
+
+namespace {
+
+// A header is a few words. A text without one is content.
+constexpr size_t kMaxHeaderBytes = 400;
+
+// How many bytes at the end of the text may begin the marker.
+size_t n_begins(std::string_view text, std::string_view marker) {
+  size_t n = marker.empty() ? 0 : std::min(marker.size() - 1, text.size());
+  while (n > 0 && !marker.starts_with(text.substr(text.size() - n))) --n;
+  return n;
+}
+
+// How many bytes there are in front of the spaces that end the text.
+size_t n_without_end_spaces(std::string_view text) {
+  while (!text.empty() && is_marker_space(text.back())) text.remove_suffix(1);
+  return text.size();
+}
+
+}  // namespace
+
+ChannelParser::ChannelParser(const ChannelSyntax& syntax, OfferedTools tools, bool stream_calls)
+    : syntax_(syntax), tools_(std::move(tools)), streams_(stream_calls) {}
+
+void ChannelParser::feed(std::string_view text, ReplyOutput& out) {
+  held_ += text;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = where_ == Where::kHeader ? in_header(out) : where_ == Where::kBody ? in_body(out) : between(out);
+  }
+  if (begin_ > held_.size() / 2) {
+    held_.erase(0, begin_);
+    begin_ = 0;
+  }
+}
+
+void ChannelParser::finish(ReplyOutput& out) {
+  at_end_ = true;
+  feed({}, out);
+  if (where_ == Where::kBody) end_body(out);
+  if (where_ == Where::kHeader) say(opening_ + std::string(held()), out);
+}
+
+// --- headers
+
+bool ChannelParser::in_header(ReplyOutput& out) {
+  const size_t end = held().substr(0, kMaxHeaderBytes + syntax_.body_begin.size()).find(syntax_.body_begin);
+  if (end == held().npos) {
+    if (held().size() < kMaxHeaderBytes + syntax_.body_begin.size()) return false;
+    header_.clear();
+    body_ = Body::kContent;
+    where_ = Where::kBody;
+    say(std::exchange(opening_, {}), out);
+    return true;
+  }
+  header_ = held().substr(0, end);
+  opening_ += header_ + syntax_.body_begin;
+  drop(end + syntax_.body_begin.size());
+  begin_body(out);
+  return true;
+}
+
+std::string_view ChannelParser::word_behind(std::string_view marker) const {
+  const size_t at = header_.find(marker);
+  if (at == std::string::npos) return {};
+  const std::string_view rest = std::string_view(header_).substr(at + marker.size());
+  return rest.substr(0, rest.find_first_of(" \n\t\r<"));
+}
+
+void ChannelParser::begin_body(ReplyOutput& out) {
+  where_ = Where::kBody;
+  body_ = Body::kContent;
+  tool_ = word_behind(syntax_.recipient);
+  const std::string_view channel = word_behind(syntax_.channel);
+  // "to=functions.": what is in front of the dot is the kind of the recipient.
+  const std::string any_recipient = syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1);
+  if (tool_.empty()) tool_ = word_behind(any_recipient);
+  if (!tool_.empty() && tools_.has(tool_)) {
+    body_ = Body::kCall;
+    call_.clear();
+    json_.emplace();
+  } else if (!tool_.empty()) {
+    say(opening_, out);  // to an unknown recipient
+  } else if (std::find(syntax_.reasoning_channels.begin(), syntax_.reasoning_channels.end(), channel) !=
+             syntax_.reasoning_channels.end()) {
+    body_ = Body::kReasoning;
+    if (std::exchange(thought_, true)) out.reasoning("\n");
+  } else if (said_) {
+    out.content("\n");
+  }
+}
+
+// --- bodies
+
+ChannelParser::Ending ChannelParser::find_ending() const {
+  Ending first{held().size(), 0, false};
+  const auto look = [&](const std::string& marker, bool begins_message) {
+    if (marker.empty()) return;
+    const size_t at = held().find(marker);
+    if (at < first.begin || (at == first.begin && marker.size() > first.length)) {
+      first = {at, marker.size(), begins_message};
+    }
+  };
+  for (const std::string& end : syntax_.ends) look(end, false);
+  look(syntax_.begin, true);
+  if (first.length > 0 || at_end_) return first;
+  size_t n_unsure = n_begins(held(), syntax_.begin);
+  for (const std::string& end : syntax_.ends) n_unsure = std::max(n_unsure, n_begins(held(), end));
+  first.begin -= n_unsure;
+  return first;
+}
+
+bool ChannelParser::in_body(ReplyOutput& out) {
+  const Ending ending = find_ending();
+  take_body(held().substr(0, ending.begin), out);
+  drop(ending.begin);
+  if (ending.length == 0) return false;
+  end_body(out);
+  opening_.clear();
+  if (ending.begins_message) opening_ = held().substr(0, ending.length);
+  drop(ending.length);
+  where_ = ending.begins_message ? Where::kHeader : Where::kBetween;
+  return true;
+}
+
+void ChannelParser::say(std::string_view text, ReplyOutput& out) {
+  out.content(text);
+  said_ |= !text.empty();
+}
+
+void ChannelParser::take_body(std::string_view text, ReplyOutput& out) {
+  if (body_ == Body::kReasoning) return out.reasoning(text);
+  if (body_ == Body::kContent) return say(text, out);
+  std::string json;
+  for (const char c : text) {
+    if (json_->state() != JsonScanner::State::kOpen) break;
+    if (json_->n_taken() == 0 && is_marker_space(c)) continue;
+    if (json_->push(c) != JsonScanner::State::kBad) json += c;
+  }
+  call_ += text;
+  if (!streams_ || json.empty()) return;
+  if (!out.in_call()) out.begin_call(tool_, {});
+  out.arguments(json);
+}
+
+void ChannelParser::end_body(ReplyOutput& out) {
+  if (body_ != Body::kCall) return;
+  const std::string_view arguments = trim_marker_spaces(call_);
+  const Result<Json> value = parse_json(arguments, "arguments of a call");
+  if (value.ok() && value->is_object()) {
+    out.complete_call({{}, tool_, std::string(arguments)});
+  } else {
+    if (out.in_call()) out.break_call();
+    say(opening_ + call_, out);
+  }
+  body_ = Body::kContent;
+}
+
+// --- between two messages
+
+bool ChannelParser::between(ReplyOutput& out) {
+  const size_t at = held().find(syntax_.begin);
+  const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
+  const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
+  // Only spaces are expected there. Other text is content, with the spaces before it.
+  const size_t n_said = n_without_end_spaces(text);
+  if (n_said > 0) {
+    spaces_ += text.substr(0, n_said);
+    say(std::exchange(spaces_, {}), out);
+  }
+  spaces_ += text.substr(n_said);
+  drop(text.size());
+  if (at == std::string_view::npos) return false;
+  spaces_.clear();
+  opening_ = syntax_.begin;
+  drop(syntax_.begin.size());
+  where_ = Where::kHeader;
   return true;
 }
 

@@ -7,14 +7,79 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "templates/reply/call_reader.h"
-#include "templates/reply/call_steps.h"
-#include "templates/reply/offered_tools.h"
-#include "templates/reply/reply_output.h"
+#include "templates/reply/json_scanner.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_parser.h"
 
 namespace ibid {
+
+// --- ReplyOutput: collects the parts of an answer as a parser decides them, and emits events. Not thread-safe.
+
+class ReplyOutput {
+ public:
+  // Where events go until the next call; the parser says so before it decides anything.
+  void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
+
+  void reasoning(std::string_view text) { add(ReplyEvent::Kind::kReasoning, text, reply_.reasoning); }
+  void content(std::string_view text) { add(ReplyEvent::Kind::kContent, text, reply_.content); }
+
+  // A call: begin_call(), arguments() as often as there are some, and end_call() or break_call().
+  void begin_call(const std::string& name, const std::string& id) {
+    open_ = {id, name, {}};
+    is_open_ = true;
+    send({ReplyEvent::Kind::kCallBegin, reply_.calls.size(), {}, name, id});
+  }
+  void arguments(std::string_view text) {
+    if (text.empty()) return;
+    open_.arguments += text;
+    send({ReplyEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
+  }
+  // `id`: it may have stood behind the arguments.
+  void end_call(const std::string& id) {
+    is_open_ = false;
+    open_.id = id;
+    reply_.calls.push_back(std::move(open_));
+    const ParsedCall& call = reply_.calls.back();
+    send({ReplyEvent::Kind::kCallEnd, reply_.calls.size() - 1, {}, call.name, call.id});
+  }
+  void break_call() {
+    is_open_ = false;
+    send({ReplyEvent::Kind::kCallBroken, reply_.calls.size()});
+  }
+  bool in_call() const { return is_open_; }
+  // Bytes of the arguments of the open call.
+  size_t n_argument_bytes() const { return open_.arguments.size(); }
+
+  // A whole call, or what was not told of the open one.
+  void complete_call(const ParsedCall& call) {
+    if (!is_open_) begin_call(call.name, call.id);
+    arguments(std::string_view(call.arguments).substr(open_.arguments.size()));
+    end_call(call.id);
+  }
+
+  const ParsedReply& reply() const { return reply_; }
+
+ private:
+  void add(ReplyEvent::Kind kind, std::string_view text, std::string& whole) {
+    if (text.empty()) return;
+    whole += text;
+    send({kind, 0, std::string(text)});
+  }
+  void send(ReplyEvent event) const {
+    if (listener_ != nullptr && *listener_) (*listener_)(event);
+  }
+
+  const ReplyParser::Listener* listener_ = nullptr;
+  ParsedReply reply_;
+  ParsedCall open_;
+  bool is_open_ = false;
+};
+
+// --- MarkerParser.
 
 class MarkerParser {
  public:
@@ -76,11 +141,61 @@ class MarkerParser {
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;     // bytes that were read as calls and are none
+  size_t n_wasted_ = 0;     // bytes that were read as calls, but are not
   std::optional<CallReader> reader_;
   size_t n_marker_ = 0;     // bytes of the word with which the call begins that is read
   std::string reasoning_spaces_;  // at the end of what was thought so far
   bool reasoning_said_ = false;   // more than spaces
+};
+
+// --- ChannelParser: splits an answer that consists of messages with headers (ChannelSyntax). The part of ReplyParser
+// for models with channels. Not thread-safe.
+
+class ChannelParser {
+ public:
+  ChannelParser(const ChannelSyntax& syntax, OfferedTools tools, bool stream_calls);
+
+  void feed(std::string_view text, ReplyOutput& out);
+  void finish(ReplyOutput& out);
+
+ private:
+  enum class Where { kHeader, kBody, kBetween };
+  enum class Body { kContent, kReasoning, kCall };
+
+  // Each returns whether it went on.
+  bool in_header(ReplyOutput& out);
+  bool in_body(ReplyOutput& out);
+  bool between(ReplyOutput& out);
+
+  void begin_body(ReplyOutput& out);
+  void take_body(std::string_view text, ReplyOutput& out);
+  void end_body(ReplyOutput& out);
+  // The first of the markers that end a body; `length` 0: no marker begins before `begin`, where one may.
+  struct Ending {
+    size_t begin = 0, length = 0;
+    bool begins_message = false;
+  };
+  Ending find_ending() const;
+  std::string_view word_behind(std::string_view marker) const;  // in the header
+  void say(std::string_view text, ReplyOutput& out);
+  void drop(size_t n) { begin_ += n; }
+  std::string_view held() const { return std::string_view(held_).substr(begin_); }
+
+  const ChannelSyntax syntax_;
+  const OfferedTools tools_;
+  const bool streams_;
+  Where where_ = Where::kHeader;
+  Body body_ = Body::kContent;
+  std::string held_;
+  size_t begin_ = 0;
+  bool at_end_ = false;
+  std::string spaces_;      // between two messages; content if text that is no message follows
+  std::string opening_;     // what began the message, as written; content if the message is no call after all
+  std::string header_;
+  std::string call_;        // the body of a call so far
+  std::string tool_;
+  std::optional<JsonScanner> json_;
+  bool said_ = false, thought_ = false;
 };
 
 }  // namespace ibid

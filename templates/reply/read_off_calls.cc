@@ -1,4 +1,4 @@
-#include "templates/reply/read_off_calls.h"
+#include "templates/reply/find_reply_format.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/json_limits.h"
-#include "templates/reply/call_steps.h"
+#include "templates/reply/call_reader.h"
 #include "templates/reply/json_scanner.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {
@@ -258,7 +258,7 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// What stands in front of the end of the answer.
+// The text before the end of the answer.
 std::string_view before_end(std::string_view text, const std::string& end_of_answer) {
   const std::vector<std::string> end = solid_marker_words(end_of_answer);
   return end.empty() ? text : text.substr(0, text.find(end.front()));
@@ -301,7 +301,7 @@ std::optional<CallSyntax> read_off_calls(const WrittenCalls& written) {
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
       end = behind.substr(0, n_end);
-      // What opens a section is closed behind it; else nothing tells what follows from the end of the answer.
+      // A section that is opened is closed again; else its end looks like the end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer));
       }

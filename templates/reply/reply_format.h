@@ -1,11 +1,12 @@
 // ReplyFormat: how a model writes an answer that is more than text: its reasoning, and its calls of tools. Plain data.
 //
 // It is found once per model, from what the chat template writes (templates/reply/find_reply_format.h), and read by
-// whoever splits answers (templates/reply/reply_parser.h) or makes grammars for them (CallSyntax::parts).
+// the parser of answers (templates/reply/reply_parser.h) and by the grammars for them (CallSyntax::parts).
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ibid {
@@ -41,8 +42,8 @@ struct ParameterSyntax {
   bool operator==(const ParameterSyntax&) const = default;
 };
 
-// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. What stands in front of it and behind it is in
-// `before` and `after`. The parts have all of it as literals, too; this is for reading what models space otherwise.
+// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the
+// texts around it. The parts have all of it as literals, too; this is for reading calls that models space otherwise.
 struct CallEnvelope {
   std::string name_key = {};
   std::string arguments_key = {};
@@ -63,7 +64,7 @@ struct CallSyntax {
   ArgumentsForm arguments = ArgumentsForm::kJson;
   ParameterSyntax parameter = {};  // kParameters
   std::string quote = {};          // kBareObject
-  // What a model may write in front of a call, though the template does not ("<|python_tag|>").
+  // A text that a model may write before a call, though the template does not ("<|python_tag|>").
   std::string optional_begin = {};
   // The words with which calls begin; they hold no spaces. A trigger that is an ordinary character ("{")
   // begins a call at the beginning of an answer alone.
@@ -99,9 +100,9 @@ struct ReplyFormat {
   std::optional<CallSyntax> calls = {};          // none: the template knows of no calls
   std::optional<ReasoningSyntax> reasoning = {};
   std::optional<ChannelSyntax> channels = {};    // then the others say what they say about bodies of channels
-  // Words around the content, which are no part of it ("<response>"). Empty: there are none.
+  // Words around the content, which are no part of it ("<response>"). Empty: no such words.
   std::string content_begin = {}, content_end = {};
-  // What the template wants of messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
+  // Demands of the template on messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
   // key by which it reads the reasoning of an answer.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
@@ -115,5 +116,35 @@ struct ReplyFormat {
 std::string describe_calls(const ReplyFormat& format);
 // "<think> ... </think>"; empty: none.
 std::string describe_reasoning(const ReplyFormat& format);
+
+// --- The markers of a format: texts that a model writes around the parts of an answer. Pure functions.
+
+// The format's markers of reasoning. A model that was taught to reason may do so whatever its template says, so
+// without any they are <think> and </think>.
+ReasoningSyntax reasoning_of(const ReplyFormat& format);
+
+// The same format where an answer is not looked through for calls: it has no markers of them.
+ReplyFormat without_calls(ReplyFormat format);
+
+// Whether a special token of this text is a marker, or a part of one. An answer that is split into its parts shows
+// such tokens, and no other special ones: those mean nothing to a reader.
+bool is_marker(const ReplyFormat& format, std::string_view token);
+
+// --- Markers as words: what templates write around names and arguments ("</parameter>\n<parameter="),
+// cut where models may space it otherwise. Pure functions.
+
+bool is_marker_space(char c);
+
+// The words of a text, in order; together they are the text. A word is a run of spaces, a tag (<...>, which ends at
+// '>', or in front of a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and what
+// joins them, or any other character alone.
+std::vector<std::string_view> marker_words(std::string_view text);
+// The same without the runs of spaces.
+std::vector<std::string> solid_marker_words(std::string_view text);
+
+// How many bytes of whole words two texts have in common at their beginnings.
+size_t common_words_at_begin(std::string_view a, std::string_view b);
+
+std::string_view trim_marker_spaces(std::string_view text);
 
 }  // namespace ibid

@@ -4,10 +4,8 @@
 #include <optional>
 
 #include "base/json_limits.h"
-#include "templates/reply/channel_parser.h"
 #include "templates/reply/marker_parser.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/reply_markers.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {

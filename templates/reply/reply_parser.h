@@ -4,13 +4,13 @@
 //   for (piece : answer) parser.feed(piece, [](const ReplyEvent& event) { ... });
 //   parser.finish(on_event);
 //
-// However the text is cut into pieces, events say the same: what differs is how a delta is cut. Text that may turn out
-// to be a marker is held back until that is decided; finish() gives out all of it. What is no sound call of an offered
-// tool (JSON that is cut off or broken, another name, an unknown form) is content, as the model wrote it. Spaces and
-// line breaks next to markers belong to the markers.
+// However the text is cut into pieces, events say the same: only the cuts of deltas differ. Text that may turn out to
+// be a marker is held back until that is decided; finish() gives out all of it. Text that is no sound call of an
+// offered tool (JSON that is cut off or broken, another name, an unknown form) is content, as the model wrote it.
+// Spaces and line breaks next to markers belong to the markers.
 //
 // The text of an answer is what the model wrote with the text of the special tokens that are markers: "[TOOL_CALLS]" is
-// one (is_marker() in templates/reply/reply_markers.h). It is whole characters; any text is taken.
+// one (is_marker() in templates/reply/reply_format.h). It is whole characters; any text is taken.
 //
 // Time and memory are linear in the text. Not thread-safe. It owns a copy of what it needs of format and tools.
 #pragma once
@@ -34,7 +34,7 @@ struct ReplyEvent {
     kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
     kArguments,   // call, text: the next characters of its arguments, which are one JSON object
     kCallEnd,     // call, name, id: it is complete, and sound
-    kCallBroken,  // call: it is none after all; its text follows as content. Only where calls are streamed
+    kCallBroken,  // call: it is broken; its text follows as content. Only where calls are streamed
   };
   Kind kind = Kind::kContent;
   size_t call = 0;  // number of the call in the answer, from 0 on; a broken call's number is given again
@@ -85,7 +85,7 @@ class ReplyParser {
   // turn may have taken that. REQUIRES: called once, and feed() no more.
   void finish(const Listener& on_event);
 
-  // What was told so far.
+  // The answer so far.
   const ParsedReply& reply() const;
 
  private:

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/lab/figure_table.h"
-#include "bench/lab/run_estimate.h"
+#include "bench/lab/model_work.h"
 #include "tests/apps/bench_figures.h"
 
 namespace ibid {

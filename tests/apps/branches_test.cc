@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/chat/kept_conversation.h"
-#include "apps/chat/local_talk.h"
+#include "apps/chat/talk.h"
 #include "apps/sessions/message_text.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/faulty_file_ops.h"

@@ -6,7 +6,6 @@
 
 #include <set>
 
-#include "apps/chat/command_words.h"
 #include "apps/chat/sampling_options.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
@@ -90,7 +89,6 @@ TEST(CommandWords, NumbersAndBlanks) {
   EXPECT_EQ(leading_number(text), 3u);
   EXPECT_EQ(count_words("  a  b\nc "), 3u);
   EXPECT_EQ(count_words(" "), 0u);
-  EXPECT_EQ(trimmed("\t a \n"), "a");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/terminal/graphemes.h"
-#include "apps/terminal/sign_of_life.h"
+#include "apps/terminal/progress.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/scripted_model.h"

@@ -54,22 +54,37 @@ TEST(ConfigFile, ReadsWhatTomlWrites) {
 }
 
 TEST(ConfigFile, ErrorsNameFileAndLine) {
-  const std::pair<const char*, const char*> cases[] = {{"\nmodel\n", "c.toml:2: 'model' has no ="},
-                                                       {"a = 1\na = 2\n", ":2: 'a' has a value already, in line 1"},
-                                                       {"a = \"x\n", "c.toml:1: the text has no closing quote"},
-                                                       {"\n\na = '''x\n\n", "c.toml:3: the text has no closing quote"},
-                                                       {"a = smollm2", "c.toml:1: wanted a value"},
-                                                       {"a = ", "c.toml:1: wanted a value"},
-                                                       {"a = 1 2", "c.toml:1: there is something behind"},
-                                                       {"a = [1, 2", "c.toml:1: the array has no ]"},
-                                                       {"a = [1 2]", "c.toml:1: wanted , or ]"},
-                                                       {"a = \"\\q\"", "c.toml:1: there is no such escape"},
-                                                       {"a = \"\\ud800\"", "c.toml:1: there is no such escape"},
-                                                       {"[chat\n", "c.toml:1: the table's name has no ]"},
-                                                       {"[a]\n[b]\n[a]\n", "c.toml:3: [a] stands here for the second"},
-                                                       {"= 1", "c.toml:1: wanted `name = value`"},
-                                                       {"a = \"\xff\"", "c.toml:1: this is not UTF-8"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"\nmodel\n", "c.toml:2: Error while parsing key-value pair: expected '='"},
+      {"a = 1\na = 2\n", "c.toml:2: Error while parsing key-value pair: cannot redefine existing integer 'a'"},
+      {"a_b = 1\na-b = 2\n", "c.toml:2: 'a-b' has a value already, in line 1"},
+      {"a = \"x\n", "c.toml:1: Error while parsing string: unescaped control characters"},
+      {"\n\na = '''x\n\n", "c.toml:4: Error while parsing literal string: encountered end-of-file"},
+      {"a = smollm2", "c.toml:1: Error while parsing value: could not determine value type"},
+      {"a = ", "c.toml:1: Error while parsing key-value pair: encountered end-of-file"},
+      {"a = 1 2", "c.toml:1: Error while parsing key-value pair: expected a comment or whitespace, saw '2'"},
+      {"a = [1, 2", "c.toml:1: Error while parsing array: encountered end-of-file"},
+      {"a = [1 2]", "c.toml:1: Error while parsing array: expected comma or closing ']'"},
+      {"a = \"\\q\"", "c.toml:1: Error while parsing string: unknown escape sequence"},
+      {"a = \"\\ud800\"", "c.toml:1: Error while parsing unicode scalar sequence: unicode surrogates"},
+      {"[chat\n", "c.toml:1: Error while parsing table header: expected ']'"},
+      {"[a]\n[b]\n[a]\n", "c.toml:3: Error while parsing table header: cannot redefine existing table 'a'"},
+      {"= 1", "c.toml:1: Error while parsing root table: expected keys"},
+      {"a = \"\xff\"", "c.toml:1: Encountered invalid utf-8 sequence"},
+      {"\na = 2026-01-31", "c.toml:2: 'a' wants a text in quotes, a number, true or false"},
+      {"a = [1, [2]]", "c.toml:1: 'a' wants a text in quotes"},
+      {"[[a]]\nb = 1", "c.toml:1: 'a' wants a text in quotes"}};
   for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(error)) << text;
+  std::string deep = "\na";
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  EXPECT_THAT(error_of(deep + " = 1"), HasSubstr("c.toml:2: the line has more than 4000 dots"));
+}
+
+TEST(ConfigFile, NumbersKeepTheirSpelling) {
+  const Result<Config> config = parse_config("\xEF\xBB\xBF\"\xc3\xa9\" = [0.70, 1_0, 0x1F]\nb.c = +1.50e0 # x\n", "c.toml");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_THAT(config->settings[0].values, ElementsAre("0.70", "10", "0x1F"));
+  EXPECT_EQ(config->settings[1].table + "|" + config->settings[1].values[0], "b|+1.50e0");
 }
 
 class ConfigCommandLine : public CommandLine {
@@ -113,7 +128,7 @@ TEST_F(ConfigCommandLine, WhatIsWrongInTheFileIsToldWithItsPlace) {
       {"threads = 0\n", ":2: --threads: '0' is not a whole number from 1 to 1024"},
       {"json = 3\n", ":2: json is true or false"},
       {"config = \"x\"\n", ":2: there is no option 'config'"},
-      {"temperature = \n", ":2: wanted a value"}};
+      {"temperature = \n", ":2: Error while parsing key-value pair: expected value"}};
   for (const auto& [text, error] : cases) {
     config(text);
     const Outcome outcome = run("ask hello");

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/chat/local_talk.h"
+#include "apps/chat/talk.h"
 #include "apps/sessions/message_text.h"
 #include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"

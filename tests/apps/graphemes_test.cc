@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "apps/terminal/edit_buffer.h"
-#include "apps/terminal/line_layout.h"
 
 namespace ibid {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "apps/models/hub_download.h"
 #include "apps/models/part_file.h"
-#include "apps/terminal/byte_progress.h"
+#include "apps/terminal/progress.h"
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "apps/inspect/explanation.h"
-#include "apps/inspect/template_probe.h"
+#include "apps/inspect/facts.h"
 #include "base/file_ops.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/gguf_tensors.h"
@@ -27,8 +27,8 @@ TEST(Fact, TextsOfNumbersAndRanges) {
   EXPECT_EQ(ranges_text({}), "");
   EXPECT_EQ(grouped_text(134515008), "134,515,008");
   EXPECT_EQ(grouped_text(999), "999");
-  EXPECT_EQ(number_text(1e6), "1000000");
-  EXPECT_EQ(number_text(1e-5), "1e-05");
+  EXPECT_EQ(short_number_text(1e6), "1000000");
+  EXPECT_EQ(short_number_text(1e-5), "1e-05");
 }
 
 class Inspect : public CommandLine {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "apps/chat/sampling_options.h"
-#include "apps/models/pull.h"
+#include "apps/models/part_file.h"
 #include "base/sha256.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"

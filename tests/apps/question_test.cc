@@ -1,4 +1,4 @@
-#include "apps/chat/question.h"
+#include "apps/chat/turn_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

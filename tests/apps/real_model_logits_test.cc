@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
 #include "tests/support/paths.h"
 

@@ -16,9 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/chat_client/event_stream.h"
+#include "apps/chat_client/chat_server.h"
 #include "apps/chat_client/reply_reader.h"
-#include "apps/chat_client/server_address.h"
 #include "apps/http_client/http.h"
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"

@@ -1,5 +1,5 @@
 // Names of kept conversations, and the names of their files.
-#include "apps/sessions/session_name.h"
+#include "apps/sessions/session_files.h"
 
 #include <gtest/gtest.h>
 

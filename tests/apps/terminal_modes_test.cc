@@ -1,4 +1,4 @@
-#include "apps/terminal/terminal_modes.h"
+#include "apps/terminal/terminal.h"
 
 #include <gtest/gtest.h>
 #include <pty.h>

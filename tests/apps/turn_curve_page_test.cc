@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/lab/line_chart.h"
-#include "bench/lab/turn_curve_report.h"
+#include "bench/lab/turn_curve.h"
 #include "tests/apps/curve_points.h"
 
 namespace ibid {

@@ -11,9 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/lab/shared_model.h"
+#include "bench/lab/turn_curve.h"
 #include "bench/lab/turn_curve_bench.h"
-#include "bench/lab/turn_curve_report.h"
 #include "tests/apps/curve_points.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/inspect/row_sums.h"
 #include "model/architectures/architectures.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/gguf_tensors.h"

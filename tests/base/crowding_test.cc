@@ -1,4 +1,4 @@
-#include "base/crowding.h"
+#include "base/parallel.h"
 
 #include <gtest/gtest.h>
 

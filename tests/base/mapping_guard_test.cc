@@ -1,4 +1,4 @@
-#include "base/mapping_guard.h"
+#include "base/mapped_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

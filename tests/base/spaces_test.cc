@@ -1,5 +1,5 @@
 // White space in UTF-8 text, from its beginning and from its end.
-#include "base/unicode/spaces.h"
+#include "base/unicode/unicode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cache/store/eviction_scan.h"
+#include "cache/store/eviction_queue.h"
 
 #include <gtest/gtest.h>
 

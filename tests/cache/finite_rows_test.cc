@@ -1,4 +1,4 @@
-#include "cache/pages/finite_rows.h"
+#include "cache/pages/kv_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cache/tier/second_reader.h"
+#include "cache/tier/file_tier.h"
 
 #include <gtest/gtest.h>
 

@@ -41,6 +41,19 @@ TEST_F(ReachedStatesTest, AStateGoesWithTheRowsInFrontOfIt) {
   EXPECT_EQ(pool_.state_bytes_in_use(), 0u);
 }
 
+TEST_F(ReachedStatesTest, ASearchSaysWhereTokensOrAStateAreMissing) {
+  const Tokens ids = random_tokens(1, 200);
+  store(ids, 100);
+  const PrefixHit whole = store_.find_longest_prefix(kAlice, concat(ids, random_tokens(2, 10)));
+  EXPECT_EQ(whole.length(), 200u);
+  EXPECT_EQ(whole.misses.at(200), PrefixMiss::kNotStored);
+  const PrefixHit part = store_.find_longest_prefix(kAlice, concat(TokenSpan(ids).first(150), random_tokens(2, 10)));
+  EXPECT_EQ(part.length(), 100u);
+  EXPECT_EQ(part.misses.at(100), PrefixMiss::kStateEvicted);
+  EXPECT_EQ(part.misses.at(150), PrefixMiss::kNotStored);
+  EXPECT_EQ(store_.find_longest_prefix(kBob, ids).misses.at(0), PrefixMiss::kNotStored);
+}
+
 TEST_F(ReachedStatesTest, AStateStaysWhereAnotherPageHasItsRows) {
   const Tokens ids = random_tokens(1, 90);
   const Tokens other = concat(TokenSpan(ids).first(80), random_tokens(2, 20));

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_layout.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -94,7 +94,7 @@ TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
   second = KvWindowLease();
   EXPECT_FALSE(pool.allocate(10).ok()) << "its other part is held";
   EXPECT_TRUE(pool.has_window(page)) << "and this one alone would not have been enough";
-  pool.lease_window(page).return_behind();
+  pool.lease_window(page).end_as(WindowClass::kPassed);
   EXPECT_FALSE(pool.allocate(10).ok());
   EXPECT_FALSE(pool.has_window(page)) << "and this one was of no use to anybody";
   EXPECT_FALSE(static_cast<bool>(pool.lease_window(page)));
@@ -235,9 +235,9 @@ TEST(KvWindows, WhatIsReadToBeCopiedGoesWhenItWouldHaveGone) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 10 * layout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(8).value();
-  for (const KvPage& page : pages) pool.lease_window(page).return_behind();
+  for (const KvPage& page : pages) pool.lease_window(page).end_as(WindowClass::kPassed);
   {
-    const KvWindowLease reading = pool.read_window(pages[0]);
+    const KvWindowReader reading = pool.read_window(pages[0]);
     std::vector<KvPage> others = pool.allocate(3).value();
     EXPECT_TRUE(pool.has_window(pages[0])) << "it is being read";
     EXPECT_FALSE(pool.has_window(pages[1])) << "the next one went for it";
@@ -245,6 +245,37 @@ TEST(KvWindows, WhatIsReadToBeCopiedGoesWhenItWouldHaveGone) {
   }
   const std::vector<KvPage> others = pool.allocate(4).value();
   EXPECT_FALSE(pool.has_window(pages[0])) << "it is the oldest still";
+}
+
+TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 8 * layout.page_bytes());
+  const std::vector<KvPage> pages = pool.allocate(6).value();
+  for (const KvPage& page : pages) pool.lease_window(page).end_as(WindowClass::kPassed);
+  pool.mark_resume_point(pages[0], true);
+  {
+    const std::vector<KvPage> others = pool.allocate(4).value();  // two are free, and three window parts give the rest
+    EXPECT_TRUE(pool.has_window(pages[0]));
+    for (size_t i = 1; i < 4; ++i) EXPECT_FALSE(pool.has_window(pages[i])) << i;
+    EXPECT_TRUE(pool.has_window(pages[4]));
+  }
+  pool.mark_resume_point(pages[0], false);
+  EXPECT_EQ(pool.idle_window_bytes(), 3 * layout.part_bytes(PagePart::kWindow));
+}
+
+TEST(KvWindows, SeveralPartsAreLeasedTogetherOrNotAtAll) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 8 * layout.page_bytes());
+  const std::vector<KvPage> pages = pool.allocate(3).value();
+  std::vector<KvWindowLease> leases(3);
+  leases[2] = pool.lease_window(pages[2]);
+  pool.drop_window(pages[1]);
+  EXPECT_FALSE(pool.lease_windows(pages, leases));
+  EXPECT_FALSE(static_cast<bool>(leases[0]));
+  const std::span<const KvPage> whole = std::span(pages).first(1);
+  EXPECT_TRUE(pool.lease_windows(whole, std::span(leases).first(1)));
+  EXPECT_TRUE(static_cast<bool>(leases[0]));
+  EXPECT_EQ(pool.idle_window_bytes(), 0u);
 }
 
 TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
@@ -265,6 +296,11 @@ TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
       const std::vector<KvPage> all = chats.pool.allocate(n_free + n_more).value();
     }
     EXPECT_LT(chats.store.look_at(rest).value().length(), 64u);
+    {
+      const PrefixHit cut = chats.store.find_longest_prefix("a", ids);
+      EXPECT_EQ(cut.misses.at(cut.length()), PrefixMiss::kWindowEvicted);
+      EXPECT_EQ(cut.misses.at(length), PrefixMiss::kNotStored);
+    }
     EXPECT_LT(chats.turn(rest, {}), 64u);
     EXPECT_EQ(chats.turn(rest, {}), length) << "all of it was read again, once";
     EXPECT_EQ(chats.store.look_at(other).value().length(), length) << "for everybody";

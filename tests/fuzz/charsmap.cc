@@ -1,5 +1,5 @@
 // SentencePiece's table of rewritings, of raw bytes, and a text for it.
-#include "tokenizer/charsmap.h"
+#include "tokenizer/normalizer.h"
 
 #include <string>
 

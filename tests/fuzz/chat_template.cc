@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "templates/template_variables.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

@@ -12,7 +12,6 @@
 #include "model/weights/unused_tensors.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
-#include "weights/json_values.h"
 #include "weights/model_json.h"
 
 namespace ibid::fuzz {

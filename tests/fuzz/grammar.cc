@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/check.h"
+#include "grammar/byte_automaton.h"
 #include "grammar/configurations.h"
-#include "grammar/grammar_parts.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

@@ -9,8 +9,7 @@
 #include "base/utf8.h"
 #include "server/http/door.h"
 #include "server/http/request_reader.h"
-#include "server/http/request_target.h"
-#include "server/http/response_text.h"
+#include "server/http/response_writer.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

@@ -4,7 +4,7 @@
 #include "base/json_limits.h"
 #include "tests/fuzz/script.h"
 #include "weights/model_json.h"
-#include "weights/shard_index.h"
+#include "weights/safetensors_header.h"
 
 namespace ibid::fuzz {
 

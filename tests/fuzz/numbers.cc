@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "templates/jinja/number_text.h"
+#include "templates/jinja/python_text.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

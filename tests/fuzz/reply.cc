@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/json_limits.h"
 #include "base/utf8.h"
-#include "templates/reply/known_formats.h"
+#include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_parser.h"
 #include "tests/fuzz/script.h"
 

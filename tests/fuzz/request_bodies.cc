@@ -9,7 +9,6 @@
 #include "base/utf8.h"
 #include "runtime/session/chat_session.h"
 #include "sampling/sampler.h"
-#include "sampling/sampler_options.h"
 #include "server/protocol/endpoints.h"
 #include "tests/fuzz/script.h"
 #include "tests/server/protocol/fake_door.h"

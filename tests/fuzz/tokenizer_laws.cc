@@ -5,8 +5,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "tokenizer/incremental_encoder.h"
-#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid::fuzz {
 

@@ -1,5 +1,5 @@
 // Arguments of calls that are no JSON object: what the schema accepts, in each notation.
-#include "grammar/argument_notation.h"
+#include "grammar/grammar.h"
 
 #include <gtest/gtest.h>
 

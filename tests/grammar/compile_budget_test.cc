@@ -6,9 +6,9 @@
 
 #include "base/json_limits.h"
 #include "grammar/compile_budget.h"
+#include "grammar/configurations.h"
 #include "grammar/grammar.h"
-#include "grammar/pattern_search.h"
-#include "grammar/regular_product.h"
+#include "grammar/schema_document.h"
 
 namespace ibid {
 namespace {

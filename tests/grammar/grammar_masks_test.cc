@@ -5,8 +5,8 @@
 #include <optional>
 #include <random>
 
+#include "grammar/byte_automaton.h"
 #include "grammar/grammar_constraint.h"
-#include "grammar/grammar_parts.h"
 #include "tests/grammar/grammar_twin.h"
 #include "tests/grammar/random_grammar.h"
 

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "base/json_limits.h"
-#include "grammar/decimal_ranges.h"
+#include "grammar/byte_automaton.h"
 #include "grammar/grammar.h"
-#include "grammar/grammar_parts.h"
+#include "grammar/json_writer.h"
 
 namespace ibid {
 namespace {

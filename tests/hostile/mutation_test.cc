@@ -11,7 +11,6 @@
 #include "weights/gguf_header.h"
 #include "weights/gguf_writer.h"
 #include "weights/safetensors_header.h"
-#include "weights/shard_index.h"
 
 namespace ibid {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/hostile/hostile.h"
-#include "tokenizer/charsmap.h"
+#include "tokenizer/normalizer.h"
 
 namespace ibid {
 namespace {

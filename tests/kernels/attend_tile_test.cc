@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 #include "tests/kernels/stored_pages.h"
 
 namespace ibid {

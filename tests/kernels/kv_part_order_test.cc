@@ -1,4 +1,4 @@
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 #include "kernels/ops/attention.h"
 #include "tests/kernels/stored_pages.h"
 

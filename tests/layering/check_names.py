@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Refuses two classes of one name in one namespace.
+"""Refuses two classes, or two inline constants, of one name in one namespace.
 
   check_names.py TREE
 
 The linker keeps one of two inline functions that are called alike and says nothing: a class of another part is then
-run with the code of its namesake. Only headers are looked at, and not those of the tests.
+run with the code of its namesake, or reads its value. Only headers are looked at, and not those of the tests.
 """
 import collections
 import pathlib
@@ -18,15 +18,16 @@ ALLOWED = {("kernels/simd/vec_avx2.h", "kernels/simd/vec_avx512.h")}
 def classes(path):
     text = path.read_text(encoding="utf-8")
     parts = re.findall(r"^namespace ([\w:]+) \{|^}  // namespace ([\w:]+)$|"
-                       r"^(?:class|struct) (?:IBID_EXPORT )?(\w+)(?: final)?\s*(?::[^:;{][^;{]*)?\{", text, re.M)
+                       r"^(?:class|struct) (?:IBID_EXPORT )?(\w+)(?: final)?\s*(?::[^:;{][^;{]*)?\{|"
+                       r"^inline constexpr [^=;({]+? (\w+)(?:\[\w*\])*(?: =|\{)", text, re.M)
     inside = []
-    for opened, closed, name in parts:
+    for opened, closed, name, constant in parts:
         if opened:
             inside.append(opened)
         elif closed:
             inside = inside[:-1]
         else:
-            yield "::".join(inside), name
+            yield "::".join(inside), name or constant
 
 
 def main():

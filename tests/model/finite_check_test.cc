@@ -11,12 +11,11 @@
 #include <tuple>
 #include <vector>
 
-#include "base/json_limits.h"
 #include "base/number_formats.h"
+#include "base/json_limits.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/weights/finite_check.h"
-#include "model/weights/finite_values.h"
 #include "model/weights/unused_tensors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"

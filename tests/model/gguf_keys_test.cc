@@ -1,5 +1,5 @@
 // The keys that a converted model gets, where llama.cpp would compute something else without them.
-#include "model/architectures/gguf_keys.h"
+#include "model/architectures/gguf_conversion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "model/architectures/architectures.h"
-#include "model/weights/same_model.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "weights/safetensors_writer.h"

@@ -1,5 +1,5 @@
 // Routers: choices and weights worked out by hand, and a twin in double over random logits full of ties.
-#include "model/forward/moe_router.h"
+#include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
 

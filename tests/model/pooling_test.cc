@@ -1,5 +1,5 @@
 // Which files are models of embeddings, and which of these are refused by name.
-#include "model/architectures/pooling.h"
+#include "model/architectures/architectures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The nonlinearities of MLPs, by their definitions.
 #pragma once
 
-#include "kernels/activation.h"
+#include "kernels/kernels.h"
 #include "tests/oracle/numbers.h"
 
 namespace ibid::oracle {

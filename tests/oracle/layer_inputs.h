@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tests/oracle/model.h"
 
 namespace ibid::oracle {

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "model/config/config.h"
 #include "tests/oracle/numbers.h"
 #include "weights/model_file.h"

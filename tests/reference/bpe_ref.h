@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/bpe.h"
 
 namespace ibid {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

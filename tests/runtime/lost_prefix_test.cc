@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/prompt/prompt_planner.h"
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -11,7 +11,7 @@
 
 #include "runtime/generate/reply_text.h"
 #include "runtime/prompt/prompt_planner.h"
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 
 namespace ibid {

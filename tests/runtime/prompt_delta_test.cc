@@ -8,7 +8,7 @@
 
 #include "base/token_prefix.h"
 #include "sampling/sampler.h"
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

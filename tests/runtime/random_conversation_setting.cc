@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/paths.h"

@@ -1,4 +1,4 @@
-#include "sampling/logprobs.h"
+#include "sampling/sampler.h"
 
 #include <gtest/gtest.h>
 

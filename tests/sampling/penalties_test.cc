@@ -1,5 +1,5 @@
 // Penalties against formulas written out over the whole history, and the history they look back on.
-#include "sampling/penalties.h"
+#include "sampling/sampler.h"
 
 #include <gtest/gtest.h>
 

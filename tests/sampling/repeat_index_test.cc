@@ -1,5 +1,5 @@
 // The index against looking at every place, over texts of all kinds that grow and are cut; and what it costs.
-#include "sampling/repeat_index.h"
+#include "sampling/token_history.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sampling/suffix_index.h"
+#include "sampling/speculation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/serve/amounts.h"
+#include "apps/command_line/command.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/http/api_key_file.h"
+#include "server/http/api_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "server/service_backend.h"
+#include "server/service/service.h"
 #include "tests/server/protocol/fake_door.h"
 #include "tests/server/service/service_fixture.h"
 
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kBehindCut = 2;
 
 struct ServedConversations : ServiceFixture {
-  ServedConversations() : door(make_service_backend(*service, *host)) {}
+  ServedConversations() : door(service) {}
 
   std::shared_ptr<FakeExchange> ask(const std::string& input, Json more) {
     Json body = {{"input", input}, {"temperature", 0}, {"max_output_tokens", 12}};

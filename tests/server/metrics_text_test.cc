@@ -1,9 +1,7 @@
-#include "server/metrics_text.h"
+#include "server/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "server/server_metrics.h"
 
 namespace ibid::serve {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <future>
 
-#include "server/protocol/prompt_fields.h"
+#include "server/protocol/prompts.h"
 #include "server/routes.h"
-#include "server/service_backend.h"
+#include "server/service/service.h"
 #include "tests/server/protocol/fake_door.h"
 #include "tests/server/service/service_fixture.h"
 
@@ -20,7 +20,7 @@ struct SlowModel {
       return chat.engine;
     };
     host = ModelHost::create({ModelSource(dir.write("slow.gguf", "x"))}, load, clock, {.load_at_once = false}).value();
-    service = std::make_unique<AnswerService>(*host, clock, ServiceFixture::quiet());
+    service = std::make_shared<Service>(*host, clock, ServiceFixture::quiet());
   }
 
   TempDir dir;
@@ -28,12 +28,12 @@ struct SlowModel {
   ChatFixture chat;
   std::promise<void> may_load;
   std::unique_ptr<ModelHost> host;
-  std::unique_ptr<AnswerService> service;
+  std::shared_ptr<Service> service;
 };
 
 TEST(ModelTasksTest, NoHandlerWaitsForAModel) {
   SlowModel f;
-  FakeDoor door(make_service_backend(*f.service, *f.host));
+  FakeDoor door(f.service);
   const std::string message = R"("messages": [{"role": "user", "content": "x"}])";
   const std::pair<const char*, std::string> requests[] = {
       {"/tokenize", R"({"content": "x"})"},

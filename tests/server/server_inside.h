@@ -11,8 +11,8 @@
 #include "runtime/engine/engine.h"
 #include "server/protocol/fault.h"
 #include "server/routes.h"
-#include "server/service/answer_service.h"
 #include "server/service/model_host.h"
+#include "server/service/service.h"
 #include "tests/server/http/raw_client.h"
 
 namespace ibid::serve {
@@ -24,7 +24,7 @@ struct ServerInside {
     auto created = ModelHost::create({ModelSource(model)}, load, system_clock(), {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     models = *std::move(created);
-    service = std::make_unique<AnswerService>(*models, system_clock(), admission);
+    service = std::make_unique<Service>(*models, system_clock(), admission);
     options.port = 0;
     options.on_record = [this](const http::ExchangeRecord& record) { facts.metrics.add(record); };
     auto listening =
@@ -48,7 +48,7 @@ struct ServerInside {
 
   ServerFacts facts;
   std::unique_ptr<ModelHost> models;
-  std::unique_ptr<AnswerService> service;
+  std::unique_ptr<Service> service;
   std::unique_ptr<http::Server> server;
 };
 

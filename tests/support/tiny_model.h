@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "model/config/model_options.h"
 #include "model/forward/transformer.h"
 #include "weights/gguf_writer.h"

@@ -7,8 +7,7 @@
 #include <map>
 #include <string>
 
-#include "model/load_chat_template.h"
-#include "templates/template_variables.h"
+#include "model/load_model.h"
 #include "tests/templates/template_support.h"
 #include "tests/tokenizer/memory_model_file.h"
 

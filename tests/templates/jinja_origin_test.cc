@@ -5,12 +5,11 @@
 #include <string>
 
 #include "base/marked_text.h"
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/templates/template_support.h"
 
 namespace ibid {
 namespace {
-
 
 SpelledText render(const std::string& source, const Json& content = "in put",
                    const Json& values = Json::object()) {
@@ -143,7 +142,6 @@ TEST(JinjaOrigin, VariablesAreInputUnlessTheyAreTokens) {
   EXPECT_EQ(render("{{ tools[0].name }}", "", values).origins, "i");
   EXPECT_EQ(render("{{ strftime_now('%Y') }}", "", values).origins, "tttt");
 }
-
 
 }  // namespace
 }  // namespace ibid

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "templates/template_variables.h"
+#include "templates/chat_template.h"
 #include "tests/support/paths.h"
 #include "tests/templates/template_support.h"
 

@@ -1,4 +1,4 @@
-#include "templates/jinja/unicode_text.h"
+#include "templates/jinja/python_text.h"
 
 #include <gtest/gtest.h>
 

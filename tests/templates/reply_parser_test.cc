@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "templates/reply/known_formats.h"
+#include "templates/reply/find_reply_format.h"
 #include "tests/templates/reply_support.h"
 
 namespace ibid {
@@ -235,6 +235,7 @@ TEST(ReplyParser, SchemasSayWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("tags", "['a', \"b'c\"]"), R"({"tags": ["a", "b'c"]})");
   EXPECT_EQ(arguments_of("tags", "[\"a\",1e2]"), R"({"tags": ["a",1e2]})");
   EXPECT_EQ(arguments_of("tags", "['\\ud83d\\ude00', '\\u00e9']"), "{\"tags\": [\"😀\", \"é\"]}");
+  EXPECT_EQ(arguments_of("tags", "['\\u00\x15" "0']"), R"({"tags": "['\\u00\u00150']"})") << "a control byte is no digit";
   EXPECT_EQ(arguments_of("days", "soon"), R"({"days": "soon"})");
   EXPECT_EQ(arguments_of("unknown", "3"), R"({"unknown": 3})");
   EXPECT_EQ(arguments_of("unknown", "\"3\""), R"({"unknown": "\"3\""})");

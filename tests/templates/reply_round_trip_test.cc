@@ -8,7 +8,7 @@
 
 #include "templates/message.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 #include "tests/support/paths.h"
 #include "tests/templates/reply_support.h"
 

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/reply/marker_words.h"
-#include "templates/template_variables.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {

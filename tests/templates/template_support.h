@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "templates/chat_template.h"
-#include "templates/template_variables.h"
 
 namespace ibid {
 

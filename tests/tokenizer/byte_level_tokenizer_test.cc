@@ -1,4 +1,4 @@
-#include "tokenizer/byte_level_tokenizer.h"
+#include "tokenizer/pipeline_tokenizer.h"
 
 #include <gtest/gtest.h>
 

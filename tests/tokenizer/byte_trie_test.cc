@@ -1,4 +1,4 @@
-#include "tokenizer/models/byte_trie.h"
+#include "tokenizer/models/unigram.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tokenizer/models/char_bpe.h"
+#include "tokenizer/models/bpe.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tokenizer/incremental_encoder.h"
+#include "tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
 

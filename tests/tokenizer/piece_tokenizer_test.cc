@@ -1,4 +1,4 @@
-#include "tokenizer/piece_tokenizer.h"
+#include "tokenizer/pipeline_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 #include "tests/tokenizer/memory_model_file.h"
-#include "tokenizer/incremental_encoder.h"
-#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 namespace {

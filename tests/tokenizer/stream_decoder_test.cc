@@ -1,4 +1,4 @@
-#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "weights/gguf_split.h"
+#include "weights/gguf_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

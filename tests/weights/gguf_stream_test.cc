@@ -1,4 +1,4 @@
-#include "weights/gguf_stream.h"
+#include "weights/gguf_writer.h"
 
 #include <gtest/gtest.h>
 

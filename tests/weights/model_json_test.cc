@@ -7,8 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "weights/json_values.h"
-
 namespace ibid {
 namespace {
 

@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/loading/byte_level_builder.h"
-#include "tokenizer/loading/gguf_token_types.h"
-#include "tokenizer/loading/piece_builder.h"
+#include "base/text.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
+#include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -168,7 +167,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
-// What a family means without saying so.
+// The defaults of a family.
 struct Defaults {
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos = {}, eos = {};

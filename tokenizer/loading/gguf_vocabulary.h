@@ -8,12 +8,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
 
+#include "base/json_limits.h"
 #include "base/result.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// --- The values of GGUF's tokenizer.ggml.token_type (ggml, docs/gguf.md).
+
+enum class GgufTokenType : int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
 
 // Writes the tokenizer and the chat template of `file`, a directory, with as many tokens as the embedding has rows:
 // those that no token has are named "[PADn]". Without a tokenizer.json the model has none, and GGUF says so.
@@ -24,5 +39,17 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
 // in a text, and texts of random tokens. Errors: kUnsupported, naming the text or token; those of
 // load_tokenizer().
 Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
+
+// --- The text of a model's chat template, as its files have it, and the special tokens that the template may ask
+// for. Compiling it is model/load_model.h's.
+
+struct ChatTemplateText {
+  std::string source;
+  Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens
+};
+
+// From GGUF's tokenizer.chat_template, or from chat_template.jinja or tokenizer_config.json beside the weights. Nothing
+// where the model has none. Errors: those of the file and of its JSON.
+Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
 
 }  // namespace ibid

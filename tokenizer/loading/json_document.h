@@ -14,8 +14,8 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
-#include "tokenizer/models/merge_table.h"
+#include "ibid/token.h"
+#include "tokenizer/models/vocabulary.h"
 
 namespace ibid {
 

@@ -12,7 +12,7 @@
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "tokenizer/normalizer.h"
-#include "tokenizer/piece_tokenizer.h"
+#include "tokenizer/pipeline_tokenizer.h"
 #include "tokenizer/splitting/pretokenizer.h"
 
 namespace ibid {
@@ -58,10 +58,10 @@ std::optional<std::string> pattern_text(const Json& step, std::string_view key);
 std::string escaped_text(std::string_view text);
 std::string canonical_pattern(std::string_view pattern);
 
-// Adds what a step does that is none of ByteLevel and Metaspace.
+// Adds the effect of a step other than ByteLevel and Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
-// Its parts about text that is not in the byte alphabet (json_pieces.cc).
+// Its parts about text that is not in the byte alphabet.
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out);
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out);

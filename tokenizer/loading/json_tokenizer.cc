@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/loading/byte_level_builder.h"
 #include "tokenizer/loading/json_tokenizer.h"
-#include "tokenizer/loading/piece_builder.h"
-#include "tokenizer/loading/tokenizer_kind.h"
+#include "base/text.h"
+#include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
-#include "weights/in_quotes.h"
 #include "weights/model_json.h"
 
 namespace ibid {

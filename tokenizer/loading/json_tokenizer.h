@@ -8,7 +8,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/loading/json_document.h"
 #include "tokenizer/loading/json_pipeline.h"

@@ -3,14 +3,30 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "base/json_fwd.h"
 #include "base/result.h"
-#include "tokenizer/loading/tokenizer_kind.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 
 namespace ibid {
+
+// --- The kind of tokenizer that a file names, in words for people. Nothing else depends on it.
+
+struct TokenizerKind {
+  std::string family;         // "byte-level BPE"
+  std::string pre_tokenizer;  // "qwen2" of GGUF, "Split, ByteLevel" of tokenizer.json; empty: none
+};
+
+// As load_tokenizer(). `kind` is set for a tokenizer that is refused as well, unless its file names none or cannot be
+// parsed.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind);
+
+// The kinds that tokenizer.ggml.* and a tokenizer.json name.
+std::optional<TokenizerKind> gguf_tokenizer_kind(const ModelFile& file);
+TokenizerKind json_tokenizer_kind(const Json& root);
 
 // From GGUF's tokenizer.ggml.* keys. Errors: as load_tokenizer().
 Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file);

@@ -1,7 +1,10 @@
 #include "tokenizer/models/bpe.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
+
+#include "base/utf8.h"
 
 namespace ibid {
 namespace {
@@ -86,6 +89,157 @@ void Bpe::undo_control(size_t begin, Tokens& out) const {
       todo.push_back(merge->second.left);
     }
   }
+}
+
+namespace {
+
+// Neither a character nor part of a pair.
+constexpr uint32_t kNoCharacter = 0xFFFFFFFF;
+
+}  // namespace
+
+CharBpe::CharBpe(CharBpeModel model)
+    : PieceModel(std::move(model.written)),
+      merges_(model.merges),
+      byte_ids_(model.byte_ids),
+      loose_(model.loose_characters.size()),
+      unknown_(model.unknown),
+      byte_fallback_(model.byte_fallback),
+      fuse_unknown_(model.fuse_unknown),
+      ignore_merges_(model.ignore_merges),
+      reachable_(new std::atomic<uint8_t>[written().size()] {}) {
+  const bool all_bytes = std::find(byte_ids_.begin(), byte_ids_.end(), kNoToken) == byte_ids_.end();
+  // Unknown characters wait for the next known one before they become a token, so a part cannot end behind one.
+  unknown_joins_ = !(byte_fallback_ && all_bytes);
+  for (size_t id = 0; id < written().size(); ++id) {
+    const std::string_view text = written().bytes(static_cast<TokenId>(id));
+    if (text.empty() || written().find(text) != static_cast<TokenId>(id)) continue;
+    const DecodedChar c = utf8_decode(text, 0);
+    if (c.valid && c.length == text.size()) symbols_.set(c.code_point, static_cast<TokenId>(id));
+  }
+  for (const auto& [code_point, number] : model.loose_characters) {
+    symbols_.set(code_point, number);
+    utf8_append(loose_[static_cast<size_t>(number) - written().size()], code_point);
+  }
+  std::vector<bool> no_character(written().size());
+  for (const TokenId id : byte_ids_) {
+    if (id != kNoToken) no_character[static_cast<size_t>(id)] = true;
+  }
+  if (unknown_ != kNoToken) no_character[static_cast<size_t>(unknown_)] = true;
+  std::vector<bool> counted(written().size());  // a token may be the result of many merges
+  for (const RankedMerge& merge : model.merges) {
+    for (const TokenId side : {merge.left, merge.right}) {
+      unknown_joins_ |= static_cast<size_t>(side) < no_character.size() && no_character[static_cast<size_t>(side)];
+    }
+    if (counted[static_cast<size_t>(merge.result)]) continue;
+    counted[static_cast<size_t>(merge.result)] = true;
+    const std::string_view text = written().bytes(merge.result);
+    for (size_t pos = 0, length = 0; pos < text.size(); pos += length) {
+      length = utf8_decode(text, pos).length;
+      if (pos + length == text.size()) break;
+      pairs_.add(utf8_decode(text, pos).code_point, utf8_decode(text, pos + length).code_point);
+    }
+  }
+}
+
+CharBpe::Symbol CharBpe::symbol_at(std::string_view text, size_t position) const {
+  const auto byte = static_cast<unsigned char>(text[position]);
+  if (byte < 0x80) return {byte, symbols_.find(byte), 1, false};
+  const DecodedChar c = utf8_decode(text, position);
+  if (c.valid) return {c.code_point, symbols_.find(c.code_point), static_cast<uint8_t>(c.length), false};
+  const bool cut = position + c.length == text.size() && utf8_incomplete_tail(text.substr(position)) > 0;
+  return {kNoCharacter, kNoToken, static_cast<uint8_t>(c.length), cut};
+}
+
+bool CharBpe::joined(const Symbol& first, const Symbol& second) const {
+  if (unknown_joins_ && (first.id == kNoToken || second.id == kNoToken)) return true;
+  if (first.code_point == kNoCharacter || second.code_point == kNoCharacter) return false;
+  return pairs_.contains(first.code_point, second.code_point);
+}
+
+Piece CharBpe::scan(std::string_view text, size_t begin) const {
+  Symbol last = symbol_at(text, begin);
+  size_t pos = begin + last.length;
+  for (; pos < text.size(); pos += last.length) {
+    const Symbol next = symbol_at(text, pos);
+    if (!joined(last, next)) return {pos, next.cut};
+    last = next;
+  }
+  return {text.size(), true};
+}
+
+void CharBpe::encode(std::string_view text, Tokens& out) const {
+  if (text.empty()) return;
+  if (ignore_merges_) {
+    if (const TokenId whole = written().find(text); whole != kNoToken) {
+      out.push_back(whole);
+      return;
+    }
+  }
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t end = scan(text, pos).end;
+    encode_stretch(text.substr(pos, end - pos), out);
+    pos = end;
+  }
+}
+
+void CharBpe::encode_stretch(std::string_view text, Tokens& out) const {
+  const TokenId whole = written().find(text);
+  std::atomic<uint8_t>* reachable = whole == kNoToken ? nullptr : &reachable_[static_cast<size_t>(whole)];
+  const uint8_t known = reachable == nullptr ? uint8_t{kNo} : reachable->load(std::memory_order_relaxed);
+  if (known == kYes) {
+    out.push_back(whole);
+    return;
+  }
+  std::array<TokenId, kShortText> few;
+  std::vector<TokenId> many(text.size() > few.size() ? text.size() : 0);
+  Row symbols{many.empty() ? std::span<TokenId>(few) : many};
+  bool pending = false;  // an unknown token that neighbours may still be fused with
+  for (size_t pos = 0; pos < text.size();) {
+    const Symbol symbol = symbol_at(text, pos);
+    if (symbol.id != kNoToken) {
+      if (std::exchange(pending, false)) symbols.push(unknown_);
+      symbols.push(symbol.id);
+    } else {
+      add_unknown(text.substr(pos, symbol.length), pending, symbols);
+    }
+    pos += symbol.length;
+  }
+  if (pending) symbols.push(unknown_);
+  symbols.n = merges_.merge(symbols.places.first(symbols.n));
+  if (known == kUnknown) {
+    const bool yes = symbols.n == 1 && symbols.places[0] == whole;
+    reachable->store(yes ? kYes : kNo, std::memory_order_relaxed);
+  }
+  for (const TokenId symbol : symbols.places.first(symbols.n)) add_result(symbol, out);
+}
+
+// As the reference: an unknown token comes when a known character does, or at the end, so it stands behind the bytes of
+// a character between them.
+void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) const {
+  const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
+  const bool has_bytes = std::all_of(bytes.begin(), bytes.end(), [&](char b) { return id_of(b) != kNoToken; });
+  if (byte_fallback_ && has_bytes) {
+    for (const char byte : bytes) symbols.push(id_of(byte));
+    return;
+  }
+  if (unknown_ == kNoToken) return;
+  if (pending && !fuse_unknown_) symbols.push(unknown_);
+  pending = true;
+}
+
+// A character that nothing was merged with and that is no token becomes what unknown characters become.
+void CharBpe::add_result(TokenId symbol, Tokens& out) const {
+  if (static_cast<size_t>(symbol) < written().size()) {
+    out.push_back(symbol);
+    return;
+  }
+  std::array<TokenId, 4> bytes;
+  Row ids{bytes};
+  bool pending = false;
+  add_unknown(loose_[static_cast<size_t>(symbol) - written().size()], pending, ids);
+  out.insert(out.end(), bytes.begin(), bytes.begin() + ids.n);
+  if (pending) out.push_back(unknown_);
 }
 
 }  // namespace ibid

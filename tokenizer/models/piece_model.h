@@ -3,10 +3,14 @@
 // U+2581. Immutable and thread-safe.
 #pragma once
 
+#include <array>
+#include <bitset>
+#include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/vocabulary.h"
 #include "tokenizer/splitting/pretokenizer.h"
 
@@ -35,6 +39,76 @@ class PieceModel {
 
  private:
   Vocabulary written_;
+};
+
+// --- CodePointMap and CodePointPairs: what a model knows about characters and about neighbouring ones, found in
+// constant time. They are filled while loading, and constant and thread-safe after that.
+
+// A number for some of the characters; kNoToken for the others.
+class CodePointMap {
+ public:
+  // REQUIRES: code_point <= U+10FFFF, as for all functions here.
+  TokenId find(uint32_t code_point) const {
+    const uint16_t page = pages_[code_point >> 8];
+    return page == 0 ? kNoToken : values_[(size_t{page} - 1) << 8 | (code_point & 0xFF)];
+  }
+  void set(uint32_t code_point, TokenId value) {
+    uint16_t& page = pages_[code_point >> 8];
+    if (page == 0) {
+      values_.resize(values_.size() + 256, kNoToken);
+      page = static_cast<uint16_t>(values_.size() >> 8);
+    }
+    values_[(size_t{page} - 1) << 8 | (code_point & 0xFF)] = value;
+  }
+
+ private:
+  std::array<uint16_t, 0x1100> pages_{};  // 1-based; 0: none of its characters has a number
+  std::vector<TokenId> values_;
+};
+
+// A set of ordered pairs of characters.
+class CodePointPairs {
+ public:
+  CodePointPairs() : slots_(64, kNone), seed_(process_hash_seed()) {}
+
+  bool contains(uint32_t first, uint32_t second) const {
+    if ((first | second) < kDirect) return direct_[first * kDirect + second];
+    return slots_[probe(key(first, second))] != kNone;
+  }
+  void add(uint32_t first, uint32_t second) {
+    if ((first | second) < kDirect) {
+      direct_[first * kDirect + second] = true;
+      return;
+    }
+    if (2 * (n_ + 1) > slots_.size()) grow();
+    uint64_t& slot = slots_[probe(key(first, second))];
+    n_ += slot == kNone ? 1 : 0;
+    slot = key(first, second);
+  }
+
+ private:
+  static constexpr uint32_t kDirect = 128;
+  static constexpr uint64_t kNone = UINT64_MAX;
+
+  static uint64_t key(uint32_t first, uint32_t second) { return uint64_t{first} << 32 | second; }
+  size_t probe(uint64_t wanted) const {
+    const size_t mask = slots_.size() - 1;
+    size_t i = hash_u64(wanted, seed_) & mask;
+    while (slots_[i] != kNone && slots_[i] != wanted) i = (i + 1) & mask;
+    return i;
+  }
+  void grow() {
+    std::vector<uint64_t> old(slots_.size() * 2, kNone);
+    old.swap(slots_);
+    for (const uint64_t pair : old) {
+      if (pair != kNone) slots_[probe(pair)] = pair;
+    }
+  }
+
+  std::bitset<kDirect * kDirect> direct_;
+  std::vector<uint64_t> slots_;  // open addressing, a power of two, at most half full
+  size_t n_ = 0;
+  HashSeed seed_;
 };
 
 }  // namespace ibid

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <random>
 
 #include "base/check.h"
@@ -80,6 +81,124 @@ void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<Tok
     }
     for (size_t i = 0; i < n; ++i) ids[begin + i] = slots_[probe(texts[begin + i], hashes[i])].id;
   }
+}
+
+namespace {
+
+uint64_t pair_key(TokenId left, TokenId right) {
+  return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+}
+
+}  // namespace
+
+MergeTable::MergeTable(std::span<const RankedMerge> merges)
+    : slots_(std::bit_ceil(2 * merges.size() + 2)), seed_(process_hash_seed()) {
+  const size_t mask = slots_.size() - 1;
+  for (const RankedMerge& merge : merges) {
+    const uint64_t pair = pair_key(merge.left, merge.right);
+    size_t i = hash_u64(pair, seed_) & mask;
+    while (slots_[i].merge.rank != kNoRank && slots_[i].pair != pair) i = (i + 1) & mask;
+    slots_[i] = {pair, {merge.rank, merge.result}};
+  }
+}
+
+MergeTable::Ranked MergeTable::find(TokenId left, TokenId right) const {
+  const uint64_t pair = pair_key(left, right);
+  const size_t mask = slots_.size() - 1;
+  for (size_t i = hash_u64(pair, seed_) & mask;; i = (i + 1) & mask) {
+    const Slot& slot = slots_[i];
+    if (slot.pair == pair || slot.merge.rank == kNoRank) return slot.merge;
+  }
+}
+
+size_t MergeTable::merge_short(std::span<TokenId> ids) const {
+  std::array<Ranked, kShort> merges;  // merges[i] joins ids[i] and ids[i + 1]
+  size_t n = ids.size();
+  for (size_t i = 0; i + 1 < n; ++i) merges[i] = find(ids[i], ids[i + 1]);
+  while (n > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < n; ++i) {
+      if (merges[i].rank < merges[best].rank) best = i;
+    }
+    if (merges[best].rank == kNoRank) break;
+    ids[best] = merges[best].result;
+    std::copy(ids.begin() + best + 2, ids.begin() + n, ids.begin() + best + 1);
+    if (best + 2 < n) std::copy(merges.begin() + best + 2, merges.begin() + n - 1, merges.begin() + best + 1);
+    --n;
+    if (best > 0) merges[best - 1] = find(ids[best - 1], ids[best]);
+    if (best + 1 < n) merges[best] = find(ids[best], ids[best + 1]);
+  }
+  return n;
+}
+
+// Merges a long row of symbols. Rank above position: the smallest key is the lowest rank, then the leftmost place.
+// Entries are not removed when their pair changes; they no longer agree with the symbol and are skipped.
+class MergeTable::Heap {
+ public:
+  Heap(const MergeTable& table, std::span<const TokenId> ids) : table_(table), symbols_(ids.size()) {
+    for (uint32_t at = 0; at < ids.size(); ++at) symbols_[at] = {ids[at], at == 0 ? kEnd : at - 1, at + 1, {}};
+    symbols_.back().next = kEnd;
+    for (uint32_t at = 0; at < symbols_.size(); ++at) {
+      if (rate(at)) entries_.push_back(key(at));
+    }
+    std::make_heap(entries_.begin(), entries_.end(), std::greater<>());
+  }
+
+  size_t run(std::span<TokenId> out) {
+    while (!entries_.empty()) {
+      const uint64_t top = entries_.front();
+      std::pop_heap(entries_.begin(), entries_.end(), std::greater<>());
+      entries_.pop_back();
+      const auto at = static_cast<uint32_t>(top);
+      if (symbols_[at].merge.rank == static_cast<uint32_t>(top >> 32)) join(at);
+    }
+    size_t n = 0;
+    for (uint32_t at = 0; at != kEnd; at = symbols_[at].next) out[n++] = symbols_[at].id;
+    return n;
+  }
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  struct Symbol {
+    TokenId id;
+    uint32_t previous, next;
+    Ranked merge;  // with the next symbol; its rank is kNoRank once the symbol is swallowed
+  };
+
+  uint64_t key(uint32_t at) const { return uint64_t{symbols_[at].merge.rank} << 32 | at; }
+
+  bool rate(uint32_t at) {
+    Symbol& symbol = symbols_[at];
+    symbol.merge = symbol.next == kEnd ? Ranked{kNoRank, kNoToken} : table_.find(symbol.id, symbols_[symbol.next].id);
+    return symbol.merge.rank != kNoRank;
+  }
+
+  void push(uint32_t at) {
+    if (!rate(at)) return;
+    entries_.push_back(key(at));
+    std::push_heap(entries_.begin(), entries_.end(), std::greater<>());
+  }
+
+  void join(uint32_t at) {
+    Symbol& symbol = symbols_[at];
+    Symbol& swallowed = symbols_[symbol.next];
+    symbol.id = symbol.merge.result;
+    symbol.next = swallowed.next;
+    swallowed.merge.rank = kNoRank;
+    if (symbol.next != kEnd) symbols_[symbol.next].previous = at;
+    push(at);
+    if (symbol.previous != kEnd) push(symbol.previous);
+  }
+
+  const MergeTable& table_;
+  std::vector<Symbol> symbols_;
+  std::vector<uint64_t> entries_;
+};
+
+size_t MergeTable::merge(std::span<TokenId> symbols) const {
+  if (symbols.size() <= kShort) return merge_short(symbols);
+  CHECK(symbols.size() < UINT32_MAX);
+  return Heap(*this, symbols).run(symbols);
 }
 
 }  // namespace ibid

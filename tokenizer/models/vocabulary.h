@@ -6,15 +6,56 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
-#include "tokenizer/models/seeded_hash.h"
+#include "ibid/token.h"
 
 namespace ibid {
+
+// --- Hashes of vocabularies and merges, seeded once per process: neither a model file nor a text can be written so
+// that its entries collide. Values differ from run to run and must not be stored.
+
+struct HashSeed {
+  uint64_t a, b;
+};
+const HashSeed& process_hash_seed();
+
+inline uint64_t hash_mix(uint64_t a, uint64_t b) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+inline uint64_t hash_u64(uint64_t value, const HashSeed& seed) { return hash_mix(value ^ seed.a, seed.b); }
+
+inline uint64_t hash_bytes(std::string_view bytes, const HashSeed& seed) {
+  const auto load = [](const char* at, size_t n) {
+    uint64_t out = 0;
+    std::memcpy(&out, at, n);
+    return out;
+  };
+  const char* p = bytes.data();
+  size_t n = bytes.size();
+  uint64_t state = seed.a ^ n;
+  for (; n > 16; p += 16, n -= 16) state = hash_mix(load(p, 8) ^ seed.b, load(p + 8, 8) ^ state);
+  uint64_t first = 0, last = 0;
+  if (n >= 8) {
+    first = load(p, 8);
+    last = load(p + n - 8, 8);
+  } else if (n >= 4) {
+    first = load(p, 4);
+    last = load(p + n - 4, 4);
+  } else if (n > 0) {
+    const auto byte = [p](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(p[i])); };
+    first = byte(0) << 16 | byte(n / 2) << 8 | byte(n - 1);
+  }
+  return hash_mix(hash_mix(first ^ seed.b, last ^ state), seed.a);
+}
+
+// --- Vocabulary.
 
 inline constexpr TokenId kNoToken = -1;
 
@@ -54,6 +95,53 @@ class Vocabulary {
 
   std::string blob_;
   std::vector<Entry> entries_;
+  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  HashSeed seed_;
+};
+
+// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to a row of
+// symbols.
+// The pair of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token's id, or
+// any other number that the owner gave to something that is no token. O(n log n) in the number of symbols, whatever
+// they are. Immutable and thread-safe.
+
+// A merge as files write it: its two sides. Views.
+struct TextMerge {
+  std::string_view left, right;
+};
+
+struct RankedMerge {
+  TokenId left, right;
+  TokenId result;
+  uint32_t rank;  // merges of equal rank differ by place alone; below MergeTable::kNoRank
+};
+
+class MergeTable {
+ public:
+  static constexpr uint32_t kNoRank = UINT32_MAX;
+
+  // If a pair has two merges, the later one counts.
+  explicit MergeTable(std::span<const RankedMerge> merges);
+
+  // Merges until nothing can be merged; the result stands in the first places. Returns how many they are.
+  size_t merge(std::span<TokenId> symbols) const;
+
+ private:
+  static constexpr size_t kShort = 48;  // beyond, a heap beats looking at every pair again
+
+  struct Ranked {
+    uint32_t rank;
+    TokenId result;
+  };
+  struct Slot {
+    uint64_t pair = UINT64_MAX;
+    Ranked merge{kNoRank, kNoToken};
+  };
+  class Heap;
+
+  Ranked find(TokenId left, TokenId right) const;
+  size_t merge_short(std::span<TokenId> symbols) const;
+
   std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
   HashSeed seed_;
 };

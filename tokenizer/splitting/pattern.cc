@@ -8,8 +8,8 @@ namespace ibid {
 
 namespace {
 
-// What became of a choice at a place, in Pattern::Memory::outcomes.
-enum Outcome : uint8_t { kUnknown, kFails, kMatches };
+// The outcome of a choice at a place, in Pattern::Memory::outcomes.
+enum Outcome : uint8_t { kUndecided, kFails, kMatches };
 
 }  // namespace
 
@@ -24,11 +24,11 @@ class Pattern::Run {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {
       if (++memory_.steps > kManySteps + kStepsPerByte * (position - window_.begin)) start_to_remember();
-      const Outcome known = memory_.remembers ? outcome(pc, position, looking) : kUnknown;
-      const std::optional<Step> next = known == kUnknown ? step(pc, position) : std::nullopt;
+      const Outcome known = memory_.remembers ? outcome(pc, position, looking) : kUndecided;
+      const std::optional<Step> next = known == kUndecided ? step(pc, position) : std::nullopt;
       if ((next && next->done) || known == kMatches) {
         retreats_.resize(floor);
-        settle(first_choice, 0, looking ? kMatches : kUnknown);
+        settle(first_choice, 0, looking ? kMatches : kUndecided);
         return known == kMatches ? position : next->position;
       }
       if (next) {
@@ -99,11 +99,11 @@ class Pattern::Run {
     return split.choice * (window_.end - window_.begin + 1) + (position - window_.begin);
   }
 
-  // What is known of going on at `pc`. A way that did not end in a match never does; one that did is remembered where
-  // the place of the end does not count.
+  // The known outcome of going on at `pc`. A way that did not end in a match never does; one that did is remembered
+  // where the place of the end does not count.
   Outcome outcome(size_t pc, size_t position, bool looking) {
     const Instruction& x = pattern_.program_[pc];
-    uint8_t known = kUnknown;
+    uint8_t known = kUndecided;
     if (x.op == Op::kSplit) {
       const size_t place = place_of(x, position);
       known = memory_.outcomes[place / kOutcomesPerByte] >> 2 * (place % kOutcomesPerByte) & 3;
@@ -112,8 +112,8 @@ class Pattern::Run {
       if (in(memory_.failed_runs[pc])) known = kFails;
       if (x.min <= 1 && in(memory_.good_runs[pc])) known = kMatches;
     }
-    if (known == kMatches && !looking) return kUnknown;
-    if (known != kUnknown) touched_ |= memory_.touched;
+    if (known == kMatches && !looking) return kUndecided;
+    if (known != kUndecided) touched_ |= memory_.touched;
     return static_cast<Outcome>(known);
   }
 
@@ -121,15 +121,15 @@ class Pattern::Run {
     if (memory_.remembers) memory_.choices.push_back({pc, position, retreats_.size(), taken, run_end});
   }
 
-  // Notes what became of the choices from `first` on that lie above `height`. What was chosen in a run of characters of
-  // one set holds for every place in it: from each the same places to go on are within reach.
+  // Notes the outcome of the choices from `first` on that lie above `height`. A choice in a run of characters of one
+  // set holds for every place in it: from each the same places to go on are within reach.
   void settle(size_t first, size_t height, Outcome became) {
     std::vector<Choice>& choices = memory_.choices;
     if (touched_) memory_.touched = true;
     while (choices.size() > first && (became != kFails || choices.back().height >= height)) {
       const Choice& choice = choices.back();
       const Instruction& x = pattern_.program_[choice.pc];
-      if (became == kUnknown) {
+      if (became == kUndecided) {
       } else if (x.op == Op::kSplit) {
         const size_t place = place_of(x, choice.position);
         memory_.outcomes[place / kOutcomesPerByte] |= static_cast<uint8_t>(became << 2 * (place % kOutcomesPerByte));

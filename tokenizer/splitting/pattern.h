@@ -1,7 +1,6 @@
 // Pattern: a regular expression by which a tokenizer file cuts texts, matched as Oniguruma matches it: leftmost
-// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. What it does not know (lazy
-// quantifiers, lookbehind, back references, scripts other than Han ...) is an error, never taken for something
-// else.
+// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. Other syntax (lazy
+// quantifiers, lookbehind, back references, scripts other than Han ...) is an error.
 //
 // A pattern from a file may be hostile. A match that takes many steps for the text it has covered remembers which
 // choices were made in vain, and from where. Then no choice is made twice, so the cost is linear in the text
@@ -11,16 +10,84 @@
 // thread-safe; the memory of a match belongs to its caller.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "tokenizer/splitting/char_set.h"
+#include "base/unicode/unicode.h"
 
 namespace ibid {
+
+// --- CharSet: a set of characters as a pattern writes it: classes of Unicode, ranges, and differences of such sets.
+// Constant after it was filled; thread-safe.
+
+class CharSet {
+ public:
+  // A byte that is not UTF-8: in no class and in no range, so only in sets that name what they lack.
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+
+  void add(uint32_t first, uint32_t last) {
+    for (uint32_t c = first; c <= last && c < 0x80; ++c) ascii_[c] = true;
+    if (last >= 0x80) ranges_.emplace_back(first, last);
+  }
+  // Everything whose unicode_property() `member` accepts.
+  template <typename Member>
+  void add_class(Member member) {
+    for (unsigned property = 0; property < 256; ++property) {
+      if (member(static_cast<uint8_t>(property))) properties_[property] = true;
+    }
+    for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
+  }
+  void add_invalid() { invalid_ = true; }
+  // False, and nothing done, where a set of this form cannot say it: `other` must name what is taken away, and classes
+  // are only taken away from classes.
+  bool intersect(const CharSet& other) {
+    const bool ranges_meet_classes = !ranges_.empty() && other.properties_.any();
+    if (!other.negated_ || !other.holes_.empty() || negated_ || ranges_meet_classes) return false;
+    holes_.insert(holes_.end(), other.ranges_.begin(), other.ranges_.end());
+    ascii_ &= ~other.ascii_;
+    properties_ &= ~other.properties_;
+    return true;
+  }
+  bool unite(const CharSet& other) {
+    if (other.negated_ || !other.holes_.empty() || !holes_.empty()) return false;
+    ascii_ |= other.ascii_;
+    properties_ |= other.properties_;
+    invalid_ = invalid_ || other.invalid_;
+    ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());
+    return true;
+  }
+  void negate() { negated_ = !negated_; }
+
+  bool contains(uint32_t c) const {
+    if (c < 0x80) return ascii_[c] != negated_;
+    return (c == kInvalid ? invalid_ : has(c)) != negated_;
+  }
+
+ private:
+  using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
+
+  static bool in(const Ranges& ranges, uint32_t c) {
+    for (const auto& [first, last] : ranges) {
+      if (c >= first && c <= last) return true;
+    }
+    return false;
+  }
+  bool has(uint32_t c) const { return (properties_[unicode_property(c)] || in(ranges_, c)) && !in(holes_, c); }
+
+  std::bitset<128> ascii_;
+  std::bitset<256> properties_;  // by unicode_property()
+  Ranges ranges_, holes_;
+  bool invalid_ = false;  // kInvalid is in it
+  bool negated_ = false;
+};
+
+// --- Pattern.
 
 // The part of a text that a match may see: text[begin, end). A look at `safe_end` or behind it counts as a look at
 // the end.
@@ -89,7 +156,7 @@ class Pattern {
 
   enum class Op : uint8_t {
     kSet,           // one character of sets_[a]
-    kRepeat,        // min to max characters of sets_[a], as many as there are; gives back unless possessive
+    kRepeat,        // min to max characters of sets_[a], as many as possible; gives back unless possessive
     kSplit,         // goes on at a, and at b when that fails
     kJump,          // goes on at a
     kLook,          // goes on at b when what follows up to a kMatch matches (wanted) or does not
@@ -111,6 +178,23 @@ class Pattern {
   std::vector<CharSet> sets_;
   uint32_t n_splits_ = 0;
   bool looks_behind_ = false, may_match_nothing_ = false;
+};
+
+// --- ScanMemory: the memory of the search for a piece from the search before it, when pieces are found inside of
+// larger ones. The walker of a stretch of text owns it, and makes it anew for every stretch.
+
+struct ScanMemory {
+  static constexpr size_t kCertain = SIZE_MAX;
+
+  // A piece of one stage. No append changes what was found in it without a look at safe_end or behind.
+  struct Region {
+    size_t begin = 0, end = 0;
+    size_t safe_end = kCertain;
+    bool match = false;  // the stage's pattern matches it, or part of it; else it stands between matches
+    bool dropped = false;
+  };
+  std::vector<Region> regions;            // by stage
+  std::vector<Pattern::Memory> patterns;  // by stage
 };
 
 }  // namespace ibid

@@ -30,13 +30,13 @@ struct PretokenizerFamily {
   // How tokenizer.json spells it: the steps before ByteLevel, one a line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // What a GGUF with such a name means without saying so.
+  // The meaning of such a name in a GGUF beyond the splitting.
   bool nfc;            // the text is brought to NFC first
   bool ignore_merges;  // a piece that is a token needs no merges
   bool add_bos;
 };
 
-// What becomes of the matches of a step's pattern and of what stands between them.
+// The treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
   kIsolated,            // each is a piece
   kRemoved,             // matches are dropped
@@ -67,5 +67,9 @@ const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges);
 // The first of its GGUF names. REQUIRES: it has one.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
+
+// Runs of digits and what stands between them, where a file puts Digits after ByteLevel: there it sees the letters of
+// the byte alphabet, of which some are numbers, so that it cuts characters.
+Piece scan_alphabet_digits(std::string_view text, size_t begin);
 
 }  // namespace ibid

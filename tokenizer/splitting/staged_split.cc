@@ -4,9 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "base/utf8.h"
-#include "tokenizer/splitting/pretokenizer_scanners.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {

@@ -15,7 +15,6 @@
 #include "base/result.h"
 #include "tokenizer/splitting/pattern.h"
 #include "tokenizer/splitting/pretokenizer.h"
-#include "tokenizer/splitting/scan_memory.h"
 
 namespace ibid {
 

@@ -31,14 +31,14 @@ constexpr CharKinds of_property(unsigned property) {
   const auto in = [category](CategorySet set) { return (category & set) != 0; };
   unsigned kinds = 0;
   if (in(kLetters)) kinds |= kLetterKind;
-  if (in(kNumbers)) kinds |= kNumberKind;
+  if (in(kNumberCategories)) kinds |= kNumberKind;
   if (in(kMarks)) kinds |= kMarkKind;
   if (in(category_set(Lu, Lt, Lm, Lo) | kMarks)) kinds |= kUpperKind;
   if (in(category_set(Ll, Lm, Lo) | kMarks)) kinds |= kLowerKind;
   if (in(kPunctuation | kSymbols)) kinds |= kPunctSymbolKind;
   if ((property & unicode_data::kSpaceBit) != 0) {
     kinds |= kSpaceKind;
-  } else if (!in(kLetters | kNumbers)) {
+  } else if (!in(kLetters | kNumberCategories)) {
     kinds |= kOtherKind;
   }
   return static_cast<CharKinds>(kinds);

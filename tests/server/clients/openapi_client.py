@@ -1,10 +1,10 @@
-"""schemathesis of PyPI against `ibid serve`: requests that docs/openapi.json calls valid, and requests that it does not.
+"""schemathesis of PyPI against `ibid serve`: requests that its /openapi.json calls valid, and requests that it does not.
 
     IBID_PROGRAM=build/release/apps/ibid IBID_SERVE_MODEL=tiny.gguf python3 tests/server/clients/openapi_client.py
 
 Each endpoint gets --examples of each kind. A finding is a 500, an answer that takes longer than PATIENCE_S, a status or
-a body that the file does not have, a valid request that is refused for no reason of REASONS, and an invalid one that is
-taken. Bodies are made of the file alone, at random (--seed), so what a model would say does not matter: a tiny one
+a body that the description does not have, a valid request that is refused for no reason of REASONS, and an invalid one that is
+taken. Bodies are made of the description alone, at random (--seed), so what a model would say does not matter: a tiny one
 does. The exit status is 1 if there was a finding; each kind of finding is printed once, with the request.
 """
 import argparse

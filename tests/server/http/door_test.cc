@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "server/http/door.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "server/http/header_names.h"
+#include "server/http/exchange.h"
 
 namespace ibid::http {
 namespace {
@@ -39,7 +40,7 @@ class DoorTest : public testing::Test {
   }
   static std::string header(const Admission& admission, std::string_view name) {
     for (const auto& [key, value] : admission.headers) {
-      if (same_name(key, name)) return value;
+      if (equals_ignoring_case(key, name)) return value;
     }
     return "";
   }

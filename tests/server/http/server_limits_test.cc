@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "server/http/response_text.h"
+#include "server/http/response_writer.h"
 #include "tests/server/http/server_fixture.h"
 
 namespace ibid::http {

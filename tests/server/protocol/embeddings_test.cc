@@ -9,7 +9,6 @@
 #include <string>
 #include <variant>
 
-#include "server/protocol/embedding_reply.h"
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {

@@ -12,9 +12,9 @@
 
 #include "base/check.h"
 #include "server/http/router.h"
-#include "server/protocol/backend.h"
 #include "server/protocol/endpoints.h"
 #include "server/protocol/site.h"
+#include "server/service/backend.h"
 #include "server/store/conversation_store.h"
 #include "tests/support/fake_tokenizer.h"
 
@@ -196,8 +196,7 @@ class FakeDoor {
   explicit FakeDoor(std::shared_ptr<Backend> own,
                     std::unique_ptr<ConversationStore> kept = ConversationStore::open({}).value())
       : store(std::move(kept)) {
-    Site site{.backend = own == nullptr ? backend : std::move(own), .store = store.get(),
-              .version = "0.0.1"};
+    Site site{.backend = own == nullptr ? backend : std::move(own), .store = store.get(), .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     site_ = std::make_shared<Site>(std::move(site));
     add_endpoints(router_, *site_);

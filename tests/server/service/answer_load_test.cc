@@ -7,9 +7,6 @@
 #include <random>
 #include <thread>
 
-#include "server/service/answer_job.h"
-#include "server/service/model_task.h"
-#include "server/service/waiting_rooms.h"
 #include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 
@@ -303,65 +300,6 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   gate.open();
   for (const auto& heard : all) EXPECT_TRUE(heard->wait().ok());
   EXPECT_EQ(order, "aabaaa");
-}
-
-// Others may have gone between its finding none and somebody's looking at that.
-TEST(WaitingRoomsTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwhile) {
-  ChatFixture chat;
-  WaitingRooms rooms({});
-  const auto enter = [&] {
-    auto request = std::make_shared<DeskRequest>(
-        std::make_unique<ModelTaskJob>(ModelTask{}, std::stop_token(), std::make_shared<Bell>()));
-    EXPECT_TRUE(rooms.enter(request).ok());
-    EXPECT_EQ(rooms.admit(), request);
-    EXPECT_TRUE(rooms.reserve(request, {.engine = chat.engine.get(), .n_bytes = 1, .budget_bytes = 10}));
-    return request;
-  };
-  const auto first = enter(), second = enter();
-  EXPECT_TRUE(rooms.leave(*first).empty());
-  EXPECT_EQ(rooms.wait_for_room(second, second->room), WaitingRooms::Retry::kNow);
-  EXPECT_EQ(rooms.wait_for_room(second, second->room), WaitingRooms::Retry::kNever) << "it was alone then";
-}
-
-TEST(WaitingRoomsTest, WhoFoundTooLittleWaitsForMoreAndThenForAll) {
-  ChatFixture chat;
-  WaitingRooms rooms({});
-  const auto room = [&](size_t n_bytes) {
-    return KvReservations::Room{.engine = chat.engine.get(), .n_bytes = n_bytes, .budget_bytes = 10};
-  };
-  const auto enter = [&](size_t n_bytes) {
-    auto request = std::make_shared<DeskRequest>(std::make_unique<AnswerJob>(
-        ask({user("x")}), std::make_shared<Heard>(), std::stop_token(), std::make_shared<Bell>()));
-    EXPECT_TRUE(rooms.enter(request).ok());
-    EXPECT_EQ(rooms.admit(), request);
-    EXPECT_TRUE(rooms.reserve(request, room(n_bytes)));
-    return request;
-  };
-  const auto one = enter(1), two = enter(4), three = enter(5);
-  EXPECT_EQ(rooms.wait_for_room(one, room(3)), WaitingRooms::Retry::kLater);
-  EXPECT_EQ(rooms.leave(*two), std::vector<DeskRequestPtr>{one}) << "it fits beside the third";
-  const auto four = enter(1);
-  EXPECT_EQ(rooms.wait_for_room(one, room(3)), WaitingRooms::Retry::kLater);
-  EXPECT_TRUE(rooms.leave(*four).empty());
-  EXPECT_EQ(rooms.leave(*three), std::vector<DeskRequestPtr>{one}) << "it is alone";
-}
-
-TEST(WaitingRoomsTest, OfTwoThatFoundTooLittleTheSecondHasAllOfIt) {
-  ChatFixture chat;
-  WaitingRooms rooms({});
-  const KvReservations::Room room{.engine = chat.engine.get(), .n_bytes = 5, .budget_bytes = 10};
-  std::vector<DeskRequestPtr> both;
-  for (int i = 0; i < 2; ++i) {
-    both.push_back(std::make_shared<DeskRequest>(std::make_unique<AnswerJob>(
-        ask({user("x")}), std::make_shared<Heard>(), std::stop_token(), std::make_shared<Bell>())));
-    ASSERT_TRUE(rooms.enter(both[i]).ok());
-    ASSERT_EQ(rooms.admit(), both[i]);
-    ASSERT_TRUE(rooms.reserve(both[i], room));
-  }
-  EXPECT_EQ(rooms.wait_for_room(both[0], room), WaitingRooms::Retry::kLater);
-  EXPECT_EQ(rooms.wait_for_room(both[1], room), WaitingRooms::Retry::kNow);
-  EXPECT_EQ(rooms.wait_for_room(both[1], room), WaitingRooms::Retry::kNever);
-  EXPECT_EQ(rooms.leave(*both[1]), std::vector<DeskRequestPtr>{both[0]});
 }
 
 // --- models that come and go

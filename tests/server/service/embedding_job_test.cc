@@ -1,6 +1,4 @@
 // Embeddings as the service makes them: in the queue, beside answers, with deadlines, and with what is refused.
-#include "server/service/embedding_job.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/embedding/embeddings.h"
 #include "tests/server/service/service_fixture.h"
 #include "tests/server/talking_model.h"
 
@@ -57,11 +56,11 @@ struct EmbeddingService {
     auto created = ModelHost::create({ModelSource(dir.file("embed.gguf")), ModelSource(dir.file("talk.gguf"))}, loader, system_clock(), {});
     CHECK(created.ok()) << created.status().message();
     host = *std::move(created);
-    service = std::make_unique<AnswerService>(*host, system_clock(), options);
+    service = std::make_unique<Service>(*host, system_clock(), options);
   }
   std::shared_ptr<HeardEmbeddings> start(EmbeddingRequest request, std::stop_token stop = {}) const {
     auto heard = std::make_shared<HeardEmbeddings>();
-    service->start(std::move(request), heard, std::move(stop));
+    service->embed(std::move(request), heard, std::move(stop));
     return heard;
   }
   // So much that it takes a while.
@@ -73,7 +72,7 @@ struct EmbeddingService {
 
   TempDir dir;
   std::unique_ptr<ModelHost> host;
-  std::unique_ptr<AnswerService> service;
+  std::unique_ptr<Service> service;
 };
 
 TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {

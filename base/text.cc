@@ -1,0 +1,55 @@
+#include "base/text.h"
+
+#include <charconv>
+
+#include "base/utf8.h"
+
+namespace ibid {
+
+namespace {
+constexpr size_t kMaxQuoted = 100, kMaxShown = 200;
+}  // namespace
+
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = lower_ascii(c);
+  return lower;
+}
+
+void append_hex(std::string& out, uint64_t value, size_t n_digits) {
+  for (size_t i = n_digits; i-- > 0;) out += "0123456789abcdef"[value >> (4 * i) & 15u];
+}
+
+std::string padded_number(uint64_t value, size_t n_digits) {
+  std::string digits = std::to_string(value);
+  if (digits.size() < n_digits) digits.insert(0, n_digits - digits.size(), '0');
+  return digits;
+}
+
+std::string number_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+std::string counted(uint64_t n, std::string_view what) {
+  return std::to_string(n).append(" ").append(what).append(n == 1 ? "" : "s");
+}
+
+void append_part(std::string& list, std::string_view part, std::string_view separator) {
+  if (!list.empty()) list += separator;
+  list += part;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string shown = utf8_sanitize(text.substr(0, kMaxQuoted));
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "'" + shown + (text.size() > kMaxQuoted ? "'..." : "'");
+}
+
+std::string shown_value(std::string_view text) {
+  return utf8_sanitize(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "..." : "");
+}
+
+}  // namespace ibid

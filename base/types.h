@@ -1,4 +1,0 @@
-// The words that every layer shares.
-#pragma once
-
-#include "ibid/token.h"

@@ -1,0 +1,408 @@
+#include "grammar/byte_automaton.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ibid {
+
+// AutomatonBuilder: writes the states of a ByteAutomaton from a grammar's expressions (Thompson's construction), then
+// finds out what the analysis below says of them, and leaves out what leads nowhere.
+class AutomatonBuilder {
+ public:
+  AutomatonBuilder(const GrammarRules& grammar, const ByteAutomaton::Limits& limits)
+      : grammar_(grammar), limits_(limits) {}
+  Result<ByteAutomaton> build();
+
+ private:
+  using Edge = ByteAutomaton::Edge;
+  using Block = ByteAutomaton::Block;
+  using Rule = ByteAutomaton::Rule;
+
+  Status add_rules();
+  void add_rule(ExprId expr);
+  // Adds paths from `from` to `to` that spell `expr`.
+  void add(ExprId expr, StateId from, StateId to, size_t depth);
+  void add_bytes(std::string_view text, StateId from, StateId to);
+  void add_chars(const CodePointSet& set, StateId from, StateId to);
+  void add_graph(const ExprGraph& graph, StateId from, StateId to, size_t depth);
+  void add_repeat(const Expr& expr, StateId from, StateId to, size_t depth);
+  void add_block(const Expr& expr, StateId from, StateId to);
+  void add_edge(StateId from, Edge edge);
+  void add_empty(StateId from, StateId to) { add_edge(from, {Edge::Kind::kEmpty, 0, 0, to, 0}); }
+  StateId add_state();
+  RuleId body_rule(ExprId expr);
+
+  // A block is named by its number behind the states here, for the analysis of what is reachable from where.
+  size_t node_of(StateId state) const;
+  std::string rule_name(RuleId rule) const;
+  void find_productive();
+  void find_nullable();
+  Status find_ranks();
+  void finish();
+
+  const GrammarRules& grammar_;
+  const ByteAutomaton::Limits& limits_;
+  Status status_;
+  std::vector<std::pair<StateId, Edge>> edges_;
+  StateId n_states_ = 0;
+  size_t n_edges_ = 0;
+  StateId next_block_state_ = kFirstBlockState;
+  std::vector<std::vector<uint32_t>> edges_from_;   // state -> numbers in edges_
+  std::vector<bool> productive_;                    // by node
+  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before a byte
+  std::map<ExprId, RuleId> bodies_;
+  std::vector<ExprId> rule_exprs_;
+  std::vector<bool> is_outermost_rule_;             // the first one, and bodies of its blocks
+  bool outermost_ = false;                          // such a rule is being added
+  ByteAutomaton out_;
+};
+
+namespace {
+
+// Whether an expression is one byte of a few ranges: such a repetition needs no calls.
+bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
+  const Expr& expr = grammar.expr(id);
+  if (expr.kind == Expr::Kind::kByteRange) {
+    ranges = {{static_cast<uint8_t>(expr.a), static_cast<uint8_t>(expr.b)}};
+    return true;
+  }
+  if (expr.kind != Expr::Kind::kChars || grammar.set(expr).ranges().back().last > 0x7F) return false;
+  for (const CodePointSet::Range& range : grammar.set(expr).ranges()) {
+    ranges.push_back({static_cast<uint8_t>(range.first), static_cast<uint8_t>(range.last)});
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<ByteAutomaton> AutomatonBuilder::build() {
+  TRY(add_rules());
+  edges_from_.resize(n_states_);
+  for (uint32_t i = 0; i < edges_.size(); ++i) edges_from_[edges_[i].first].push_back(i);
+  find_productive();
+  find_nullable();
+  TRY(find_ranks());
+  finish();
+  return std::move(out_);
+}
+
+Status AutomatonBuilder::add_rules() {
+  CHECK(grammar_.n_rules() > 0);
+  for (RuleId i = 0; i < grammar_.n_rules(); ++i) {
+    outermost_ = i == 0;
+    add_rule(grammar_.rule_expr(i));
+  }
+  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // bodies of blocks are added meanwhile
+    outermost_ = is_outermost_rule_[i];
+    add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
+  }
+  return status_;
+}
+
+void AutomatonBuilder::add_rule(ExprId expr) {
+  rule_exprs_.push_back(expr);
+  is_outermost_rule_.push_back(outermost_);
+  const StateId start = add_state();
+  out_.rules_.push_back({.start = start, .final = add_state()});
+}
+
+StateId AutomatonBuilder::add_state() {
+  if (n_states_ + n_edges_ >= limits_.max_states && status_.ok()) {
+    status_ = {ErrorCode::kLimitExceeded, "the grammar has more than " + std::to_string(limits_.max_states) +
+                                              " states"};
+  }
+  out_.outermost_.push_back(outermost_);
+  return n_states_++;
+}
+
+void AutomatonBuilder::add_edge(StateId from, Edge edge) {
+  if (n_states_ + ++n_edges_ > limits_.max_states && status_.ok()) {
+    status_ = {ErrorCode::kLimitExceeded, "the grammar has more than " + std::to_string(limits_.max_states) +
+                                              " states and edges"};
+  }
+  if (status_.ok()) edges_.emplace_back(from, edge);
+}
+
+void AutomatonBuilder::add(ExprId id, StateId from, StateId to, size_t depth) {
+  if (depth > limits_.max_depth && status_.ok()) {
+    status_ = {ErrorCode::kLimitExceeded, "the grammar nests more than " + std::to_string(limits_.max_depth) +
+                                              " expressions"};
+  }
+  if (!status_.ok()) return;
+  const Expr& expr = grammar_.expr(id);
+  switch (expr.kind) {
+    case Expr::Kind::kNothing: return;
+    case Expr::Kind::kEmpty: return add_empty(from, to);
+    case Expr::Kind::kBytes: return add_bytes(grammar_.text(expr), from, to);
+    case Expr::Kind::kChars: return add_chars(grammar_.set(expr), from, to);
+    case Expr::Kind::kByteRange:
+      return add_edge(from, {Edge::Kind::kBytes, static_cast<uint8_t>(expr.a), static_cast<uint8_t>(expr.b), to, 0});
+    case Expr::Kind::kRule: return add_edge(from, {Edge::Kind::kCall, 0, 0, to, expr.a});
+    case Expr::Kind::kRepeat: return add_repeat(expr, from, to, depth);
+    case Expr::Kind::kGraph: return add_graph(grammar_.graph(expr), from, to, depth);
+    case Expr::Kind::kChoice:
+      for (size_t i = 0; i < expr.b; ++i) add(grammar_.child(expr, i), from, to, depth + 1);
+      return;
+    case Expr::Kind::kSequence:
+      for (size_t i = 0; i < expr.b && status_.ok(); ++i) {
+        const StateId next = i + 1 == expr.b ? to : add_state();
+        add(grammar_.child(expr, i), from, next, depth + 1);
+        from = next;
+      }
+      return;
+  }
+}
+
+void AutomatonBuilder::add_bytes(std::string_view text, StateId from, StateId to) {
+  for (size_t i = 0; i < text.size() && status_.ok(); ++i) {
+    const StateId next = i + 1 == text.size() ? to : add_state();
+    const auto byte = static_cast<uint8_t>(text[i]);
+    add_edge(from, {Edge::Kind::kBytes, byte, byte, next, 0});
+    from = next;
+  }
+}
+
+// Sequences that end in the same ranges share the states of these ends.
+void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // what is still to come -> the state before it
+  for (const ByteSequence& sequence : utf8_sequences(set)) {
+    StateId next = to;
+    std::vector<std::pair<uint8_t, uint8_t>> rest;
+    for (size_t i = sequence.size(); i-- > 1 && status_.ok();) {
+      rest.insert(rest.begin(), {sequence[i].first, sequence[i].last});
+      const auto [found, is_new] = behind.emplace(rest, 0);
+      if (is_new) {
+        found->second = add_state();
+        add_edge(found->second, {Edge::Kind::kBytes, sequence[i].first, sequence[i].last, next, 0});
+      }
+      next = found->second;
+    }
+    add_edge(from, {Edge::Kind::kBytes, sequence[0].first, sequence[0].last, next, 0});
+  }
+}
+
+void AutomatonBuilder::add_graph(const ExprGraph& graph, StateId from, StateId to, size_t depth) {
+  const StateId base = n_states_;
+  for (uint32_t i = 0; i < graph.n_states && status_.ok(); ++i) add_state();
+  if (!status_.ok()) return;
+  add_empty(from, base);
+  for (const uint32_t final : graph.finals) add_empty(base + final, to);
+  for (const ExprGraph::Edge& edge : graph.edges) add(edge.label, base + edge.from, base + edge.to, depth + 1);
+}
+
+void AutomatonBuilder::add_repeat(const Expr& expr, StateId from, StateId to, size_t depth) {
+  const ExprId part = grammar_.child(expr, 0);
+  if (expr.max == 1) {
+    add_empty(from, to);
+    return add(part, from, to, depth + 1);
+  }
+  if (expr.max != kUnbounded || expr.min > 1) return add_block(expr, from, to);
+  // A state of its own to come back to: `from` may have edges that are not of this repetition.
+  const StateId begin = add_state();
+  const StateId end = expr.min == 0 ? begin : add_state();
+  add_empty(from, begin);
+  add(part, begin, end, depth + 1);
+  if (end != begin) add_empty(end, begin);
+  add_empty(end, to);
+}
+
+void AutomatonBuilder::add_block(const Expr& expr, StateId from, StateId to) {
+  Block block{.base = next_block_state_, .min = expr.min, .max = expr.max, .after = to, .calls = false,
+              .outermost = outermost_};
+  if (!is_one_byte(grammar_, grammar_.child(expr, 0), block.ranges)) {
+    block.calls = true;
+    block.rule = body_rule(grammar_.child(expr, 0));
+  }
+  if (next_block_state_ - kFirstBlockState + uint64_t{block.n_states()} > limits_.max_block_states) {
+    status_ = {ErrorCode::kLimitExceeded, "the counts of the grammar's repetitions add up to more than " +
+                                              std::to_string(limits_.max_block_states)};
+    return;
+  }
+  next_block_state_ += block.n_states();
+  add_empty(from, block.base);
+  out_.blocks_.push_back(std::move(block));
+}
+
+RuleId AutomatonBuilder::body_rule(ExprId expr) {
+  const auto [found, is_new] = bodies_.emplace(expr, static_cast<RuleId>(rule_exprs_.size()));
+  if (is_new) add_rule(expr);
+  return found->second;
+}
+
+// Leaves out edges that lead nowhere, and lays the rest out by state.
+void AutomatonBuilder::finish() {
+  for (Block& block : out_.blocks_) block.dead = block.calls && !out_.rules_[block.rule].productive;
+  out_.final_.resize(n_states_);
+  for (const Rule& rule : out_.rules_) out_.final_[rule.final] = true;
+  for (StateId state = 0; state < n_states_; ++state) {
+    out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
+    for (const uint32_t i : edges_from_[state]) {
+      const Edge& edge = edges_[i].second;
+      if (!productive_[node_of(edge.target)]) continue;
+      if (edge.kind == Edge::Kind::kCall && !out_.rules_[edge.rule].productive) continue;
+      out_.edges_.push_back(edge);
+    }
+  }
+  out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
+  out_.tail_ = out_.final_;
+  for (StateId state = 0; state < n_states_; ++state) {  // a chain of empty edges up to the end of the rule
+    StateId end = state;
+    for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
+      const auto edges = out_.edges(end);
+      if (edges.size() != 1 || edges[0].kind != Edge::Kind::kEmpty || out_.is_block_state(edges[0].target)) break;
+      end = edges[0].target;
+    }
+    out_.tail_[state] = out_.final_[end];
+  }
+}
+
+Result<ByteAutomaton> ByteAutomaton::compile(const GrammarRules& grammar, const Limits& limits) {
+  if (grammar.full()) return {ErrorCode::kLimitExceeded, "the grammar is larger than its limits"};
+  return AutomatonBuilder(grammar, limits).build();
+}
+
+const ByteAutomaton::Block& ByteAutomaton::block_of(StateId state) const {
+  const auto next = std::upper_bound(blocks_.begin(), blocks_.end(), state,
+                                     [](StateId s, const Block& block) { return s < block.base; });
+  return *(next - 1);
+}
+
+// --- What AutomatonBuilder has to know of its states: which of them lead to the end of their rule, which rules spell
+// the empty text, and which rule calls which before a byte was read. Each is one walk over the edges; a walk that has
+// to know something of a rule waits there until it is known.
+
+// A block's entry is a node behind the states. Targets of edges are states or entries.
+size_t AutomatonBuilder::node_of(StateId state) const {
+  if (!ByteAutomaton::is_block_state(state)) return state;
+  return n_states_ + static_cast<size_t>(&out_.block_of(state) - out_.blocks_.data());
+}
+
+std::string AutomatonBuilder::rule_name(RuleId rule) const {
+  return rule < grammar_.n_rules() ? grammar_.rule_name(rule) : "a repetition";
+}
+
+// Backwards from the ends of the rules.
+void AutomatonBuilder::find_productive() {
+  const size_t n_nodes = n_states_ + out_.blocks_.size();
+  std::vector<std::vector<uint32_t>> edges_to(n_nodes);
+  for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
+  std::vector<std::vector<size_t>> blocks_before(n_nodes);
+  for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // for the rule; nodes
+  std::vector<std::vector<RuleId>> starts(n_nodes);
+  productive_.assign(n_nodes, false);
+  std::vector<size_t> work;
+  const auto reach = [&](size_t node) {
+    if (productive_[node]) return;
+    productive_[node] = true;
+    work.push_back(node);
+  };
+  const auto reach_by = [&](size_t node, RuleId rule) {
+    out_.rules_[rule].productive ? reach(node) : waiting[rule].push_back(node);
+  };
+  for (RuleId i = 0; i < out_.rules_.size(); ++i) starts[out_.rules_[i].start].push_back(i);
+  for (const Rule& rule : out_.rules_) reach(rule.final);
+  while (!work.empty()) {
+    const size_t node = work.back();
+    work.pop_back();
+    for (const uint32_t i : edges_to[node]) {
+      const auto& [from, edge] = edges_[i];
+      edge.kind == Edge::Kind::kCall ? reach_by(from, edge.rule) : reach(from);
+    }
+    for (const size_t i : blocks_before[node]) {
+      const Block& block = out_.blocks_[i];
+      block.calls && block.min > 0 ? reach_by(n_states_ + i, block.rule) : reach(n_states_ + i);
+    }
+    for (const RuleId rule : starts[node]) {
+      out_.rules_[rule].productive = true;
+      for (const size_t waiter : std::exchange(waiting[rule], {})) reach(waiter);
+    }
+  }
+}
+
+// Forwards from the starts of the rules, without a byte. The rules that are met on the way are calls_first_.
+void AutomatonBuilder::find_nullable() {
+  const size_t n_rules = out_.rules_.size();
+  calls_first_.resize(n_rules);
+  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // (rule that waits, where it goes on)
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // each state is of one rule
+  std::vector<std::pair<RuleId, StateId>> work;
+  const auto reach = [&](RuleId rule, StateId state) {
+    const size_t node = node_of(state);
+    if (reached[node] || !productive_[node]) return;
+    reached[node] = true;
+    work.emplace_back(rule, state);
+  };
+  const auto call = [&](RuleId rule, RuleId callee, StateId then) {
+    calls_first_[rule].push_back(callee);
+    if (out_.rules_[callee].nullable) return reach(rule, then);
+    waiting[callee].emplace_back(rule, then);
+  };
+  for (RuleId i = 0; i < n_rules; ++i) reach(i, out_.rules_[i].start);
+  while (!work.empty()) {
+    const auto [rule, state] = work.back();
+    work.pop_back();
+    if (ByteAutomaton::is_block_state(state)) {
+      const Block& block = out_.block_of(state);
+      if (block.min == 0) reach(rule, block.after);
+      if (block.calls && out_.rules_[block.rule].productive) call(rule, block.rule, block.after);
+      continue;
+    }
+    if (state == out_.rules_[rule].final && !out_.rules_[rule].nullable) {
+      out_.rules_[rule].nullable = true;
+      for (const auto& [waiter, then] : std::exchange(waiting[rule], {})) reach(waiter, then);
+    }
+    for (const uint32_t i : edges_from_[state]) {
+      const Edge& edge = edges_[i].second;
+      if (!productive_[node_of(edge.target)]) continue;
+      if (edge.kind == Edge::Kind::kEmpty) reach(rule, edge.target);
+      if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
+    }
+  }
+  // A body that may be empty makes the least count 0: {m,n} of it is {0,n} of its texts that are not empty.
+  for (Block& block : out_.blocks_) {
+    if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
+  }
+}
+
+// Numbers the rules so that a rule comes before those that it calls first. There is no such order where a rule can
+// call itself before a byte.
+Status AutomatonBuilder::find_ranks() {
+  std::vector<uint32_t> n_callers(out_.rules_.size());
+  for (auto& callees : calls_first_) {
+    std::ranges::sort(callees);
+    callees.erase(std::unique(callees.begin(), callees.end()), callees.end());
+    for (const RuleId callee : callees) ++n_callers[callee];
+  }
+  std::vector<RuleId> ready;
+  for (RuleId i = 0; i < n_callers.size(); ++i) {
+    if (n_callers[i] == 0) ready.push_back(i);
+  }
+  uint32_t rank = 0;
+  while (!ready.empty()) {
+    const RuleId rule = ready.back();
+    ready.pop_back();
+    out_.rules_[rule].rank = rank++;
+    for (const RuleId callee : calls_first_[rule]) {
+      if (--n_callers[callee] == 0) ready.push_back(callee);
+    }
+  }
+  if (rank == out_.rules_.size()) return {};
+  // The rules that are left are called by the circle; of these, one that is met twice on the way up stands in it.
+  RuleId at = static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) -
+                                  n_callers.begin());
+  std::vector<RuleId> caller(out_.rules_.size());  // one of those that are left
+  for (RuleId i = 0; i < n_callers.size(); ++i) {
+    for (const RuleId callee : calls_first_[i]) {
+      if (n_callers[i] > 0) caller[callee] = i;
+    }
+  }
+  std::vector<bool> met(out_.rules_.size());
+  for (; !met[at]; at = caller[at]) met[at] = true;
+  return {ErrorCode::kUnsupported, "rule " + rule_name(at) + " is left-recursive: it calls itself before any text"};
+}
+
+}  // namespace ibid

@@ -1,0 +1,434 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/result.h"
+#include "grammar/byte_automaton.h"
+#include "grammar/grammar.h"
+#include "grammar/grammar_rules.h"
+
+namespace ibid {
+
+// --- WordAutomaton: where in a text the first of some words ends (Aho and Corasick, 1975). Its nodes become states
+// of an ExprGraph, so that a grammar can say "any text up to this word", or "any text without these". Immutable.
+
+// Where each byte leads from a state; kNowhere: it may not come.
+inline constexpr uint32_t kNowhere = UINT32_MAX;
+using ByteTargets = std::array<uint32_t, 256>;
+void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
+
+class WordAutomaton {
+ public:
+  static constexpr size_t kMostBytes = 10'000;  // of all words together
+  static constexpr uint32_t kNoWord = UINT32_MAX;
+
+  // REQUIRES: no word is empty; at most kMostBytes. Node 0 is where a text begins.
+  explicit WordAutomaton(const std::vector<std::string>& words);
+
+  uint32_t n_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
+  // The longest word that ends at a node.
+  uint32_t word_at(uint32_t node) const { return nodes_[node].word; }
+  uint32_t next(uint32_t node, uint8_t byte) const { return nodes_[node].next[byte]; }
+
+  // Adds its nodes to the graph, and the bytes that lead from one to another; returns the state of node 0, which the
+  // others follow. From a node where a word ends nothing leads on, and to one where a word ends only if `is_open`
+  // says so of the word: a text without the others is what is left.
+  uint32_t add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const;
+
+ private:
+  struct Node {
+    ByteTargets next{};
+    uint32_t word = kNoWord;
+  };
+  void find_longest_words(const std::vector<std::string>& words);
+
+  std::vector<Node> nodes_;
+};
+
+// Writes calls of tools (DemandedCalls) into the rules of a grammar. Not thread-safe.
+class CallRules {
+ public:
+  // `rules` must outlive it, and have its first rule.
+  explicit CallRules(GrammarRules& rules) : rules_(rules) {}
+
+  ExprId call(const DemandedCalls::Call& call);
+  // Error: kLimitExceeded when a call had words that are too long.
+  const Status& status() const { return status_; }
+  GrammarRules& operator*() { return rules_; }
+  GrammarRules* operator->() { return &rules_; }
+
+ private:
+  RuleId rule_of(const Grammar& grammar);
+
+  GrammarRules& rules_;
+  std::map<const Grammar::Parts*, RuleId> known_;
+  Status status_;
+};
+
+// Any text that ends with the first `words` in it. Spaces at the words' beginning are a part of them, and without these
+// they do not stand in the text either. REQUIRES: check_words().
+ExprId text_up_to(const std::string& words, GrammarRules& rules);
+
+// Error: kLimitExceeded for words that are too long together.
+Status check_words(const std::vector<std::string>& words);
+
+void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph) {
+  for (size_t first = 0, end = 1; end <= targets.size(); ++end) {
+    if (end < targets.size() && targets[end] == targets[first]) continue;
+    if (targets[first] != kNowhere) {
+      const auto last = static_cast<uint8_t>(end - 1);
+      graph.add_edge(from, rules.byte_range(static_cast<uint8_t>(first), last), targets[first]);
+    }
+    first = end;
+  }
+}
+
+WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) {
+  find_longest_words(words);
+  // Nodes in the order of their depth: the longest shorter end of a text is known before it is needed.
+  std::vector<uint32_t> fallback(nodes_.size(), 0), order = {0};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const uint32_t at = order[i], back = fallback[at];
+    if (nodes_[at].word == kNoWord && at != 0) nodes_[at].word = nodes_[back].word;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      uint32_t& next = nodes_[at].next[byte];
+      const uint32_t otherwise = at == 0 ? 0 : nodes_[back].next[byte];
+      if (next == 0) {
+        next = otherwise;
+      } else {
+        fallback[next] = otherwise;
+        order.push_back(next);
+      }
+    }
+  }
+}
+
+// The tree of the words; 0 is no way on, because nothing leads back to where a text begins.
+void WordAutomaton::find_longest_words(const std::vector<std::string>& words) {
+  size_t n_bytes = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    CHECK(!words[i].empty() && (n_bytes += words[i].size()) <= kMostBytes);
+    uint32_t at = 0;
+    for (const char c : words[i]) {
+      const auto byte = static_cast<uint8_t>(c);
+      if (nodes_[at].next[byte] == 0) {
+        nodes_[at].next[byte] = n_nodes();
+        nodes_.emplace_back();
+      }
+      at = nodes_[at].next[byte];
+    }
+    nodes_[at].word = static_cast<uint32_t>(i);
+  }
+}
+
+uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const {
+  const uint32_t base = graph.n_states;
+  graph.n_states += n_nodes();
+  for (uint32_t i = 0; i < n_nodes(); ++i) {
+    if (nodes_[i].word != kNoWord) continue;
+    ByteTargets targets{};
+    for (size_t byte = 0; byte < targets.size(); ++byte) {
+      const uint32_t next = nodes_[i].next[byte], word = nodes_[next].word;
+      targets[byte] = word == kNoWord || is_open[word] ? base + next : kNowhere;
+    }
+    add_byte_edges(base + i, targets, rules, graph);
+  }
+  return base;
+}
+
+// --- Calls of tools, and other parts of answers that have a form, after reasoning. Text of special tokens stands in
+// the first rule, where these are allowed: of a call, only its grammars are rules of their own.
+
+namespace {
+
+// More calls in one answer than that are a model that does not find its end.
+constexpr size_t kMostCalls = 16;
+// Each of them is written out; of large ones, fewer are.
+constexpr size_t kMostCallStates = 200'000;
+
+size_t n_states_of(const DemandedCalls::Call& call) {
+  size_t n = 0;
+  for (const DemandedCalls::Piece& piece : call) {
+    n += 1 + piece.words.size() + 4 * piece.text_up_to.size();
+    for (const DemandedCalls::Call& one : piece.one_of) n += n_states_of(one);
+  }
+  return n;
+}
+
+size_t n_states_of_any(const DemandedCalls& demanded) {
+  size_t n = 1 + demanded.separator.size();
+  for (const DemandedCalls::Call& call : demanded.calls) n += n_states_of(call);
+  return n;
+}
+
+ExprId spaces(GrammarRules& rules, uint32_t most) {
+  return rules.repeat(rules.choice({rules.bytes(" "), rules.bytes("\n")}), 0, most);
+}
+
+ExprId reasoning(const LeadIn& lead, GrammarRules& rules) {
+  if (lead.end.empty()) return rules.empty();
+  const ExprId rest = rules.sequence({text_up_to(lead.end, rules), spaces(rules, 2)});
+  if (lead.is_open) return rest;
+  return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
+}
+
+// One call, or several with the separator between two.
+ExprId section(const DemandedCalls& demanded, CallRules& rules) {
+  std::vector<ExprId> calls;
+  for (const DemandedCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
+  const ExprId call = rules->choice(calls);
+  if (!demanded.several) return rules->sequence({call, rules->bytes(demanded.end)});
+  const size_t n_most = std::clamp<size_t>(kMostCallStates / n_states_of_any(demanded), 1, kMostCalls);
+  ExprGraph graph;  // state i: behind i calls
+  for (uint32_t i = 0; i < n_most; ++i) {
+    const ExprId next = i == 0 ? call : rules->sequence({rules->bytes(demanded.separator), call});
+    graph.finals.push_back(graph.add_state());
+    graph.add_edge(i, next, i + 1);
+  }
+  // Where a line break separates calls, a model that wrote one out of habit may still end.
+  return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
+}
+
+}  // namespace
+
+ExprId text_up_to(const std::string& words, GrammarRules& rules) {
+  std::vector<std::string> all = {words};
+  const size_t solid = words.find_first_not_of(" \n");
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // the text has these nowhere
+  const WordAutomaton automaton(all);
+  ExprGraph graph;
+  graph.n_states = 0;
+  automaton.add_to(graph, rules, {true, false});
+  for (uint32_t i = 0; i < automaton.n_nodes(); ++i) {
+    if (automaton.word_at(i) == 0) graph.finals.push_back(i);
+  }
+  return rules.graph(std::move(graph));
+}
+
+ExprId CallRules::call(const DemandedCalls::Call& call) {
+  std::vector<ExprId> parts;
+  for (const DemandedCalls::Piece& piece : call) {
+    if (!piece.words.empty()) parts.push_back(rules_.bytes(piece.words));
+    if (piece.grammar) parts.push_back(rules_.call(rule_of(*piece.grammar)));
+    if (Status words = check_words({piece.text_up_to, piece.text_up_to}); !words.ok()) {
+      status_ = std::move(words);
+    } else if (!piece.text_up_to.empty()) {
+      parts.push_back(text_up_to(piece.text_up_to, rules_));
+    }
+    if (piece.one_of.empty()) continue;
+    std::vector<ExprId> ways;
+    for (const DemandedCalls::Call& one : piece.one_of) ways.push_back(this->call(one));
+    const ExprId one = rules_.choice(ways);
+    parts.push_back(piece.repeats ? rules_.repeat(one, 0, kUnbounded) : one);
+  }
+  return rules_.sequence(parts);
+}
+
+// The rules of a grammar are there once, wherever it is used.
+RuleId CallRules::rule_of(const Grammar& grammar) {
+  const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
+  if (is_new) found->second = rules_.append(grammar.parts().rules);
+  return found->second;
+}
+
+Status check_words(const std::vector<std::string>& words) {
+  size_t n_bytes = 0;
+  for (const std::string& word : words) n_bytes += word.size();
+  if (n_bytes <= WordAutomaton::kMostBytes) return {};
+  return {ErrorCode::kLimitExceeded, "markers of reasoning and calls: words of more than " +
+                                         std::to_string(WordAutomaton::kMostBytes) + " bytes"};
+}
+
+Result<Grammar> compile_calls(const DemandedCalls& demanded) {
+  if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() looks for two words
+  GrammarRules rules;
+  CallRules calls(rules);
+  const RuleId root = rules.add_rule("calls");
+  std::vector<ExprId> ways = {rules.sequence({rules.bytes(demanded.lead.opening), section(demanded, calls)})};
+  if (demanded.otherwise) ways.push_back(calls.call({*demanded.otherwise}));
+  TRY(calls.status());
+  rules.define(root, rules.sequence({reasoning(demanded.lead, rules), rules.choice(ways)}));
+  return make_grammar(std::move(rules), "calls", true);
+}
+
+Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar) {
+  return compile_calls({.lead = lead, .calls = {{{.grammar = grammar}}}});
+}
+
+// --- Any text in which words begin calls of tools: one graph, in the first rule.
+
+namespace {
+
+bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
+
+// The beginning of a text as a tree of words, in which spaces may stand in front and behind brackets.
+struct FrontTree {
+  struct Node {
+    ByteTargets child;
+    bool takes_spaces = false;
+    uint32_t behind = 0;    // the node of the words that may come anywhere
+    size_t begin = SIZE_MAX;  // that ends here
+  };
+  std::vector<Node> nodes;
+
+  FrontTree(const CallsInText& text, const WordAutomaton& anywhere) {
+    add_node(0, true);
+    for (size_t i = 0; i < text.begins.size(); ++i) {
+      if (!text.begins[i].in_front) continue;
+      uint32_t at = 0;
+      for (const char c : text.begins[i].word) {
+        const auto byte = static_cast<uint8_t>(c);
+        if (nodes[at].child[byte] == kNowhere) {
+          nodes[at].child[byte] = static_cast<uint32_t>(nodes.size());
+          add_node(anywhere.next(nodes[at].behind, byte), c == '{' || c == '[');
+        }
+        at = nodes[at].child[byte];
+      }
+      nodes[at].begin = i;
+    }
+  }
+
+ private:
+  void add_node(uint32_t behind, bool takes_spaces) {
+    nodes.push_back({.child = {}, .takes_spaces = takes_spaces, .behind = behind});
+    nodes.back().child.fill(kNowhere);
+  }
+};
+
+class TextGraph {
+ public:
+  explicit TextGraph(const CallsInText& text, GrammarRules& rules)
+      : text_(text), rules_(rules), calls_(rules), anywhere_(words_of(text)) {
+    for (size_t i = 0; i < text.begins.size(); ++i) {
+      if (text.begins[i].in_front) continue;
+      begin_of_word_.push_back(i);
+      is_open_.push_back(text.begins[i].rest.has_value());
+    }
+  }
+
+  Result<ExprId> graph() {
+    free_ = add_free_text(is_open_);
+    behind_ = text_.several ? free_ : add_free_text(std::vector<bool>(is_open_.size(), false));
+    for (uint32_t i = 0; i < anywhere_.n_nodes(); ++i) {
+      const uint32_t word = anywhere_.word_at(i);
+      if (word != WordAutomaton::kNoWord) add_rest(free_ + i, begin_of_word_[word]);
+    }
+    add_lead(add_front());
+    TRY(calls_.status());
+    return rules_.graph(std::move(graph_));
+  }
+
+  static std::vector<std::string> words_of(const CallsInText& text) {
+    std::vector<std::string> words;
+    for (const CallsInText::Begin& begin : text.begins) {
+      if (!begin.in_front) words.push_back(begin.word);
+    }
+    return words;
+  }
+
+ private:
+  uint32_t add_free_text(const std::vector<bool>& is_open) {
+    const uint32_t base = anywhere_.add_to(graph_, rules_, is_open);
+    for (uint32_t i = 0; i < anywhere_.n_nodes(); ++i) {
+      if (anywhere_.word_at(i) == WordAutomaton::kNoWord) graph_.finals.push_back(base + i);
+    }
+    return base;
+  }
+
+  void add_rest(uint32_t from, size_t i) {
+    const CallsInText::Begin& begin = text_.begins[i];
+    if (!begin.rest) return;
+    uint32_t to = behind_;
+    if (begin.ends) {
+      graph_.finals.push_back(to = graph_.add_state());
+      graph_.add_edge(to, blank(), to);
+    }
+    graph_.add_edge(from, calls_.call(*begin.rest), to);
+  }
+
+  ExprId blank() {
+    std::vector<ExprId> blanks;
+    for (const char* one : {" ", "\n", "\t", "\r"}) blanks.push_back(rules_.bytes(one));
+    return rules_.choice(blanks);
+  }
+
+  // Returns where the text begins.
+  uint32_t add_front() {
+    const FrontTree tree(text_, anywhere_);
+    if (tree.nodes.size() == 1) return free_;
+    const uint32_t base = graph_.n_states;
+    graph_.n_states += static_cast<uint32_t>(tree.nodes.size());
+    for (uint32_t i = 0; i < tree.nodes.size(); ++i) {
+      const FrontTree::Node& node = tree.nodes[i];
+      if (node.begin != SIZE_MAX) {
+        add_rest(base + i, node.begin);
+        continue;
+      }
+      graph_.finals.push_back(base + i);
+      ByteTargets targets{};
+      for (size_t byte = 0; byte < targets.size(); ++byte) {
+        const uint32_t child = node.child[byte];
+        const uint32_t next = anywhere_.next(node.behind, static_cast<uint8_t>(byte));
+        const uint32_t word = anywhere_.word_at(next);
+        targets[byte] = child != kNowhere                                      ? base + child
+                        : node.takes_spaces && is_space(static_cast<uint8_t>(byte)) ? base + i
+                        : word == WordAutomaton::kNoWord || is_open_[word]     ? free_ + next
+                                                                               : kNowhere;
+      }
+      add_byte_edges(base + i, targets, rules_, graph_);
+    }
+    return base;
+  }
+
+  // Reasoning may have any words, and may be cut off.
+  void add_lead(uint32_t content) {
+    const LeadIn& lead = text_.lead;
+    if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);
+    if (lead.end.empty() || (lead.begin.empty() && !lead.is_open)) return;
+    const WordAutomaton end({lead.end});
+    const uint32_t base = end.add_to(graph_, rules_, {true});
+    for (uint32_t i = 0; i < end.n_nodes(); ++i) {
+      if (end.word_at(i) == WordAutomaton::kNoWord) {
+        graph_.finals.push_back(base + i);
+      } else {
+        graph_.add_edge(base + i, rules_.empty(), content);
+      }
+    }
+    if (lead.is_open) return graph_.add_edge(0, rules_.empty(), base);
+    const ExprId blanks = rules_.repeat(blank(), 0, kUnbounded);
+    graph_.add_edge(0, rules_.sequence({blanks, rules_.bytes(lead.begin)}), base);
+  }
+
+  const CallsInText& text_;
+  GrammarRules& rules_;
+  CallRules calls_;
+  const WordAutomaton anywhere_;
+  std::vector<size_t> begin_of_word_;
+  std::vector<bool> is_open_;
+  ExprGraph graph_;
+  uint32_t free_ = 0, behind_ = 0;
+};
+
+}  // namespace
+
+Result<Grammar> compile_calls_in_text(const CallsInText& text) {
+  std::vector<std::string> words = {text.lead.begin, text.lead.end};
+  for (const CallsInText::Begin& begin : text.begins) {
+    if (begin.word.empty()) return {ErrorCode::kInvalidArgument, "calls: a word with which they begin is empty"};
+    words.push_back(begin.word);
+  }
+  TRY(check_words(words));
+  GrammarRules rules;
+  const RuleId root = rules.add_rule("text");
+  TRY_ASSIGN(const ExprId graph, TextGraph(text, rules).graph());
+  rules.define(root, graph);
+  return make_grammar(std::move(rules), "calls", true);
+}
+
+}  // namespace ibid

@@ -1,0 +1,107 @@
+// The parts that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks.
+// model/forward/architecture_steps.h computes them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/layout/panel.h"
+
+namespace ibid {
+
+// AltUp: alternating updates, as data. A model has several streams x_0 .. x_{n-1} in place of one x. A layer
+// computes with one of them, the active one a. What the layer does to the others is predicted before it and
+// corrected after it:
+//
+//   c = tanh(W_router (norm(x_a) / D)),  p_i = x_i + sum over j of (W_predict c)[i n + j] x_j
+//   y = layer(p_a),  c' = tanh(W_router (norm(y) / D)),  x_i = p_i + (y - p_a) (1 + (W_correct c')[i])
+//
+// Before the first layer x_i is W_spread,i x. After the last layer x is the mean of x_0 and all W_gather,i x_i.
+// Each product is scaled to the magnitude of stream 0.
+// Source: Baykal et al. 2023.
+inline constexpr size_t kMaxStreams = 8;
+inline constexpr size_t kRoundedStreams = 16;  // up to a whole vector
+
+struct AltUp {
+  size_t n_streams = 0;        // n; 0: the model has one x
+  size_t active = 0;           // a
+  bool scales_active = false;  // layer inputs are made of x_a times a learned vector
+
+  bool used() const { return n_streams != 0; }
+};
+
+// The weights of each stream but stream 0.
+struct StreamWeights {
+  PackedMatrix spread;                  // [D, D]
+  PackedMatrix gather;                  // [D, D]
+};
+
+// The weights of a layer: few numbers, kept as floats.
+struct AltUpWeights {
+  std::span<const float> router;        // [n, D]
+  std::span<const float> router_norm;   // [D]
+  std::span<const float> predict;       // [n n, n]
+  std::span<const float> correct;       // [n, n]
+  std::span<const float> active_scale;  // [D]
+};
+
+// LayerInputs: per-layer embeddings, as data. A token gives each layer l a short row i_l, made once for all layers:
+//
+//   i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2),   x: the scaled embedding, norm: over P
+//
+// and after its MLP the layer adds the part of it that its x lets through: x += norm(W_layer_out (f(W_layer_gate x)
+// * i_l))
+// Source: Gemma 3n model overview 2025.
+struct LayerInputs {
+  size_t dim = 0;         // P; 0: the model has none
+  size_t vocab_size = 0;  // rows of E_layers; ids behind them count as 0
+
+  bool used() const { return dim != 0; }
+};
+
+// The weights of a layer.
+struct LayerInputWeights {
+  PackedMatrix gate;                   // [P, D]
+  PackedMatrix out;                    // [D, P]
+  std::span<const float> post_norm;    // [D]
+};
+
+// CommonBlocks: attention and an MLP that several layers of a model have in common, as data. Such a layer has a block
+// in front of its recurrent mixer, which reads x beside the token's embedding and adds to what the mixer reads alone:
+//
+//   a = W_o attend(norm(x | e))       m = W_down (f((W_gate + A_gate B) norm(a)) * (W_up + A_up B) norm(a))
+//   h = norm(x + W_out m)             x += mixer(h)
+//
+// W_q, W_k and W_v may have adapters as W_gate and W_up do; their B reads x | e.
+// The matrices of a block are stored once, with the first layer that uses it; A and B (an adapter) are of each use,
+// W_out is of the layer. Layer number j of those that have a block uses block j mod n_blocks, unless the file has one
+// for it alone.
+// Source: Zamba2 2024.
+struct CommonBlocks {
+  size_t n_blocks = 0;      // 0: layers have nothing in common
+  size_t ffn_dim = 0;       // F
+  size_t adapter_rank = 0;  // R
+  size_t n_uses = 0;
+  bool adapts_attention = false;  // W_q, W_k and W_v have adapters as well
+  bool used() const { return n_blocks != 0; }
+};
+
+struct AdapterWeights {
+  PackedMatrix low;       // B [R, D]
+  PackedMatrix gate, up;  // A [F, R]
+  PackedMatrix q_low, k_low, v_low;  // B [R, 2 D] and
+  PackedMatrix q, k, v;              // A [width, R] of attention, where it is adapted
+};
+
+struct CommonBlockWeights {  // beside wq, wk, wv and wo, of which the first three read 2 D columns
+  std::span<const float> norm;      // [2 D]
+  std::span<const float> ffn_norm;  // [D]
+  PackedMatrix w_gate, w_up;        // [F, D]
+  PackedMatrix w_down;              // [D, F]
+  std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D], or none
+  std::vector<AdapterWeights> adapters;  // [n_uses] those of other blocks are empty
+  PackedMatrix out;                 // [D, D] of every layer that uses a block
+};
+
+}  // namespace ibid

@@ -1,0 +1,134 @@
+#include "server/http/api_keys.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/file_ops.h"
+#include "base/text.h"
+
+namespace ibid::http {
+
+namespace {
+
+Sha256Digest digest_of(std::string_view key) {
+  Sha256 hash;
+  hash.update(key);
+  return hash.finish();
+}
+
+bool same_digest(const Sha256Digest& a, const Sha256Digest& b) {
+  std::byte difference{0};
+  for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == std::byte{0};
+}
+
+// "Bearer KEY" to KEY; empty: another scheme.
+std::string_view bearer_of(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  return trimmed(authorization.substr(kScheme.size()));
+}
+
+}  // namespace
+
+KeyRing::KeyRing(const std::vector<ApiKey>& keys) {
+  for (const ApiKey& key : keys) entries_.push_back({digest_of(key.key), key.cache_namespace});
+}
+
+const KeyRing::Entry* KeyRing::find_key(std::string_view key) const {
+  const Sha256Digest digest = digest_of(key);
+  const Entry* found = nullptr;
+  for (const Entry& entry : entries_) {
+    if (same_digest(entry.digest, digest)) found = &entry;
+  }
+  return found;
+}
+
+std::optional<std::string> KeyRing::find(const Headers& headers) const {
+  std::string_view bearer, x_api_key;
+  for (const auto& [name, value] : headers) {
+    const std::string_view content = trimmed(value, kHeaderBlanks);
+    if (equals_ignoring_case(name, "authorization") && bearer.empty()) bearer = bearer_of(content);
+    if (equals_ignoring_case(name, "x-api-key") && x_api_key.empty()) x_api_key = content;
+  }
+  const Entry* entry = bearer.empty() ? nullptr : find_key(bearer);
+  if (entry == nullptr && !x_api_key.empty()) entry = find_key(x_api_key);
+  return entry == nullptr ? std::nullopt : std::optional(entry->cache_namespace);
+}
+
+}  // namespace ibid::http
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 1u << 20;
+constexpr size_t kMinKey = 8, kMaxKey = 512, kMaxName = 64;
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxName && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+         });
+}
+
+bool is_key(std::string_view text) {
+  return text.size() >= kMinKey && text.size() <= kMaxKey &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string_view without_blanks(std::string_view line) {
+  const size_t begin = line.find_first_not_of(" \t\r");
+  return begin == std::string_view::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// The same for the same key in every process, so that what a cache directory holds of it is found again.
+std::string namespace_of_key(std::string_view key) {
+  Sha256 hash;
+  hash.update("ibid api key namespace:");
+  hash.update(key);
+  return "key-" + to_hex(hash.finish()).substr(0, 16);
+}
+
+}  // namespace
+
+Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what) {
+  std::vector<http::ApiKey> keys;
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = without_blanks(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::string place = what + ", line " + std::to_string(number) + ": ";
+    // Keys of some makers end with "="; a name does not.
+    const size_t equals = line.find('=');
+    const bool named =
+        equals != std::string_view::npos && is_name(line.substr(0, equals)) && is_key(line.substr(equals + 1));
+    const std::string_view key = named ? line.substr(equals + 1) : line;
+    if (!is_key(key)) {
+      return {ErrorCode::kInvalidArgument, place + "a key has " + std::to_string(kMinKey) + " to " +
+                                               std::to_string(kMaxKey) +
+                                               " visible characters, with NAME= in front of it where it has a name"};
+    }
+    const auto is_it = [&](const http::ApiKey& other) { return other.key == key; };
+    if (std::any_of(keys.begin(), keys.end(), is_it)) return {ErrorCode::kDuplicate, place + "this key is there twice"};
+    keys.push_back({std::string(key), named ? "name-" + std::string(line.substr(0, equals)) : namespace_of_key(key)});
+  }
+  return keys;
+}
+
+Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path) {
+  std::vector<http::ApiKey> keys;
+  if (!path.empty()) {
+    TRY_ASSIGN(const std::string text, read_file(system_file_ops(), path, kMaxFileBytes));
+    TRY_ASSIGN(keys, parse_api_keys(text, path));
+    if (keys.empty()) return {ErrorCode::kInvalidArgument, path + " holds no key: one a line"};
+  }
+  const char* of_environment = std::getenv("IBID_API_KEY");
+  if (of_environment == nullptr || *of_environment == '\0') return keys;
+  TRY_ASSIGN(std::vector<http::ApiKey> more, parse_api_keys(of_environment, "IBID_API_KEY"));
+  for (http::ApiKey& key : more) keys.push_back(std::move(key));
+  return keys;
+}
+
+}  // namespace ibid::serve

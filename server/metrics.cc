@@ -1,0 +1,290 @@
+#include "server/metrics.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/text.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/kv_tier.h"
+#include "server/request_log.h"
+#include "server/service/model_host.h"
+#include "server/service/service.h"
+
+namespace ibid::serve {
+
+namespace {
+
+// Backslash, quote and newline are written with a backslash.
+std::string escaped_label(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return escaped;
+}
+
+}  // namespace
+
+void Histogram::add(double seconds) {
+  if (!(seconds >= 0)) return;
+  for (size_t i = 0; i < kBounds.size(); ++i) {
+    if (seconds > kBounds[i]) continue;
+    ++buckets_[i];
+    break;
+  }
+  ++n_;
+  sum_us_ += static_cast<uint64_t>(seconds * 1e6);
+}
+
+Histogram::Sample Histogram::sample() const {
+  Sample sample;
+  uint64_t n_below = 0;
+  for (size_t i = 0; i < kBounds.size(); ++i) sample.at_most[i] = n_below += buckets_[i];
+  // Other threads may add meanwhile; the last bucket holds all.
+  sample.n = std::max<uint64_t>(n_, n_below);
+  sample.sum = static_cast<double>(sum_us_) / 1e6;
+  return sample;
+}
+
+void MetricsText::begin(std::string_view name, std::string_view help, std::string_view type) {
+  if (last_name_ == name) return;
+  last_name_ = name;
+  text_ += "# HELP " + last_name_ + " " + std::string(help) + "\n# TYPE " + last_name_ + " " + std::string(type) + "\n";
+}
+
+void MetricsText::value(std::string_view name, double value, const Labels& labels) {
+  text_ += name;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    text_ += i == 0 ? "{" : ",";
+    text_ += std::string(labels[i].first) + "=\"" + escaped_label(labels[i].second) + "\"";
+  }
+  text_ += (labels.empty() ? " " : "} ") + number_text(value) + "\n";
+}
+
+void MetricsText::counter(std::string_view name, std::string_view help, double number, const Labels& labels) {
+  begin(name, help, "counter");
+  value(name, number, labels);
+}
+
+void MetricsText::gauge(std::string_view name, std::string_view help, double number, const Labels& labels) {
+  begin(name, help, "gauge");
+  value(name, number, labels);
+}
+
+void MetricsText::histogram(std::string_view name, std::string_view help, const Histogram::Sample& sample) {
+  begin(name, help, "histogram");
+  const std::string bucket = std::string(name) + "_bucket";
+  for (size_t i = 0; i < Histogram::kBounds.size(); ++i) {
+    value(bucket, static_cast<double>(sample.at_most[i]), {{"le", number_text(Histogram::kBounds[i])}});
+  }
+  value(bucket, static_cast<double>(sample.n), {{"le", "+Inf"}});
+  value(std::string(name) + "_sum", sample.sum, {});
+  value(std::string(name) + "_count", static_cast<double>(sample.n), {});
+}
+
+namespace {
+
+double as_number(uint64_t value) { return static_cast<double>(value); }
+
+void write_connections(MetricsText& text, const http::ServerStats& stats) {
+  text.counter("ibid_http_connections_total", "Connections since the start.", as_number(stats.n_connections));
+  text.gauge("ibid_http_connections", "Connections now.", as_number(stats.n_open));
+  text.gauge("ibid_http_exchanges", "Requests that are being answered now.", as_number(stats.n_exchanges));
+  text.counter("ibid_http_refused_total", "Requests refused at the door: limits, Host, Origin, key, path.",
+               as_number(stats.n_refused));
+  text.counter("ibid_http_slow_clients_total", "Clients that lost their place because they did not read.",
+               as_number(stats.n_slow_clients));
+}
+
+void write_answers(MetricsText& text, const ServiceStats& stats) {
+  text.gauge("ibid_num_requests_running", "Answers under way.", as_number(stats.n_running));
+  text.gauge("ibid_num_requests_waiting", "Requests that wait for their turn.", as_number(stats.n_waiting));
+  const char* help = "Requests for answers, by how they ended.";
+  text.counter("ibid_answers_total", help, as_number(stats.n_answers), {{"ended", "whole"}});
+  text.counter("ibid_answers_total", help, as_number(stats.n_cancelled), {{"ended", "cancelled"}});
+  text.counter("ibid_answers_total", help, as_number(stats.n_bad), {{"ended", "bad_request"}});
+  text.counter("ibid_answers_total", help, as_number(stats.n_failed), {{"ended", "failed"}});
+  text.counter("ibid_answers_total", help, as_number(stats.n_refused), {{"ended", "refused"}});
+  text.counter("ibid_answers_retried_total", "Attempts that found no memory, and were begun again.",
+               as_number(stats.n_retried));
+  text.counter("ibid_prompt_tokens_total", "Ids of prompts, cached ones included.", as_number(stats.n_prompt));
+  text.counter("ibid_reused_tokens_total", "Of them, those with keys and values already.", as_number(stats.n_cached));
+  text.counter("ibid_prefill_tokens_total", "Of them, those that the model read.", as_number(stats.n_prefilled));
+  text.counter("ibid_generation_tokens_total", "Ids that the model said.", as_number(stats.n_decoded));
+  text.counter("ibid_prefix_cache_queries_total", "As ibid_prompt_tokens_total.", as_number(stats.n_prompt));
+  text.counter("ibid_prefix_cache_hits_total", "As ibid_reused_tokens_total.", as_number(stats.n_cached));
+  // Names that dashboards of other servers ask for.
+  text.gauge("ibid_requests_processing", "As ibid_num_requests_running.", as_number(stats.n_running));
+  text.gauge("ibid_requests_deferred", "As ibid_num_requests_waiting.", as_number(stats.n_waiting));
+  text.counter("ibid_tokens_predicted_total", "As ibid_generation_tokens_total.", as_number(stats.n_decoded));
+  text.gauge("ibid_kv_store_sessions", "As ibid_conversations.", as_number(stats.n_conversations));
+  text.gauge("ibid_conversations", "Conversations that are known.", as_number(stats.n_conversations));
+  text.gauge("ibid_conversation_bytes", "Their texts and ids.", as_number(stats.conversation_bytes));
+  const HistoryStats& kept = stats.histories;
+  text.gauge("ibid_conversation_files", "Conversations on disk.", as_number(kept.n_kept));
+  text.gauge("ibid_conversation_file_bytes", "Their files.", as_number(kept.n_bytes));
+  text.gauge("ibid_conversation_files_waiting", "To be written.", as_number(stats.n_to_write));
+  text.counter("ibid_conversation_files_restored_total", "Conversations that were gone on with from disk.",
+               as_number(stats.n_restored));
+  text.counter("ibid_conversation_files_refused_total", "Files that were not sound.", as_number(kept.n_refused));
+  text.counter("ibid_conversation_files_failed_total", "Files that could not be written.", as_number(kept.n_failed));
+  const char* found = "Requests, by what was known of their history.";
+  text.counter("ibid_histories_total", found, as_number(stats.n_continued), {{"found", "continued"}});
+  text.counter("ibid_histories_total", found, as_number(stats.n_forked), {{"found", "forked"}});
+  text.counter("ibid_histories_total", found, as_number(stats.n_unknown), {{"found", "unknown"}});
+}
+
+// One figure of all models: the values of a name are written together.
+template <typename Write>
+void for_each_loaded(const std::vector<HostedModel>& models, const Write& write) {
+  for (const HostedModel& model : models) {
+    if (model.engine != nullptr) write(*model.engine, MetricsText::Labels{{"model", model.name}});
+  }
+}
+
+void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
+  for (const HostedModel& model : models) {
+    text.gauge("ibid_model_loaded", "Whether a model is in memory.", model.is_loaded ? 1 : 0, {{"model", model.name}});
+  }
+  const auto gauge = [&](const char* name, const char* help, auto value_of) {
+    for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
+      text.gauge(name, help, as_number(value_of(engine)), labels);
+    });
+  };
+  const auto counter = [&](const char* name, const char* help, auto value_of) {
+    for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
+      text.counter(name, help, as_number(value_of(engine)), labels);
+    });
+  };
+  for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
+    const double budget = as_number(std::max<size_t>(engine.pool().budget_bytes(), 1));
+    text.gauge("ibid_kv_cache_usage_perc", "Keys and values in use, of their budget; 1 is all of it.",
+               as_number(engine.pool().bytes_in_use()) / budget, labels);
+  });
+  gauge("ibid_kv_budget_bytes", "For keys and values.", [](Engine& engine) { return engine.pool().budget_bytes(); });
+  gauge("ibid_kv_bytes", "Keys and values with holders.", [](Engine& engine) { return engine.pool().bytes_in_use(); });
+  gauge("ibid_kv_store_bytes", "Of them, those in the store.",
+        [](Engine& engine) { return engine.store().stats().bytes; });
+  counter("ibid_kv_store_lookups_total", "Searches of the store.",
+          [](Engine& engine) { return engine.store().stats().lookups; });
+  counter("ibid_kv_store_hits_total", "Of them, those that found something.",
+          [](Engine& engine) { return engine.store().stats().hits; });
+  counter("ibid_kv_store_evictions_total", "Pages that were forgotten for others.",
+          [](Engine& engine) { return engine.store().stats().evicted_pages; });
+  counter("ibid_prefix_cache_lookups_total", "As ibid_kv_store_lookups_total.",
+          [](Engine& engine) { return engine.store().stats().lookups; });
+  counter("ibid_prefix_cache_evictions_total", "As ibid_kv_store_evictions_total.",
+          [](Engine& engine) { return engine.store().stats().evicted_pages; });
+  counter("ibid_passes_total", "Passes of the model.",
+          [](Engine& engine) { return engine.scheduler().stats().n_passes; });
+  counter("ibid_shared_passes_total", "Of them, those of several answers.",
+          [](Engine& engine) { return engine.scheduler().stats().n_shared_passes; });
+  counter("ibid_rows_total", "Rows of these passes.", [](Engine& engine) { return engine.scheduler().stats().n_rows; });
+}
+
+void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
+  std::vector<std::pair<std::string, KvTierStats>> tiers;
+  for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
+    if (engine.tier() != nullptr) tiers.emplace_back(labels[0].second, engine.tier()->stats());
+  });
+  const auto write = [&](bool is_counter, const char* name, const char* help, auto value_of) {
+    for (const auto& [model, stats] : tiers) {
+      const MetricsText::Labels labels = {{"model", model}};
+      is_counter ? text.counter(name, help, as_number(value_of(stats)), labels)
+                 : text.gauge(name, help, as_number(value_of(stats)), labels);
+    }
+  };
+  write(false, "ibid_tier_bytes", "Keys and values on disk.", [](const KvTierStats& stats) { return stats.bytes; });
+  write(false, "ibid_tier_waiting_bytes", "To be written.",
+        [](const KvTierStats& stats) { return stats.waiting_bytes; });
+  write(true, "ibid_tier_hits_total", "Prompts of which something was on disk.",
+        [](const KvTierStats& stats) { return stats.hits; });
+  write(true, "ibid_tier_tokens_read_total", "Positions read from disk.",
+        [](const KvTierStats& stats) { return stats.tokens_read; });
+  write(true, "ibid_tier_evictions_total", "Pages removed for others.",
+        [](const KvTierStats& stats) { return stats.evicted; });
+  write(true, "ibid_tier_failures_total", "Reads and writes that failed.",
+        [](const KvTierStats& stats) { return stats.failures; });
+}
+
+void write_process(MetricsText& text) {
+  uint64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  text.gauge("process_resident_memory_bytes", "Memory of the process.",
+             as_number(resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))));
+}
+
+}  // namespace
+
+void ServerMetrics::add(const http::ExchangeRecord& record) {
+  request_seconds_.add(record.total_ms / 1000);
+  const http::AnswerFigures& figures = record.figures;
+  if (!figures.model.empty()) {
+    queue_seconds_.add(figures.queue_ms / 1000);
+    // From the request's arrival, as clients and other servers count it.
+    if (figures.n_decoded > 0) first_token_seconds_.add((figures.queue_ms + figures.ttft_ms) / 1000);
+    if (figures.itl_ms > 0) token_seconds_.add(figures.itl_ms / 1000);
+  }
+  const std::lock_guard lock(mutex_);
+  ++n_requests_[{record.pattern, record.method, record.status}];
+  n_bytes_in_ += record.n_bytes_in;
+  n_bytes_out_ += record.n_bytes_out;
+  n_clients_gone_ += record.client_gone ? 1 : 0;
+  for (const std::string_view reason : figures.ended) ++n_ended_[reason];
+  n_tokens_max_ = std::max(n_tokens_max_, figures.n_prompt + figures.n_decoded);
+  prompt_seconds_ += figures.prefill_ms / 1000;
+  predicted_seconds_ += figures.decode_ms / 1000;
+}
+
+void ServerMetrics::write_sequences(MetricsText& text) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [reason, n] : n_ended_) {
+    text.counter("ibid_sequences_completed_total", "Answers that are whole, by why they ended.", as_number(n),
+                 {{"reason", std::string(reason)}});
+  }
+  text.counter("ibid_prompt_seconds_total", "How long requests had their prompts read.", prompt_seconds_);
+  text.counter("ibid_tokens_predicted_seconds_total", "How long they were answered.", predicted_seconds_);
+  text.gauge("ibid_n_tokens_max", "The most ids that a request had, with its answers.", as_number(n_tokens_max_));
+}
+
+void ServerMetrics::write_exchanges(MetricsText& text) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, n] : n_requests_) {
+    const auto& [pattern, method, status] = key;
+    text.counter("ibid_http_requests_total", "Requests by route, method and status; 0: nothing was sent.", as_number(n),
+                 {{"path", pattern}, {"method", method}, {"status", std::to_string(status)}});
+  }
+  text.counter("ibid_http_received_bytes_total", "Bodies of requests.", as_number(n_bytes_in_));
+  text.counter("ibid_http_sent_bytes_total", "Responses.", as_number(n_bytes_out_));
+  text.counter("ibid_http_clients_gone_total", "Clients that went before all of their answer was delivered.",
+               as_number(n_clients_gone_));
+}
+
+std::string ServerMetrics::text(const http::ServerStats& server, const Service* service,
+                                const ModelHost* models) const {
+  MetricsText text;
+  write_connections(text, server);
+  write_exchanges(text);
+  write_sequences(text);
+  if (service != nullptr) write_answers(text, service->stats());
+  if (log_ != nullptr) {
+    text.counter("ibid_log_lines_dropped_total", "Lines of the log that nobody read in time.",
+                 as_number(log_->n_dropped()));
+  }
+  if (models != nullptr) {
+    const std::vector<HostedModel> all = models->list();
+    write_models(text, all);
+    write_tiers(text, all);
+  }
+  text.histogram("ibid_request_seconds", "From a request's last byte to its response's.", request_seconds_.sample());
+  text.histogram("ibid_queue_seconds", "How long requests waited for their turn.", queue_seconds_.sample());
+  text.histogram("ibid_time_to_first_token_seconds", "The queue included.", first_token_seconds_.sample());
+  text.histogram("ibid_inter_token_latency_seconds", "Mean of the answers of a request.", token_seconds_.sample());
+  write_process(text);
+  return text.take();
+}
+
+}  // namespace ibid::serve

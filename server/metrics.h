@@ -1,0 +1,92 @@
+// ServerMetrics: the text of GET /metrics. It counts exchanges as they are reported, and reads all other figures from
+// the parts of the server when the text is requested. It takes no lock that a model's pass holds for longer than
+// reading some numbers takes. Thread-safe. MetricsText and Histogram: the format.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "server/http/server.h"
+
+namespace ibid::serve {
+
+class ModelHost;
+class RequestLog;
+class Service;
+
+// Seconds, from a millisecond to two minutes. Thread-safe.
+class Histogram {
+ public:
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                                         1.0,   2.5,    5.0,   10.0, 25.0,  50.0, 120.0};
+
+  void add(double seconds);
+  struct Sample {
+    std::array<uint64_t, kBounds.size()> at_most{};  // cumulative
+    uint64_t n = 0;
+    double sum = 0;
+  };
+  Sample sample() const;
+
+ private:
+  std::array<std::atomic<uint64_t>, kBounds.size()> buckets_{};
+  std::atomic<uint64_t> n_{0};
+  std::atomic<uint64_t> sum_us_{0};
+};
+
+// The text format of Prometheus, version 0.0.4, written name by name.
+class MetricsText {
+ public:
+  using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+  // Values of one name are written consecutively; its help is written once.
+  void counter(std::string_view name, std::string_view help, double value, const Labels& labels = {});
+  void gauge(std::string_view name, std::string_view help, double value, const Labels& labels = {});
+  void histogram(std::string_view name, std::string_view help, const Histogram::Sample& sample);
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void begin(std::string_view name, std::string_view help, std::string_view type);
+  void value(std::string_view name, double value, const Labels& labels);
+
+  std::string text_;
+  std::string last_name_;
+};
+
+class ServerMetrics {
+ public:
+  void add(const http::ExchangeRecord& record);
+  // Its dropped lines are counted. Set before any other thread calls.
+  void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
+
+  // service, models: may be null.
+  std::string text(const http::ServerStats& server, const Service* service, const ModelHost* models) const;
+
+ private:
+  void write_exchanges(MetricsText& text) const;
+  void write_sequences(MetricsText& text) const;
+
+  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: bounded by the code
+  mutable std::mutex mutex_;
+  std::map<RouteKey, uint64_t> n_requests_;
+  uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;
+  std::map<std::string_view, uint64_t> n_ended_;  // answers, by their finish reason
+  uint64_t n_tokens_max_ = 0;
+  double prompt_seconds_ = 0, predicted_seconds_ = 0;
+
+  std::shared_ptr<const RequestLog> log_;  // may be null
+  Histogram request_seconds_, first_token_seconds_, token_seconds_, queue_seconds_;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,70 @@
+// The handlers of all endpoints, and the rules of their bodies: what endpoints.cc lists. Handlers throw Fault.
+// Those of stored things get the namespace of the request (read_namespace()).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/protocol/field.h"
+#include "server/protocol/site.h"
+
+namespace ibid::serve {
+
+// OpenAI's models.cc, openai_chat.cc, openai_completions.cc, responses.cc; models are also Anthropic's.
+void get_models(const Site& site, const http::ExchangePtr& exchange);
+void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name);
+std::vector<FieldRule> chat_rules();
+void post_chat_completions(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> completion_rules();
+void post_completions(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> response_rules();
+void post_responses(const Site& site, const http::ExchangePtr& exchange);
+void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                  const std::string& id);
+void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
+void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
+void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
+
+// embeddings.cc: OpenAI's, and Ollama's two.
+std::vector<FieldRule> embedding_rules();
+void post_embeddings(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> ollama_embed_rules();
+void post_ollama_embed(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> ollama_embeddings_rules();
+void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange);
+
+// anthropic.cc: POST /v1/messages and /v1/messages/count_tokens, whose fields are the same.
+std::vector<FieldRule> messages_rules();
+void post_messages(const Site& site, const http::ExchangePtr& exchange);
+void post_count_tokens(const Site& site, const http::ExchangePtr& exchange);
+
+// ollama.cc
+std::vector<FieldRule> ollama_chat_rules();
+void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> ollama_generate_rules();
+void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> ollama_option_rules();  // of the object "options" of both
+std::vector<FieldRule> ollama_show_rules();
+void post_ollama_show(const Site& site, const http::ExchangePtr& exchange);
+void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange);
+void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange);
+void get_ollama_version(const Site& site, const http::ExchangePtr& exchange);
+
+// llama.cc: what llama.cpp's server has besides OpenAI's protocol. /apply-template takes a request of chat completions
+// and returns the prompt that it would have.
+std::vector<FieldRule> llama_completion_rules();
+void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> tokenize_rules();
+void post_tokenize(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> detokenize_rules();
+void post_detokenize(const Site& site, const http::ExchangePtr& exchange);
+void post_apply_template(const Site& site, const http::ExchangePtr& exchange);
+void get_props(const Site& site, const http::ExchangePtr& exchange);
+
+// openapi.cc
+void get_openapi(const Site& site, const http::ExchangePtr& exchange);
+
+}  // namespace ibid::serve

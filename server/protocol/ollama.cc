@@ -1,0 +1,418 @@
+// Ollama's API: /api/chat, /api/generate, /api/tags, /api/show, /api/ps, /api/version. Streams are lines of JSON, and
+// are what a request gets that does not say otherwise. Durations are in nanoseconds; prompt_eval_count counts what was
+// cached, too.
+//
+// Samplers stand in "options", by the names of sampler_fields.cc; what is there for a machine's memory (num_ctx,
+// num_gpu ...) is not looked at, because the server decides that once for all.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/generate/logprobs_json.h"
+#include "server/protocol/answer_fields.h"
+#include "server/protocol/chat_messages.h"
+#include "server/protocol/handlers.h"
+#include "server/protocol/reply.h"
+#include "templates/message.h"
+
+namespace ibid::serve {
+
+namespace {
+
+struct OllamaCall {
+  AnswerRequest request;
+  bool stream = true;
+  bool raw = false;                 // generate: the prompt is the model's whole text
+  std::string prompt = {};          // generate
+  std::string system = {};          // generate
+  std::optional<size_t> top_logprobs = {};
+};
+
+// Messages of Ollama are those of chat completions, but for thinking, images and the tool's name.
+void read_ollama_messages(const Json& value, OllamaCall& call) {
+  if (value.empty()) return;
+  Json list = value;
+  for (size_t i = 0; i < list.size(); ++i) {
+    Json& message = list[i];
+    if (!message.is_object()) continue;
+    const Json* images = member(message, "images");
+    if (images != nullptr && !(images->is_array() && images->empty())) {
+      throw Fault{.message = "the model reads text alone", .param = place_in_list(i) + ".images",
+                  .code = "unsupported_content"};
+    }
+    if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
+    // A tool's answer has no id here; templates that show the name have it.
+    if (const Json* name = member(message, "tool_name")) message["name"] = *name;
+    if (member(message, "content") == nullptr) message["content"] = "";
+  }
+  read_chat_messages(list, call.request.messages);
+}
+
+void read_ollama_format(const Json& value, OllamaCall& call) {
+  if (is_text(value, "")) return;
+  if (is_text(value, "json")) return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "format");
+  if (value.is_string()) throw Fault{.message = "must be \"json\" or a JSON schema"};
+  set_form(call.request, AnswerForm::Kind::kJsonSchema, value, "format");
+}
+
+void read_think(const Json& value, OllamaCall& call) {
+  if (value.is_boolean()) return set_thinking(call.request, value.get<bool>());
+  if (value.is_string()) return read_effort(value, call.request);
+  throw wrong_type("must be true, false, \"low\", \"medium\" or \"high\"");
+}
+
+// -1 is "without end", -2 "until the context is full", and 0 no limit: there is room for what the context has.
+void read_num_predict(const Json& value, AnswerRequest& request) {
+  const int64_t n = integer_of(value);
+  request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
+}
+
+void read_images(const Json& value, OllamaCall&) {
+  if (value.is_array() && value.empty()) return;
+  throw Fault{.message = "the model reads text alone", .code = "unsupported_content"};
+}
+
+constexpr Field<AnswerRequest> kOptionFields[] = {
+    {{"num_predict", Shape::kInteger, "the most tokens of the answer; 0, -1 and -2: what the context has room for", -2,
+      kMostMaxTokens},
+     read_num_predict},
+    ignored_field<AnswerRequest>("num_ctx", "the context is the server's to choose"),
+    ignored_field<AnswerRequest>("num_keep", "see truncate"),
+    ignored_field<AnswerRequest>("num_batch", ""),
+    ignored_field<AnswerRequest>("num_gpu", ""),
+    ignored_field<AnswerRequest>("num_thread", ""),
+    ignored_field<AnswerRequest>("main_gpu", ""),
+    ignored_field<AnswerRequest>("use_mmap", ""),
+    ignored_field<AnswerRequest>("penalize_newline", ""),
+    refused_field<AnswerRequest>("tfs_z", "another sampler"),
+};
+
+void read_ollama_options(const Json& value, OllamaCall& call) {
+  read_fields(value, sampler_fields(), call.request, ".");
+  read_fields<AnswerRequest>(value, kOptionFields, call.request, ".");
+}
+
+constexpr Field<OllamaCall> kOllamaFields[] = {
+    model_field<OllamaCall>(),
+    one_answer_field<OllamaCall>(),
+    {{"stream", Shape::kBoolean, "the answer comes in parts, a line each; true where it is absent"},
+     set<&OllamaCall::stream>},
+    {{"format", Shape::kAny, "what the text must be: json, or a JSON schema", 0, 0, Standing::kRead,
+      R"({"oneOf":[{"enum":["json",""]},{"type":"object"}]})"},
+     read_ollama_format},
+    {{"options", Shape::kObject, "samplers, num_predict, stop"}, read_ollama_options},
+    {{"think", Shape::kAny, "whether the model thinks first, or how much: for the template", 0, 0, Standing::kRead,
+      R"({"enum":[true,false,"low","medium","high"]})"},
+     read_think},
+    {{"keep_alive", Shape::kAny, "how long the model stays behind the answer: seconds, or \"5m\"; 0: not at all; "
+                                 "below 0: for good", 0, 0, Standing::kRead, R"({"type":["number","string"]})"},
+     [](const Json& value, OllamaCall& call) { read_keep_alive(value, call.request.keep_alive); }},
+    {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
+     [](const Json& value, OllamaCall& call) {
+       if (value.get<bool>()) call.request.options.n_logprobs = 0;
+     }},
+    {{"top_logprobs", Shape::kInteger, "and so many in its place; with logprobs", 0, 20},
+     set<&OllamaCall::top_logprobs>},
+    ignored_field<OllamaCall>("shift", "see truncate"),
+};
+
+constexpr Field<OllamaCall> kOllamaChatFields[] = {
+    {{"messages", Shape::kList, "the conversation, the whole of it each time; empty: the model is loaded", 0,
+      kMaxMessages, Standing::kRead,
+      R"({"type":"array","items":{"type":"object","required":["role","content"],"properties":{"role":)"
+      R"({"enum":["system","user","assistant","tool"]},"content":{"type":"string"},"thinking":{"type":"string"}}}})"},
+     read_ollama_messages},
+};
+
+constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
+    {{"prompt", Shape::kText, "the user's message; empty: the model is loaded", 0, 1 << 30},
+     set<&OllamaCall::prompt>},
+    {{"system", Shape::kText, "the system message", 0, 1 << 30},
+     set<&OllamaCall::system>},
+    {{"raw", Shape::kBoolean, "the prompt is the model's whole text: no template"},
+     set<&OllamaCall::raw>},
+    {{"images", Shape::kAny, "the model reads text alone", 0, 0, Standing::kRefused}, read_images},
+    refused_field<OllamaCall>("template", "the template is the model's"),
+    refused_field<OllamaCall>("suffix", "a text behind the answer"),
+    refused_field<OllamaCall>("context", "see /api/chat: messages"),
+};
+
+constexpr Field<OllamaCall> kOllamaShowFields[] = {
+    {{"model", Shape::kText, "a name of /api/tags", 0, 512, Standing::kRead, "", true},
+     set<&OllamaCall::request, &AnswerRequest::model>},
+};
+
+OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<const Field<OllamaCall>> own) {
+  OllamaCall call;
+  AnswerRequest& request = call.request;
+  Json body = begin_request(site, source, request);
+  read_fields<OllamaCall>(body, kOllamaFields, call);
+  read_fields(body, own, call);
+  body.erase("logprobs");
+  read_answer_fields(body, request, true);
+  if (call.top_logprobs && request.options.n_logprobs) request.options.n_logprobs = call.top_logprobs;
+  return call;
+}
+
+int64_t ns_of(double ms) { return static_cast<int64_t>(ms * 1e6); }
+
+// The two endpoints differ in where the text stands.
+struct OllamaForm {
+  bool is_chat = true;
+  Site site;
+};
+
+Json ollama_part(const OllamaForm& form, const std::string& model, std::string_view text = "",
+                 std::string_view thinking = "") {
+  Json message = Json::object();
+  if (form.is_chat) message["role"] = "assistant";
+  message[form.is_chat ? "content" : "response"] = text;
+  if (!thinking.empty()) message["thinking"] = thinking;
+  Json json = {{"model", model}, {"created_at", iso_time(form.site.clock.unix_ns())}};
+  if (form.is_chat) {
+    json["message"] = std::move(message);
+  } else {
+    json.update(message);
+  }
+  json["done"] = false;
+  return json;
+}
+
+void add_ollama_calls(Json& json, const Answer& answer) {
+  for (size_t i = 0; i < answer.tool_calls.size(); ++i) {
+    const ToolCall& call = answer.tool_calls[i];
+    const Result<Json> arguments = parse_json(call.arguments, "arguments", {.max_depth = 60});
+    const bool is_object = arguments.ok() && arguments->is_object();
+    json["message"]["tool_calls"].push_back(
+        {{"id", call.id},
+         {"function",
+          {{"index", i}, {"name", call.name}, {"arguments", is_object ? *arguments : Json::object()}}}});
+  }
+}
+
+void add_ollama_end(Json& json, const Answer& answer, const Tokenizer* tokenizer) {
+  const Turn& turn = answer;
+  if (!turn.logprobs.empty() && tokenizer != nullptr) {
+    json["logprobs"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
+  }
+  json.update({{"done", true},
+               {"done_reason", is_cut(answer) ? "length" : "stop"},
+               {"total_duration", ns_of(turn.timings.total_ms)},
+               {"load_duration", 0},
+               {"prompt_eval_count", turn.usage.n_prompt},
+               {"prompt_eval_cached_count", turn.usage.n_cached},
+               {"prompt_eval_duration", ns_of(turn.timings.prefill_ms)},
+               {"eval_count", turn.usage.n_decoded},
+               {"eval_duration", ns_of(turn.timings.decode_ms + turn.timings.sample_ms)},
+               {"ibid", ibid_details(turn)}});
+}
+
+class OllamaStream final : public StreamReply {
+ public:
+  OllamaStream(http::ExchangePtr exchange, OllamaForm form)
+      : StreamReply(std::move(exchange), 1), form_(std::move(form)) {}
+
+ private:
+  void said(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
+  void thought(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
+  // Calls come whole: arguments are objects here.
+  void answered(size_t, const Answer& answer) override {
+    if (!form_.is_chat || answer.tool_calls.empty()) return;
+    Json json = ollama_part(form_, heard_.model);
+    add_ollama_calls(json, answer);
+    emit(json);
+  }
+  void finished() override {
+    Json json = ollama_part(form_, heard_.model);
+    add_ollama_end(json, heard_.answers.front(), heard_.tokenizer.get());
+    emit(json);
+  }
+
+  const OllamaForm form_;
+};
+
+// A request without a question loads the model, or unloads it.
+void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
+  const Result<std::string> name = form.site.backend->resolve(request.model);
+  if (!name.ok()) throw fault_of(name.status());
+  const auto respond_done = [form, name = *name, exchange](const char* reason) {
+    Json json = ollama_part(form, name);
+    json.update({{"done", true}, {"done_reason", reason}});
+    respond_json(*exchange, json);
+  };
+  if (request.keep_alive == std::chrono::milliseconds(0)) {
+    (void)form.site.backend->unload(*name);
+    return respond_done("unload");
+  }
+  form.site.backend->with_tokenizer(
+      {.model = *name, .cache_namespace = request.cache_namespace, .keep_alive = request.keep_alive},
+      [respond_done, exchange](const auto& loaded) {
+        answer_or_refuse(*exchange, [&] {
+          if (!loaded.ok()) throw fault_of(loaded.status());
+          respond_done("load");
+        });
+      },
+      exchange->gone());
+}
+
+void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exchange) {
+  if (call.request.messages.empty() && !call.request.prompt) return load_or_unload(form, call.request, exchange);
+  const std::shared_ptr<Backend> backend = form.site.backend;
+  std::shared_ptr<AnswerListener> listener;
+  if (call.stream) {
+    listener = std::make_shared<OllamaStream>(exchange, std::move(form));
+  } else {
+    listener = std::make_shared<WholeReply>(exchange, 1, [form = std::move(form)](const Heard& heard) {
+      const Answer& answer = heard.answers.front();
+      Json json = ollama_part(form, heard.model, answer.content, answer.reasoning);
+      if (form.is_chat) add_ollama_calls(json, answer);
+      add_ollama_end(json, answer, heard.tokenizer.get());
+      return json;
+    });
+  }
+  backend->start(std::move(call.request), std::move(listener), exchange->gone());
+}
+
+// "134.52M", "8B", "7.6B", as Ollama has it.
+std::string short_count(uint64_t n) {
+  struct Unit {
+    double size;
+    const char* letter;
+    int n_digits;
+  };
+  for (const Unit& unit : {Unit{1e9, "B", 1}, Unit{1e6, "M", 2}, Unit{1e3, "K", 2}}) {
+    const double number = static_cast<double>(n) / unit.size;
+    if (number < 1) continue;
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.*f%s", number == std::floor(number) ? 0 : unit.n_digits, number, unit.letter);
+    return text;
+  }
+  return n == 0 ? "" : std::to_string(n);
+}
+
+Json model_details(const ModelHeader& header) {
+  return {{"parent_model", ""},
+          {"format", header.format},
+          {"family", header.family},
+          {"families", header.family.empty() ? Json::array() : Json::array({header.family})},
+          {"parameter_size", short_count(header.n_params)},
+          {"quantization_level", header.quantization}};
+}
+
+Json model_info(const ModelCard& card, const ModelHeader& header) {
+  const std::string family = header.family.empty() ? "ibid" : header.family;
+  Json info = {{"general.architecture", family}};
+  if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
+  // The server's own context, where it is known: clients cut their prompts by it.
+  const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
+  if (context > 0) info[family + ".context_length"] = context;
+  if (card.is_loaded) info[family + ".vocab_size"] = card.vocab_size;
+  const size_t dim = card.embedding_dim > 0 ? card.embedding_dim : header.embedding_dim;
+  if (dim > 0) info[family + ".embedding_length"] = dim;
+  return info;
+}
+
+std::string modified_at(const ModelCard& card) { return iso_time(card.created_s * 1'000'000'000); }
+
+Json listed_model(const Site& site, const ModelCard& card) {
+  return {{"name", card.name},
+          {"model", card.name},
+          {"modified_at", modified_at(card)},
+          {"size", card.file_bytes},
+          {"digest", ""},
+          {"details", model_details(site.backend->header(card.name))}};
+}
+
+Json shown_model(const Site& site, const ModelCard& card) {
+  const ModelHeader header = site.backend->header(card.name);
+  const std::string& chat_template = card.is_loaded ? card.chat_template : header.chat_template;
+  Json capabilities = Json::array();
+  if (card.answers) capabilities.push_back("completion");
+  if (card.embedding_dim > 0) capabilities.push_back("embedding");
+  if (chat_template.find("tools") != std::string::npos) capabilities.push_back("tools");
+  return {{"modelfile", ""},
+          {"parameters", ""},
+          {"template", chat_template},
+          {"details", model_details(header)},
+          {"model_info", model_info(card, header)},
+          {"capabilities", std::move(capabilities)},
+          {"modified_at", modified_at(card)}};
+}
+
+std::vector<FieldRule> ollama_rules(std::span<const Field<OllamaCall>> own) {
+  std::vector<FieldRule> rules = rules_of(own);
+  append_rules<OllamaCall>(rules, kOllamaFields);
+  return message_rules(std::move(rules));
+}
+
+}  // namespace
+
+std::vector<FieldRule> ollama_chat_rules() { return ollama_rules(kOllamaChatFields); }
+std::vector<FieldRule> ollama_generate_rules() { return ollama_rules(kOllamaGenerateFields); }
+std::vector<FieldRule> ollama_show_rules() { return rules_of<OllamaCall>(kOllamaShowFields); }
+std::vector<FieldRule> ollama_option_rules() {
+  std::vector<FieldRule> rules = rules_of(sampler_fields());
+  append_rules<AnswerRequest>(rules, kOptionFields);
+  return rules;
+}
+
+void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange) {
+  OllamaCall call = read_ollama(site, exchange->request(), kOllamaChatFields);
+  if (!call.request.messages.empty()) check_awaits_answer(call.request.messages);
+  start_ollama({.is_chat = true, .site = site}, std::move(call), exchange);
+}
+
+void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange) {
+  OllamaCall call = read_ollama(site, exchange->request(), kOllamaGenerateFields);
+  AnswerRequest& request = call.request;
+  if (call.raw && !call.prompt.empty()) {
+    request.prompt = call.prompt;
+  } else if (!call.prompt.empty()) {
+    if (!call.system.empty()) request.messages.push_back(make_message(Role::kSystem, call.system));
+    request.messages.push_back(make_message(Role::kUser, call.prompt));
+  }
+  start_ollama({.is_chat = false, .site = site}, std::move(call), exchange);
+}
+
+void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
+  Json body = parse_body(exchange->request().body);
+  // Its older name.
+  if (!body.contains("model") && body.contains("name")) body["model"] = body["name"];
+  OllamaCall call;
+  read_fields<OllamaCall>(body, kOllamaShowFields, call);
+  const Result<std::string> wanted = site.backend->resolve(call.request.model);
+  for (const ModelCard& card : site.backend->models()) {
+    if (wanted.ok() && card.name == *wanted) return respond_json(*exchange, shown_model(site, card));
+  }
+  throw Fault{.status = 404, .message = "there is no model of that name", .param = "model"};
+}
+
+void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange) {
+  Json models = Json::array();
+  for (const ModelCard& card : site.backend->models()) models.push_back(listed_model(site, card));
+  respond_json(*exchange, {{"models", std::move(models)}});
+}
+
+void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange) {
+  Json models = Json::array();
+  for (const ModelCard& card : site.backend->models()) {
+    if (!card.is_loaded) continue;
+    Json json = listed_model(site, card);
+    json.erase("modified_at");
+    json.update({{"size_vram", 0}, {"context_length", card.max_seq_len}});
+    models.push_back(std::move(json));
+  }
+  respond_json(*exchange, {{"models", std::move(models)}});
+}
+
+void get_ollama_version(const Site& site, const http::ExchangePtr& exchange) {
+  respond_json(*exchange, {{"version", site.version}});
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,162 @@
+#include "server/protocol/prompts.h"
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "server/protocol/field.h"
+
+namespace ibid::serve {
+
+void check_text_body(const http::Request& request) {
+  if (request.body.size() <= kMaxTextBodyBytes) return;
+  throw Fault{.status = 413,
+              .message = "the body has " + std::to_string(request.body.size()) + " bytes, at most " +
+                         std::to_string(kMaxTextBodyBytes) + " are taken here",
+              .code = "request_too_large"};
+}
+
+void read_token_ids(const Json& list, Tokens& ids) {
+  const FieldRule rule{.shape = Shape::kInteger, .least = 0, .most = 2147483647};
+  if (list.size() > kMaxPromptIds) throw Fault{.message = "has more ids than any context"};
+  ids.reserve(list.size());
+  read_each(list, [&](const Json& id) {
+    check_shape(rule, id);
+    ids.push_back(static_cast<TokenId>(integer_of(id)));
+  });
+}
+
+namespace {
+
+void read_one(const Json& value, Prompt& prompt) {
+  // One level: a list in a list in a list is no prompt.
+  const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
+  if (!is_list && !value.is_string()) throw wrong_type("must be a text or a list of token ids");
+  if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
+  if (is_list) return read_token_ids(value, prompt.emplace<Tokens>());
+  prompt = value.get<std::string>();
+}
+
+}  // namespace
+
+void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
+  const bool is_list = value.is_array() && !value.empty() && (value[0].is_string() || value[0].is_array());
+  if (!is_list) return read_one(value, prompts.emplace_back());
+  if (value.size() > kMaxPrompts) {
+    throw Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " + std::to_string(kMaxPrompts) +
+                           " are taken in one request"};
+  }
+  read_each(value, [&](const Json& one) { read_one(one, prompts.emplace_back()); });
+}
+
+void read_prompt(const Json& value, AnswerRequest& request) {
+  std::vector<Prompt> prompts;
+  read_prompts(value, prompts);
+  if (prompts.size() > 1) {
+    throw Fault{.message = "must be one prompt: several in one request are not supported here",
+                .code = "unsupported_value"};
+  }
+  request.prompt = std::move(prompts.front());
+}
+
+namespace {
+
+// State that the listeners of the prompts share. The service may call several of them at once.
+class PromptList {
+ public:
+  PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
+      : reply_(std::move(reply)), n_open_(n_prompts), gone_(std::move(gone), [stop = stop_]() mutable {
+          stop.request_stop();
+        }) {}
+
+  std::stop_token stop_token() const { return stop_.get_token(); }
+
+  template <typename Tell>
+  void tell(const Tell& what) {
+    const std::lock_guard lock(mutex_);
+    what(*reply_);
+  }
+  template <typename Tell>
+  void tell_once(bool PromptList::*was_told, const Tell& what) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(this->*was_told, true)) what(*reply_);
+  }
+
+  // Stopping ends others within the call, and the last of them is told to the reply: neither under the lock.
+  void end(const Status& status) {
+    bool is_first_error = false, is_last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_first_error = error_.ok() && !status.ok();
+      if (is_first_error) error_ = status;
+      is_last = --n_open_ == 0;
+    }
+    if (is_last) return reply_->end(error_);
+    if (is_first_error) stop_.request_stop();
+  }
+
+  bool has_begun = false, was_queued = false;
+
+ private:
+  std::mutex mutex_;  // guards the calls of the reply but its end, and the next two
+  std::shared_ptr<AnswerListener> reply_;
+  size_t n_open_;
+  Status error_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> gone_;
+};
+
+class PromptListener final : public AnswerListener {
+ public:
+  PromptListener(std::shared_ptr<PromptList> list, size_t first) : list_(std::move(list)), first_(first) {}
+
+  void queued(std::chrono::nanoseconds waited) override {
+    list_->tell_once(&PromptList::was_queued, [&](AnswerListener& reply) { reply.queued(waited); });
+  }
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
+    list_->tell_once(&PromptList::has_begun, [&](AnswerListener& reply) {
+      reply.begin(model, n_prompt, std::move(tokenizer));
+    });
+  }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
+    list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });
+  }
+  void content(size_t i, std::string_view text) override {
+    list_->tell([&](AnswerListener& reply) { reply.content(first_ + i, text); });
+  }
+  void reasoning(size_t i, std::string_view text) override {
+    list_->tell([&](AnswerListener& reply) { reply.reasoning(first_ + i, text); });
+  }
+  void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override {
+    list_->tell([&](AnswerListener& reply) { reply.tool_call(first_ + i, call, id, name); });
+  }
+  void tool_arguments(size_t i, size_t call, std::string_view part) override {
+    list_->tell([&](AnswerListener& reply) { reply.tool_arguments(first_ + i, call, part); });
+  }
+  void answer(size_t i, const Answer& answer) override {
+    list_->tell([&](AnswerListener& reply) { reply.answer(first_ + i, answer); });
+  }
+  void come_again(std::chrono::seconds wait) override {
+    list_->tell([&](AnswerListener& reply) { reply.come_again(wait); });
+  }
+  void end(const Status& status) override { list_->end(status); }
+
+ private:
+  std::shared_ptr<PromptList> list_;
+  size_t first_;
+};
+
+}  // namespace
+
+void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
+                   std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
+  const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    AnswerRequest one = request;
+    one.prompt = std::move(prompts[p]);
+    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * request.n), list->stop_token());
+  }
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,52 @@
+// A prompt that is no conversation: a text that the model goes on with, or its ids. Completions of OpenAI, llama.cpp's
+// /completion and Ollama's raw /api/generate have it. Readers throw Fault, whose param goes on from the field.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "server/http/exchange.h"
+#include "server/protocol/fault.h"
+#include "server/service/backend.h"
+#include "server/service/request.h"
+
+namespace ibid::serve {
+
+using Prompt = std::variant<std::string, Tokens>;
+
+inline constexpr size_t kMaxPromptIds = 4u << 20;
+inline constexpr size_t kMaxPrompts = 128;  // of one request
+
+// Most bytes of a body whose text is only encoded or rendered: more than the prompt of any context takes.
+inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
+// Fault: 413, the body is larger. Comes before it is parsed.
+void check_text_body(const http::Request& request);
+
+// A text, a list of ids, or a list of these.
+void read_prompts(const Json& value, std::vector<Prompt>& prompts);
+// The same for a request that has one prompt.
+void read_prompt(const Json& value, AnswerRequest& request);
+
+// A list of ids, each from 0 to 2147483647.
+void read_token_ids(const Json& list, Tokens& ids);
+
+// Starts `request` with each of the prompts, as a request of its own to the service. Answer i of prompt p is answer
+// p * request.n + i of the reply, which gets one call at a time, begins with the first prompt, and ends with the last
+// one. An error of one prompt ends the others, and is the reply's. `gone`: the client.
+void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
+                   std::shared_ptr<AnswerListener> reply, std::stop_token gone);
+
+inline constexpr std::string_view kPromptSchema =
+    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
+    R"("maximum":2147483647}}]})";
+inline constexpr std::string_view kPromptsSchema =
+    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
+    R"("maximum":2147483647}},{"type":"array","minItems":1,"maxItems":128,"items":{"type":"string","minLength":1}},)"
+    R"({"type":"array","minItems":1,"maxItems":128,"items":{"type":"array","minItems":1,"items":{"type":"integer",)"
+    R"("minimum":0,"maximum":2147483647}}}]})";
+
+}  // namespace ibid::serve

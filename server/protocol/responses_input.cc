@@ -1,0 +1,271 @@
+// Requests to /v1/responses.
+#include <utility>
+
+#include "server/protocol/answer_fields.h"
+#include "server/protocol/chat_messages.h"
+#include "server/protocol/handlers.h"
+#include "server/protocol/openai_conversations.h"
+#include "server/protocol/responses.h"
+#include "server/protocol/responses_items.h"
+#include "templates/message.h"
+
+namespace ibid::serve {
+
+namespace {
+
+// Functions stand bare here, not within "function".
+void read_bare_tools(const Json& list, ResponseCall& call) {
+  Json wrapped = Json::array();
+  for (const Json& bare : list) {
+    Json function = Json::object();
+    for (const char* name : {"name", "description", "parameters", "strict"}) {
+      if (const Json* value = member(bare, name)) function[name] = *value;
+    }
+    const std::string* type = text_member(bare, "type");
+    wrapped.push_back({{"type", type == nullptr ? Json() : Json(*type)}, {"function", std::move(function)}});
+  }
+  call.echo["tools"] = list;
+  try {
+    read_tools(wrapped, call.request);
+  } catch (Fault& fault) {
+    // The client wrote no "function".
+    if (const size_t at = fault.param.find(".function."); at != std::string::npos) {
+      fault.param.erase(at, std::string_view(".function").size());
+    }
+    throw;
+  }
+}
+
+void read_text(const Json& value, ResponseCall& call) {
+  call.echo["text"] = value;
+  const Json* format = member(value, "format");
+  if (format == nullptr || type_of(*format) == "text") return;
+  if (type_of(*format) == "json_object") {
+    return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "text.format");
+  }
+  if (type_of(*format) != "json_schema") {
+    throw Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".format.type"};
+  }
+  const Json* schema = member(*format, "schema");
+  read_at(".format.schema", [&] {
+    set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, "text.format.schema");
+  });
+}
+
+void read_reasoning(const Json& value, ResponseCall& call) {
+  call.echo["reasoning"] = value;
+  static constexpr Field<AnswerRequest> kEffort[] = {{{"effort", Shape::kText, "", 1, 16}, read_effort}};
+  read_fields<AnswerRequest>(value, kEffort, call.request, ".");
+}
+
+void read_include(const Json& value, ResponseCall& call) {
+  for (const Json& wanted : value) {
+    if (is_text(wanted, "message.output_text.logprobs")) call.wants_logprobs = true;
+  }
+}
+
+void read_truncation(const Json& value, ResponseCall& call) {
+  if (!is_text(value, "auto") && !is_text(value, "disabled")) {
+    throw Fault{.message = "must be \"auto\" or \"disabled\""};
+  }
+  call.request.when_full = is_text(value, "auto") ? WhenFull::kDropOldestTurns : WhenFull::kError;
+}
+
+void read_conversation(const Json& value, ResponseCall& call) {
+  const std::string* id = value.is_string() ? &value.get_ref<const std::string&>() : text_member(value, "id");
+  if (id == nullptr || id->empty()) throw wrong_type("must be an id, or an object with one");
+  call.conversation_id = *id;
+}
+
+constexpr std::string_view kResponseInputSchema =
+    R"({"oneOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":)"
+    R"(["role","content"],"properties":{"type":{"const":"message"},"role":{"enum":["system","developer","user",)"
+    R"("assistant"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":)"
+    R"(["type","text"],"properties":{"type":{"enum":["input_text","output_text"]},"text":{"type":"string"}}}}]}}},)"
+    R"({"type":"object","required":["type","call_id","name","arguments"],"properties":{"type":{"const":)"
+    R"("function_call"},"call_id":{"type":"string"},"name":{"type":"string","minLength":1},"arguments":{"type":)"
+    R"("string"}}},{"type":"object","required":["type","call_id","output"],"properties":{"type":{"const":)"
+    R"("function_call_output"},"call_id":{"type":"string"},"output":{"oneOf":[{"type":"string"},{"type":"array",)"
+    R"("items":{"type":"object","required":["type","text"],"properties":{"type":{"const":"input_text"},"text":)"
+    R"({"type":"string"}}}}]}}},{"type":"object","required":["type"],"properties":{"type":{"const":"reasoning"},)"
+    R"("content":{"type":"array","items":{"type":"object"}}}},{"type":"object","required":["type","id"],)"
+    R"("properties":{"type":{"const":"item_reference"},"id":{"type":"string"}}}]}}]})";
+constexpr std::string_view kResponseTextSchema =
+    R"({"type":"object","properties":{"format":{"anyOf":[{"type":"object","required":["type"],"properties":{"type":)"
+    R"({"enum":["text","json_object"]}}},{"type":"object","required":["type","schema"],"properties":{"type":)"
+    R"({"const":"json_schema"},"name":{"type":"string"},"schema":{"type":"object"},"strict":{"type":"boolean"}}}]}}})";
+constexpr std::string_view kReasoningSchema =
+    R"({"type":"object","properties":{"effort":{"enum":["none","minimal","low","medium","high","xhigh"]}}})";
+
+constexpr Field<ResponseCall> kResponseFields[] = {
+    model_field<ResponseCall>(),
+    one_answer_field<ResponseCall>(),
+    {{"input", Shape::kAny, "a text, or items: messages, calls of functions, their outputs, reasoning", 0, 0,
+      Standing::kRead, kResponseInputSchema, true},
+     set<&ResponseCall::input>},
+    {{"instructions", Shape::kText, "the system message of this request", 0, 64 << 20},
+     set<&ResponseCall::instructions>},
+    {{"previous_response_id", Shape::kText, "goes on from that response, which may be any that is stored", 1, 256},
+     set<&ResponseCall::previous_id>},
+    {{"conversation", Shape::kAny, "the id of a stored conversation, or an object with it: it is gone on with", 0, 0,
+      Standing::kRead, R"({"oneOf":[{"type":"string","minLength":1},{"type":"object","required":["id"],"properties":)"
+                       R"({"id":{"type":"string","minLength":1}}}]})"},
+     read_conversation},
+    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&ResponseCall::stream>},
+    {{"store", Shape::kBoolean, "whether others may go on from it; true where it is absent"},
+     set<&ResponseCall::store>},
+    {{"max_output_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens},
+     [](const Json& value, ResponseCall& call) {
+       call.echo["max_output_tokens"] = value;
+       set_max_tokens(value, call.request);
+     }},
+    {{"tools", Shape::kList, "functions that the model may call", 0, 1024, Standing::kRead,
+      R"({"type":"array","items":{"type":"object","required":["type","name"],"properties":{"type":)"
+      R"({"const":"function"},"name":{"type":"string","minLength":1,"maxLength":64},"parameters":)"
+      R"({"type":"object"},"strict":{"type":"boolean"}}}})"},
+     read_bare_tools},
+    {{"text", Shape::kObject, "format: text, json_object, json_schema", 0, 0, Standing::kRead, kResponseTextSchema},
+     read_text},
+    {{"reasoning", Shape::kObject, "effort: for the template", 0, 0, Standing::kRead, kReasoningSchema},
+     read_reasoning},
+    {{"include", Shape::kList, "message.output_text.logprobs", 0, 32}, read_include},
+    {{"top_logprobs", Shape::kInteger, "the likeliest tokens in each place; with include", 0, 20},
+     [](const Json& value, ResponseCall& call) { store(value, call.request.options.n_logprobs); }},
+    {{"truncation", Shape::kText, "auto: whole turns go where the context is full; disabled: an error", 1, 16,
+      Standing::kRead, R"({"enum":["auto","disabled"]})"},
+     read_truncation},
+    {{"metadata", Shape::kObject, "comes back with the response"},
+     [](const Json& value, ResponseCall& call) { call.echo["metadata"] = value; }},
+    refused_field<ResponseCall>("background", "an answer comes with its request"),
+    refused_field<ResponseCall>("prompt", "there are no stored prompts"),
+    ignored_field<ResponseCall>("max_tool_calls", "tools are the client's to call"),
+};
+
+// Finds the response or the conversation that the request goes on from, if it does.
+void find_history(const Site& site, ResponseContext& context) {
+  const ResponseCall& call = context.call;
+  if (!call.previous_id.empty() && !call.conversation_id.empty()) {
+    throw Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
+                .param = "conversation"};
+  }
+  if (!call.conversation_id.empty()) {
+    auto taken = site.store->take_conversation(context.cache_namespace, call.conversation_id);
+    if (!taken.ok()) {
+      Fault fault = fault_of_conversation(site, taken.status());
+      fault.param = "conversation";
+      throw fault;
+    }
+    context.conversation = *std::move(taken);
+    context.in_front = context.conversation->conversation().items;
+    return;
+  }
+  if (call.previous_id.empty()) return;
+  constexpr const char* kParam = "previous_response_id";
+  const StoredResponse found = find_response(site, context.cache_namespace, call.previous_id, kParam);
+  context.in_front = items_of(site, context.cache_namespace, found, kParam);
+  if (found.conversation_id.empty()) context.previous_id = call.previous_id;
+}
+
+// Replaces references by the items that they name. The fault's param goes on from "input".
+void resolve_references(const Site& site, const std::string& cache_namespace, const Json& in_front, Json& input) {
+  if (!input.is_array()) return;
+  for (size_t i = 0; i < input.size(); ++i) {
+    if (type_of(input[i]) != "item_reference") continue;
+    read_at(place_in_list(i), [&] {
+      const std::string& id = need_text(input[i], "id");
+      Json found;
+      for (const Json& item : in_front) {
+        if (item["id"] == id) found = item;
+      }
+      if (found.is_null()) {
+        Result<Json> kept = site.store->find_item(cache_namespace, id);
+        if (!kept.ok()) throw fault_of_store(site, kept.status());
+        found = *std::move(kept);
+      }
+      if (found.is_null()) {
+        throw Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = ".id",
+                    .code = "not_found"};
+      }
+      input[i] = std::move(found);
+    });
+  }
+}
+
+// The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
+Json read_items(const Site& site, ResponseContext& context) {
+  ResponseCall& call = context.call;
+  find_history(site, context);
+  read_at("input", [&] {
+    resolve_references(site, context.cache_namespace, context.in_front, call.input);
+    Json own = Json::array();
+    read_input(call.input, own);
+  });
+  call.input = stored_items(call.input, site.new_id);
+  Json messages = Json::array();
+  if (call.instructions.is_string()) {
+    messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
+  }
+  // Read as one: a call and its reasoning may stand on both sides of the border.
+  Json items = context.in_front;
+  items.insert(items.end(), call.input.begin(), call.input.end());
+  try {
+    read_input(items, messages);
+    check_awaits_answer(messages);
+  } catch (Fault& fault) {
+    fault.param = "input";
+    throw;
+  }
+  return messages;
+}
+
+}  // namespace
+
+std::vector<FieldRule> response_rules() { return message_rules(rules_of<ResponseCall>(kResponseFields)); }
+
+Fault fault_of_response(const Site& site, const Status& status, const char* param) {
+  if (status.code() != ErrorCode::kNotFound) return fault_of_store(site, status);
+  return {.status = 404, .message = "there is no response of that id, or it is no longer stored", .param = param,
+          .code = "not_found"};
+}
+
+StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
+                             const char* param) {
+  Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
+  if (!found.ok()) throw fault_of_response(site, found.status(), param);
+  return *std::move(found);
+}
+
+Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param) {
+  Json items = response.in_front;
+  if (response.conversation_id.empty()) {
+    items.insert(items.end(), response.items.begin(), response.items.end());
+    return items;
+  }
+  Result<StoredConversation> conversation =
+      site.store->find_conversation(cache_namespace, response.conversation_id);
+  if (!conversation.ok()) throw fault_of_response(site, conversation.status(), param);
+  Json& all = conversation->items;
+  const auto last = std::ranges::find(all, response.items.back()["id"], [](const Json& item) { return item["id"]; });
+  if (last == all.end()) throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items are gone"), param);
+  all.erase(last + 1, all.end());
+  return std::move(all);
+}
+
+void read_response(const Site& site, const http::Request& source, ResponseContext& context) {
+  ResponseCall& call = context.call;
+  std::optional<size_t>& n_logprobs = call.request.options.n_logprobs;
+  Json body = begin_request(site, source, call.request);
+  context.cache_namespace = call.request.cache_namespace;  // without the salt, which may change between requests
+  read_fields<ResponseCall>(body, kResponseFields, call);
+  // Tools are bare in this protocol and have been read; the shared row would want them wrapped.
+  body.erase("tools");
+  read_answer_fields(body, call.request, true);
+  for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {
+    if (const Json* value = member(body, name)) call.echo[name] = *value;
+  }
+  n_logprobs = call.wants_logprobs ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
+  call.request.messages = read_items(site, context);
+  call.request.store = call.store;
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,199 @@
+#include "server/service/jobs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/embedding/embeddings.h"
+#include "runtime/prompt/plain_prompt.h"
+#include "server/store/cache_namespace.h"
+#include "templates/chat_template.h"
+#include "templates/reply/protocol_messages.h"
+
+namespace ibid::serve {
+
+size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
+  const size_t n_read = std::min(need.n_prompt, max_seq_len);
+  const size_t n_said = std::min(need.n_answer, max_seq_len - n_read);
+  // An answer writes its first rows into a copy of the prompt's last page.
+  const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
+                         need.n_answers * (KvLayout::pages_for(n_said) + 1);
+  const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
+  return n_pages * layout.page_bytes() + n_states * layout.state_bytes();
+}
+
+namespace {
+
+// The size of a value as text, approximately, without writing it.
+size_t bytes_of_json(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t n = 8;
+  if (value.is_structured()) {
+    for (const Json& part : value) n += bytes_of_json(part);
+  }
+  return n;
+}
+
+size_t bytes_of(const std::variant<std::string, Tokens>& input) {
+  if (const auto* text = std::get_if<std::string>(&input)) return text->size();
+  return std::get<Tokens>(input).size() * sizeof(TokenId);
+}
+
+// --- embeddings
+
+size_t bytes_of_inputs(const EmbeddingRequest& request) {
+  size_t n = 0;
+  for (const auto& input : request.inputs) n += bytes_of(input);
+  return n;
+}
+
+// The tokens of an input, cut to `most` tokens; 0: all.
+Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, Tokens>& input, size_t most) {
+  if (const auto* text = std::get_if<std::string>(&input)) return ids_to_embed(tokenizer, *text, most);
+  Tokens ids = std::get<Tokens>(input);
+  if (most != 0 && ids.size() > most) ids.resize(most);
+  return ids;
+}
+
+// A request for embeddings. A work thread tokenizes its texts; then they are tasks of the engine
+// (runtime/embedding/embeddings.h), beside the answers that are under way.
+class EmbeddingJob final : public Job {
+ public:
+  EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone,
+               std::shared_ptr<Bell> bell, Clock& clock)
+      : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
+             bytes_of_inputs(request), request.keep_alive},
+            std::move(bell)),
+        request_(std::move(request)),
+        listener_(std::move(listener)),
+        clock_(clock) {
+    watch(std::move(gone));
+  }
+  ~EmbeddingJob() override { end_watch(); }
+
+  Status prepare(const Place& place) override;
+  KvRoom room(const Engine& engine, size_t expected_answer) const override;
+  Status plan(const Place& place) override;
+  Next advance(Conversations& conversations) override;
+  void leave_queue(std::chrono::nanoseconds waited) override;
+  void refuse(const Status& busy, std::chrono::seconds retry_after) override;
+  void end(const Status& status) override;
+
+ private:
+  EmbeddingRequest request_;
+  std::shared_ptr<EmbeddingListener> listener_;  // null: the end was sent
+  Clock& clock_;
+  std::unique_ptr<Embeddings> embeddings_;       // while the engine computes
+  EmbeddingReply reply_;
+  int64_t start_ns_ = 0;
+  std::vector<Tokens> texts_;
+  size_t longest_ = 0;                           // of the texts, in tokens
+};
+
+KvRoom EmbeddingJob::room(const Engine& engine, size_t /*expected_answer*/) const {
+  return {.engine = &engine,
+          .n_bytes = Embeddings::most_bytes(engine, longest_),
+          .budget_bytes = engine.pool().budget_bytes()};
+}
+
+Status EmbeddingJob::prepare(const Place& place) try {
+  reply_.model = place.model;
+  start_ns_ = clock_.steady_ns();
+  const size_t most = request_.cuts ? place.engine()->max_seq_len() : 0;
+  for (const auto& input : request_.inputs) {
+    if (is_stopped()) return why_stopped();
+    texts_.push_back(ids_of_input(place.engine()->tokenizer(), input, most));
+    longest_ = std::max(longest_, texts_.back().size());
+    reply_.n_prompt += texts_.back().size();
+  }
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status EmbeddingJob::plan(const Place& place) try {
+  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine(), texts_, {.n_dims = request_.n_dims, .stop = stop_token()},
+                                            bell()));
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Job::Next EmbeddingJob::advance(Conversations& /*conversations*/) {
+  if (!embeddings_->advance()) return Next::kWait;
+  Result<std::vector<std::vector<float>>> vectors = embeddings_->finish();
+  embeddings_.reset();
+  status_ = vectors.status();
+  if (!vectors.ok()) return status_.code() == ErrorCode::kOutOfMemory ? Next::kRetry : Next::kOver;
+  usage_.n_prompt = usage_.n_prefilled = reply_.n_prompt;
+  reply_.vectors = *std::move(vectors);
+  return Next::kLongEnd;
+}
+
+void EmbeddingJob::leave_queue(std::chrono::nanoseconds waited) {
+  if (reply_.queued.count() == 0) reply_.queued = waited;
+}
+
+void EmbeddingJob::refuse(const Status& busy, std::chrono::seconds retry_after) {
+  if (const auto listener = std::exchange(listener_, nullptr)) listener->fail(busy, retry_after);
+}
+
+void EmbeddingJob::end(const Status& status) {
+  const auto listener = std::exchange(listener_, nullptr);
+  if (listener == nullptr) return;
+  if (!status.ok()) {
+    const bool was_stopped = status.code() == ErrorCode::kCancelled && is_stopped();
+    return listener->fail(was_stopped ? why_stopped() : status, std::chrono::seconds(1));
+  }
+  reply_.computed = std::chrono::nanoseconds(clock_.steady_ns() - start_ns_);
+  listener->reply(std::move(reply_));
+}
+
+}  // namespace
+
+std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
+                                        std::stop_token gone, std::shared_ptr<Bell> bell, Clock& clock) {
+  return std::make_unique<EmbeddingJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell),
+                                        clock);
+}
+
+// --- prompts
+
+Json variables_for(const AnswerRequest& request) {
+  Json variables = request.variables.is_object() ? request.variables : Json::object();
+  if (!request.tools.is_null() && !request.tools.empty()) variables["tools"] = request.tools;
+  return variables;
+}
+
+Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  if (request.prompt) {
+    if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
+    return MarkedText(engine->tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+  }
+  TRY(engine->check_answers());
+  const ChatTemplate* chat_template = engine->chat_template();
+  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine->name() + " has no chat template"};
+  TemplateVariables variables;
+  variables.values = chat_template->default_variables();
+  variables.values.update(variables_for(request));
+  variables.values["add_generation_prompt"] = true;
+  const Json messages = messages_for_template(request.messages, engine->reply_format());
+  return chat_template->render(messages, variables);
+}
+
+Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  if (request.prompt) {
+    const auto* text = std::get_if<std::string>(&*request.prompt);
+    const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
+    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine->tokenizer(), Json::array({message}), Transcript()));
+    return plan.n_prompt;
+  }
+  TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
+  return engine->tokenizer().encode_marked(text).size();
+}
+
+size_t bytes_of_prompt(const AnswerRequest& request) {
+  if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
+  return bytes_of(*request.prompt);
+}
+
+}  // namespace ibid::serve

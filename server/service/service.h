@@ -1,0 +1,137 @@
+// Service: answers requests with models. It admits a request or refuses it, loads its model, finds the conversation
+// that it continues (server/service/conversations.h), and submits it to the engine. One thread, the event thread, polls
+// the events of all requests that are under way and calls their listeners; a request has no thread of its own.
+//
+// Each request has one state at a time (server/service/queue.h), and the thread that has it in that state uses its job:
+// a work thread, which finds its model, reserves memory, and plans; the event thread, while the engine computes. If
+// memory runs out in spite of the reservation, the request waits for more and is computed again: an answer is a
+// function of its prompt and its seed, so the listener receives the rest of the same answer. A request that finds too
+// little memory alone ends with kOutOfMemory.
+//
+// Tasks for which no model computes have turns and a thread of their own: they do not wait for answers, and a long one
+// delays no answer's planning.
+//
+// Thread-safe. The mutex guards the queue and the counters, and never a job: no listener is called, no job is stopped,
+// no model is loaded and no lease returned under it. It is taken alone.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "runtime/scheduler/bell.h"
+#include "server/service/backend.h"
+#include "server/service/conversations.h"
+#include "server/service/jobs.h"
+#include "server/service/model_host.h"
+#include "server/service/queue.h"
+#include "server/service/work_threads.h"
+
+namespace ibid::serve {
+
+struct AdmissionOptions {
+  size_t max_running = 64;                      // answers under way; others wait for their owner's turn
+  size_t max_waiting = 512;                     // requests; more are refused (kBusy)
+  size_t max_waiting_prompt_bytes = 256u << 20;
+  std::chrono::milliseconds queue_timeout{60'000};  // 0: none
+  std::chrono::milliseconds total_timeout{0};   // 0: none
+  // The expected length of an answer without max_tokens, for the reservation of its memory.
+  size_t expected_answer_tokens = 512;
+  ConversationOptions conversations = {};
+};
+
+// For /metrics and /monitor. Counters since the start, except where they say "now".
+struct ServiceStats {
+  // Requests, by their end. n_bad: errors of the request (is_of_request()); n_failed: errors of the server; n_refused:
+  // a limit of the queue.
+  uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
+  uint64_t n_retried = 0;                                    // attempts that found no memory, and were begun again
+  uint64_t n_running = 0, n_waiting = 0;                     // now
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
+  uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found their conversation
+  uint64_t n_restored = 0, n_to_write = 0;                   // read from the store; waiting to be written now
+  HistoryStats histories = {};
+};
+
+class Service final : public Backend {
+ public:
+  // REQUIRES: models and clock outlive it; it alone uses models.set_on_unload().
+  Service(ModelHost& models, Clock& clock, const AdmissionOptions& options);
+  // Cancels all requests; every listener has received its end.
+  ~Service() override;
+
+  void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override;
+  void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) override;
+  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) override;
+  void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) override;
+  void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) override;
+  void write_behind(std::function<void()> work) override { conversations_.write_behind(std::move(work)); }
+  Status unload(std::string_view model) override;
+  Result<std::string> resolve(std::string_view model) const override { return models_.resolve(model); }
+  std::vector<ModelCard> models() const override;
+  ModelHeader header(std::string_view model) const override;
+  TurnOptions default_options(std::string_view model) const override;
+
+  // What clients keep, as ConversationOptions set it.
+  ConversationStore& store() { return conversations_.store(); }
+  // Forgets all that is kept of a namespace, and its keys and values in the loaded models' stores.
+  void forget_namespace(std::string_view cache_namespace);
+
+  // New requests are refused (kIo). wait_until_quiet() waits until no request is under way; false: timed out.
+  void stop_admitting();
+  bool wait_until_quiet(std::chrono::milliseconds limit);
+
+  ServiceStats stats() const;
+
+ private:
+  void enter(std::unique_ptr<Job> job);
+  std::chrono::seconds retry_after() const;  // the expected wait in the queue. REQUIRES: mutex_ is held.
+  void admit();
+  void find_model(const ScheduledPtr& request, bool may_load);
+  void reserve(const ScheduledPtr& request);
+  void plan(const ScheduledPtr& request);
+  void plan_later(const ScheduledPtr& request);
+  void finish(const ScheduledPtr& request, const Status& status);
+  void count(const Scheduled& request, const Status& status);
+  void unload_idle_later();
+
+  void run_events();
+  void advance(const ScheduledPtr& request);
+  void retry_later(const ScheduledPtr& request);
+  void look_for_models();
+  void drop_stopped();
+  void check_times();
+
+  ModelHost& models_;
+  Clock& clock_;
+  const AdmissionOptions options_;
+  Conversations conversations_;
+  mutable ModelHeaders headers_;
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable quiet_;
+  bool admits_ = true;
+  bool ending_ = false;
+  Queue queue_;
+  ServiceStats stats_;
+  double mean_ms_ = 1000;     // duration of a request; recent ones weigh more
+
+  WorkThreads planners_;
+  WorkThreads tasks_{1};
+  WorkThreads loader_{1};
+  std::thread events_;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,84 @@
+// Text as Python sees it: classes of code points, case mappings, positions counted in code points, the str methods,
+// and how numbers are written and read. UTF-8 in and out; an invalid byte sequence counts as one character and is
+// passed through. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/marked_text.h"
+#include "templates/jinja/state.h"
+
+namespace ibid::jinja {
+
+// str.isprintable() ... of one code point.
+bool is_printable(uint32_t c);
+bool is_alpha(uint32_t c);
+bool is_decimal(uint32_t c);
+bool is_digit(uint32_t c);
+bool is_numeric(uint32_t c);
+bool is_space(uint32_t c);
+bool is_lower(uint32_t c);
+bool is_upper(uint32_t c);
+bool is_title(uint32_t c);
+// At least one letter of the case, and none of the other one.
+bool has_only_case(std::string_view text, bool upper);
+// A character of a Python identifier.
+bool may_be_in_identifier(uint32_t c, bool at_start);
+inline bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
+
+// Code points in `text`.
+size_t count_chars(std::string_view text);
+// Byte offset of character `index`, or text.size() when there are no more than `index`.
+size_t char_offset(std::string_view text, size_t index);
+// Bytes of the character at text[offset]. REQUIRES: offset < text.size().
+size_t char_length(std::string_view text, size_t offset);
+
+// The whole of str.upper, lower, title, capitalize, swapcase and casefold, origins kept.
+enum class CaseChange { kUpper, kLower, kTitle, kCapitalize, kSwap, kFold };
+// Work for a byte, in bytes scanned (Meter): characters beyond ASCII go through tables.
+inline constexpr size_t kCaseCost = 8;
+MarkedText change_case(const MarkedText& text, CaseChange change);
+
+// How many bytes of white space `text` starts and ends with (str.strip without arguments).
+size_t leading_space(std::string_view text);
+size_t trailing_space(std::string_view text);
+
+// --- The str methods, for filters and methods alike. Origins are kept; every call charges the meter for what it
+// looks at.
+
+enum class Side : uint8_t { kLeft, kRight, kBoth };
+
+// str.strip() and str.strip(chars): `chars` is a set of characters.
+MarkedText strip(RenderState& state, const MarkedText& text, Side side);
+MarkedText strip(RenderState& state, const MarkedText& text, Side side, std::string_view chars);
+
+// str.replace; max < 0: all.
+MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old,
+                     const MarkedText& with, int64_t max);
+
+// str.split / rsplit: at white space, or at `separator` (not empty). max < 0: all.
+std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max,
+                                      bool from_right);
+std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator,
+                                int64_t max, bool from_right);
+std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, bool keep_ends);
+
+// --- Numbers as Python writes and reads them.
+
+// repr(float): the shortest digits that read back, "1e+16", "1.0", "inf", "nan".
+std::string float_text(double value);
+// json.dumps of a float: as repr, but Infinity, -Infinity, NaN.
+std::string float_json(double value);
+// printf-like: `precision` digits, `type` one of e f g E F G.
+std::string format_float(double value, int precision, char type);
+
+// int(text, base) and float(text): surrounding white space and single underscores between digits are allowed.
+std::optional<int64_t> parse_int(std::string_view text, int base = 10);
+std::optional<double> parse_float(std::string_view text);
+
+}  // namespace ibid::jinja

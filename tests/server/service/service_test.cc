@@ -1,0 +1,401 @@
+// Answers of the service: what they cost, what they say, and how they end.
+#include "server/service/service.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cache/store/lru_kv_cache_store.h"
+#include "tests/server/service/service_fixture.h"
+
+namespace ibid::serve {
+namespace {
+
+// An answer that max_tokens ended leaves its last id to be fed, and the one that the template writes behind it.
+constexpr size_t kBehindCut = 2;
+
+std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
+
+// Every turn sends the whole history, as clients do, and costs what it costs a session that remembers.
+TEST(ServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
+  ServiceFixture f;
+  ChatFixture lone;
+  ChatSession session = lone.session();
+  Json messages = Json::array();
+  for (size_t i = 0; i < 20; ++i) {
+    messages.push_back(user(question(i)));
+    const Answer answer = f.answer(ask(messages));
+    const Turn expected = must(session.send(question(i), parsing(greedy(12))));
+    EXPECT_EQ(answer.content, expected.content);
+    EXPECT_EQ(answer.usage.n_prompt, expected.usage.n_prompt);
+    EXPECT_EQ(answer.usage.n_cached, expected.usage.n_cached);
+    EXPECT_EQ(answer.usage.n_prefilled, expected.usage.n_prefilled);
+    EXPECT_EQ(answer.work.messages_rendered, expected.work.messages_rendered);
+    EXPECT_EQ(answer.work.bytes_tokenized, expected.work.bytes_tokenized);
+    EXPECT_EQ(f.chat.model->take_fed(), lone.model->take_fed()) << "the same ids went through the model";
+    messages.push_back(make_message(Role::kAssistant, answer.content));
+  }
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // a request is counted behind its end
+  const ServiceStats stats = f.service->stats();
+  EXPECT_EQ(stats.n_answers, 20u);
+  EXPECT_EQ(stats.n_continued, 19u);
+  EXPECT_EQ(stats.n_unknown, 1u);
+  EXPECT_EQ(stats.n_conversations, 1u);
+}
+
+// The same with recurrent layers, which can go on from some places alone.
+TEST(ServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.recurrent = true});
+  const Json system = make_message(Role::kSystem, std::string(700, 's'));
+  Json messages = Json::array({system});
+  std::vector<size_t> ends;  // positions behind each answer
+  for (size_t i = 0; i < 10; ++i) {
+    messages.push_back(user(question(i)));
+    const Answer answer = f.answer(ask(messages));
+    EXPECT_EQ(answer.usage.n_cached, ends.empty() ? 0 : ends.back()) << i;
+    EXPECT_EQ(answer.usage.n_read_again, 0u) << i;
+    EXPECT_FALSE(answer.lost_prefix.has_value()) << i;
+    ends.push_back(answer.usage.n_prompt + answer.usage.n_decoded - 1);
+    messages.push_back(make_message(Role::kAssistant, answer.content));
+  }
+  const auto first = [&](size_t n) {
+    return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
+  };
+  const Answer again = f.answer(ask(first(messages.size() - 1)));
+  EXPECT_EQ(messages.back()["content"], again.content);
+  EXPECT_EQ(again.usage.n_prefilled, 0u);
+  for (size_t turn = 9; turn > 0; --turn) {
+    Json edited = first(2 * turn + 2);
+    edited[2 * turn + 1]["content"] = "something else";
+    EXPECT_GE(f.answer(ask(edited)).usage.n_cached, ends[turn - 1]) << turn;
+  }
+  // Another user of the namespace has the system message.
+  EXPECT_GE(f.answer(ask(Json::array({system, user("hello")}))).usage.n_cached, 700u);
+}
+
+TEST(ServiceTest, EventsComeInOrder) {
+  ServiceFixture f;
+  f.chat.say({f.chat.tokenizer->sampled({"Hello", " wor", "lo"})});
+  const auto heard = f.start(ask({user("x")}));
+  ASSERT_TRUE(heard->wait().ok());
+  EXPECT_EQ(heard->said(), "Hello worlo");
+  EXPECT_EQ(heard->model(), "fake");
+  EXPECT_EQ(heard->n_prompt(), f.chat.prompt("x").size());
+  EXPECT_EQ(heard->events()[0], "queued");
+  EXPECT_EQ(heard->events()[1], "begin");
+  EXPECT_EQ(heard->events()[heard->events().size() - 2], "answer");
+  EXPECT_EQ(heard->events().back(), "end");
+}
+
+// --- histories that are not the last one's
+
+// A conversation of n turns, and its history.
+Json converse(ServiceFixture& f, size_t n, const std::string& name_space = "a") {
+  Json messages = Json::array();
+  for (size_t i = 0; i < n; ++i) {
+    messages.push_back(user(question(i)));
+    messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages, name_space)).content));
+  }
+  return messages;
+}
+
+Json first_messages(const Json& messages, size_t n) {
+  return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
+}
+
+TEST(ServiceTest, RegeneratingReadsNothing) {
+  ServiceFixture f;
+  const Json messages = converse(f, 3);
+  const Answer again = f.answer(ask(first_messages(messages, 5)));
+  EXPECT_EQ(messages[5]["content"], again.content);
+  EXPECT_EQ(again.usage.n_prefilled, 0u);
+  EXPECT_FALSE(again.lost_prefix.has_value()) << "the client took it back";
+}
+
+TEST(ServiceTest, AnEditReadsTheEditedMessage) {
+  ServiceFixture f;
+  Json messages = converse(f, 4);
+  Json edited = first_messages(messages, 5);
+  edited[4]["content"] = "something else";
+  const Answer answer = f.answer(ask(edited));
+  EXPECT_EQ(answer.usage.n_prefilled, f.chat.ids("something else<|im_end|>\n<|im_start|>assistant\n").size());
+  // The branch that was left goes on from its end as if nothing had been.
+  messages.push_back(user("on"));
+  const Answer on = f.answer(ask(messages));
+  EXPECT_EQ(on.usage.n_prefilled, f.chat.next_prompt("on").size() + kBehindCut);
+  EXPECT_EQ(f.service->stats().n_forked, 1u);
+}
+
+TEST(ServiceTest, AShorterHistoryReadsItsNewMessage) {
+  ServiceFixture f;
+  Json messages = first_messages(converse(f, 4), 2);
+  messages.push_back(user("shorter"));
+  EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled,
+            f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
+}
+
+TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
+  ServiceFixture f;
+  const Json system = make_message(Role::kSystem, std::string(300, 's'));
+  const auto first = [&](const char* text, const char* name) {
+    return f.answer(ask(Json::array({system, user(text)}), name)).usage;
+  };
+  EXPECT_EQ(first("one", "a").n_cached, 0u);
+  EXPECT_EQ(first("two", "a").n_prefilled, f.chat.ids("two<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(first("one", "b").n_cached, 0u);
+  EXPECT_EQ(f.service->stats().n_unknown, 3u);
+}
+
+TEST(ServiceTest, WhatAClientCannotSendBackIsKept) {
+  // These ids are not those that the text would be encoded to.
+  ServiceFixture f;
+  f.chat.say({f.chat.tokenizer->sampled({"a", "b", "c", "H", "e"})});
+  Json messages = Json::array({user("x")});
+  messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
+  ASSERT_EQ(messages[1]["content"], "abcHe");
+  messages.push_back(user("y"));
+  EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("y").size() + 1);
+}
+
+// What was told so far is a beginning of the answer's, whatever a stop string takes away (Heard::answer()).
+TEST(ServiceTest, LogProbabilitiesComeWithTheirText) {
+  for (const char* stop : {"", "lo", "wor"}) {
+    ServiceFixture f;
+    f.chat.say({f.chat.tokenizer->sampled({"H", "e", "l", "lo", " wor", "\xc3", "\xa4", "lo"})});
+    AnswerRequest request = ask({user("x")});
+    request.options.n_logprobs = 2;
+    if (*stop != 0) request.options.stop_strings = {stop};
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok());
+    EXPECT_EQ(heard->answer_of().logprobs.size(), *stop == 0 ? 8u : *stop == 'l' ? 3u : 4u);
+    EXPECT_GE(heard->n_logprobs() + 1, heard->answer_of().logprobs.size());
+    EXPECT_EQ(std::find(heard->events().begin(), heard->events().end(), "logprobs") -
+              heard->events().begin() + 1,
+              std::find(heard->events().begin(), heard->events().end(), "content") - heard->events().begin());
+  }
+}
+
+// Clients whose numbers are doubles send it back as it was.
+TEST(ServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
+  ServiceFixture f;
+  for (int i = 0; i < 10; ++i) {
+    AnswerRequest request = ask({user("x")});
+    request.options.sampler.temperature = 1;
+    const Answer answer = f.answer(request);
+    EXPECT_LT(answer.seed, uint64_t{1} << 53);
+    request.options.sampler.seed = answer.seed;
+    EXPECT_EQ(f.answer(request).text, answer.text);
+  }
+}
+
+// --- several answers
+
+TEST(ServiceTest, SeveralAnswersReadTheQuestionOnce) {
+  ServiceFixture f;
+  ChatFixture lone;
+  ChatSession session = lone.session();
+  AnswerRequest request = ask({user(question(0))});
+  request.n = 3;
+  request.options.sampler = {.temperature = 1, .seed = 7};
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok());
+  const std::vector<Turn> expected = session.send_for_answers(question(0), 3, parsing(request.options)).value();
+  ASSERT_EQ(heard->n_answers(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(heard->answer_of(i).content, expected[i].content);
+    EXPECT_EQ(heard->answer_of(i).usage.n_prefilled, expected[i].usage.n_prefilled);
+    EXPECT_EQ(heard->answer_of(i).usage.n_cached, expected[i].usage.n_cached);
+    Json messages = Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].content), user("go on")});
+    EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("go on").size() + kBehindCut);
+  }
+  EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be gone on with";
+}
+
+// --- prompts without a template
+
+TEST(ServiceTest, APromptIsTextThatTheModelGoesOnWith) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>Hello");
+  const Answer answer = f.answer(request);
+  EXPECT_EQ(answer.usage.n_prompt, 2u) << "special tokens are meant";
+  EXPECT_EQ(f.chat.model->fed().front().tokens, f.chat.ids("<|im_start|>Hello"));
+
+  AnswerRequest by_ids = ask(Json());
+  by_ids.prompt = f.chat.ids("<|im_start|>Hello");
+  f.chat.model->take_fed();
+  const Answer same = f.answer(by_ids);
+  EXPECT_EQ(same.content, answer.content);
+  EXPECT_EQ(same.usage.n_prefilled, 0u) << "the store has it, and its logits";
+
+  by_ids.prompt = Tokens{f.chat.tokenizer->im_start, 100'000};
+  const auto heard = f.start(by_ids);
+  EXPECT_EQ(heard->wait().code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(heard->has_begun());
+}
+
+TEST(ServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
+  f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
+    return prefix.size() < 2 || prefix.size() - 2 >= said.size() ? f.chat.tokenizer->im_end : said[prefix.size() - 2];
+  };
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>the");
+  ASSERT_EQ(f.answer(request).content, "Hello");
+  const std::string more = "<|im_start|>theHello and on";
+  request.prompt = more;
+  const Answer known = f.answer(request);
+  EXPECT_EQ(known.usage.n_prompt, f.chat.ids(more).size());
+  EXPECT_EQ(known.usage.n_cached, 2u) << "of the answer's ids none is the text's";
+  request.cache_namespace = "b";
+  const Answer fresh = f.answer(request);
+  EXPECT_EQ(fresh.usage.n_cached, 0u);
+  EXPECT_EQ(fresh.usage.n_prompt, known.usage.n_prompt);
+  EXPECT_EQ(fresh.content, known.content);
+
+  Tokens ids = f.chat.ids("<|im_start|>the");
+  AnswerRequest by_ids = ask(Json(), "c");
+  by_ids.prompt = ids;
+  ASSERT_EQ(f.answer(by_ids).content, "Hello");
+  ids.insert(ids.end(), said.begin(), said.end());
+  ids.push_back(f.chat.tokenizer->im_end);
+  ids.push_back(65);
+  by_ids.prompt = ids;
+  EXPECT_EQ(f.answer(by_ids).usage.n_prefilled, 2u) << "the id that ended the answer, and the new one";
+}
+
+TEST(ServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  const Tokens whole = f.chat.ids("<|im_start|>theHello and on");
+  f.chat.model->script = [&f, whole](TokenSpan prefix) -> std::optional<TokenId> {
+    return prefix.size() < whole.size() ? whole[prefix.size()] : f.chat.tokenizer->im_end;
+  };
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>the");
+  request.options.max_tokens = whole.size() - 2;
+  ASSERT_EQ(f.answer(request).content, "Hello and on");
+  request.prompt = std::string("<|im_start|>theHello and on");
+  request.options.max_tokens = 1;
+  EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last id, which was not fed before";
+}
+
+// --- variables
+
+TEST(ServiceTest, ToolsAndVariablesBelongToTheRequest) {
+  constexpr const char* kWithTools =
+      "{% if tools %}{{ '<|im_start|>tools\n' + tools[0]['name'] + '<|im_end|>\n' }}{% endif %}"
+      "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+      "{% endfor %}{{ '<|im_start|>assistant\n' }}{% if brief %}{{ 'brief' }}{% endif %}";
+  ServiceFixture f(ServiceFixture::quiet(), kWithTools);
+  Json messages = Json::array({user("x")});
+  AnswerRequest request = ask(messages);
+  const Answer plain = f.answer(request);
+  request.variables["brief"] = true;
+  EXPECT_EQ(f.answer(request).usage.n_prompt, plain.usage.n_prompt + f.chat.ids("brief").size());
+  request.variables = Json::object();
+  request.tools = Json::array({Json{{"name", "abcd"}}});
+  EXPECT_EQ(f.answer(request).usage.n_prompt,
+            plain.usage.n_prompt + f.chat.ids("<|im_start|>tools\nabcd<|im_end|>\n").size());
+  request.tools = Json();
+  const Answer again = f.answer(request);
+  EXPECT_EQ(again.content, plain.content);
+  EXPECT_EQ(f.count_prompt(request), plain.usage.n_prompt);
+  EXPECT_EQ(f.render_prompt(request), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+}
+
+// --- errors
+
+void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
+  const auto heard = f.start(std::move(request));
+  EXPECT_EQ(heard->wait().code(), code) << heard->wait().to_string();
+  EXPECT_LE(heard->events().size(), 2u);
+  EXPECT_TRUE(heard->events()[0] == "end" || heard->events()[0] == "queued") << "nothing else in front of the error";
+}
+
+// The question is read once, and that is the first answer's cost.
+TEST(ServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
+  ManualClock engine_clock;
+  EngineParts parts;
+  parts.clock = &engine_clock;
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 64u << 20, std::move(parts));
+  f.chat.model->before_layer = [&](size_t, size_t layer) {
+    if (layer == 0) engine_clock.advance(1'000'000);
+    return Status();
+  };
+  AnswerRequest request = ask({user(std::string(300, 'x'))});
+  request.n = 2;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok());
+  const Turn& first = heard->answer_of(0);
+  EXPECT_EQ(first.usage.n_prefilled, first.usage.n_prompt);
+  EXPECT_GE(first.timings.prefill_ms, 1.0);
+  EXPECT_GE(first.timings.ttft_ms, first.timings.prefill_ms);
+  EXPECT_GE(first.timings.total_ms, first.timings.ttft_ms);
+  EXPECT_LT(heard->answer_of(1).timings.prefill_ms, first.timings.prefill_ms);
+}
+
+// The prefix may go between the reading and the answers.
+TEST(ServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
+  ServiceFixture f;
+  AnswerRequest request = ask({user(std::string(300, 'x'))});
+  request.n = 2;
+  const auto heard = std::make_shared<Heard>();
+  heard->on_event = [&](const std::string& event) {
+    // Told between the two, on the thread that goes on with the answers.
+    if (event == "begin") f.chat.engine->store().clear("a");
+  };
+  f.service->start(request, heard, {});
+  ASSERT_TRUE(heard->wait().ok());
+  for (size_t i = 0; i < 2; ++i) {
+    const Usage& usage = heard->answer_of(i).usage;
+    EXPECT_EQ(usage.n_cached + usage.n_prefilled, usage.n_prompt) << i;
+    EXPECT_LE(usage.n_cached, usage.n_prompt) << i;
+    EXPECT_LE(usage.n_read_again, usage.n_prefilled) << i;
+  }
+}
+
+TEST(ServiceTest, WhoWantsNoAnswerHasThePromptRead) {
+  ServiceFixture f;
+  AnswerRequest request;
+  request.cache_namespace = "a";
+  request.prompt = std::string(300, 'x');
+  request.options = greedy();
+  request.n = 0;
+  const Answer read = f.answer(request);
+  EXPECT_EQ(read.usage.n_prompt, 300u);
+  EXPECT_EQ(read.usage.n_prefilled, 300u);
+  EXPECT_EQ(read.usage.n_decoded, 0u);
+  EXPECT_EQ(read.content, "");
+  EXPECT_EQ(f.answer(request).usage.n_prompt, 300u) << "and again";
+  request.n = 1;
+  EXPECT_GE(f.answer(request).usage.n_cached, 299u);
+}
+
+TEST(ServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
+  constexpr const char* kRefuses = "{% for message in messages %}{% if message['role'] == 'bad' %}"
+                                   "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
+  ServiceFixture f(ServiceFixture::quiet(), kRefuses, {.max_seq_len = 64});
+  AnswerRequest request = ask({user("x")});
+  request.model = "other";
+  expect_refused(f, request, ErrorCode::kNotFound);
+  expect_refused(f, ask({user(std::string(100, 'x'))}), ErrorCode::kContextFull);
+  expect_refused(f, ask({Json{{"role", "bad"}, {"content", "x"}}}), ErrorCode::kTemplateRaise);
+  expect_refused(f, ask(Json::array()), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({Json{{"content", "x"}}}), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({user("x"), make_message(Role::kAssistant, "y")}), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({user("\xff")}), ErrorCode::kInvalidArgument);
+  request = ask({user("x")});
+  request.n = 17;
+  expect_refused(f, request, ErrorCode::kInvalidArgument);
+  request.n = 1;
+  request.options.sampler.top_p = -1;
+  expect_refused(f, request, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
+  EXPECT_EQ(f.service->stats().n_running, 0u);
+  EXPECT_EQ(f.answer(ask({user("x")})).usage.n_prompt, 1u) << "and it goes on";
+}
+
+}  // namespace
+}  // namespace ibid::serve

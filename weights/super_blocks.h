@@ -1,0 +1,83 @@
+// Decoders of the blocks of 256 with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
+// codes are entries of a codebook (an index stands for four or eight values, with signs beside it). The bytes are
+// described in weights/block_formats.h, whose functions call these. Here is also BlockCursor, which reads the fields of
+// a block of any size.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+// Reads a block's fields in order; by memcpy, because blocks of 18 or 210 bytes are never aligned.
+class BlockCursor {
+ public:
+  explicit BlockCursor(const std::byte* at) : at_(at) {}
+
+  const uint8_t* bytes(size_t n) {
+    const auto* field = reinterpret_cast<const uint8_t*>(at_);
+    at_ += n;
+    return field;
+  }
+  uint8_t u8() { return *bytes(1); }
+  uint16_t u16() { return read<uint16_t>(); }
+  uint32_t u32() { return read<uint32_t>(); }
+  float f64() { return static_cast<float>(read<double>()); }  // rounded to nearest
+  float f16() { return fp16_to_float(u16()); }
+
+ private:
+  template <typename T>
+  T read() {
+    T value;
+    std::memcpy(&value, at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+
+  const std::byte* at_;
+};
+
+inline int nibble(uint8_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
+
+// A block of 256 before its scales are multiplied: scale of group g = d * scales[g] (by 1/8 for kEighthByCode),
+// min = -(dmin * mins[g]).
+struct SuperBlock {
+  uint16_t d = 0, dmin = 0;
+  std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
+};
+
+// Q2_K to Q6_K. Each writes 256 codes, without their offset where the type has no mins.
+SuperBlock split_q2_k(BlockCursor in, int8_t* codes);
+SuperBlock split_q3_k(BlockCursor in, int8_t* codes);
+SuperBlock split_q4_k(BlockCursor in, int8_t* codes);
+SuperBlock split_q5_k(BlockCursor in, int8_t* codes);
+SuperBlock split_q6_k(BlockCursor in, int8_t* codes);
+
+// IQ1 to IQ3. Each writes 256 codes, as values of the type's table (base/number_formats.h).
+SuperBlock split_iq1_s(BlockCursor in, int8_t* codes);
+SuperBlock split_iq1_m(BlockCursor in, int8_t* codes);
+SuperBlock split_iq2_xxs(BlockCursor in, int8_t* codes);
+SuperBlock split_iq2_xs(BlockCursor in, int8_t* codes);
+SuperBlock split_iq2_s(BlockCursor in, int8_t* codes);
+SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes);
+SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
+
+// The codebooks of ggml's IQ formats. They say which combinations of four or eight values an index may stand for.
+enum class Codebook {
+  kIq2xxs,  // 256 entries of 8: 8, 25, 43
+  kIq2xs,   // 512 entries of 8
+  kIq2s,    // 1024 entries of 8
+  kIq3xxs,  // 256 entries of 4: 4, 12, 20, 28, 36, 44, 52, 62
+  kIq3s,    // 512 entries of 4: 2, 6, 10 .. 30 (twice the format's)
+  kIq1,     // 2048 entries of 8: -1, 0, 1
+};
+
+// The entries' values, one entry after the other. Expanded at first use; thread-safe.
+const int8_t* codebook(Codebook book);
+
+}  // namespace ibid
