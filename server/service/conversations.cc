@@ -315,12 +315,13 @@ void Conversations::write_behind(std::function<void()> work) {
 }
 
 ConversationStats Conversations::stats() const {
+  const HistoryStats kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();
   const std::lock_guard lock(parts_->mutex);
   ConversationStats stats = parts_->stats;
   stats.n_known = parts_->known.size();
   stats.n_bytes = parts_->known.n_bytes();
   stats.n_waiting = parts_->n_waiting.load();
-  stats.kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();
+  stats.kept = kept;
   return stats;
 }
 

@@ -54,10 +54,10 @@ Status Database::bind(sqlite3_stmt* statement, int at, int64_t number) {
   return code == SQLITE_OK ? Status() : error(code);
 }
 
-Result<int64_t> Database::finish(Rows& rows) {
+Status Database::finish(Rows& rows) {
   for (;;) {
     TRY_ASSIGN(const bool is_there, rows.next());
-    if (!is_there) return static_cast<int64_t>(sqlite3_changes64(connection_));
+    if (!is_there) return {};
   }
 }
 
@@ -99,17 +99,12 @@ std::string Database::Rows::text(int column) const {
 }
 
 Result<Transaction> Transaction::begin(Database& db) {
-  TRY(db.run("begin immediate").status());
-  return Transaction(db);
-}
-
-Result<Transaction> Transaction::begin_reading(Database& db) {
-  TRY(db.run("begin").status());
+  TRY(db.run("begin immediate"));
   return Transaction(db);
 }
 
 Status Transaction::commit() {
-  TRY(db_->run("commit").status());
+  TRY(db_->run("commit"));
   db_ = nullptr;
   return {};
 }

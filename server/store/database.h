@@ -4,11 +4,11 @@
 //   TRY_ASSIGN(Database::Rows rows, db.ask("select name from kept where id = ?", id));
 //   TRY_ASSIGN(const bool is_there, rows.next());
 //
-// Errors of all calls: kCorrupt for a file that is no sound database of the tables that are asked for, kOutOfMemory,
-// kLimitExceeded for a value that SQLite does not hold, kIo for all else: the disk, its room, and another process that
-// keeps the file locked for longer than kBusyTimeout.
+// Errors of all calls: kCorrupt for a file that is no sound database of these tables, kOutOfMemory, kLimitExceeded for
+// a value that SQLite does not hold, kIo for all else: the disk, its room, and another process that keeps the file
+// locked for longer than kBusyTimeout.
 //
-// Not thread-safe: the owner has a lock. Rows are gone before their database.
+// Not thread-safe. Rows end before their database.
 #pragma once
 
 #include <chrono>
@@ -36,13 +36,13 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Whether the last connection that closes writes the log into the database, as SQLite does unless told otherwise.
+  // Whether the last connection that closes writes the log into the database. SQLite's default is yes.
   Status set_merges_at_close(bool merges);
 
   // Runs statements that have no results.
   Status execute(const char* statements);
 
-  // The rows of a statement. The statement is free again when they go.
+  // The rows of a statement, which is free again after them.
   class Rows {
    public:
     Rows(Database& db, sqlite3_stmt* statement) : db_(&db), statement_(statement) {}
@@ -50,7 +50,7 @@ class Database {
     ~Rows();
     Rows& operator=(Rows&&) = delete;
 
-    // Goes to the next row. False: there is none.
+    // Goes to the next row. False: there are no more.
     Result<bool> next();
     // Of the present row. REQUIRES: next() was true.
     int64_t number(int column) const;
@@ -61,7 +61,7 @@ class Database {
     sqlite3_stmt* statement_;
   };
 
-  // Prepares the statement, unless it was before, and binds a value to each of its parameters. REQUIRES: `sql` is a
+  // Prepares the statement, once, and binds a value to each of its parameters. REQUIRES: `sql` is a
   // literal, and no rows of the same statement are under way.
   template <typename... Values>
   Result<Rows> ask(const char* sql, const Values&... values) {
@@ -73,9 +73,9 @@ class Database {
     TRY(status);
     return rows;
   }
-  // Runs the statement to its end. Returns how many rows it changed, those of triggers not counted.
+  // Runs the statement to its end.
   template <typename... Values>
-  Result<int64_t> run(const char* sql, const Values&... values) {
+  Status run(const char* sql, const Values&... values) {
     TRY_ASSIGN(Rows rows, ask(sql, values...));
     return finish(rows);
   }
@@ -87,12 +87,15 @@ class Database {
     return is_there ? rows.number(0) : otherwise;
   }
 
+  // kCorrupt, with the path.
+  Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
+
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}
   Result<sqlite3_stmt*> prepare(const char* sql);
   Status bind(sqlite3_stmt* statement, int at, std::string_view text);
   Status bind(sqlite3_stmt* statement, int at, int64_t number);
-  Result<int64_t> finish(Rows& rows);
+  Status finish(Rows& rows);
   Status error(int code) const;
 
   const std::string path_;
@@ -100,13 +103,11 @@ class Database {
   std::map<const char*, sqlite3_stmt*> statements_;
 };
 
-// A transaction. It is rolled back unless it is committed.
+// A transaction that writes. It is rolled back unless it is committed.
 class Transaction {
  public:
-  // One that writes: it waits for those of other processes when it begins, and never later.
+  // Waits for the transactions of other processes; what follows waits for none.
   static Result<Transaction> begin(Database& db);
-  // One that reads, and sees no change of others.
-  static Result<Transaction> begin_reading(Database& db);
   Transaction(Transaction&& other) noexcept : db_(std::exchange(other.db_, nullptr)) {}
   ~Transaction();
   Transaction& operator=(Transaction&&) = delete;

@@ -1,8 +1,8 @@
-// KeptRows: the entries of a ConversationStore as rows of its database: a checksum of each, the order of their uses,
-// and the budget that they share.
+// KeptRows: the entries of a ConversationStore as rows of its database: each has a checksum and a place in the order of
+// uses, and all share a budget.
 //
-// Not thread-safe: the store has a lock. Calls that write are made within a Transaction of the caller's. Errors of all:
-// those of Database, and kCorrupt for a row whose checksum is of other texts.
+// Not thread-safe. put(), touch() and remove() are called within a Transaction. Errors of all calls: those of Database,
+// and kCorrupt for a row that is not what its checksum says.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "server/store/database.h"
 
 namespace ibid::serve {
 
-// Whose an entry is: digests, as digits, of its namespace, of the owner and of the API key that this lies within.
+// The owner of an entry: digests, in hexadecimal digits, of its namespace, and of the namespace's owner and API key.
 struct Holder {
   std::string space, owner, key;
 };
@@ -29,51 +31,38 @@ class KeptRows {
   struct Row {
     Kept kind = Kept::kResponse;
     std::string name;
+    int64_t id = 0;             // of a row that was found
     int64_t created = 0;
     int64_t version = 0;        // of a conversation: how often its items were changed; of a history: its numerics
-    std::string previous = {};  // of a response: the one that it goes on from,
-    std::string talk = {};      // the conversation that it belongs to,
-    int64_t n_output = 0;       // and how many of its items are its output
+    int64_t previous = 0;       // of a response: the id of the response that it continues; 0: none
+    std::string talk = {};      // of a response: the conversation that it belongs to
+    int64_t n_output = 0;       // of a response: how many of its items are its output
     std::string items = {}, body = {};
     size_t n_places = 0;        // by which a history is found
   };
-  struct Found {
-    int64_t id = 0;
-    Row row;
-  };
 
-  KeptRows(std::unique_ptr<Database> db, std::string path, uint64_t budget_bytes)
-      : db_(std::move(db)), path_(std::move(path)), budget_bytes_(budget_bytes) {}
+  // budget_bytes: of all rows, as put() counts them.
+  KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
 
   Database& db() { return *db_; }
-  uint64_t budget_bytes() const { return budget_bytes_; }
 
-  // Writes a row in place of the holder's of the same kind and name, and removes others until the budget holds. Returns
-  // its id. Error: kLimitExceeded, as make_room().
+  // Writes a row, or the holder's row of the same kind and name anew, and removes others until the budget holds.
+  // Returns its id. Error: kLimitExceeded, as make_room().
   Result<int64_t> put(const Holder& holder, const Row& row);
-  // The same of a row that there is: its version and texts are written.
-  Status update(const Found& found);
-  // A response that is not gone, and any other row. Error: kNotFound.
-  Result<Found> find(Kept kind, const std::string& space, const std::string& name);
-  // The texts of a row whose checksum, items and body are the columns 0 to 2.
-  Status read_texts(const Database::Rows& rows, Row& row) const;
-  // Removes a row. A response that others go on from is gone, and keeps its items for them.
+  // A row, the last of the list, after the responses that it continues. Error: kNotFound.
+  Result<std::vector<Row>> find(Kept kind, const std::string& space, const std::string& name);
+  // Makes a row the most recently used one.
+  Status touch(int64_t id);
+  // Removes a row. A response is not found from then on, and keeps its items for those that continue it.
   Status remove(int64_t id);
-  // Counts as a use. A failure costs the row its place in the order of uses, and nothing else.
-  void touch(int64_t id);
-
-  // Removes what the budget has no room for: the least recently used rows of the owner who has the most, within the key
-  // that has the most; where for_row is all that this owner has, of the key. Error: kLimitExceeded: then it is all that
-  // the key has.
+  // Removes rows until the budget holds: the least recently used ones of the owner who has the most, within the key
+  // that has the most; of the key, where that owner has for_row alone. Error: kLimitExceeded: the key has it alone.
   Status make_room(int64_t for_row);
-  Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
 
  private:
   Result<int64_t> next_use() { return db_->number(0, "update store set used = used + 1 returning used"); }
-  Status drop_unneeded(const std::string& space, std::string name);
 
   const std::unique_ptr<Database> db_;
-  const std::string path_;
   const uint64_t budget_bytes_;
 };
 

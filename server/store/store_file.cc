@@ -12,20 +12,23 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
+// Of every connection. Texts of clients go to no file of SQLite's own beside the database.
+constexpr const char* kSettings = "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
+
 // kept: a row an entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
 // number is a later use. version: of a conversation, how often its items were changed; of a history, its numerics.
-// previous, talk, n_output: of a response, the one that it goes on from, its conversation, its last items. is_gone: a
-// response that is removed, and whose items others go on from. items, body: texts; checksum is of both.
+// previous, talk, n_output: of a response, the id of the one that it continues or 0, its conversation, its last items.
+// is_gone: a response that is removed, and that others continue. items, body: texts; checksum is of both.
 // place: where a history is found. share: sums of kept, by triggers.
 constexpr const char* kTables = R"(
   create table kept(
     id integer primary key, kind integer not null, space text not null, name text not null, owner text not null,
     key text not null, used integer not null, bytes integer not null, created integer not null,
-    version integer not null, previous text not null, talk text not null, n_output integer not null,
+    version integer not null, previous integer not null, talk text not null, n_output integer not null,
     is_gone integer not null, checksum integer not null, items text not null, body text not null);
   create unique index kept_name on kept(kind, space, name);
   create index kept_used on kept(owner, key, used) where is_gone = 0;
-  create index kept_previous on kept(space, previous) where previous <> '';
+  create index kept_previous on kept(previous) where previous <> 0;
   create table place(
     hash integer not null, n integer not null, history integer not null, primary key(hash, n, history)) without rowid;
   create index place_history on place(history);
@@ -36,9 +39,12 @@ constexpr const char* kTables = R"(
     insert into share values(new.key, new.owner, new.kind, 1, new.bytes)
       on conflict(key, owner, kind) do update set n = n + 1, bytes = bytes + excluded.bytes;
   end;
-  create trigger kept_changed after update of bytes on kept begin
-    update share set bytes = bytes + new.bytes - old.bytes
-      where key = new.key and owner = new.owner and kind = new.kind;
+  create trigger kept_changed after update of owner, key, bytes on kept begin
+    update share set n = n - 1, bytes = bytes - old.bytes
+      where key = old.key and owner = old.owner and kind = old.kind;
+    insert into share values(new.key, new.owner, new.kind, 1, new.bytes)
+      on conflict(key, owner, kind) do update set n = n + 1, bytes = bytes + excluded.bytes;
+    delete from share where n = 0;
   end;
   create trigger kept_removed after delete on kept begin
     update share set n = n - 1, bytes = bytes - old.bytes
@@ -63,7 +69,7 @@ Status make_tables(Database& db) {
   TRY_ASSIGN(const int64_t version, db.number(0, "pragma user_version"));
   if (version != 0) return {};  // another process was faster
   TRY(db.execute(kTables));
-  TRY(db.run("insert into store values(0, ?)", seed).status());
+  TRY(db.run("insert into store values(0, ?)", seed));
   TRY(db.execute("pragma user_version = 1"));
   static_assert(kVersion == 1);
   return transaction.commit();
@@ -79,7 +85,7 @@ Status check_tables(Database& db, const std::string& path) {
                          found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
   }
-  for (const char* probe : kProbes) TRY(db.run(probe).status());
+  for (const char* probe : kProbes) TRY(db.run(probe));
   TRY_ASSIGN(const int64_t n_rows, db.number(0, "select count(*) from store"));
   return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store has no row of its own");
 }
@@ -88,7 +94,7 @@ Status check_tables(Database& db, const std::string& path) {
 Result<std::unique_ptr<Database>> open_path(const std::string& path, const char* vfs) {
   TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(path, vfs));
   TRY(db->set_merges_at_close(false));
-  TRY(db->execute("pragma trusted_schema = off; pragma cell_size_check = on"));
+  TRY(db->execute(kSettings));
   TRY_ASSIGN(const int64_t version, db->number(0, "pragma user_version"));
   if (version > kVersion) {
     return Status(ErrorCode::kUnsupportedVersion, path + ": it has version " + std::to_string(version) +
@@ -153,6 +159,13 @@ Result<std::unique_ptr<Database>> open_store_file(const std::string& directory, 
   }
   TRY(files.create_new(path).status());
   return open_path(path, vfs);
+}
+
+Result<std::unique_ptr<Database>> open_store_reader(const std::string& directory, const char* vfs) {
+  TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(directory + "/" + kStoreFileName, vfs));
+  TRY(db->execute(kSettings));
+  TRY(db->execute("pragma query_only = on"));
+  return db;
 }
 
 Result<std::unique_ptr<Database>> open_store_in_memory() {

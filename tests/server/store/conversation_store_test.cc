@@ -49,7 +49,7 @@ struct Naive {
     size_t bytes() const {
       const std::string more = kind == 3 ? items.get<std::string>() : json_to_string(items);
       const std::string text = kind == 2 ? json_to_string(body) : body.is_string() ? body.get<std::string>() : "";
-      return 512 + name.size() + previous.size() + more.size() + text.size() + 48 * n_places;
+      return 512 + name.size() + more.size() + text.size() + 48 * n_places;
     }
   };
   size_t budget = 0, n_used = 0;

@@ -160,13 +160,15 @@ TEST_P(StoreFaults, LeaveWhatWasThereOrWhatCameAfter) {
   EXPECT_GT(n_failed, 20);
 }
 
-// A planning thread looks for histories while the disk takes its time with what another one writes.
-TEST(SlowDisk, HoldsUpNobodyWhoLooksForAHistory) {
+// Planning threads and handler threads read while the disk takes its time with a change.
+TEST(SlowDisk, HoldsUpNoReader) {
   const TempDir dir;
   FaultyVfs vfs;
   const StorePtr store = ConversationStore::open({.directory = dir.file("cache"), .vfs = vfs.name()}).value();
   const std::vector<uint64_t> hashes = {1};
   ASSERT_TRUE(store->put_history(holder_of("us"), {.name = "h", .text = "text", .hashes = hashes, .first = 1}).ok());
+  ASSERT_TRUE(store->put_response("us", {.id = "a", .items = items_of({"1"})}).ok());
+  ASSERT_TRUE(store->create_conversation("us", {.id = "b"}).ok());
   std::promise<void> writes, goes_on;
   bool is_first = true;
   vfs.before_write = [&, wait = goes_on.get_future().share()] {
@@ -177,7 +179,12 @@ TEST(SlowDisk, HoldsUpNobodyWhoLooksForAHistory) {
   writes.get_future().wait();
   EXPECT_TRUE(store->find_history(holder_of("us"), hashes, 0)->has_value());
   EXPECT_EQ(store->read_history(holder_of("us"), "h").value(), "text");
+  EXPECT_EQ(store->find_response("us", "a")->items, items_of({"1"}));
+  EXPECT_EQ(store->find_item("us", "1").value(), items_of({"1"})[0]);
+  EXPECT_TRUE(store->find_conversation("us", "b").ok());
+  EXPECT_TRUE(store->take_conversation("us", "b").ok());
   EXPECT_EQ(store->stats().n_kept, 1u);
+  EXPECT_TRUE(store->bytes().ok());
   goes_on.set_value();
   other.join();
 }
