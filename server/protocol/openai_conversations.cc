@@ -71,7 +71,7 @@ void need(const Site& site, const Status& status) {
   if (!status.ok()) throw fault_of_conversation(site, status);
 }
 
-// size(): there is none.
+// size(): no item has the id.
 size_t place_of(const Json& items, const std::string& id) {
   size_t at = 0;
   while (at < items.size() && items[at]["id"] != id) ++at;

@@ -22,8 +22,8 @@ std::span<const Field<ConversationCall>> conversation_fields();
 std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
-// What an error of the store means to a client, who hears less of it than the log: the second of a conversation, whose
-// word is 404, 409 while a response is being given to it, 503 where there is no room for it.
+// The fault of an error of the store, which says less than the log does. The second is for an error of a conversation:
+// 404, 409 while a response is being given to it, 503 if there is no room for it.
 Fault fault_of_store(const Site& site, const Status& status);
 Fault fault_of_conversation(const Site& site, const Status& status);
 

@@ -34,8 +34,8 @@ class Conversation {
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
   const std::string& cache_namespace() const { return cache_namespace_; }
-  // What the hash of its histories begins with: of the namespace and the model, or, of one without a fingerprint, the
-  // engine.
+  // The start of the hashes of its histories: a hash of the namespace and the model; of the engine, where the model has
+  // no fingerprint.
   static uint64_t start_of(std::string_view cache_namespace, const Engine& engine, uint64_t hash_seed);
 
   // As a saved session, whose notes say what only this has: namespace and model, and what a client sees. And back: what

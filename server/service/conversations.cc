@@ -1,20 +1,23 @@
 #include "server/service/conversations.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <exception>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <random>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "model/model_fingerprint.h"
+#include "runtime/session/session_file.h"
 #include "runtime/session/session_json.h"
-#include "server/service/conversation_files.h"
 #include "server/service/known_conversations.h"
 #include "server/service/seen_message.h"
 #include "server/service/work_threads.h"
@@ -34,6 +37,83 @@ std::string new_name() {
 
 std::shared_ptr<ConversationStore> store_of(const ConversationOptions& options) {
   return options.store != nullptr ? options.store : ConversationStore::open_or_in_memory({.remark = options.remark});
+}
+
+// --- files of earlier versions: <cache directory>/conversations/<32 hex digits>.chat, each a saved session
+// (runtime/session/session_file.h) whose notes are those of Conversation::to_saved()
+
+constexpr std::string_view kEnding = ".chat";
+constexpr std::string_view kUnfinished = ".tmp";  // create_temporary() in base/file_ops.h
+constexpr size_t kNameDigits = 32;
+
+bool begins_as_ours(std::string_view name) {
+  return name.size() >= kNameDigits + kEnding.size() && name.substr(kNameDigits).starts_with(kEnding) &&
+         name.substr(0, kNameDigits).find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+// Whether the file itself says that it is of no use; otherwise it may only be out of reach, or a later version's.
+bool is_unsound(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kIo:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kNotRegularFile:
+    case ErrorCode::kUnsafePath:
+    case ErrorCode::kOutOfMemory:
+    case ErrorCode::kUnsupportedVersion: return false;
+    default: return true;
+  }
+}
+
+// The entry that a file becomes. Errors: those of read_saved_session(); kBadHeader for notes that are not sound.
+Status put_file(const std::string& path, const std::string& name, FileOps& files, ConversationStore& store) {
+  TRY_ASSIGN(const SavedSession saved, read_saved_session(files, path));
+  std::optional<ConversationPlaces> places = Conversation::places_of(saved, store.hash_seed());
+  if (!places) return {ErrorCode::kBadHeader, path + ": bad field 'notes'"};
+  const std::string space = *text_member(saved.notes, "namespace");
+  const std::string* owner = text_member(saved.notes, "owner");  // absent: written before there were owners
+  const Holder holder{space, owner == nullptr ? space : *owner, owner == nullptr ? space : *owner};
+  TRY_ASSIGN(std::string text, session_to_text(session_to_json(saved)));
+  return store.put_history(holder, {.name = name.substr(0, kNameDigits), .numerics_version = saved.numerics_version,
+                                    .text = std::move(text), .hashes = std::move(places->hashes),
+                                    .first = places->first});
+}
+
+// Puts the conversations of a directory into the store, the oldest first, and removes their files; the directory is
+// removed when nothing else is in it. A file that is not sound is named in a remark, counted as refused, and removed. A
+// later version's, one that cannot be read, and one that the store cannot write is named, and stays for the next time.
+// Files of other names stay. A crash on the way leaves a file, which is then put in the same place again.
+void take_over_conversation_files(const std::string& directory, FileOps& files, ConversationStore& store,
+                                  const std::function<void(const std::string&)>& remark) {
+  const Result<FileInfo> info = files.info(directory);
+  if (!info.ok() || info->kind != FileKind::kDirectory) return;
+  const auto say = [&](const std::string& what) {
+    if (remark) remark("a conversation on disk is not used: " + what);
+  };
+  Result<std::unique_ptr<Directory>> opened = files.open_directory(directory);
+  const Result<std::vector<std::string>> names = opened.ok() ? (*opened)->list() : opened.status();
+  if (!names.ok()) return say(names.status().message());
+  std::vector<std::pair<int64_t, std::string>> found;  // when it was written, its name
+  for (const std::string& name : *names) {
+    if (!begins_as_ours(name)) continue;
+    const Result<FileInfo> file = (*opened)->info(name);
+    if (!file.ok() || file->kind != FileKind::kRegular) {
+      say(directory + "/" + name + ": not a regular file, and not read");
+    } else if (name.ends_with(kUnfinished)) {
+      (void)(*opened)->remove(name);
+    } else if (name.size() == kNameDigits + kEnding.size()) {
+      found.emplace_back(file->mtime_ns, name);
+    }
+  }
+  std::ranges::sort(found);
+  for (const auto& [mtime_ns, name] : found) {
+    const Status status = put_file(directory + "/" + name, name, files, store);
+    if (!status.ok()) say(status.message());
+    if (!status.ok() && !is_unsound(status.code())) continue;
+    if (!status.ok()) store.count_refused();
+    if (const Status removed = (*opened)->remove(name); !removed.ok()) say(removed.message());
+  }
+  std::error_code is_in_use;
+  std::filesystem::remove(directory, is_in_use);
 }
 
 }  // namespace
@@ -66,10 +146,10 @@ struct Conversations::Parts {
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex taking_over;  // is held while files are read, so that a second request waits for them; guards what follows
+  std::mutex taking_over;  // held while files are read, so that a second request waits for them; guards what follows
   std::set<std::string> taken_over;  // cache directories
   std::atomic<uint64_t> n_waiting{0};
-  std::atomic<bool> has_failed{false};  // a write did, and was said
+  std::atomic<bool> has_failed{false};  // a write, which has had its remark
   WorkThreads writer{1};     // last: it ends before what it writes from
 };
 
@@ -98,7 +178,7 @@ std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
 
 // --- the store
 
-// Once for each directory: what an earlier version kept there.
+// Once for each directory: the files of earlier versions.
 void Conversations::Parts::take_over_files(const Engine& engine) {
   const std::string directory = engine.cache_directory();
   const std::lock_guard lock(taking_over);
@@ -186,7 +266,7 @@ void Conversations::Parts::write_later(uint64_t number) {
   });
 }
 
-// What another took the place of meanwhile is not written: the other one is.
+// Writes nothing if another conversation has replaced this one: that one is written.
 void Conversations::Parts::write(uint64_t number) {
   StoredHistory history;
   SavedSession saved;
@@ -309,7 +389,7 @@ void Conversations::write_behind(std::function<void()> work) {
     try {
       work();
     } catch (const std::exception&) {
-      // As on a handler's thread: an exchange that is dropped without an answer gives a 500.
+      // As on a handler's thread: an exchange that is dropped answers with a 500.
     }
   });
 }

@@ -65,14 +65,14 @@ class Conversations {
   // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
   // if that is known still. The engine must not be forgotten yet. Waits for no disk.
   void put(Conversation conversation);
-  // Forgets all of a namespace, and what the store has of it; or of an engine that is to be unloaded, once its
-  // conversations are written. What is put later is known again. Both wait for the disk.
+  // Forgets all conversations of a namespace, those in the store too; or of an engine that is to be unloaded, after they
+  // are written. Conversations that are put later are known again. Both wait for the disk.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);
 
   ConversationStore& store();
-  // Runs `work` on the thread that writes, behind what waits there. What it throws ends with it. All work is run before
-  // this object ends.
+  // Runs `work` on the writing thread, after the work that waits there. An exception ends with it. All work is run
+  // before this object is destroyed.
   void write_behind(std::function<void()> work);
 
   ConversationStats stats() const;

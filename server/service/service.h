@@ -83,7 +83,7 @@ class Service final : public Backend {
   ModelHeader header(std::string_view model) const override;
   TurnOptions default_options(std::string_view model) const override;
 
-  // What clients keep, as ConversationOptions set it.
+  // The store of ConversationOptions.
   ConversationStore& store() { return conversations_.store(); }
   // Forgets all that is kept of a namespace, and its keys and values in the loaded models' stores.
   void forget_namespace(std::string_view cache_namespace);

@@ -11,7 +11,7 @@ namespace {
 using Lock = std::lock_guard<std::mutex>;
 
 constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
-constexpr size_t kMostUses = 1024;  // that wait for a change; what was read before them counts as unused
+constexpr size_t kMostUses = 1024;  // that wait for a change; the oldest are forgotten
 
 Result<Json> parse_stored(const std::string& text) {
   Result<Json> json = parse_json(text, "what was kept", kStoredLimits);
@@ -56,7 +56,7 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 }
 
 ConversationStore::~ConversationStore() {
-  // What fails here costs entries their place in the order of uses.
+  // An error here costs entries their place in the order of uses.
   if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
 }
 

@@ -1,6 +1,6 @@
-// ConversationStore: what the server keeps for its clients, in one SQLite database: responses, which a client continues
-// by their id, conversations that are a resource of their own, and known histories (the token ids of the conversation of
-// a client that sends its whole history each time).
+// ConversationStore: one SQLite database of all that the server keeps for its clients: responses, which a client
+// continues by their id, conversations that are a resource of their own, and known histories (the token ids of the
+// conversation of a client that sends its whole history each time).
 //
 // With a directory it is the file kStoreFileName in it (0600, and so are SQLite's -wal and -shm beside it). The file
 // survives the process, and several processes may use it at once: a change is one short transaction, and waits for
@@ -12,12 +12,13 @@
 // has the most, within the API key that has the most (server/store/cache_namespace.h): no client pushes out another's.
 // An entry carries a checksum: a damaged one is an error (kCorrupt) and never another text.
 //
-// Thread-safe. A change holds the lock of the writing connection as long as the disk takes. Only the writing thread of
-// Conversations (Backend::write_behind()) makes changes: no token and no other request waits for it.
-// What reads has a second connection, and waits for no change: handler threads and planning threads call it. A read is
-// of a few rows and takes less than a millisecond. It waits longer in one case: another process was killed, and a third
-// one repairs the log just now. find_item() has a connection to itself, because it searches all texts of a namespace.
-// A read counts as a use of its entry; that is written with the next change.
+// Thread-safe. A change holds the lock of the writing connection as long as the disk takes. Changes are made on the
+// writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits; in two rare
+// cases on a planning thread: files of an earlier version, and a known history that is not sound.
+// Reads have a second connection, and wait for no change: handler threads and planning threads make them. A read is of a
+// few rows and takes less than a millisecond. It waits longer in one case: another process was killed, and the log is
+// being repaired. find_item() opens a connection of its own, because it searches all texts of a namespace.
+// A read counts as a use of its entry, which is written with the next change.
 //
 // Errors of all calls that return a Status or a Result, besides those that are named: kIo, kCorrupt, kOutOfMemory; they
 // name the file and have SQLite's words, and nothing has changed.
@@ -107,7 +108,7 @@ class ConversationStore {
   Status put_response(const std::string& cache_namespace, const StoredResponse& response);
   // in_front: those of all responses that it continues. Error: kNotFound.
   Result<StoredResponse> find_response(const std::string& cache_namespace, const std::string& id);
-  // The item of any response that has this id; null: there is none.
+  // The item of any response that has this id; null: no item has it.
   Result<Json> find_item(const std::string& cache_namespace, const std::string& item_id);
   // Those that continue it keep its items. Error: kNotFound.
   Status remove_response(const std::string& cache_namespace, const std::string& id);

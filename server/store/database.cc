@@ -19,7 +19,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
 
 Database::~Database() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
-  // What a close cannot write stays in the log, where the next connection finds it.
+  // A log that cannot be written back stays, and the next connection finds it.
   sqlite3_close(connection_);
 }
 

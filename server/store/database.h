@@ -52,7 +52,7 @@ class Database {
 
     // Goes to the next row. False: there are no more.
     Result<bool> next();
-    // Of the present row. REQUIRES: next() was true.
+    // A column of the present row. REQUIRES: next() was true.
     int64_t number(int column) const;
     std::string text(int column) const;
 

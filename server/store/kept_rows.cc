@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// What a row takes beside its texts, and one of its places.
+// Bytes of a row beside its texts, and of one of its places.
 constexpr size_t kRowBytes = 512, kPlaceBytes = 48;
 
 int64_t bytes_of(const KeptRows::Row& row) {
@@ -49,7 +49,7 @@ Result<int64_t> KeptRows::put(const Holder& holder, const Row& row) {
 }
 
 Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& space, const std::string& name) {
-  // The depth is bounded because a database that somebody made may have a circle.
+  // The depth is bounded because a forged database may have a circle.
   TRY_ASSIGN(Database::Rows rows,
              db_->ask("with recursive chain(at, depth) as ("
                       "select id, 0 from kept where kind = ?1 and space = ?2 and name = ?3 and is_gone = 0 union all "

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-// Of every connection. Texts of clients go to no file of SQLite's own beside the database.
+// Settings of every connection. SQLite writes no texts of clients to temporary files.
 constexpr const char* kSettings = "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
 
 // kept: a row an entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
@@ -55,7 +55,7 @@ constexpr const char* kTables = R"(
   create table store(used integer not null, hash_seed integer not null);
 )";
 
-// What the program asks of the tables: a statement that cannot be prepared says that they are others.
+// The columns that the program uses: a statement that cannot be prepared means that the tables are others.
 constexpr const char* kProbes[] = {
     "select id, kind, space, name, owner, key, used, bytes, created, version, previous, talk, n_output, is_gone, "
     "checksum, items, body from kept limit 0",
