@@ -10,9 +10,9 @@
 #include "runtime/session/turn_stream.h"
 #include "runtime/turn_cost.h"
 #include "server/service/answer_form.h"
-#include "server/store/cache_namespace.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {

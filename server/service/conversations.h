@@ -65,7 +65,7 @@ class Conversations {
   // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
   // if that is known still. The engine must not be forgotten yet. Waits for no disk.
   void put(Conversation conversation);
-  // Forgets all conversations of a namespace, those in the store too; or of an engine that is to be unloaded, after they
+  // Forgets all of a namespace, in the store too; or all conversations of an engine that is to be unloaded, after they
   // are written. Conversations that are put later are known again. Both wait for the disk.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);

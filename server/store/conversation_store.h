@@ -15,9 +15,9 @@
 // Thread-safe. A change holds the lock of the writing connection as long as the disk takes. Changes are made on the
 // writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits; in two rare
 // cases on a planning thread: files of an earlier version, and a known history that is not sound.
-// Reads have a second connection, and wait for no change: handler threads and planning threads make them. A read is of a
-// few rows and takes less than a millisecond. It waits longer in one case: another process was killed, and the log is
-// being repaired. find_item() opens a connection of its own, because it searches all texts of a namespace.
+// Reads have a second connection, and wait for no change: handler threads and planning threads make them. A read is of
+// a few rows and takes less than a millisecond. It waits longer in one case: another process was killed, and the log
+// is being repaired. find_item() opens a connection of its own, because it searches all texts of a namespace.
 // A read counts as a use of its entry, which is written with the next change.
 //
 // Errors of all calls that return a Status or a Result, besides those that are named: kIo, kCorrupt, kOutOfMemory; they

@@ -1,5 +1,6 @@
 #include "server/store/store_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -13,7 +14,8 @@ namespace {
 constexpr int64_t kVersion = 1;
 
 // Settings of every connection. SQLite writes no texts of clients to temporary files.
-constexpr const char* kSettings = "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
+constexpr const char* kSettings =
+    "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
 
 // kept: a row an entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
 // number is a later use. version: of a conversation, how often its items were changed; of a history, its numerics.
@@ -79,7 +81,8 @@ Status check_tables(Database& db, const std::string& path) {
   {
     TRY_ASSIGN(Database::Rows rows, db.ask("pragma quick_check(1)"));
     TRY_ASSIGN(const bool is_there, rows.next());
-    const std::string found = is_there ? rows.text(0) : "nothing";
+    std::string found = is_there ? rows.text(0) : "nothing";
+    std::ranges::replace(found, '\n', ' ');
     // The check reports a page that the disk did not give in these words, and not as an error of the statement.
     const bool is_read = found.find("failed to get page") == found.npos &&
                          found.find("unable to get the page") == found.npos;

@@ -443,6 +443,7 @@ TEST(StoreFileTest, ADamagedFileIsSetAsideAndReplaced) {
     EXPECT_TRUE(store->is_on_disk());
     ASSERT_EQ(remarks.size(), 1u);
     EXPECT_THAT(remarks[0], testing::AllOf(testing::HasSubstr(path), testing::HasSubstr(".damaged")));
+    EXPECT_EQ(remarks[0].find('\n'), std::string::npos) << "a remark is a line";
     EXPECT_EQ(read_whole_file(path + ".damaged"), bytes);
     EXPECT_TRUE(store->create_conversation("us", {.id = "a"}).ok());
   }
