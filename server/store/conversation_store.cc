@@ -71,15 +71,15 @@ Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) 
     const Lock lock(mutex_);
     used = std::exchange(used_, {});
   }
-  const auto transact = [&]() -> Status {
+  Status status;
+  {
     const Lock lock(writer_.mutex);
     KeptRows& rows = *writer_.rows;
-    TRY_ASSIGN(Transaction transaction, Transaction::begin(rows.db()));
-    for (const int64_t id : used) TRY(rows.touch(id));
-    TRY(change(rows));
-    return transaction.commit();
-  };
-  const Status status = transact();
+    status = rows.db().transact([&]() -> Status {
+      for (const int64_t id : used) TRY(rows.touch(id));
+      return change(rows);
+    });
+  }
   if (!status.ok()) {
     const Lock lock(mutex_);
     used_.insert(used_.begin(), used.begin(), used.end());

@@ -33,6 +33,22 @@ Status Database::execute(const char* statements) {
   return code == SQLITE_OK ? Status() : error(code);
 }
 
+Status Database::transact(const std::function<Status()>& change) {
+  struct Rollback {
+    Database* db;
+    // Some errors have rolled it back already, and then there is nothing to roll back.
+    ~Rollback() {
+      if (db != nullptr) (void)db->run("rollback");
+    }
+  };
+  TRY(run("begin immediate"));
+  Rollback rollback{this};
+  TRY(change());
+  TRY(run("commit"));
+  rollback.db = nullptr;
+  return {};
+}
+
 Result<sqlite3_stmt*> Database::prepare(const char* sql) {
   sqlite3_stmt*& statement = statements_[sql];
   if (statement == nullptr) {
@@ -96,22 +112,6 @@ std::string Database::Rows::text(int column) const {
   return data == nullptr ? std::string()
                          : std::string(reinterpret_cast<const char*>(data),
                                        static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
-}
-
-Result<Transaction> Transaction::begin(Database& db) {
-  TRY(db.run("begin immediate"));
-  return Transaction(db);
-}
-
-Status Transaction::commit() {
-  TRY(db_->run("commit"));
-  db_ = nullptr;
-  return {};
-}
-
-Transaction::~Transaction() {
-  // Some errors have rolled it back already, and then there is nothing to roll back.
-  if (db_ != nullptr) (void)db_->run("rollback");
 }
 
 }  // namespace ibid::serve

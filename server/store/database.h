@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -87,6 +88,10 @@ class Database {
     return is_there ? rows.number(0) : otherwise;
   }
 
+  // Runs `change` as one transaction, which is rolled back when it returns an error or throws. Waits for transactions
+  // of other processes before it calls `change`, and not after. Error: nothing was written.
+  Status transact(const std::function<Status()>& change);
+
   // kCorrupt, with the path.
   Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
 
@@ -101,23 +106,6 @@ class Database {
   const std::string path_;
   sqlite3* connection_ = nullptr;
   std::map<const char*, sqlite3_stmt*> statements_;
-};
-
-// A transaction that writes. It is rolled back unless it is committed.
-class Transaction {
- public:
-  // Waits for the transactions of other processes; what follows waits for none.
-  static Result<Transaction> begin(Database& db);
-  Transaction(Transaction&& other) noexcept : db_(std::exchange(other.db_, nullptr)) {}
-  ~Transaction();
-  Transaction& operator=(Transaction&&) = delete;
-
-  // Error: nothing was written.
-  Status commit();
-
- private:
-  explicit Transaction(Database& db) : db_(&db) {}
-  Database* db_;  // nullptr: it is over
 };
 
 }  // namespace ibid::serve

@@ -1,8 +1,8 @@
 // KeptRows: the entries of a ConversationStore as rows of its database: each has a checksum and a place in the order of
 // uses, and all share a budget.
 //
-// Not thread-safe. put(), touch() and remove() are called within a Transaction. Errors of all calls: those of Database,
-// and kCorrupt for a row that is not what its checksum says.
+// Not thread-safe. put(), touch(), remove() and make_room() are called within a transaction. Errors of all calls: those
+// of Database, and kCorrupt for a row that is not what its checksum says.
 #pragma once
 
 #include <cstddef>

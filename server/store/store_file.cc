@@ -67,14 +67,14 @@ constexpr const char* kProbes[] = {
 Status make_tables(Database& db) {
   std::random_device random;
   const auto seed = static_cast<int64_t>((uint64_t{random()} << 32) | random());
-  TRY_ASSIGN(Transaction transaction, Transaction::begin(db));
-  TRY_ASSIGN(const int64_t version, db.number(0, "pragma user_version"));
-  if (version != 0) return {};  // another process was faster
-  TRY(db.execute(kTables));
-  TRY(db.run("insert into store values(0, ?)", seed));
-  TRY(db.execute("pragma user_version = 1"));
-  static_assert(kVersion == 1);
-  return transaction.commit();
+  return db.transact([&]() -> Status {
+    TRY_ASSIGN(const int64_t version, db.number(0, "pragma user_version"));
+    if (version != 0) return {};  // another process was faster
+    TRY(db.execute(kTables));
+    TRY(db.run("insert into store values(0, ?)", seed));
+    static_assert(kVersion == 1);
+    return db.execute("pragma user_version = 1");
+  });
 }
 
 Status check_tables(Database& db, const std::string& path) {
