@@ -123,14 +123,14 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.gauge("ibid_kv_store_sessions", "As ibid_conversations.", as_number(stats.n_conversations));
   text.gauge("ibid_conversations", "Conversations that are known.", as_number(stats.n_conversations));
   text.gauge("ibid_conversation_bytes", "Their texts and ids.", as_number(stats.conversation_bytes));
-  const ConversationFileStats& files = stats.conversation_files;
-  text.gauge("ibid_conversation_files", "Conversations on disk.", as_number(files.n_files));
-  text.gauge("ibid_conversation_file_bytes", "Their files.", as_number(files.n_bytes));
+  const HistoryStats& kept = stats.histories;
+  text.gauge("ibid_conversation_files", "Conversations on disk.", as_number(kept.n_kept));
+  text.gauge("ibid_conversation_file_bytes", "Their files.", as_number(kept.n_bytes));
   text.gauge("ibid_conversation_files_waiting", "To be written.", as_number(stats.n_to_write));
   text.counter("ibid_conversation_files_restored_total", "Conversations that were gone on with from disk.",
                as_number(stats.n_restored));
-  text.counter("ibid_conversation_files_refused_total", "Files that were not sound.", as_number(files.n_refused));
-  text.counter("ibid_conversation_files_failed_total", "Files that could not be written.", as_number(files.n_failed));
+  text.counter("ibid_conversation_files_refused_total", "Files that were not sound.", as_number(kept.n_refused));
+  text.counter("ibid_conversation_files_failed_total", "Files that could not be written.", as_number(kept.n_failed));
   const char* found = "Requests, by what was known of their history.";
   text.counter("ibid_histories_total", found, as_number(stats.n_continued), {{"found", "continued"}});
   text.counter("ibid_histories_total", found, as_number(stats.n_forked), {{"found", "forked"}});

@@ -4,8 +4,6 @@
 
 #include "base/json_limits.h"
 #include "server/protocol/endpoints.h"
-#include "server/protocol/response_store.h"
-#include "server/protocol/session_store.h"
 #include "server/service/model_host.h"
 #include "server/service/service.h"
 #include "server/web/monitor_json.h"
@@ -59,10 +57,7 @@ http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models
   add_server_routes(router, facts, &service, &models);
   add_endpoints(router, Site{.backend = std::shared_ptr<Backend>(std::shared_ptr<Backend>(), &service),  // not owned
                              .clock = clock,
-                             .responses = std::make_shared<ResponseStore>(),
-                             .sessions = std::make_shared<SessionStore>(),
-                             .conversations =
-                                 std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation"),
+                             .store = &service.store(),
                              .version = facts.version,
                              .namespace_by_user = facts.namespace_by_user,
                              .new_id = random_id});

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
@@ -25,6 +26,7 @@
 #include "server/protocol/fault.h"
 #include "server/request_log.h"
 #include "server/routes.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -143,6 +145,15 @@ Result<std::string> cache_directory_of(const ServeArguments& arguments, const st
   return is_only_model ? directory : directory + "/" + std::filesystem::path(path).filename().string();
 }
 
+// What clients keep is in the cache directory itself, whichever models there are.
+Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments) {
+  ConversationStore::Options options;
+  TRY_ASSIGN(options.directory, cache_directory_of(arguments, "", true));
+  options.budget_bytes = std::min(options.budget_bytes, EngineOptions().cache_directory_bytes / 8);
+  options.remark = [](const std::string& line) { remark("ibid: " + line); };
+  return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
+}
+
 // Makes the engines of the server. A cache directory that cannot be used is reported on the terminal alone.
 ModelHost::Loader make_loader(const ServeArguments& arguments) {
   return [&arguments](const std::string& path) -> Result<std::shared_ptr<Engine>> {
@@ -248,6 +259,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
              ModelHost::create(std::move(sources), make_loader(arguments), system_clock(), host));
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
+  TRY_ASSIGN(admission.conversations.store, open_store(arguments));
   Service service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();

@@ -57,7 +57,7 @@ struct KvTierStats {
   size_t failures = 0;      // I/O errors of the storage, reading or writing
   size_t dropped = 0;       // queued records that were not written
   size_t waiting = 0;       // records queued now
-  uint64_t waiting_bytes = 0;
+  uint64_t waiting_bytes = 0;  // of them, and of the record that is being written
   std::string disabled_reason;  // why nothing is written now; empty: writing works
   // Records that other versions of this program had written when the tier was made, with both versions; empty: none.
   // They are not used, and evicted like others.

@@ -315,7 +315,9 @@ bool WriteBehind::write_next() {
     if (!settled) settle();
     return !settled;
   }
+  const size_t n_bytes = queue_.bytes();
   WriteQueue::Next next = queue_.pop();
+  writing_bytes_ = n_bytes - queue_.bytes();
   copying_ = true;
   lock.unlock();
   Status status;
@@ -325,6 +327,7 @@ bool WriteBehind::write_next() {
     status = Status(ErrorCode::kOutOfMemory, {});
   }
   lock.lock();
+  writing_bytes_ = 0;
   if (status.ok()) {
     settled_ = false;
   } else {
@@ -402,7 +405,7 @@ void WriteBehind::count_loss(size_t n, Status why) noexcept {
 void WriteBehind::add_to(KvTierStats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.waiting = queue_.size();
-  stats.waiting_bytes = queue_.bytes();
+  stats.waiting_bytes = queue_.bytes() + writing_bytes_;
   stats.dropped += n_dropped_;
   stats.failures += n_failures_;
   stats.disabled_reason = disabled_reason_;

@@ -179,6 +179,7 @@ class WriteBehind {
   std::condition_variable copied_;     // copying_ became false
   WriteQueue queue_;
   bool copying_ = false;               // the popped record is held until it is copied
+  size_t writing_bytes_ = 0;           // of the popped record, until it is written
   bool settled_ = true;                // all writes are durable
   int64_t back_off_until_ns_ = 0;      // nothing is written before
   std::string disabled_reason_;

@@ -10,7 +10,7 @@
 
 namespace ibid::http {
 
-// The parts of a path that a pattern leaves open, in order: "/v1/sessions/{id}/messages" gives the id.
+// The parts of a path that a pattern leaves open, in order: "/v1/responses/{id}/input_items" gives the id.
 using PathParts = std::vector<std::string>;
 using Handler = std::function<void(ExchangePtr exchange, const PathParts& parts)>;
 
@@ -21,7 +21,7 @@ enum class Access {
 
 class Router {
  public:
-  // pattern: "/v1/models", "/v1/sessions/{id}"; a part in braces is one or more characters without "/". "{...}" at the
+  // pattern: "/v1/models", "/v1/responses/{id}"; a part in braces is one or more characters without "/". "{...}" at the
   // end takes the rest, "/" included. What is spelled out goes before what is open. A handler of GET also answers HEAD,
   // and its body is not sent. REQUIRES: no second handler for the same method and pattern.
   void add(std::string_view method, std::string_view pattern, Handler handler, Access access = Access::kKey);

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "runtime/session/session_state.h"
-#include "server/protocol/call.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "templates/message.h"
 
 namespace ibid::serve {

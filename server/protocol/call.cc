@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "server/http/exchange.h"
 #include "server/http/request_reader.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 

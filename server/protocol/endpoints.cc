@@ -3,7 +3,6 @@
 #include "server/protocol/call.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/openai_conversations.h"
-#include "server/protocol/sessions.h"
 
 namespace ibid::serve {
 
@@ -14,18 +13,6 @@ template <auto Fields>
 std::vector<FieldRule> own_rules() {
   return rules_of(Fields());
 }
-
-// A session's own fields, and those of chat completions but its messages.
-template <auto Fields>
-std::vector<FieldRule> session_rules() {
-  std::vector<FieldRule> rules = own_rules<Fields>();
-  for (const FieldRule& rule : chat_rules()) {
-    if (rule.name != "messages") rules.push_back(rule);
-  }
-  return rules;
-}
-
-std::span<const Field<SessionCall>> no_fields() { return {}; }
 
 template <auto Handle>
 void plain(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
@@ -39,11 +26,6 @@ void with_id(const Site& site, const http::ExchangePtr& exchange, const http::Pa
 
 // Handlers of stored things whose request has no body get its namespace.
 template <auto Handle>
-void stored(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
-  Handle(site, exchange, read_namespace(site, exchange->request()));
-}
-
-template <auto Handle>
 void stored_with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
   Handle(site, exchange, read_namespace(site, exchange->request()), parts.at(0));
 }
@@ -51,6 +33,12 @@ void stored_with_id(const Site& site, const http::ExchangePtr& exchange, const h
 template <auto Handle>
 void stored_with_both_ids(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
   Handle(site, exchange, read_namespace(site, exchange->request()), parts.at(0), parts.at(1));
+}
+
+// Handlers of changes to what is kept, which wait for the disk: handler threads are few, and other requests need them.
+template <auto Handle>
+void change(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  site.backend->write_behind([=] { answer_or_refuse(*exchange, [&] { Handle(site, exchange, parts); }); });
 }
 
 constexpr Endpoint kEndpoints[] = {
@@ -63,27 +51,27 @@ constexpr Endpoint kEndpoints[] = {
     {"OpenAI", "POST", "/v1/responses", "Answers items; later requests go on from it by its id.",
      response_rules, plain<post_responses>},
     {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, stored_with_id<get_response>},
-    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, stored_with_id<delete_response>},
+    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, change<stored_with_id<delete_response>>},
     {"OpenAI", "GET", "/v1/responses/{id}/input_items", "What was in front of a response's output, as items.", nullptr,
      stored_with_id<get_input_items>},
     {"OpenAI", "POST", "/v1/responses/{id}/cancel", "Always 400: no response is given in the background.", nullptr,
      stored_with_id<cancel_response>},
     {"OpenAI", "POST", "/v1/conversations", "A list of items that responses are added to.",
-     own_rules<conversation_fields>, plain<post_conversation>},
+     own_rules<conversation_fields>, change<plain<post_conversation>>},
     {"OpenAI", "GET", "/v1/conversations/{id}", "A conversation, without its items.", nullptr,
      stored_with_id<get_conversation>},
     {"OpenAI", "POST", "/v1/conversations/{id}", "Gives a conversation other metadata.",
-     own_rules<conversation_metadata_fields>, with_id<update_conversation>},
+     own_rules<conversation_metadata_fields>, change<with_id<update_conversation>>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}", "Forgets a conversation and its items.", nullptr,
-     stored_with_id<delete_conversation>},
+     change<stored_with_id<delete_conversation>>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items", "The items of a conversation.", nullptr,
      stored_with_id<get_conversation_items>},
     {"OpenAI", "POST", "/v1/conversations/{id}/items", "Adds items to a conversation's end.",
-     own_rules<conversation_items_fields>, with_id<post_conversation_items>},
+     own_rules<conversation_items_fields>, change<with_id<post_conversation_items>>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items/{item_id}", "One item.", nullptr,
      stored_with_both_ids<get_conversation_item>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}/items/{item_id}", "Takes an item out of a conversation.", nullptr,
-     stored_with_both_ids<delete_conversation_item>},
+     change<stored_with_both_ids<delete_conversation_item>>},
     {"OpenAI", "POST", "/v1/embeddings", "A vector of length 1 for each text, of a model that makes them.",
      embedding_rules, plain<post_embeddings>},
 
@@ -115,26 +103,6 @@ constexpr Endpoint kEndpoints[] = {
      chat_rules, plain<post_apply_template>},
     {"llama.cpp", "GET", "/props", "The first model, and what the server is.", nullptr, plain<get_props>},
 
-    {"ibid", "POST", "/v1/sessions", "A conversation that the server keeps.", session_rules<session_fields>,
-     plain<post_session>},
-    {"ibid", "POST", "/v1/sessions/restore", "The same, from what save returned.", session_rules<session_fields>,
-     plain<post_session>},
-    {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, stored<get_sessions>},
-    {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, stored_with_id<get_session>},
-    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr,
-     stored_with_id<delete_session>},
-    {"ibid", "POST", "/v1/sessions/{id}/messages", "Answers a message, as chat completions do.",
-     session_rules<session_message_fields>, with_id<post_session_message>},
-    {"ibid", "POST", "/v1/sessions/{id}/edit", "Replaces a message of the user and answers it again.",
-     session_rules<session_edit_fields>, with_id<post_session_edit>},
-    {"ibid", "POST", "/v1/sessions/{id}/regenerate", "Answers the last question again.", session_rules<no_fields>,
-     with_id<post_session_regenerate>},
-    {"ibid", "POST", "/v1/sessions/{id}/rewind", "The first messages stay, the others go.",
-     own_rules<session_rewind_fields>, with_id<post_session_rewind>},
-    {"ibid", "POST", "/v1/sessions/{id}/fork", "Another session with the same messages, or the first of them.",
-     own_rules<session_fork_fields>, with_id<post_session_fork>},
-    {"ibid", "POST", "/v1/sessions/{id}/save", "The session as a document, for restore.", nullptr,
-     stored_with_id<get_session>},
     {"ibid", "GET", "/openapi.json", "This description.", nullptr, plain<get_openapi>},
 };
 

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,11 +26,6 @@ struct Fault {
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };
-// The result of a store; none: no fault.
-using MaybeFault = std::optional<Fault>;
-inline void throw_if(MaybeFault fault) {
-  if (fault) throw *std::move(fault);
-}
 
 inline Fault wrong_type(std::string message, std::string param = {}) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_type"};

@@ -16,8 +16,8 @@ MANNERS = """## What all of them have in common
 
 - The messages of a request are the whole conversation each time. What was read before is not read again, whoever sends
   it within one API key: `cached_tokens` says how much that was, `ibid.prefilled` how much was read now.
-- With `--namespace-by-user` each user of an API key has a namespace of its own: conversations, stored responses and
-  sessions of another user are neither found (404) nor listed, continued or deleted. A request names its user by `user`
+- With `--namespace-by-user` each user of an API key has a namespace of its own: conversations and stored
+  responses of another user are neither found (404), continued nor deleted. A request names its user by `user`
   in the body (`/v1/messages`: `metadata.user_id`) or in the query, or by the header `x-user-id`: that is how a GET or
   DELETE, which has no body, says whose it is (`GET /v1/responses/resp_1?user=anna`). A request without a user belongs
   to the key itself, and one that names two users is an error 400.

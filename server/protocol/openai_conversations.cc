@@ -1,11 +1,11 @@
 #include "server/protocol/openai_conversations.h"
 
-#include <memory>
+#include <string>
 #include <utility>
 
 #include "server/protocol/call.h"
 #include "server/protocol/responses_items.h"
-#include "server/protocol/session_store.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -42,12 +42,12 @@ constexpr Field<ConversationCall> kItemsFields[] = {
       kAddedSchema, true}, keep_items},
 };
 
-Json conversation_json(const SessionState& conversation) {
+Json conversation_json(const StoredConversation& conversation) {
   Json json = Json::object();
   json["id"] = conversation.id;
   json["object"] = "conversation";
   json["created_at"] = conversation.created;
-  json["metadata"] = conversation.settings;
+  json["metadata"] = conversation.metadata;
   return json;
 }
 
@@ -61,15 +61,17 @@ ConversationCall read_call(const Site& site, const http::Request& request,
   return call;
 }
 
-// Takes the conversation until the hold is committed or goes.
-std::unique_ptr<SessionHold> take(const Site& site, const std::string& cache_namespace, const std::string& id,
-                                  SessionState& conversation) {
-  std::stop_token removed;
-  throw_if(site.conversations->take(cache_namespace, id, conversation, removed));
-  return std::make_unique<SessionHold>(site.conversations, cache_namespace, id);
+// The value of a call to the store. Fault: its error.
+template <typename Value>
+Value need(const Site& site, Result<Value> result) {
+  if (!result.ok()) throw fault_of_conversation(site, result.status());
+  return *std::move(result);
+}
+void need(const Site& site, const Status& status) {
+  if (!status.ok()) throw fault_of_conversation(site, status);
 }
 
-// size(): there is none.
+// size(): no item has the id.
 size_t place_of(const Json& items, const std::string& id) {
   size_t at = 0;
   while (at < items.size() && items[at]["id"] != id) ++at;
@@ -86,51 +88,66 @@ std::span<const Field<ConversationCall>> conversation_fields() { return kConvers
 std::span<const Field<ConversationCall>> conversation_metadata_fields() { return kMetadataFields; }
 std::span<const Field<ConversationCall>> conversation_items_fields() { return kItemsFields; }
 
+Fault fault_of_store(const Site& site, const Status& status) {
+  site.store->say(status);
+  if (status.code() == ErrorCode::kCorrupt) {
+    return {.status = 500, .message = "what was kept of it is damaged", .code = "server_error"};
+  }
+  return {.status = 503, .message = "what is kept cannot be read or written now", .code = "service_unavailable"};
+}
+
+Fault fault_of_conversation(const Site& site, const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kNotFound:
+      return {.status = 404, .message = "there is no conversation of that id", .param = "id", .code = "not_found"};
+    case ErrorCode::kBusy:
+      return {.status = 409, .message = "an answer of this conversation is under way", .param = "id",
+              .code = "conversation_busy"};
+    case ErrorCode::kLimitExceeded:
+      return {.status = 503, .message = "conversations may take " + std::to_string(site.store->budget_bytes()) +
+                                        " bytes: delete some", .code = "conversations_full"};
+    default: return fault_of_store(site, status);
+  }
+}
+
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
   ConversationCall call = read_call(site, exchange->request(), conversation_fields());
-  SessionState conversation{.id = site.new_id("conv_"), .created = site.now_s(), .settings = std::move(call.metadata),
-                            .messages = stored_items(call.items, site.new_id)};
-  throw_if(site.conversations->create(call.cache_namespace, conversation));
+  const StoredConversation conversation{.id = site.new_id("conv_"), .created = site.now_s(),
+                                        .metadata = std::move(call.metadata),
+                                        .items = stored_items(call.items, site.new_id)};
+  need(site, site.store->create_conversation(call.cache_namespace, conversation));
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                       const std::string& id) {
-  SessionState conversation;
-  throw_if(site.conversations->find(cache_namespace, id, conversation));
-  respond_json(*exchange, conversation_json(conversation));
+  respond_json(*exchange, conversation_json(need(site, site.store->find_conversation(cache_namespace, id))));
 }
 
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
   const ConversationCall call = read_call(site, exchange->request(), conversation_metadata_fields());
-  throw_if(site.conversations->set_settings(call.cache_namespace, id, call.metadata));
+  need(site, site.store->set_metadata(call.cache_namespace, id, call.metadata));
   get_conversation(site, exchange, call.cache_namespace, id);
 }
 
 void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                          const std::string& id) {
-  throw_if(site.conversations->remove(cache_namespace, id));
-  Json json = Json::object();
-  json["id"] = id;
-  json["object"] = "conversation.deleted";
-  json["deleted"] = true;
-  respond_json(*exchange, json);
+  need(site, site.store->remove_conversation(cache_namespace, id));
+  respond_json(*exchange, {{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}});
 }
 
 void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                             const std::string& id) {
-  SessionState conversation;
-  throw_if(site.conversations->find(cache_namespace, id, conversation));
-  respond_items(*exchange, std::move(conversation.messages));
+  respond_items(*exchange, need(site, site.store->find_conversation(cache_namespace, id)).items);
 }
 
 void post_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
   const ConversationCall call = read_call(site, exchange->request(), conversation_items_fields());
-  SessionState conversation;
-  const auto hold = take(site, call.cache_namespace, id, conversation);
+  const auto taken = need(site, site.store->take_conversation(call.cache_namespace, id));
   Json added = stored_items(call.items, site.new_id);
-  for (const Json& item : added) conversation.messages.push_back(item);
-  throw_if(hold->commit(std::move(conversation.messages)));
+  Json& items = taken->conversation().items;
+  items.insert(items.end(), added.begin(), added.end());
+  need(site, taken->commit(items));
   Json json = Json::object();
   json["object"] = "list";
   json["first_id"] = added[0]["id"];
@@ -142,21 +159,20 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
 
 void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                            const std::string& id, const std::string& item_id) {
-  SessionState conversation;
-  throw_if(site.conversations->find(cache_namespace, id, conversation));
-  const size_t at = place_of(conversation.messages, item_id);
-  if (at == conversation.messages.size()) throw no_such_item();
-  respond_json(*exchange, conversation.messages[at]);
+  const Json items = need(site, site.store->find_conversation(cache_namespace, id)).items;
+  const size_t at = place_of(items, item_id);
+  if (at == items.size()) throw no_such_item();
+  respond_json(*exchange, items[at]);
 }
 
 void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                               const std::string& id, const std::string& item_id) {
-  SessionState conversation;
-  const auto hold = take(site, cache_namespace, id, conversation);
-  const size_t at = place_of(conversation.messages, item_id);
-  if (at == conversation.messages.size()) throw no_such_item();
-  conversation.messages.erase(at);
-  (void)hold->commit(conversation.messages);  // what is smaller fits
+  const auto taken = need(site, site.store->take_conversation(cache_namespace, id));
+  StoredConversation& conversation = taken->conversation();
+  const size_t at = place_of(conversation.items, item_id);
+  if (at == conversation.items.size()) throw no_such_item();
+  conversation.items.erase(at);
+  need(site, taken->commit(conversation.items));
   respond_json(*exchange, conversation_json(conversation));
 }
 

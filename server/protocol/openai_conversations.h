@@ -22,6 +22,11 @@ std::span<const Field<ConversationCall>> conversation_fields();
 std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
+// The fault of an error of the store, which says less than the log does. The second is for an error of a conversation:
+// 404, 409 while a response is being given to it, 503 if there is no room for it.
+Fault fault_of_store(const Site& site, const Status& status);
+Fault fault_of_conversation(const Site& site, const Status& status);
+
 void post_conversation(const Site& site, const http::ExchangePtr& exchange);
 void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                       const std::string& id);

@@ -121,13 +121,6 @@ constexpr std::string_view kProps =
     R"({"type":"object","required":["default_generation_settings","total_slots","chat_template"],"properties":)"
     R"({"default_generation_settings":{"type":"object","required":["n_ctx","params"]},"total_slots":)"
     R"({"type":"integer"},"chat_template":{"type":"string"}}})";
-constexpr std::string_view kSession =
-    R"({"type":"object","required":["id","object","created","settings","messages"],"properties":{"id":{"type":)"
-    R"("string"},"object":{"const":"session"},"created":{"type":"integer"},"settings":{"type":"object"},"messages":)"
-    R"({"type":"array","items":{"type":"object"}}}})";
-constexpr std::string_view kSessions =
-    R"({"type":"object","required":["object","data"],"properties":{"object":{"const":"list"},"data":{"type":"array",)"
-    R"("items":{"type":"object","required":["id","object","created"]}}}})";
 
 struct AnswerSchema {
   std::string_view method, pattern, schema;
@@ -163,17 +156,6 @@ constexpr AnswerSchema kAnswers[] = {
     {"POST", "/detokenize", kContent},
     {"POST", "/apply-template", kPrompt},
     {"GET", "/props", kProps},
-    {"POST", "/v1/sessions", kSession},
-    {"POST", "/v1/sessions/restore", kSession},
-    {"GET", "/v1/sessions", kSessions},
-    {"GET", "/v1/sessions/{id}", kSession},
-    {"DELETE", "/v1/sessions/{id}", kDeleted},
-    {"POST", "/v1/sessions/{id}/messages", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/edit", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/regenerate", kChatCompletion},
-    {"POST", "/v1/sessions/{id}/rewind", kSession},
-    {"POST", "/v1/sessions/{id}/fork", kSession},
-    {"POST", "/v1/sessions/{id}/save", kSession},
 };
 
 // Empty: any object.
@@ -294,10 +276,10 @@ constexpr StatusText kErrors[] = {
     {"400", Answers::kAll, "The request has to change; the message names the field."},
     {"401", Answers::kAll, "No API key, or a wrong one."},
     {"403", Answers::kAll, "The header Host or Origin is none that may ask."},
-    {"404", Answers::kNamed, "There is no model, response, conversation, item or session of that name."},
+    {"404", Answers::kNamed, "There is no model, response, conversation or item of that name."},
     {"405", Answers::kNone, "The path has other methods, which the header Allow lists."},
     {"408", Answers::kAll, "The request did not come in time."},
-    {"409", Answers::kHeld, "An answer of this session, or of this conversation, is under way."},
+    {"409", Answers::kHeld, "An answer of this conversation is under way."},
     {"413", Answers::kAll, "The body is too large."},
     {"415", Answers::kAll, "The body is compressed."},
     {"417", Answers::kAll, "What the header Expect wants is not known."},
@@ -397,8 +379,7 @@ Json responses_of(const Endpoint& endpoint) {
 // Whether it is about what is stored, and has no body that could name its user.
 bool names_user_in_query(const Endpoint& endpoint) {
   if (endpoint.fields != nullptr) return false;
-  return std::ranges::any_of(std::array{"/v1/responses", "/v1/conversations", "/v1/sessions"},
-                             [&](const char* path) { return endpoint.pattern.starts_with(path); });
+  return endpoint.pattern.starts_with("/v1/responses") || endpoint.pattern.starts_with("/v1/conversations");
 }
 
 // The open parts of the path; the user of a request without a body; of lists of items, what the query may say.
@@ -428,8 +409,8 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
   if (endpoint.fields != nullptr) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
-    // Sessions and conversations need no body where no field is required.
-    const bool may_be_empty = endpoint.protocol == "ibid" || endpoint.pattern.starts_with("/v1/conversations");
+    // Conversations need no body where no field is required.
+    const bool may_be_empty = endpoint.pattern.starts_with("/v1/conversations");
     operation["requestBody"] = {{"required", !may_be_empty || schema.contains("required")},
                                 {"content", content_of("application/json", std::move(schema))}};
   }

@@ -53,6 +53,11 @@ void ExchangeReply::begin(const std::string& model, size_t n_prompt, std::shared
 }
 
 void ExchangeReply::end(const Status& status) {
+  if (!later_) return finish(status);
+  later_([self = shared_from_this(), status] { self->finish(status); });
+}
+
+void ExchangeReply::finish(const Status& status) {
   exchange_->set_figures(figures_of(heard_, status));
   respond(status);
   exchange_.reset();

@@ -37,9 +37,14 @@ struct Heard {
   std::vector<TokenLogprobs> content_logprobs;
 };
 
+// Runs work later, on another thread.
+using Later = std::function<void(std::function<void()> work)>;
+
 // Base of all replies. Errors are written in the style of the exchange's path.
-class ExchangeReply : public AnswerListener {
+class ExchangeReply : public AnswerListener, public std::enable_shared_from_this<ExchangeReply> {
  public:
+  // Has the end written by `later`, for a reply that waits for the disk. REQUIRES: the answer has not begun.
+  void set_later(Later later) { later_ = std::move(later); }
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override;
@@ -57,6 +62,11 @@ class ExchangeReply : public AnswerListener {
   http::ExchangePtr exchange_;  // until the end
   const ErrorStyle style_;
   Heard heard_;
+
+ private:
+  void finish(const Status& status);
+
+  Later later_;  // empty: at once
 };
 
 class WholeReply final : public ExchangeReply {

@@ -1,12 +1,14 @@
 #include "server/protocol/responses.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "runtime/generate/logprobs_json.h"
 #include "server/protocol/handlers.h"
+#include "server/protocol/openai_conversations.h"
 #include "server/protocol/reply.h"
 #include "server/protocol/responses_items.h"
 
@@ -81,21 +83,26 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
   return items;
 }
 
-// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there.
-MaybeFault keep(const ResponseContext& context, const Json& response) {
-  Json items = context.call.input;
-  for (const Json& item : response["output"]) items.push_back(item);
-  Json all = context.in_front;
-  for (const Json& item : items) all.push_back(item);
-  const bool is_in_conversation = context.conversation != nullptr;
+// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there, or the disk fails.
+void keep(const ResponseContext& context, const Json& response) {
+  const Site& site = context.site;
+  const Json& output = response["output"];
+  StoredResponse kept{.id = context.id, .previous_id = context.previous_id, .items = context.call.input,
+                      .n_output = output.size(), .conversation_id = context.call.conversation_id};
+  kept.items.insert(kept.items.end(), output.begin(), output.end());
   if (context.call.store) {
-    context.site.responses->put(
-        context.cache_namespace, context.id,
-        {.previous = context.previous, .items = is_in_conversation ? std::move(items) : all,
-         .n_output = response["output"].size(), .conversation_id = context.call.conversation_id,
-         .response = json_to_string(response)});
+    kept.response = json_to_string(response);
+    if (context.conversation == nullptr) kept.in_front = context.in_front;
+    const Status status = site.store->put_response(context.cache_namespace, kept);
+    // One that is too large is not kept.
+    if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) throw fault_of_store(site, status);
   }
-  return is_in_conversation ? context.conversation->commit(std::move(all)) : MaybeFault();
+  if (context.conversation == nullptr) return;
+  Json all = context.in_front;
+  all.insert(all.end(), kept.items.begin(), kept.items.end());
+  if (const Status status = context.conversation->commit(all); !status.ok()) {
+    throw fault_of_conversation(site, status);
+  }
 }
 
 // The object of a whole answer, with its usage; kept where the client wants that.
@@ -108,9 +115,11 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer));
   json["timings"] = llama_timings(answer);
   json["ibid"] = ibid_details(answer);
-  if (const MaybeFault fault = keep(context, json)) {
+  try {
+    keep(context, json);
+  } catch (const Fault& fault) {
     json["status"] = "failed";
-    json["error"] = {{"code", fault->code}, {"message", fault->text()}};
+    json["error"] = {{"code", fault.code}, {"message", fault.text()}};
   }
   return json;
 }
@@ -244,7 +253,11 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   ResponseContext context{.site = site, .id = site.new_id("resp_"), .created = site.now_s()};
   read_response(site, exchange->request(), context);
   AnswerRequest request = std::exchange(context.call.request, {});
-  std::shared_ptr<AnswerListener> listener;
+  Later later;  // the event thread waits for no disk
+  if (context.call.store || context.conversation != nullptr) {
+    later = [backend = site.backend](std::function<void()> work) { backend->write_behind(std::move(work)); };
+  }
+  std::shared_ptr<ExchangeReply> listener;
   if (context.call.stream) {
     listener = std::make_shared<ResponseStream>(exchange, std::move(context));
   } else {
@@ -252,34 +265,33 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
       return finished_response(context, heard);
     });
   }
+  listener->set_later(std::move(later));
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
 }
 
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                   const std::string& id) {
-  auto found = site.responses->find(cache_namespace, id);
-  if (!found) throw no_such_response("response_id");
-  exchange->respond({.body = std::move(found->response)});
+  exchange->respond({.body = find_response(site, cache_namespace, id, "response_id").response});
 }
 
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  if (!site.responses->remove(cache_namespace, id)) throw no_such_response("response_id");
+  const Status status = site.store->remove_response(cache_namespace, id);
+  if (!status.ok()) throw fault_of_response(site, status, "response_id");
   respond_json(*exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
 void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
-  auto found = site.responses->find(cache_namespace, id);
-  Json items = found ? items_of(site, cache_namespace, *found) : Json();
-  if (items.is_null()) throw no_such_response("response_id");
-  items.erase(items.end() - static_cast<std::ptrdiff_t>(found->n_output), items.end());
-  respond_items(*exchange, items);
+  const StoredResponse found = find_response(site, cache_namespace, id, "response_id");
+  Json items = items_of(site, cache_namespace, found, "response_id");
+  items.erase(items.end() - static_cast<std::ptrdiff_t>(found.n_output), items.end());
+  respond_items(*exchange, std::move(items));
 }
 
 void cancel_response(const Site& site, const http::ExchangePtr&, const std::string& cache_namespace,
                      const std::string& id) {
-  if (!site.responses->find(cache_namespace, id)) throw no_such_response("response_id");
+  (void)find_response(site, cache_namespace, id, "response_id");
   throw Fault{.message = "is over: an answer comes with its request, and ends with its connection",
               .param = "response_id", .code = "not_cancellable"};
 }

@@ -11,9 +11,8 @@
 #include <string>
 
 #include "server/protocol/call.h"
-#include "server/protocol/response_store.h"
-#include "server/protocol/session_store.h"
 #include "server/protocol/site.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -35,9 +34,9 @@ struct ResponseContext {
   std::string id;
   std::string cache_namespace;
   ResponseCall call;                  // without its request's messages, which the service has
-  ResponseStore::LinkPtr previous;    // what it goes on from; nullptr: nothing, or
-  Json in_front = Json::array();      // items of a conversation, which no link has
-  std::shared_ptr<SessionHold> conversation;  // which the response belongs to; nullptr: none
+  std::string previous_id = {};       // the response that it goes on from, where its items are kept with that
+  Json in_front = Json::array();      // the items before it: of that response, or of the conversation
+  std::shared_ptr<TakenConversation> conversation = {};  // that the response belongs to; nullptr: none
   int64_t created = 0;
   Json items = Json::array();         // of a stream, as they were sent
 };
@@ -45,8 +44,12 @@ struct ResponseContext {
 // Reads the request, and what it goes on from. Throws Fault.
 void read_response(const Site& site, const http::Request& source, ResponseContext& context);
 
-Fault no_such_response(std::string param);
-// All items up to the output of a response that was found. Null: its conversation has them no more.
-Json items_of(const Site& site, const std::string& cache_namespace, const ResponseStore::Found& found);
+// A response that is kept, and all items up to its output. Faults: the store's; 404 for `param` where there is no such
+// response, or its conversation lacks the items.
+StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
+                             const char* param);
+Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param);
+// The fault that an error of the store is for a request that names a response.
+Fault fault_of_response(const Site& site, const Status& status, const char* param);
 
 }  // namespace ibid::serve

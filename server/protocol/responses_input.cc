@@ -4,6 +4,7 @@
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/handlers.h"
+#include "server/protocol/openai_conversations.h"
 #include "server/protocol/responses.h"
 #include "server/protocol/responses_items.h"
 #include "templates/message.h"
@@ -140,45 +141,29 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     ignored_field<ResponseCall>("max_tool_calls", "tools are the client's to call"),
 };
 
-// Up to the output of a response that belongs to a conversation: its items as they are there. Null: they are gone.
-Json items_of_conversation(const Site& site, const std::string& cache_namespace, const std::string& id,
-                           const std::string& last_item) {
-  SessionState conversation;
-  if (site.conversations->find(cache_namespace, id, conversation)) return {};
-  Json items = Json::array();
-  for (Json& item : conversation.messages) {
-    items.push_back(std::move(item));
-    if (items[items.size() - 1]["id"] == last_item) return items;
-  }
-  return {};
-}
-
 // Finds the response or the conversation that the request goes on from, if it does.
-void find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& items) {
+void find_history(const Site& site, ResponseContext& context) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {
     throw Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
                 .param = "conversation"};
   }
   if (!call.conversation_id.empty()) {
-    SessionState conversation;
-    std::stop_token removed;
-    MaybeFault fault = site.conversations->take(cache_namespace, call.conversation_id, conversation, removed);
-    if (fault) fault->param = "conversation";
-    throw_if(std::move(fault));
-    context.conversation = std::make_shared<SessionHold>(site.conversations, cache_namespace, call.conversation_id);
-    context.in_front = items = std::move(conversation.messages);
+    auto taken = site.store->take_conversation(context.cache_namespace, call.conversation_id);
+    if (!taken.ok()) {
+      Fault fault = fault_of_conversation(site, taken.status());
+      fault.param = "conversation";
+      throw fault;
+    }
+    context.conversation = *std::move(taken);
+    context.in_front = context.conversation->conversation().items;
     return;
   }
   if (call.previous_id.empty()) return;
-  auto found = site.responses->find(cache_namespace, call.previous_id);
-  if (found) items = items_of(site, cache_namespace, *found);
-  if (!found || items.is_null()) throw no_such_response("previous_response_id");
-  if (found->conversation_id.empty()) {
-    context.previous = std::move(found->link);
-  } else {
-    context.in_front = items;
-  }
+  constexpr const char* kParam = "previous_response_id";
+  const StoredResponse found = find_response(site, context.cache_namespace, call.previous_id, kParam);
+  context.in_front = items_of(site, context.cache_namespace, found, kParam);
+  if (found.conversation_id.empty()) context.previous_id = call.previous_id;
 }
 
 // Replaces references by the items that they name. The fault's param goes on from "input".
@@ -192,7 +177,11 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
       for (const Json& item : in_front) {
         if (item["id"] == id) found = item;
       }
-      if (found.is_null()) found = site.responses->find_item(cache_namespace, id);
+      if (found.is_null()) {
+        Result<Json> kept = site.store->find_item(cache_namespace, id);
+        if (!kept.ok()) throw fault_of_store(site, kept.status());
+        found = *std::move(kept);
+      }
       if (found.is_null()) {
         throw Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = ".id",
                     .code = "not_found"};
@@ -205,10 +194,9 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
 // The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
 Json read_items(const Site& site, ResponseContext& context) {
   ResponseCall& call = context.call;
-  Json items = Json::array();
-  find_history(site, context.cache_namespace, context, items);
+  find_history(site, context);
   read_at("input", [&] {
-    resolve_references(site, context.cache_namespace, items, call.input);
+    resolve_references(site, context.cache_namespace, context.in_front, call.input);
     Json own = Json::array();
     read_input(call.input, own);
   });
@@ -218,7 +206,8 @@ Json read_items(const Site& site, ResponseContext& context) {
     messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
   }
   // Read as one: a call and its reasoning may stand on both sides of the border.
-  for (const Json& item : call.input) items.push_back(item);
+  Json items = context.in_front;
+  items.insert(items.end(), call.input.begin(), call.input.end());
   try {
     read_input(items, messages);
     check_awaits_answer(messages);
@@ -233,14 +222,33 @@ Json read_items(const Site& site, ResponseContext& context) {
 
 std::vector<FieldRule> response_rules() { return message_rules(rules_of<ResponseCall>(kResponseFields)); }
 
-Fault no_such_response(std::string param) {
-  return {.status = 404, .message = "there is no response of that id, or it is no longer stored",
-          .param = std::move(param), .code = "not_found"};
+Fault fault_of_response(const Site& site, const Status& status, const char* param) {
+  if (status.code() != ErrorCode::kNotFound) return fault_of_store(site, status);
+  return {.status = 404, .message = "there is no response of that id, or it is no longer stored", .param = param,
+          .code = "not_found"};
 }
 
-Json items_of(const Site& site, const std::string& cache_namespace, const ResponseStore::Found& found) {
-  if (found.conversation_id.empty()) return found.items;
-  return items_of_conversation(site, cache_namespace, found.conversation_id, found.items[found.items.size() - 1]["id"]);
+StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
+                             const char* param) {
+  Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
+  if (!found.ok()) throw fault_of_response(site, found.status(), param);
+  return *std::move(found);
+}
+
+Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param) {
+  Json items = response.in_front;
+  if (response.conversation_id.empty()) {
+    items.insert(items.end(), response.items.begin(), response.items.end());
+    return items;
+  }
+  Result<StoredConversation> conversation =
+      site.store->find_conversation(cache_namespace, response.conversation_id);
+  if (!conversation.ok()) throw fault_of_response(site, conversation.status(), param);
+  Json& all = conversation->items;
+  const auto last = std::ranges::find(all, response.items.back()["id"], [](const Json& item) { return item["id"]; });
+  if (last == all.end()) throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items are gone"), param);
+  all.erase(last + 1, all.end());
+  return std::move(all);
 }
 
 void read_response(const Site& site, const http::Request& source, ResponseContext& context) {

@@ -16,15 +16,12 @@
 
 namespace ibid::serve {
 
-class ResponseStore;
-class SessionStore;
+class ConversationStore;
 
 struct Site {
   std::shared_ptr<Backend> backend;
   Clock& clock = system_clock();
-  std::shared_ptr<ResponseStore> responses = {};
-  std::shared_ptr<SessionStore> sessions = {};
-  std::shared_ptr<SessionStore> conversations = {};  // of items (openai_conversations.h)
+  ConversationStore* store = nullptr;  // outlives the site
   std::string version = {};  // of the server, where a protocol asks
   bool namespace_by_user = false;  // the field "user" of a request tells namespaces of one key apart
 

@@ -10,9 +10,9 @@
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
 #include "server/service/answer_form.h"
-#include "server/service/cache_namespace.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {

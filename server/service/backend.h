@@ -70,6 +70,9 @@ class Backend {
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
   // Loads the model if need be, and passes its tokenizer, to be used for something short.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
+  // Runs `work`, which may wait for the disk, on a thread that no answer of another client waits for: changes of what
+  // is kept, and the ends of answers that are kept. The work must not call the service; what it throws ends with it.
+  virtual void write_behind(std::function<void()> work) = 0;
   // Has the model unloaded once it has no users. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;
 

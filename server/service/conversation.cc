@@ -6,15 +6,16 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "cache/tier/kv_record.h"
-#include "server/service/cache_namespace.h"
 #include "server/service/seen_message.h"
+#include "server/store/cache_namespace.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
 namespace {
 
-uint64_t start_of_digits(const std::string& name_space, const Engine& engine) {
-  return chain_start(std::to_string(reinterpret_cast<uintptr_t>(&engine)) + "/" + name_space);
+// name_space: its digest, as digits; model: its fingerprint, or what stands for it.
+uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
+  return chain_start(model + "/" + name_space, hash_seed);
 }
 
 // The messages that a client sees, by the notes of a file. Nothing: the notes are not sound.
@@ -25,7 +26,9 @@ struct SeenMessages {
 };
 std::optional<SeenMessages> seen_in(const SavedSession& saved) {
   const Json& notes = saved.notes;
-  if (!notes.is_object() || text_member(notes, "namespace") == nullptr) return std::nullopt;
+  if (!notes.is_object() || text_member(notes, "namespace") == nullptr || text_member(notes, "model") == nullptr) {
+    return std::nullopt;
+  }
   const auto seen = notes.find("seen"), cut = notes.find("cut");
   if (seen == notes.end() || !seen->is_array() || cut == notes.end() || !cut->is_boolean()) return std::nullopt;
   SeenMessages out;
@@ -42,16 +45,21 @@ std::optional<SeenMessages> seen_in(const SavedSession& saved) {
 
 }  // namespace
 
-Conversation::Conversation(std::string cache_namespace, ChatSession session)
-    : cache_namespace_(std::move(cache_namespace)), session_(std::move(session)) {
+Conversation::Conversation(std::string cache_namespace, ChatSession session, uint64_t hash_seed)
+    : cache_namespace_(std::move(cache_namespace)),
+      session_(std::move(session)),
+      start_(start_of(cache_namespace_, *session_.engine(), hash_seed)) {
   for (const Json& message : session_.state().messages()) push(message, false);
 }
 
-uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine) {
-  return start_of_digits(to_hex(digest_of_namespace(cache_namespace)), engine);
+uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine, uint64_t hash_seed) {
+  const auto& fingerprint = engine.state().fingerprint();
+  const std::string model =
+      fingerprint ? to_hex(fingerprint->bytes) : std::to_string(reinterpret_cast<uintptr_t>(&engine));
+  return start_of_digits(to_hex(digest_of_namespace(cache_namespace)), model, hash_seed);
 }
 
-// --- on disk
+// --- in a store
 
 SavedSession Conversation::to_saved() const {
   SavedSession saved = ibid::to_saved(session_.state());
@@ -76,11 +84,12 @@ ConversationPlaces Conversation::places() const {
   return places;
 }
 
-std::optional<ConversationPlaces> Conversation::places_of(const SavedSession& saved, const Engine& engine) {
+std::optional<ConversationPlaces> Conversation::places_of(const SavedSession& saved, uint64_t hash_seed) {
   const std::optional<SeenMessages> seen = seen_in(saved);
   if (!seen) return std::nullopt;
   ConversationPlaces places;
-  uint64_t hash = start_of_digits(*text_member(saved.notes, "namespace"), engine);
+  uint64_t hash =
+      start_of_digits(*text_member(saved.notes, "namespace"), *text_member(saved.notes, "model"), hash_seed);
   for (const Json* message : seen->messages) {
     places.hashes.push_back(hash = chain_hash(hash, *message));
     if (places.first == 0 && is_from(*message, Role::kAssistant)) places.first = places.hashes.size();
@@ -90,11 +99,11 @@ std::optional<ConversationPlaces> Conversation::places_of(const SavedSession& sa
 }
 
 Result<Conversation> Conversation::resume(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
-                                          const SavedSession& saved) {
+                                          const SavedSession& saved, uint64_t hash_seed) {
   const std::optional<SeenMessages> seen = seen_in(saved);
   if (!seen) return {ErrorCode::kBadHeader, "session: bad field 'notes'"};
   TRY_ASSIGN(ChatSession session, resume_session(std::move(engine), saved, {.cache_namespace = cache_namespace}));
-  Conversation conversation(cache_namespace, std::move(session));
+  Conversation conversation(cache_namespace, std::move(session), hash_seed);
   conversation.seen_.clear();
   for (size_t i = 0; i < seen->messages.size(); ++i) conversation.push(*seen->messages[i], seen->own[i]);
   conversation.is_cut_ = seen->is_cut;
@@ -103,7 +112,7 @@ Result<Conversation> Conversation::resume(std::shared_ptr<Engine> engine, const 
 
 void Conversation::push(const Json& message, bool owns) {
   Seen seen;
-  seen.hash = chain_hash(seen_.empty() ? start_of(cache_namespace_, *session_.engine()) : seen_.back().hash, message);
+  seen.hash = chain_hash(seen_.empty() ? start_ : seen_.back().hash, message);
   seen.bytes = (seen_.empty() ? 0 : seen_.back().bytes) + seen_form(message).size();
   if (owns) seen.own = message;
   seen_.push_back(std::move(seen));
@@ -135,6 +144,7 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
     : cache_namespace_(other.cache_namespace_),
       session_(std::move(session)),
       seen_(other.seen_),
+      start_(other.start_),
       is_cut_(other.is_cut_) {}
 
 // The session has the messages as its template wants them, which a client need not see.

@@ -27,23 +27,25 @@ struct ConversationPlaces {
 
 class Conversation {
  public:
-  // A session without messages, or whose messages a client sees as they are.
-  Conversation(std::string cache_namespace, ChatSession session);
+  // A session without messages, or whose messages a client sees as they are. hash_seed: of the store that may keep it
+  // (ConversationStore::hash_seed()).
+  Conversation(std::string cache_namespace, ChatSession session, uint64_t hash_seed);
 
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
   const std::string& cache_namespace() const { return cache_namespace_; }
-  // What the hash of its histories begins with: of the namespace and the engine.
-  static uint64_t start_of(std::string_view cache_namespace, const Engine& engine);
+  // The start of the hashes of its histories: a hash of the namespace and the model; of the engine, where the model has
+  // no fingerprint.
+  static uint64_t start_of(std::string_view cache_namespace, const Engine& engine, uint64_t hash_seed);
 
   // As a saved session, whose notes say what only this has: namespace and model, and what a client sees. And back: what
-  // it is found by, of an engine's; nothing: the notes are not sound. Errors of resume(): kBadHeader for such notes,
-  // those of resume_session().
+  // it is found by; nothing: the notes are not sound. Errors of resume(): kBadHeader for such notes, those of
+  // resume_session().
   SavedSession to_saved() const;
   ConversationPlaces places() const;
-  static std::optional<ConversationPlaces> places_of(const SavedSession& saved, const Engine& engine);
+  static std::optional<ConversationPlaces> places_of(const SavedSession& saved, uint64_t hash_seed);
   static Result<Conversation> resume(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
-                                     const SavedSession& saved);
+                                     const SavedSession& saved, uint64_t hash_seed);
 
   // How many messages a client sees, and message `i` of them.
   size_t size() const { return seen_.size(); }
@@ -86,6 +88,7 @@ class Conversation {
   std::string cache_namespace_;
   ChatSession session_;
   std::vector<Seen> seen_;
+  uint64_t start_;  // start_of()
   uint64_t origin_ = 0;
   bool is_cut_ = false;  // the session lacks messages: all seen ones are own
 };

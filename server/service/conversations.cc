@@ -1,16 +1,23 @@
 #include "server/service/conversations.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <exception>
+#include <filesystem>
 #include <future>
-#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <random>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cache/tier/kv_record.h"
+#include "model/model_fingerprint.h"
+#include "runtime/session/session_file.h"
+#include "runtime/session/session_json.h"
 #include "server/service/known_conversations.h"
 #include "server/service/seen_message.h"
 #include "server/service/work_threads.h"
@@ -18,45 +25,139 @@
 
 namespace ibid::serve {
 
+namespace {
+
+// A name that nothing in the store has.
+std::string new_name() {
+  std::random_device random;
+  std::array<uint32_t, 4> words;
+  for (uint32_t& word : words) word = random();
+  return to_hex(std::as_bytes(std::span(words)));
+}
+
+std::shared_ptr<ConversationStore> store_of(const ConversationOptions& options) {
+  return options.store != nullptr ? options.store : ConversationStore::open_or_in_memory({.remark = options.remark});
+}
+
+// --- files of earlier versions: <cache directory>/conversations/<32 hex digits>.chat, each a saved session
+// (runtime/session/session_file.h) whose notes are those of Conversation::to_saved()
+
+constexpr std::string_view kEnding = ".chat";
+constexpr std::string_view kUnfinished = ".tmp";  // create_temporary() in base/file_ops.h
+constexpr size_t kNameDigits = 32;
+
+bool begins_as_ours(std::string_view name) {
+  return name.size() >= kNameDigits + kEnding.size() && name.substr(kNameDigits).starts_with(kEnding) &&
+         name.substr(0, kNameDigits).find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+// Whether the file itself says that it is of no use; otherwise it may only be out of reach, or a later version's.
+bool is_unsound(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kIo:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kNotRegularFile:
+    case ErrorCode::kUnsafePath:
+    case ErrorCode::kOutOfMemory:
+    case ErrorCode::kUnsupportedVersion: return false;
+    default: return true;
+  }
+}
+
+// The entry that a file becomes. Errors: those of read_saved_session(); kBadHeader for notes that are not sound.
+Status put_file(const std::string& path, const std::string& name, FileOps& files, ConversationStore& store) {
+  TRY_ASSIGN(const SavedSession saved, read_saved_session(files, path));
+  std::optional<ConversationPlaces> places = Conversation::places_of(saved, store.hash_seed());
+  if (!places) return {ErrorCode::kBadHeader, path + ": bad field 'notes'"};
+  const std::string space = *text_member(saved.notes, "namespace");
+  const std::string* owner = text_member(saved.notes, "owner");  // absent: written before there were owners
+  const Holder holder{space, owner == nullptr ? space : *owner, owner == nullptr ? space : *owner};
+  TRY_ASSIGN(std::string text, session_to_text(session_to_json(saved)));
+  return store.put_history(holder, {.name = name.substr(0, kNameDigits), .numerics_version = saved.numerics_version,
+                                    .text = std::move(text), .hashes = std::move(places->hashes),
+                                    .first = places->first});
+}
+
+// Puts the conversations of a directory into the store, the oldest first, and removes their files; the directory is
+// removed when nothing else is in it. A file that is not sound is named in a remark, counted as refused, and removed. A
+// later version's, one that cannot be read, and one that the store cannot write is named, and stays for the next time.
+// Files of other names stay. A crash on the way leaves a file, which is then put in the same place again.
+void take_over_conversation_files(const std::string& directory, FileOps& files, ConversationStore& store,
+                                  const std::function<void(const std::string&)>& remark) {
+  const Result<FileInfo> info = files.info(directory);
+  if (!info.ok() || info->kind != FileKind::kDirectory) return;
+  const auto say = [&](const std::string& what) {
+    if (remark) remark("a conversation on disk is not used: " + what);
+  };
+  Result<std::unique_ptr<Directory>> opened = files.open_directory(directory);
+  const Result<std::vector<std::string>> names = opened.ok() ? (*opened)->list() : opened.status();
+  if (!names.ok()) return say(names.status().message());
+  std::vector<std::pair<int64_t, std::string>> found;  // when it was written, its name
+  for (const std::string& name : *names) {
+    if (!begins_as_ours(name)) continue;
+    const Result<FileInfo> file = (*opened)->info(name);
+    if (!file.ok() || file->kind != FileKind::kRegular) {
+      say(directory + "/" + name + ": not a regular file, and not read");
+    } else if (name.ends_with(kUnfinished)) {
+      (void)(*opened)->remove(name);
+    } else if (name.size() == kNameDigits + kEnding.size()) {
+      found.emplace_back(file->mtime_ns, name);
+    }
+  }
+  std::ranges::sort(found);
+  for (const auto& [mtime_ns, name] : found) {
+    const Status status = put_file(directory + "/" + name, name, files, store);
+    if (!status.ok()) say(status.message());
+    if (!status.ok() && !is_unsound(status.code())) continue;
+    if (!status.ok()) store.count_refused();
+    if (const Status removed = (*opened)->remove(name); !removed.ok()) say(removed.message());
+  }
+  std::error_code is_in_use;
+  std::filesystem::remove(directory, is_in_use);
+}
+
+}  // namespace
+
 struct Conversations::Parts {
   using Known = KnownConversations::Known;
   using Place = KnownConversations::Place;
-  using FilesPtr = std::shared_ptr<ConversationFiles>;
+  using Wanted = KnownConversations::Wanted;
 
-  explicit Parts(const ConversationOptions& o) : options(o), known(o.budget_bytes) {}
+  explicit Parts(const ConversationOptions& o) : options(o), store(store_of(o)), known(o.budget_bytes) {}
 
-  std::optional<std::pair<Conversation, size_t>> take_known(const Json& messages,
-                                                            const std::vector<uint64_t>& hashes,
-                                                            std::string_view name);
+  std::optional<std::pair<Conversation, size_t>> take_known(const Wanted& wanted);
   std::vector<Known> make_room();
 
-  FilesPtr files_of(const Engine& engine);
-  FilesPtr open_files(const Engine& engine);
-  void restore(const std::shared_ptr<Engine>& engine, const std::string& name, const Json& messages,
-               const std::vector<uint64_t>& hashes);
-  void write_later(uint64_t number, FilesPtr to);
-  void write(uint64_t number, ConversationFiles& to);
+  bool keeps(const Engine& engine) const { return store->is_on_disk() && engine.state().fingerprint(); }
+  void take_over_files(const Engine& engine);
+  void say_versions();
+  void restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted);
+  Result<Conversation> read(const std::shared_ptr<Engine>& engine, const Wanted& wanted, const FoundHistory& found);
+  void write_later(uint64_t number);
+  void write(uint64_t number);
   void wait_for_writer();
+  void remark(const std::string& text) const {
+    if (options.remark) options.remark(text);
+  }
 
   const ConversationOptions options;
+  const std::shared_ptr<ConversationStore> store;
   mutable std::mutex mutex;  // guards what follows
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex opening;        // whoever opens the files of an engine holds it, so that a second request waits for them
-  std::mutex files_mutex;    // guards what follows
-  std::map<const Engine*, FilesPtr> files;  // nullptr: there are none
+  std::mutex taking_over;  // held while files are read, so that a second request waits for them; guards what follows
+  std::set<std::string> taken_over;  // cache directories
   std::atomic<uint64_t> n_waiting{0};
+  std::atomic<bool> has_failed{false};  // a write, which has had its remark
   WorkThreads writer{1};     // last: it ends before what it writes from
 };
 
 // A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
 // anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
-std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Json& messages,
-                                                                                const std::vector<uint64_t>& hashes,
-                                                                                std::string_view name) {
+std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Wanted& wanted) {
   const std::lock_guard lock(mutex);
-  const std::optional<Place> place = known.find(messages, hashes, name);
+  const std::optional<Place> place = known.find(wanted);
   const bool at_end = place && place->n == place->known->conversation.size();
   if (place && (at_end || place->known->conversation.has_answer(place->n))) {
     if (std::optional<Conversation> copy = known.copy_of(*place)) {
@@ -75,74 +176,89 @@ std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   return gone;
 }
 
-// --- files
+// --- the store
 
-// Of an engine that a request has asked for; nullptr: it has no directory, or none that can be used.
-Conversations::Parts::FilesPtr Conversations::Parts::files_of(const Engine& engine) {
-  const std::lock_guard lock(files_mutex);
-  const auto place = files.find(&engine);
-  return place == files.end() ? nullptr : place->second;
+// Once for each directory: the files of earlier versions.
+void Conversations::Parts::take_over_files(const Engine& engine) {
+  const std::string directory = engine.state().cache_directory();
+  const std::lock_guard lock(taking_over);
+  if (!taken_over.insert(directory).second) return;
+  if (!directory.empty()) {
+    take_over_conversation_files(directory + "/conversations", engine.state().files(), *store, options.remark);
+  }
+  if (taken_over.size() == 1) say_versions();
 }
 
-Conversations::Parts::FilesPtr Conversations::Parts::open_files(const Engine& engine) {
-  if (engine.state().cache_directory().empty() || !engine.state().fingerprint()) return nullptr;
-  const std::lock_guard open_lock(opening);
-  {
-    const std::lock_guard lock(files_mutex);
-    if (const auto place = files.find(&engine); place != files.end()) return place->second;
+void Conversations::Parts::say_versions() {
+  const auto versions = store->history_versions();
+  if (!versions.ok()) return remark("conversations on disk cannot be read: " + versions.status().message());
+  for (const auto& [version, n] : *versions) {
+    if (version == kNumericsVersion) continue;
+    remark(std::to_string(n) + (n == 1 ? " conversation was" : " conversations were") + " kept by " +
+           (version == 0 ? "an earlier version" : "version " + std::to_string(version)) +
+           " of the numerics, this program has version " + std::to_string(kNumericsVersion) +
+           ": the text that clients send is read anew");
   }
-  ConversationFiles::Options to_open;
-  to_open.directory = engine.state().cache_directory() + "/conversations";
-  to_open.fingerprint = *engine.state().fingerprint();
-  to_open.budget_bytes = std::min<uint64_t>(options.file_budget_bytes, engine.state().cache_directory_bytes() / 8);
-  to_open.places_of = [&engine](const SavedSession& saved) { return Conversation::places_of(saved, engine); };
-  to_open.remark = options.remark;
-  auto opened = ConversationFiles::open(std::move(to_open), engine.state().files());
-  if (!opened.ok() && options.remark) {
-    options.remark("conversations are not kept on disk: " + opened.status().message());
-  }
-  const std::lock_guard lock(files_mutex);
-  return files[&engine] = opened.ok() ? FilesPtr(*std::move(opened)) : nullptr;
 }
 
-// Makes what a file knows of a history known, where that is more than memory knows.
-void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const std::string& name,
-                                   const Json& messages, const std::vector<uint64_t>& hashes) {
-  const FilesPtr from = open_files(*engine);
-  if (from == nullptr) return;
+// Makes what the store knows of a history known, where that is more than memory knows.
+void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
+  if (!keeps(*engine)) return;
+  take_over_files(*engine);
   const auto n_known = [&] {
-    const std::optional<Place> place = known.find(messages, hashes, name);
+    const std::optional<Place> place = known.find(wanted);
     return place ? place->n : 0;
   };
-  std::optional<ConversationFiles::Found> found;
+  size_t n_in_memory = 0;
   {
     const std::lock_guard lock(mutex);
-    found = from->find(hashes, n_known());
-    if (!found || known.has_file(found->name)) return;
+    n_in_memory = n_known();
   }
-  const Result<SavedSession> saved = from->read(found->name);
-  if (!saved.ok()) return;
-  Result<Conversation> conversation = Conversation::resume(engine, name, *saved);
-  if (!conversation.ok() || !conversation->begins(messages, found->n)) {
-    const Status other = {ErrorCode::kMismatch, found->name + ": it is not the conversation that it was"};
-    const Status why = conversation.ok() ? other : conversation.status();
-    if (why.code() != ErrorCode::kOutOfMemory) from->refuse(found->name, why);
+  const Holder holder = holder_of(wanted.cache_namespace);
+  const auto found = store->find_history(holder, wanted.hashes, n_in_memory);
+  if (!found.ok()) return remark("conversations on disk cannot be read: " + found.status().message());
+  if (!*found) return;
+  const FoundHistory& history = **found;
+  {
+    const std::lock_guard lock(mutex);
+    if (known.has_kept(history.name)) return;
+  }
+  Result<Conversation> conversation = read(engine, wanted, history);
+  if (!conversation.ok()) {
+    const Status& why = conversation.status();
+    if (why.code() == ErrorCode::kNotFound) return;  // it had to go meanwhile
+    remark("a conversation on disk is not used: " + why.message());
+    const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
+    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);  // it is refused again another time
     return;
   }
   const size_t n_bytes = conversation->n_bytes();
   std::vector<Known> gone;  // destroyed without the lock
   const std::lock_guard lock(mutex);
-  if (known.has_file(found->name) || n_known() >= found->n) return;  // another request was faster
-  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .file = found->name});
+  if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request was faster
+  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .kept = history.name});
   ++stats.n_restored;
   gone = make_room();
 }
 
-void Conversations::Parts::write_later(uint64_t number, FilesPtr to) {
+// The conversation that is kept by that name, which has the first messages of the history.
+Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& engine, const Wanted& wanted,
+                                                const FoundHistory& found) {
+  TRY_ASSIGN(const std::string text, store->read_history(holder_of(wanted.cache_namespace), found.name));
+  TRY_ASSIGN(const SavedSession saved, session_from_text(text, found.name));
+  TRY_ASSIGN(Conversation conversation,
+             Conversation::resume(engine, wanted.cache_namespace, saved, store->hash_seed()));
+  if (!conversation.begins(wanted.messages, found.n)) {
+    return Status(ErrorCode::kMismatch, found.name + ": it is not the conversation that it was");
+  }
+  return conversation;
+}
+
+void Conversations::Parts::write_later(uint64_t number) {
   ++n_waiting;
-  writer.post([this, number, to = std::move(to)] {
+  writer.post([this, number] {
     try {
-      write(number, *to);
+      write(number);
     } catch (const std::bad_alloc&) {
       // Memory knows it still, and its next answer is written again.
     }
@@ -150,20 +266,31 @@ void Conversations::Parts::write_later(uint64_t number, FilesPtr to) {
   });
 }
 
-// What another took the place of meanwhile is not written: the other one is.
-void Conversations::Parts::write(uint64_t number, ConversationFiles& to) {
-  std::string name;
+// Writes nothing if another conversation has replaced this one: that one is written.
+void Conversations::Parts::write(uint64_t number) {
+  StoredHistory history;
   SavedSession saved;
   ConversationPlaces places;
+  std::string cache_namespace;
   {
     const std::lock_guard lock(mutex);
     const std::optional<Place> place = known.find_number(number);
     if (!place) return;
-    name = place->known->file;
-    saved = place->known->conversation.to_saved();
-    places = place->known->conversation.places();
+    const Conversation& conversation = place->known->conversation;
+    history.name = place->known->kept;
+    cache_namespace = conversation.cache_namespace();
+    saved = conversation.to_saved();
+    places = conversation.places();
   }
-  to.write(name, saved, std::move(places));
+  history.numerics_version = kNumericsVersion;
+  history.hashes = std::move(places.hashes);
+  history.first = places.first;
+  Result<std::string> text = session_to_text(session_to_json(saved));
+  if (text.ok()) history.text = *std::move(text);
+  const Status status = text.ok() ? store->put_history(holder_of(cache_namespace), history) : text.status();
+  if (!status.ok() && !has_failed.exchange(true)) {
+    remark("a conversation could not be kept on disk: " + status.message());
+  }
 }
 
 void Conversations::Parts::wait_for_writer() {
@@ -182,20 +309,21 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
   if (!messages.is_array() || messages.empty()) {
     return {ErrorCode::kInvalidArgument, "messages is an array of at least one message"};
   }
-  std::vector<uint64_t> hashes;
-  hashes.reserve(messages.size());
-  uint64_t hash = Conversation::start_of(cache_namespace, *engine);
-  for (const Json& message : messages) hashes.push_back(hash = chain_hash(hash, message));
+  const uint64_t seed = parts_->store->hash_seed();
+  Parts::Wanted wanted{*engine, cache_namespace, messages, {}};
+  wanted.hashes.reserve(messages.size());
+  uint64_t hash = Conversation::start_of(cache_namespace, *engine, seed);
+  for (const Json& message : messages) wanted.hashes.push_back(hash = chain_hash(hash, message));
 
-  parts_->restore(engine, cache_namespace, messages, hashes);
-  std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(messages, hashes, cache_namespace);
+  parts_->restore(engine, wanted);
+  std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(wanted);
   if (!known) {
     SessionOptions options;
     options.cache_namespace = cache_namespace;
     options.when_full = when_full;
     options.repair_when_idle = parts_->options.repair_when_idle;
     TRY_ASSIGN(ChatSession session, SessionState::create(engine, {std::move(options), variables}));
-    known.emplace(Conversation(cache_namespace, std::move(session)), 0);
+    known.emplace(Conversation(cache_namespace, std::move(session), seed), 0);
   }
   Conversation& conversation = known->first;
   TRY(conversation.session().state().set_variables(variables));
@@ -212,13 +340,13 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
   TRY_ASSIGN(ChatSession session,
              SessionState::create(std::move(engine), {.options = std::move(options), .plain = true}));
   TRY(session.state().replace_from(0, Json::array({std::move(prompt)})));
-  return Conversation(cache_namespace, std::move(session));
+  return Conversation(cache_namespace, std::move(session), 0);  // nothing looks for it
 }
 
 void Conversations::put(Conversation conversation) {
   if (conversation.size() == 0) return;
   const size_t n_bytes = conversation.n_bytes();
-  Parts::FilesPtr files = parts_->files_of(*conversation.session().engine());
+  const bool keeps = parts_->keeps(*conversation.session().engine());
   const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
   Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
   std::vector<Parts::Known> gone;  // destroyed without the lock
@@ -228,10 +356,10 @@ void Conversations::put(Conversation conversation) {
     // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
-  if (before) known.file = before->file;
-  if (files != nullptr && known.file.empty()) known.file = ConversationFiles::new_name();
+  if (before) known.kept = before->kept;
+  if (keeps && known.kept.empty()) known.kept = new_name();
   const uint64_t number = parts_->known.add(std::move(known));
-  if (files != nullptr && is_answered) parts_->write_later(number, std::move(files));
+  if (keeps && is_answered) parts_->write_later(number);
   gone = parts_->make_room();
 }
 
@@ -242,37 +370,37 @@ void Conversations::forget_namespace(std::string_view cache_namespace) {
     gone = parts_->known.take_out_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
   }
   parts_->wait_for_writer();  // it may be writing one of them
-  const std::lock_guard lock(parts_->files_mutex);
-  for (const auto& [engine, files] : parts_->files) {
-    if (files != nullptr) files->forget_namespace(digest_of_namespace(cache_namespace));
+  if (const Status status = parts_->store->forget(std::string(cache_namespace)); !status.ok()) {
+    parts_->remark("what is kept of a namespace could not be removed: " + status.message());
   }
 }
 
 void Conversations::forget_engine(const Engine& engine) {
   parts_->wait_for_writer();
-  {
-    const std::lock_guard lock(parts_->files_mutex);
-    parts_->files.erase(&engine);
-  }
   std::vector<Parts::Known> gone;
   const std::lock_guard lock(parts_->mutex);
   gone = parts_->known.take_out_if([&](const Conversation& one) { return one.session().engine().get() == &engine; });
 }
 
-ConversationStats Conversations::stats() const {
-  ConversationFileStats on_disk;
-  {
-    const std::lock_guard lock(parts_->files_mutex);
-    for (const auto& [engine, files] : parts_->files) {
-      if (files != nullptr) on_disk += files->stats();
+ConversationStore& Conversations::store() { return *parts_->store; }
+void Conversations::write_behind(std::function<void()> work) {
+  parts_->writer.post([work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception&) {
+      // As on a handler's thread: an exchange that is dropped answers with a 500.
     }
-  }
+  });
+}
+
+ConversationStats Conversations::stats() const {
+  const HistoryStats kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();
   const std::lock_guard lock(parts_->mutex);
   ConversationStats stats = parts_->stats;
   stats.n_known = parts_->known.size();
   stats.n_bytes = parts_->known.n_bytes();
   stats.n_waiting = parts_->n_waiting.load();
-  stats.files = on_disk;
+  stats.kept = kept;
   return stats;
 }
 

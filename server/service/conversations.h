@@ -10,11 +10,11 @@
 // that is dropped has changed nothing. What is put back takes the place of what it went on from. Every other history is
 // new, and finds in the store what was read of it. A copy is text and ids; it is made while the request waits anyway.
 //
-// Where the engine has a cache directory, each that has been answered is kept there as a file as well
-// (server/service/conversation_files.h), written behind by a thread of its own. A history that a file knows more of
-// than memory is gone on with from that file.
+// Each that has been answered is kept in the store as well, where that is on disk and the engine has a fingerprint: as
+// messages, text and ids, written behind the answer by a thread of its own. A history that the store knows more of than
+// memory is gone on with from there. What the store cannot read or write costs a remark, and no request.
 //
-// Bounded by bytes. What goes first is what the owner who has the most (server/service/cache_namespace.h) did not
+// Bounded by bytes. What goes first is what the owner who has the most (server/store/cache_namespace.h) did not
 // use for the longest time, so that nobody pushes out another's. Nothing is found across namespaces. Thread-safe.
 #pragma once
 
@@ -29,7 +29,7 @@
 #include "base/result.h"
 #include "runtime/engine/engine_state.h"
 #include "server/service/conversation.h"
-#include "server/service/conversation_files.h"
+#include "server/store/conversation_store.h"
 
 namespace ibid::serve {
 
@@ -37,17 +37,16 @@ struct ConversationStats {
   uint64_t n_known = 0, n_bytes = 0;                          // now
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;      // how requests found theirs
   uint64_t n_forgotten = 0;                                   // for want of room
-  uint64_t n_restored = 0;                                    // from a file
+  uint64_t n_restored = 0;                                    // from the store
   uint64_t n_waiting = 0;                                     // to be written now
-  ConversationFileStats files = {};                           // of all engines
+  HistoryStats kept = {};                                     // in the store
 };
 
 struct ConversationOptions {
   size_t budget_bytes = 256u << 20;
   bool repair_when_idle = true;  // as SessionOptions
-  // Of the files of an engine; no more than an eighth of what its cache directory may have.
-  uint64_t file_budget_bytes = 256u << 20;
-  std::function<void(const std::string&)> remark = {};  // a line about a file, for who reads the log
+  std::shared_ptr<ConversationStore> store = {};  // null: one in memory
+  std::function<void(const std::string&)> remark = {};  // a line about what is kept, for who reads the log
 };
 
 class Conversations {
@@ -66,10 +65,15 @@ class Conversations {
   // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
   // if that is known still. The engine must not be forgotten yet. Waits for no disk.
   void put(Conversation conversation);
-  // Forgets all of a namespace, on disk, too; or of an engine that is to be unloaded, whose files are written first.
-  // What is put later is known again. Both wait for the disk.
+  // Forgets all of a namespace, in the store too; or all conversations of an engine that is to be unloaded, after they
+  // are written. Conversations that are put later are known again. Both wait for the disk.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);
+
+  ConversationStore& store();
+  // Runs `work` on the writing thread, after the work that waits there. An exception ends with it. All work is run
+  // before this object is destroyed.
+  void write_behind(std::function<void()> work);
 
   ConversationStats stats() const;
 

@@ -5,7 +5,7 @@
 
 #include "runtime/embedding/embeddings.h"
 #include "runtime/prompt/plain_prompt.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "templates/chat_template.h"
 #include "templates/reply/protocol_messages.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {
@@ -16,18 +16,17 @@ constexpr size_t kMostCandidates = 8;
 KnownConversations::KnownConversations(size_t budget_bytes) : budget_bytes_(budget_bytes) {}
 KnownConversations::~KnownConversations() = default;
 
-std::optional<KnownConversations::Place> KnownConversations::find(const Json& messages,
-                                                                  const std::vector<uint64_t>& hashes,
-                                                                  std::string_view name) const {
-  for (size_t n = hashes.size(); n > 0; --n) {
-    const auto [first, last] = by_hash_.equal_range(hashes[n - 1]);
+std::optional<KnownConversations::Place> KnownConversations::find(const Wanted& wanted) const {
+  for (size_t n = wanted.hashes.size(); n > 0; --n) {
+    const auto [first, last] = by_hash_.equal_range(wanted.hashes[n - 1]);
     std::optional<Place> best;
     size_t n_compared = 0;
     for (auto it = first; it != last && n_compared < kMostCandidates; ++it, ++n_compared) {
       const Conversation& candidate = it->second.known->conversation;
       const bool at_end = candidate.size() == n;
-      if (it->second.n != n || candidate.cache_namespace() != name || (best && !at_end)) continue;
-      if (!candidate.can_go_on_from(n) || !candidate.begins(messages, n)) continue;
+      if (it->second.n != n || candidate.cache_namespace() != wanted.cache_namespace || (best && !at_end)) continue;
+      if (candidate.session().engine().get() != &wanted.engine) continue;  // a model may be loaded twice
+      if (!candidate.can_go_on_from(n) || !candidate.begins(wanted.messages, n)) continue;
       best = it->second;
       if (at_end) break;
     }
@@ -54,7 +53,7 @@ uint64_t KnownConversations::add(Known known) {
   known.number = ++n_added_;
   space.n_bytes += known.n_bytes;
   n_bytes_ += known.n_bytes;
-  if (!known.file.empty()) files_.insert(known.file);
+  if (!known.kept.empty()) kept_.insert(known.kept);
   const auto it = space.known.insert(space.known.end(), std::move(known));
   by_number_.emplace(it->number, Place{&space, it, it->conversation.size()});
   for (size_t n = 1; n <= it->conversation.size(); ++n) {
@@ -77,7 +76,7 @@ KnownConversations::Known KnownConversations::remove(Space& space, List::iterato
   }
   Known known = std::move(*it);
   by_number_.erase(known.number);
-  files_.erase(known.file);
+  kept_.erase(known.kept);
   space.known.erase(it);
   space.n_bytes -= known.n_bytes;
   n_bytes_ -= known.n_bytes;

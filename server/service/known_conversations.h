@@ -1,6 +1,6 @@
 // KnownConversations: the index behind Conversations (server/service/conversations.h): what is known, found by the
-// hashes of its beginnings, or by its number; bounded by bytes. A known conversation may have a file
-// (server/service/conversation_files.h), of which only the name stands here.
+// hashes of its beginnings, or by its number; bounded by bytes. A known conversation may be kept in the store as well
+// (server/store/conversation_store.h); its name there stands here.
 //
 // Not thread-safe. Whoever takes something out destroys it, which takes a while, without a lock.
 #pragma once
@@ -27,7 +27,7 @@ class KnownConversations {
     Conversation conversation;
     size_t n_bytes = 0;
     uint64_t number = 0;      // by add()
-    std::string file = {};    // its name; empty: it has none
+    std::string kept = {};    // its name in the store; empty: it is not there
   };
   struct Space;
   using List = std::list<Known>;  // the least recently used first
@@ -40,10 +40,17 @@ class KnownConversations {
   explicit KnownConversations(size_t budget_bytes);
   ~KnownConversations();
 
-  // The one that shares most messages with a history, and how many.
-  std::optional<Place> find(const Json& messages, const std::vector<uint64_t>& hashes, std::string_view name) const;
+  // A history that is looked for.
+  struct Wanted {
+    const Engine& engine;
+    const std::string& cache_namespace;
+    const Json& messages;
+    std::vector<uint64_t> hashes;  // of its beginnings, the shortest first
+  };
+  // The one of that engine and namespace that shares most messages with a history, and how many.
+  std::optional<Place> find(const Wanted& wanted) const;
   std::optional<Place> find_number(uint64_t number) const;
-  bool has_file(const std::string& name) const { return files_.contains(name); }
+  bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
   // A copy that goes on from the place; what was known stays, and counts as used. Nothing: there is no memory for it.
   std::optional<Conversation> copy_of(const Place& place);
@@ -66,7 +73,7 @@ class KnownConversations {
   std::map<std::string, Space, std::less<>> spaces_;  // by the owner of namespaces
   std::unordered_multimap<uint64_t, Place> by_hash_;
   std::unordered_map<uint64_t, Place> by_number_;
-  std::unordered_set<std::string> files_;
+  std::unordered_set<std::string> kept_;
   uint64_t n_added_ = 0;
   size_t n_bytes_ = 0;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -147,14 +146,13 @@ bool is_seen_as(const Json& known, const Json& sent) {
   return reasoning.empty() || reasoning == seen_reasoning(known);
 }
 
-uint64_t chain_start(const std::string& space) {
-  static const uint64_t seed = std::random_device()() * uint64_t{0x9e3779b97f4a7c15};
+uint64_t chain_start(const std::string& space, uint64_t seed) {
   return XXH3_64bits_withSeed(space.data(), space.size(), seed);
 }
 
-uint64_t chain_hash(uint64_t in_front, const Json& message) {
+uint64_t chain_hash(uint64_t before, const Json& message) {
   const std::string form = seen_form(message);
-  return XXH3_64bits_withSeed(form.data(), form.size(), in_front);
+  return XXH3_64bits_withSeed(form.data(), form.size(), before);
 }
 
 }  // namespace ibid::serve

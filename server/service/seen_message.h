@@ -25,8 +25,9 @@ std::string seen_reasoning(const Json& message);
 // change it.
 bool is_seen_as(const Json& known, const Json& sent);
 
-// The hash of a history: that of the messages in front, and one more. Seeded, so that nobody can make histories meet.
-uint64_t chain_hash(uint64_t in_front, const Json& message);
-uint64_t chain_start(const std::string& space);
+// The hash of a history: that of the messages before it, and one more. `seed` is secret, so that nobody can make
+// histories meet. Hashes are kept: those of one seed are the same in every process.
+uint64_t chain_hash(uint64_t before, const Json& message);
+uint64_t chain_start(const std::string& space, uint64_t seed);
 
 }  // namespace ibid::serve

@@ -6,7 +6,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "model/forward/language_model.h"
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
 namespace {
@@ -388,7 +388,7 @@ ServiceStats Service::stats() const {
   stats.n_unknown = known.n_unknown;
   stats.n_restored = known.n_restored;
   stats.n_to_write = known.n_waiting;
-  stats.conversation_files = known.files;
+  stats.histories = known.kept;
   return stats;
 }
 

@@ -60,8 +60,8 @@ struct ServiceStats {
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found their conversation
-  uint64_t n_restored = 0, n_to_write = 0;                   // read from a file; waiting to be written now
-  ConversationFileStats conversation_files = {};
+  uint64_t n_restored = 0, n_to_write = 0;                   // read from the store; waiting to be written now
+  HistoryStats histories = {};
 };
 
 class Service final : public Backend {
@@ -76,13 +76,16 @@ class Service final : public Backend {
   void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) override;
   void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) override;
   void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) override;
+  void write_behind(std::function<void()> work) override { conversations_.write_behind(std::move(work)); }
   Status unload(std::string_view model) override;
   Result<std::string> resolve(std::string_view model) const override { return models_.resolve(model); }
   std::vector<ModelCard> models() const override;
   ModelHeader header(std::string_view model) const override;
   TurnOptions default_options(std::string_view model) const override;
 
-  // Forgets the conversations of a namespace, and its keys and values in the loaded models' stores.
+  // The store of ConversationOptions.
+  ConversationStore& store() { return conversations_.store(); }
+  // Forgets all that is kept of a namespace, and its keys and values in the loaded models' stores.
   void forget_namespace(std::string_view cache_namespace);
 
   // New requests are refused (kIo). wait_until_quiet() waits until no request is under way; false: timed out.

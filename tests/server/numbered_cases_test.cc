@@ -93,8 +93,17 @@ class NumberedCases : public testing::Test {
     return is();
   }
 
-  std::string make_session() const {
-    return Json::parse(body_of(ask("/v1/sessions", R"({"logit_bias":{"257":-100},"seed":1})")))["id"];
+  std::string make_conversation() const { return Json::parse(body_of(ask("/v1/conversations", "{}")))["id"]; }
+  // A response that is given to it.
+  static std::string respond_in(const std::string& conversation, const std::string& fields) {
+    return R"({"input":"one","logit_bias":{"257":-100},"seed":1,"conversation":")" + conversation + "\"," + fields + "}";
+  }
+  RawClient begin_long_in(const std::string& conversation) const {
+    RawClient one(inside_->server->port());
+    one.send(post_text("/v1/responses", respond_in(conversation, R"("max_output_tokens":1900,"stream":true)"),
+                       "Connection: close\r\n"));
+    EXPECT_THAT(one.read_to("output_text.delta"), HasSubstr("output_text.delta"));
+    return one;
   }
 
   const TempDir dir_;
@@ -252,24 +261,27 @@ TEST_F(NumberedCases, Case129AClientThatGoesWhileItWaits) {
   EXPECT_TRUE(becomes([&] { return inside_->service->stats().n_running == 0; }));
 }
 
-TEST_F(NumberedCases, Case131ASessionThatIsAskedTwiceAtOnce) {
-  const std::string messages = "/v1/sessions/" + make_session() + "/messages";
-  RawClient first = begin_long(messages, R"({"content":"one","max_tokens":1900,"stream":true})");
-  EXPECT_EQ(status_of(ask(messages, R"({"content":"two"})")), 409);
-  EXPECT_THAT(first.read_to("\"content\":"), HasSubstr("\"content\":"));
+TEST_F(NumberedCases, Case131AConversationThatIsAskedTwiceAtOnce) {
+  const std::string conversation = make_conversation();
+  RawClient first = begin_long_in(conversation);
+  const std::string two = respond_in(conversation, R"("max_output_tokens":2)");
+  EXPECT_EQ(status_of(ask("/v1/responses", two)), 409);
+  EXPECT_THAT(first.read_to("output_text.delta"), HasSubstr("output_text.delta"));
   first.reset();
-  // What was refused is no part of it: the session goes on.
-  EXPECT_TRUE(becomes([&] { return status_of(ask(messages, R"({"content":"two","max_tokens":2})")) == 200; }));
+  // What was refused is no part of it: the conversation goes on.
+  EXPECT_TRUE(becomes([&] { return status_of(ask("/v1/responses", two)) == 200; }));
 }
 
-TEST_F(NumberedCases, Case132ASessionThatIsDeletedWhileItAnswers) {
-  const std::string session = "/v1/sessions/" + make_session();
-  RawClient one = begin_long(session + "/messages", R"({"content":"one","max_tokens":1900,"stream":true})");
-  const std::string deleted = inside_->ask("DELETE " + session + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+TEST_F(NumberedCases, Case132AConversationThatIsDeletedWhileItAnswers) {
+  const std::string path = "/v1/conversations/" + make_conversation();
+  RawClient one = begin_long_in(path.substr(path.rfind('/') + 1));
+  const std::string deleted = inside_->ask("DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(status_of(deleted) / 100, 2) << deleted;
+  EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
+  EXPECT_THAT(one.read_to("output_text.delta"), HasSubstr("output_text.delta")) << "its answer goes on";
+  one.reset();
   EXPECT_TRUE(becomes([&] { return inside_->service->stats().n_running == 0; }));
-  EXPECT_TRUE(one.is_closed_within(RawClient::kPatienceMs));
-  EXPECT_EQ(status_of(inside_->ask(get_text(session, "Connection: close\r\n"))), 404);
+  EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
 }
 
 TEST_F(NumberedCases, Case134SaltsThatAreNone) {

@@ -89,5 +89,27 @@ class ServeRestart : public testing::Test {
 TEST_F(ServeRestart, AfterSigtermTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGTERM); }
 TEST_F(ServeRestart, AfterSigkillTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGKILL); }
 
+TEST_F(ServeRestart, AnIdOfAResponseIsKnownAfterIt) {
+  const std::string fields = R"("max_output_tokens":4,"logit_bias":{"257":-100},"temperature":0)";
+  std::string id, made;
+  {
+    ServedProcess first(arguments("cache"));
+    const uint16_t port = first.port();
+    ASSERT_NE(port, 0) << first.said();
+    made = body_of(ask(port, post_text("/v1/responses", R"({"input":"one",)" + fields + "}")));
+    id = Json::parse(made)["id"];
+    first.signal_it(SIGKILL);
+    first.wait();
+  }
+  ServedProcess second(arguments("cache"));
+  const uint16_t port = second.port();
+  ASSERT_NE(port, 0) << second.said();
+  EXPECT_EQ(body_of(ask(port, get_text("/v1/responses/" + id))), made);
+  const std::string next = R"({"input":"two","previous_response_id":")" + id + "\"," + fields + "}";
+  const Json answer = Json::parse(body_of(ask(port, post_text("/v1/responses", next))));
+  EXPECT_EQ(answer["previous_response_id"], id);
+  EXPECT_EQ(answer["status"], "incomplete") << "cut at its four tokens";
+}
+
 }  // namespace
 }  // namespace ibid

@@ -47,7 +47,6 @@ REASONS = [
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # languages of their own
     r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; count_tokens has the same fields and needs none
-    r"no message of the user|no answer to give again|is more than there are|session has no message",  # of this session
     r"send fewer or shorter messages",  # the context is full
     r"makes no embeddings",  # nor does this model
     r"^keep_alive: must be a number of seconds",  # a text is a duration, which the schema does not spell out
@@ -103,7 +102,7 @@ class Run:
         self.api = self.session.get(server.url + "/openapi.json", timeout=PATIENCE_S).json()
         self.counts = collections.Counter()
         self.findings = {}
-        self.ids = ["none"]  # of sessions, responses and conversations that there are
+        self.ids = ["none"]  # of responses and conversations that there are
 
     def find(self, kind, label, request, answer):
         self.findings.setdefault((kind, label, re.sub(r"\d+", "#", answer)[:80]), (request, answer))
@@ -172,7 +171,7 @@ class Run:
         for part in broken:
             self.find("an error in a stream", label, shown, json.dumps(part))
         if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("object") in (
-                "session", "response", "conversation"):
+                "response", "conversation"):
             self.ids.append(parts[0]["id"])
 
     def endpoint(self, operation):

@@ -13,10 +13,9 @@
 #include "base/check.h"
 #include "server/http/router.h"
 #include "server/protocol/endpoints.h"
-#include "server/protocol/response_store.h"
-#include "server/protocol/session_store.h"
 #include "server/protocol/site.h"
 #include "server/service/backend.h"
+#include "server/store/conversation_store.h"
 #include "tests/support/fake_tokenizer.h"
 
 namespace ibid::serve {
@@ -150,6 +149,7 @@ class FakeBackend final : public Backend {
     if (model == "nobody") return Status(ErrorCode::kNotFound, "there is no model nobody");
     return std::string(model.empty() ? "tiny" : model.substr(0, model.find(':')));
   }
+  void write_behind(std::function<void()> work) override { work(); }
   std::vector<ModelCard> models() const override {
     return {{.name = "tiny", .file_bytes = 1000, .created_s = 1700000000, .is_loaded = true, .max_seq_len = 2048,
              .vocab_size = 300, .chat_template = "{{ messages }}"},
@@ -190,15 +190,19 @@ class FakeBackend final : public Backend {
 
 class FakeDoor {
  public:
-  FakeDoor() : FakeDoor(nullptr) {}
+  FakeDoor() : FakeDoor(std::shared_ptr<Backend>()) {}
+  explicit FakeDoor(std::unique_ptr<ConversationStore> own) : FakeDoor(nullptr, std::move(own)) {}
   // With a backend of the test's own.
-  explicit FakeDoor(std::shared_ptr<Backend> own) {
-    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions,
-              .conversations = conversations, .version = "0.0.1"};
+  explicit FakeDoor(std::shared_ptr<Backend> own,
+                    std::unique_ptr<ConversationStore> kept = ConversationStore::open({}).value())
+      : store(std::move(kept)) {
+    Site site{.backend = own == nullptr ? backend : std::move(own), .store = store.get(), .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     site_ = std::make_shared<Site>(std::move(site));
     add_endpoints(router_, *site_);
   }
+  // So that ids are others than those of an earlier door.
+  void new_ids_from(size_t n) { n_ids_ = n; }
   // As with --namespace-by-user.
   void tell_users_apart() {
     Site site = *site_;
@@ -230,11 +234,9 @@ class FakeDoor {
 
   const AnswerRequest& last() const { return backend->requests.back(); }
 
+  // The first: listeners of the backend may have taken a conversation.
+  std::unique_ptr<ConversationStore> store;
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
-  std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
-  std::shared_ptr<SessionStore> sessions = std::make_shared<SessionStore>();
-  std::shared_ptr<SessionStore> conversations =
-      std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation");
 
  private:
   http::Router router_;

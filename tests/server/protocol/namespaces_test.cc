@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {
@@ -26,7 +26,6 @@ class NamespacesTest : public testing::Test {
              http::Headers headers = {}) {
     return door.send(method, path, body, "us", std::move(headers))->status;
   }
-  size_t n_sessions(const std::string& query) { return door.send("GET", "/v1/sessions" + query)->json()["data"].size(); }
 
   FakeDoor door;
 };
@@ -36,9 +35,7 @@ TEST_F(NamespacesTest, EveryEndpointThatComputesGoesByTheUser) {
   size_t n_seen = 0;
   for (const Endpoint& endpoint : endpoints()) {
     const std::string pattern(endpoint.pattern);
-    if (endpoint.fields == nullptr || pattern.find('{') != std::string::npos || pattern == "/v1/sessions/restore") {
-      continue;
-    }
+    if (endpoint.fields == nullptr || pattern.find('{') != std::string::npos) continue;
     FakeBackend& backend = *door.backend;
     backend.requests.clear(), backend.calls.clear(), backend.embedded.clear();
     const std::string body = pattern == "/v1/responses" ? R"({"input": "a")" : kAnyBody;
@@ -99,41 +96,15 @@ TEST_F(NamespacesTest, AConversationAndItsItemsAreItsUsersAlone) {
   EXPECT_EQ(status("DELETE", path + "?user=anna"), 200);
 }
 
-TEST_F(NamespacesTest, ASessionIsItsUsersAlone) {
-  const std::string id =
-      id_of("/v1/sessions", R"({"messages": [{"role": "user", "content": "a"}], "user": "anna", "temperature": 0})");
-  const std::string path = "/v1/sessions/" + id;
-  struct {
-    const char *method, *end, *body;
-  } constexpr kCalls[] = {{"GET", "", ""},
-                          {"POST", "/messages", R"({"content": "b"})"},
-                          {"POST", "/edit", R"({"message": 0, "content": "c"})"},
-                          {"POST", "/regenerate", ""},
-                          {"POST", "/rewind", R"({"n_messages": 1})"},
-                          {"POST", "/fork", ""},
-                          {"POST", "/save", ""},
-                          {"DELETE", "", ""}};
-  for (const auto& [method, end, body] : kCalls) {
-    EXPECT_EQ(status(method, path + end, body), 404) << end;
-    EXPECT_EQ(status(method, path + end + "?user=ben", body), 404) << end;
-  }
-  EXPECT_EQ(n_sessions(""), 0u);
-  EXPECT_EQ(n_sessions("?user=ben"), 0u);
-  EXPECT_EQ(n_sessions("?user=anna"), 1u);
-  for (const auto& [method, end, body] : kCalls) EXPECT_EQ(status(method, path + end + "?user=anna", body), 200) << end;
-  EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "anna"));
-  EXPECT_EQ(n_sessions("?user=anna"), 1u) << "the fork";
-}
-
 TEST_F(NamespacesTest, ARequestNamesOneUser) {
   const std::string body = std::string(kAnyBody) + R"(, "user": "anna"})";
   const std::string path = "/v1/chat/completions";
   EXPECT_EQ(status("POST", path + "?user=anna", body, {{"x-user-id", " anna "}}), 200);
   for (const char* query : {"?user=ben", "?user=anna&user=ben"}) EXPECT_EQ(status("POST", path + query, body), 400);
   EXPECT_EQ(status("POST", path, body, {{"x-user-id", "ben"}}), 400);
-  EXPECT_EQ(status("GET", "/v1/sessions?user=a%1fb"), 400);
-  EXPECT_EQ(status("GET", "/v1/sessions?user=%ff"), 400);
-  EXPECT_EQ(status("GET", "/v1/sessions?user=" + std::string(257, 'a')), 400);
+  EXPECT_EQ(status("GET", "/v1/responses/x?user=a%1fb"), 400);
+  EXPECT_EQ(status("GET", "/v1/responses/x?user=%ff"), 400);
+  EXPECT_EQ(status("GET", "/v1/responses/x?user=" + std::string(257, 'a')), 400);
   EXPECT_EQ(status("POST", path + "?x=1&user=Anna+M%C3%BCller%26", std::string(kAnyBody) + "}"), 200);
   EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "Anna Müller&"));
   EXPECT_EQ(status("POST", "/v1/messages", std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
@@ -148,22 +119,6 @@ TEST_F(NamespacesTest, WithoutTheOptionUsersShareWhatTheirKeyHas) {
   const std::string id = shared.post("/v1/responses", body)->json()["id"].get<std::string>();
   EXPECT_EQ(shared.send("GET", "/v1/responses/" + id + "?user=ben")->status, 200);
   EXPECT_EQ(shared.last().cache_namespace, "us");
-}
-
-// A client that makes up users gets no more room by that.
-TEST(NamespaceBudgetTest, IsThatOfTheKey) {
-  SessionStore sessions(4000);
-  EXPECT_FALSE(sessions.create(user_namespace("us", "anna"), {.id = "1", .settings = Json(std::string(2500, 'x'))}));
-  EXPECT_TRUE(sessions.create(user_namespace("us", "ben"), {.id = "2", .settings = Json(std::string(2500, 'x'))}));
-  EXPECT_FALSE(sessions.create(user_namespace("them", "ben"), {.id = "3", .settings = Json(std::string(2500, 'x'))}));
-
-  ResponseStore responses(4000);
-  const ResponseStore::Record record{.response = std::string(2500, 'x')};
-  responses.put(user_namespace("us", "anna"), "1", record);
-  EXPECT_TRUE(responses.find(user_namespace("us", "anna"), "1").has_value());
-  responses.put(user_namespace("us", "ben"), "2", record);
-  EXPECT_FALSE(responses.find(user_namespace("us", "anna"), "1").has_value()) << "the older one gave way";
-  EXPECT_TRUE(responses.find(user_namespace("us", "ben"), "2").has_value());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {

@@ -4,6 +4,7 @@
 
 #include "server/protocol/responses_items.h"
 #include "tests/server/protocol/fake_door.h"
+#include "tests/support/temp_dir.h"
 
 namespace ibid::serve {
 namespace {
@@ -293,37 +294,44 @@ TEST(ResponsesTest, AnItemIsMeantByItsId) {
   EXPECT_EQ(others->json()["error"]["param"], "input[1].id");
 }
 
-Json user_items(const std::string& text) {
-  return Json::array({{{"role", "user"}, {"content", text}}});
+// What is kept outlives the process: another door with the same store finds it.
+TEST(ResponsesTest, AnotherServerGoesOnFromWhatIsKept) {
+  const TempDir dir;
+  const auto open = [&] { return ConversationStore::open({.directory = dir.file("cache")}).value(); };
+  std::string id;
+  Json made;
+  {
+    FakeDoor door(open());
+    made = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
+    id = made["id"];
+  }
+  FakeDoor door(open());
+  EXPECT_EQ(door.send("GET", std::string(kResponses) + "/" + id)->json(), made);
+  door.new_ids_from(100);
+  EXPECT_EQ(door.post(kResponses, Json({{"input", "two"}, {"previous_response_id", id}}))->status, 200);
+  EXPECT_EQ(door.last().messages.size(), 3u);
 }
 
-TEST(ResponseStoreTest, IsBoundedByBytesAndForgetsTheOldestFirst) {
-  ResponseStore store(10'000);
-  for (int i = 0; i < 100; ++i) {
-    store.put("us", "r" + std::to_string(i), {.items = user_items(std::string(1000, 'x')), .response = "{}"});
-    EXPECT_LE(store.bytes("us"), 10'000u);
+// A disk that fails is an error of the request, and says nothing of where the disk is.
+TEST(ResponsesTest, WhatCannotBeKeptFailsAndSaysSo) {
+  const TempDir dir;
+  FakeDoor door(ConversationStore::open({.directory = dir.file("cache")}).value());
+  const Json before = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
+  {
+    const auto other = Database::open(dir.file("cache/conversations.sqlite3")).value();
+    ASSERT_TRUE(other->execute("drop table kept").ok());
   }
-  EXPECT_FALSE(store.find("us", "r0"));
-  EXPECT_TRUE(store.find("us", "r99"));
-  store.put("us", "large", {.items = user_items(std::string(20'000, 'x')), .response = "{}"});
-  EXPECT_FALSE(store.find("us", "large"));
-}
-
-TEST(ResponseStoreTest, AChainCostsWhatWasSaidAndOutlivesItsResponses) {
-  ResponseStore chain(size_t{1} << 30);
-  ResponseStore::LinkPtr last;
-  for (size_t i = 0; i < 300; ++i) {
-    chain.put("us", "c" + std::to_string(i),
-              {.previous = last, .items = user_items("m" + std::to_string(i)), .response = "{}"});
-    auto found = chain.find("us", "c" + std::to_string(i));
-    ASSERT_EQ(found->items.size(), i + 1);
-    last = found->link;
-    if (i > 0) chain.remove("us", "c" + std::to_string(i - 1));
-  }
-  EXPECT_LT(chain.bytes("us"), 300u * 1000);
-  const auto found = chain.find("us", "c299");
-  EXPECT_EQ(found->items[0]["content"], "m0");
-  EXPECT_EQ(found->items[299]["content"], "m299");
+  const auto failed = door.post(kResponses, std::string(R"({"input": "one"})"));
+  EXPECT_EQ(failed->status, 200);
+  EXPECT_EQ(failed->json()["status"], "failed");
+  EXPECT_EQ(failed->json()["error"]["code"], "server_error");
+  EXPECT_EQ(failed->body.find(dir.path()), std::string::npos);
+  const auto stream = door.post(kResponses, std::string(R"({"input": "one", "stream": true})"));
+  EXPECT_EQ(stream->events().back()["type"], "response.failed");
+  const auto lost = door.send("GET", std::string(kResponses) + "/" + before["id"].get<std::string>());
+  EXPECT_EQ(lost->status, 500);
+  EXPECT_EQ(lost->body.find(dir.path()), std::string::npos);
+  EXPECT_EQ(door.post("/v1/conversations", std::string("{}"))->status, 500);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "server/service/cache_namespace.h"
+#include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 
 namespace ibid::serve {

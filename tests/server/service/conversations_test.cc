@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "server/service/cache_namespace.h"
 #include "server/service/seen_message.h"
+#include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 
 namespace ibid::serve {

@@ -9,6 +9,8 @@
 #include "cache/tier/kv_record.h"
 #include "model/model_fingerprint.h"
 #include "runtime/session/session_file.h"
+#include "server/service/conversation.h"
+#include "server/store/conversation_store.h"
 #include "tests/server/service/service_fixture.h"
 #include "tests/support/paths.h"
 
@@ -25,18 +27,20 @@ EngineParts with_directory(const TempDir& dir) {
 
 struct Life : ServiceFixture {
   Life(const TempDir& cache, std::vector<Tokens> replies, std::vector<std::string>* remarks = nullptr,
-       uint64_t file_budget_bytes = 256u << 20, const char* chat_template = kChatMl)
-      : ServiceFixture(options(remarks, file_budget_bytes), chat_template, {}, 64u << 20, with_directory(cache)) {
+       uint64_t budget_bytes = 256u << 20, const char* chat_template = kChatMl)
+      : ServiceFixture(options(cache, remarks, budget_bytes), chat_template, {}, 64u << 20, with_directory(cache)) {
     chat.say(std::move(replies));
   }
-  static AdmissionOptions options(std::vector<std::string>* remarks, uint64_t file_budget_bytes) {
+  static AdmissionOptions options(const TempDir& cache, std::vector<std::string>* remarks, uint64_t budget_bytes) {
     AdmissionOptions all = quiet();
-    all.conversations.file_budget_bytes = file_budget_bytes;
     if (remarks != nullptr) {
       all.conversations.remark = [remarks](const std::string& line) { remarks->push_back(line); };
     }
+    all.conversations.store = ConversationStore::open_or_in_memory(
+        {.directory = cache.file("cache"), .budget_bytes = budget_bytes, .remark = all.conversations.remark});
     return all;
   }
+  HistoryStats kept() const { return service->stats().histories; }
   // Has the questions answered that come from `first` on; `messages` are the history up to there.
   void talk(Json& messages, size_t first, size_t n, const std::string& name_space = "a") {
     for (size_t i = first; i < first + n; ++i) {
@@ -52,10 +56,32 @@ struct Life : ServiceFixture {
   Answer last;
 };
 
-std::vector<std::string> chat_files(const TempDir& cache) {
-  std::vector<std::string> names = system_file_ops().list(cache.file("cache/conversations")).value();
-  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".chat"); });
-  return names;
+// What the store of a server that has ended has of known histories: name, text.
+std::vector<std::pair<std::string, std::string>> kept_texts(const TempDir& cache) {
+  const auto db = Database::open(cache.file("cache/conversations.sqlite3")).value();
+  auto rows = db->ask("select name, items from kept where kind = 3").value();
+  std::vector<std::pair<std::string, std::string>> texts;
+  while (rows.next().value()) texts.emplace_back(rows.text(0), rows.text(1));
+  return texts;
+}
+
+std::string file_of(const TempDir& cache, const std::string& name) {
+  return cache.file("cache/conversations/" + name + ".chat");
+}
+
+// Leaves what the store has as an earlier version did: as files, of which it returns one, and no store.
+std::string turn_into_files(const TempDir& cache) {
+  EXPECT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
+  std::string last;
+  for (const auto& [name, text] : kept_texts(cache)) {
+    const SavedSession saved = session_from_text(text, "a text").value();
+    EXPECT_TRUE(write_session_file(system_file_ops(), file_of(cache, name), saved, nullptr, {}).ok());
+    last = name;
+  }
+  for (const char* ending : {"", "-wal", "-shm"}) {
+    std::filesystem::remove(cache.file("cache/conversations.sqlite3") + ending);
+  }
+  return last;
 }
 
 // Answers of which some are not what encoding their text gives.
@@ -75,9 +101,9 @@ TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
   }
   EXPECT_EQ(messages[3]["content"], "ab");
   EXPECT_EQ(messages[7]["content"], "abc") << "without the special token";
-  EXPECT_EQ(chat_files(cache).size(), 1u) << "each turn takes the place of the one before";
   std::vector<std::string> remarks;
   Life after(cache, odd_replies(), &remarks);
+  EXPECT_EQ(after.kept().n_kept, 1u) << "each turn takes the place of the one before";
   after.talk(messages, 5, 1);
   EXPECT_EQ(after.last.content, "the");
   EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
@@ -118,8 +144,7 @@ TEST(RestartTest, NamespacesAndModelsAreKeptApart) {
     Life before(cache, odd_replies());
     before.talk(messages, 0, 2);
   }
-  const std::string file = read_whole_file(cache.file("cache/conversations/" + chat_files(cache)[0]));
-  EXPECT_EQ(file.find("\"a\":"), std::string::npos);
+  EXPECT_EQ(read_whole_file(cache.file("cache/conversations.sqlite3")).find("\"a\":"), std::string::npos);
   messages.push_back(user("x"));
   {
     Life after(cache, odd_replies());
@@ -129,10 +154,10 @@ TEST(RestartTest, NamespacesAndModelsAreKeptApart) {
   }
   EngineParts other = with_directory(cache);
   other.fingerprint = FingerprintBuilder().add("model", "two").finish();
-  ServiceFixture after(ServiceFixture::quiet(), kChatMl, {}, 64u << 20, std::move(other));
+  ServiceFixture after(Life::options(cache, nullptr, 256u << 20), kChatMl, {}, 64u << 20, std::move(other));
   after.answer(ask(messages));
   EXPECT_EQ(after.service->stats().n_restored, 0u);
-  EXPECT_TRUE(after.service->stats().conversation_files.n_refused == 0) << "it is sound, and another's";
+  EXPECT_TRUE(after.service->stats().histories.n_refused == 0) << "it is sound, and another's";
 }
 
 TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
@@ -143,7 +168,7 @@ TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
     before.talk(messages, 0, 2);
     before.talk(others, 0, 1, "b");
     before.service->forget_namespace("a");
-    EXPECT_EQ(chat_files(cache).size(), 1u);
+    EXPECT_EQ(before.kept().n_kept, 1u);
   }
   Life after(cache, odd_replies());
   after.talk(messages, 2, 1);
@@ -152,7 +177,7 @@ TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
   EXPECT_EQ(after.service->stats().n_restored, 1u);
 }
 
-TEST(RestartTest, FilesAreBoundedAndTheOldestOfTheLargestNamespaceGoes) {
+TEST(RestartTest, TheStoreIsBoundedAndTheOldestOfTheLargestNamespaceGoes) {
   const TempDir cache;
   Json rare = Json::array();
   constexpr uint64_t kBudget = 20'000;
@@ -164,67 +189,134 @@ TEST(RestartTest, FilesAreBoundedAndTheOldestOfTheLargestNamespaceGoes) {
       before.talk(one, i, 1, "busy");
     }
   }
-  uint64_t n_bytes = 0;
-  for (const std::string& name : chat_files(cache)) {
-    n_bytes += system_file_ops().info(cache.file("cache/conversations/" + name))->size;
+  {
+    Life between(cache, odd_replies(), nullptr, kBudget);
+    EXPECT_LE(between.kept().n_bytes, kBudget);
+    EXPECT_GT(between.kept().n_bytes, kBudget / 2);
   }
-  EXPECT_LE(n_bytes, kBudget);
-  EXPECT_GT(n_bytes, kBudget / 2);
   Life after(cache, odd_replies(), nullptr, kBudget / 2);
   after.talk(rare, 1, 1, "rare");
   EXPECT_EQ(after.service->stats().n_restored, 1u);
-  EXPECT_LE(after.service->stats().conversation_files.n_bytes, kBudget / 2);
+  EXPECT_LE(after.kept().n_bytes, kBudget / 2);
 }
 
-// Whatever a file says, the answer is the one of a server that knows of no file.
-TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
+// Notes that are not those of the conversation that was kept.
+const std::function<void(SavedSession&)> kBadNotes[] = {
+    [](SavedSession& saved) { saved.notes.erase("seen"); },
+    [](SavedSession& saved) { saved.notes["seen"] = Json::array({1, 2, 3}); },
+    [](SavedSession& saved) { saved.notes["seen"].erase(0); },
+    [](SavedSession& saved) { saved.notes["cut"] = true; },
+    [](SavedSession& saved) { saved.notes["namespace"] = 5; }};
+
+// Whatever the store says, the answer is the one of a server that knows of no store.
+TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
   const TempDir cache;
   Json messages = Json::array();
   {
     Life before(cache, odd_replies());
     before.talk(messages, 0, 3);
   }
-  const std::string name = chat_files(cache)[0];
-  const std::string path = cache.file("cache/conversations/" + name);
-  const std::string sound = read_whole_file(path);
-  const auto with_notes = [&](const std::function<void(SavedSession&)>& change) {
-    EXPECT_TRUE(write_file_atomically(system_file_ops(), path, std::as_bytes(std::span(sound))).ok());
-    SavedSession saved = read_saved_session(system_file_ops(), path).value();
-    change(saved);
-    EXPECT_TRUE(write_session_file(system_file_ops(), path, saved, nullptr, {}).ok());
-    return read_whole_file(path);
+  const auto [name, sound] = kept_texts(cache).at(0);
+  const auto put = [&](const std::string& text) {
+    Life life(cache, odd_replies());
+    ConversationStore& store = life.service->store();
+    const SavedSession saved = session_from_text(sound, "sound").value();
+    const auto places = Conversation::places_of(saved, store.hash_seed());
+    ASSERT_TRUE(store.put_history(holder_of("a"), {.name = name, .numerics_version = kNumericsVersion, .text = text,
+                                                   .hashes = places->hashes, .first = places->first}).ok());
   };
-  std::string flipped = sound;
-  flipped[sound.size() / 2] ^= 1;
-  const std::string cases[] = {
-      "", "IBIDCHAT", sound.substr(0, 60), sound.substr(0, sound.size() - 1), flipped, std::string(1000, '\xFF'),
-      with_notes([](SavedSession& saved) { saved.notes.erase("seen"); }),
-      with_notes([](SavedSession& saved) { saved.notes["seen"] = Json::array({1, 2, 3}); }),
-      with_notes([](SavedSession& saved) { saved.notes["seen"].erase(0); }),
-      with_notes([](SavedSession& saved) { saved.notes["cut"] = true; }),
-      with_notes([](SavedSession& saved) { saved.notes["namespace"] = 5; })};
-  for (const std::string& bytes : cases) {
-    for (const std::string& other : chat_files(cache)) {
-      ASSERT_TRUE(system_file_ops().remove(cache.file("cache/conversations/" + other)).ok());
-    }
-    ASSERT_TRUE(write_file_atomically(system_file_ops(), path, std::as_bytes(std::span(bytes))).ok());
+  std::vector<std::string> cases = {"", "{", sound.substr(0, sound.size() - 1), "[]"};
+  for (const auto& change : kBadNotes) {
+    SavedSession saved = session_from_text(sound, "sound").value();
+    change(saved);
+    cases.push_back(session_to_text(session_to_json(saved)).value());
+  }
+  for (const std::string& text : cases) {
+    put(text);
     std::vector<std::string> remarks;
     Life after(cache, odd_replies(), &remarks);
     Json now = messages;
     after.talk(now, 3, 1);
     EXPECT_EQ(after.last.content, "abc");
     EXPECT_EQ(after.service->stats().n_restored, 0u);
-    EXPECT_EQ(after.service->stats().conversation_files.n_refused, 1u);
-    ASSERT_EQ(remarks.size(), 1u);
-    EXPECT_THAT(remarks[0], testing::HasSubstr(name));
-    EXPECT_FALSE(system_file_ops().info(path).ok()) << "it is gone";
+    EXPECT_EQ(after.kept().n_refused, 1u);
+    ASSERT_EQ(remarks.size(), 1u) << text.substr(0, 80);
+    EXPECT_THAT(remarks[0], testing::HasSubstr("is not used"));
+    after.service->forget_namespace("a");
   }
   // Ids that the model does not have: the text is used, and the answers behind it are encoded.
-  with_notes([](SavedSession& saved) { saved.replies[1].ids[0] = 1'000'000; });
+  SavedSession saved = session_from_text(sound, "sound").value();
+  saved.replies[1].ids[0] = 1'000'000;
+  put(session_to_text(session_to_json(saved)).value());
   Life after(cache, odd_replies());
   Json now = messages;
   after.talk(now, 3, 1);
   EXPECT_EQ(after.last.content, "abc");
+}
+
+TEST(RestartTest, TheFilesOfAnEarlierVersionAreTakenOver) {
+  const TempDir cache;
+  Json messages = Json::array(), others = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 5);
+    before.talk(others, 0, 1, "b");
+  }
+  turn_into_files(cache);
+  std::vector<std::string> remarks;
+  {
+    Life after(cache, odd_replies(), &remarks);
+    after.talk(messages, 5, 1);
+    EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
+    EXPECT_EQ(after.service->stats().n_restored, 1u);
+    EXPECT_EQ(after.kept().n_kept, 2u);
+  }
+  EXPECT_THAT(remarks, testing::IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(cache.file("cache/conversations"))) << "once";
+  Life again(cache, odd_replies(), &remarks);
+  again.talk(others, 1, 1, "b");
+  EXPECT_EQ(again.service->stats().n_restored, 1u);
+  EXPECT_THAT(remarks, testing::IsEmpty());
+}
+
+// Whatever a file says, the answer is the one of a server that knows of no file.
+TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
+  const TempDir sound_cache;
+  Json messages = Json::array();
+  {
+    Life before(sound_cache, odd_replies());
+    before.talk(messages, 0, 3);
+  }
+  const std::string name = turn_into_files(sound_cache);
+  const std::string sound = read_whole_file(file_of(sound_cache, name));
+  std::string flipped = sound;
+  flipped[sound.size() / 2] ^= 1;
+  std::vector<std::string> cases = {"", "IBIDCHAT", sound.substr(0, 60), sound.substr(0, sound.size() - 1), flipped,
+                                    std::string(1000, '\xFF')};
+  for (const auto& change : kBadNotes) {
+    const std::string path = sound_cache.file("changed");
+    SavedSession saved = read_saved_session(system_file_ops(), file_of(sound_cache, name)).value();
+    change(saved);
+    EXPECT_TRUE(write_session_file(system_file_ops(), path, saved, nullptr, {}).ok());
+    cases.push_back(read_whole_file(path));
+  }
+  for (const std::string& bytes : cases) {
+    const TempDir cache;
+    for (const char* folder : {"cache", "cache/conversations"}) {
+      ASSERT_TRUE(system_file_ops().open_directory(cache.file(folder)).ok());
+    }
+    ASSERT_TRUE(write_file_atomically(system_file_ops(), file_of(cache, name), std::as_bytes(std::span(bytes))).ok());
+    std::vector<std::string> remarks;
+    Life after(cache, odd_replies(), &remarks);
+    Json now = messages;
+    after.talk(now, 3, 1);
+    EXPECT_EQ(after.last.content, "abc");
+    EXPECT_EQ(after.service->stats().n_restored, 0u);
+    EXPECT_EQ(after.kept().n_refused, 1u);
+    ASSERT_EQ(remarks.size(), 1u);
+    EXPECT_THAT(remarks[0], testing::HasSubstr(name));
+    EXPECT_FALSE(system_file_ops().info(file_of(cache, name)).ok()) << "it is gone";
+  }
 }
 
 TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
@@ -234,32 +326,44 @@ TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
     Life before(cache, odd_replies());
     before.talk(messages, 0, 1);
   }
-  const std::string name = chat_files(cache)[0];
-  cache.write("cache/conversations/" + name + ".1a2b.tmp", "half");
+  const std::string name = turn_into_files(cache);
+  cache.write("cache/conversations/" + name + ".chat.1a2b.tmp", "half");
   cache.write("cache/conversations/mine.chat", "a file of somebody");
   std::string twin = name;
   twin[0] = twin[0] == '0' ? '1' : '0';
-  std::filesystem::create_symlink("/etc/passwd", cache.file("cache/conversations/" + twin));
+  std::filesystem::create_symlink("/etc/passwd", file_of(cache, twin));
   std::vector<std::string> remarks;
   Life after(cache, odd_replies(), &remarks);
   after.talk(messages, 1, 1);
   EXPECT_EQ(after.service->stats().n_restored, 1u);
-  const auto exists = [&](const std::string& file) {
-    return std::filesystem::is_symlink(cache.file("cache/conversations/" + file)) ||
-           std::filesystem::exists(cache.file("cache/conversations/" + file));
-  };
-  EXPECT_FALSE(exists(name + ".1a2b.tmp"));
-  EXPECT_TRUE(exists("mine.chat"));
-  EXPECT_TRUE(exists(twin));
+  EXPECT_FALSE(std::filesystem::exists(file_of(cache, name) + ".1a2b.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(file_of(cache, name)));
+  EXPECT_TRUE(std::filesystem::exists(cache.file("cache/conversations/mine.chat")));
+  EXPECT_TRUE(std::filesystem::is_symlink(file_of(cache, twin)));
   ASSERT_EQ(remarks.size(), 1u);
   EXPECT_THAT(remarks[0], testing::HasSubstr(twin));
 }
 
+// A disk that takes for ever: answers come, and what they are gone on from is known.
+TEST(RestartTest, NoAnswerWaitsForTheThreadThatWrites) {
+  const TempDir cache;
+  Life life(cache, odd_replies());
+  std::promise<void> disk;
+  life.service->write_behind([wait = disk.get_future().share()] { wait.wait(); });
+  Json messages = Json::array();
+  life.talk(messages, 0, 3);
+  EXPECT_EQ(life.service->stats().n_continued, 2u);
+  EXPECT_EQ(life.service->stats().n_to_write, 3u);
+  EXPECT_EQ(life.kept().n_kept, 0u);
+  disk.set_value();
+  life.service->forget_namespace("nobody");  // returns when what waits is written
+  EXPECT_EQ(life.kept().n_kept, 1u);
+}
+
 TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
   const TempDir cache;
-  std::filesystem::create_directories(cache.file("cache"));
+  std::filesystem::create_directories(cache.file("cache/conversations.sqlite3"));
   std::filesystem::permissions(cache.file("cache"), std::filesystem::perms::owner_all);
-  cache.write("cache/conversations", "a file where the directory should be");
   std::vector<std::string> remarks;
   Life life(cache, odd_replies(), &remarks);
   Json messages = Json::array();
@@ -269,7 +373,7 @@ TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
   EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not kept on disk"));
 }
 
-// Without the files a history is rendered and encoded. What its ids have in common with those that were read comes from
+// Without the store a history is rendered and encoded. What its ids have in common with those that were read comes from
 // the directory.
 Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   const TempDir cache;
@@ -292,7 +396,7 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
     }
     EXPECT_TRUE(before.service->wait_until_quiet(std::chrono::seconds(10)));
   }
-  std::filesystem::remove_all(cache.file("cache/conversations"));
+  std::filesystem::remove(cache.file("cache/conversations.sqlite3"));
   Life after(cache, replies);
   const Tokens encoded =
       after.chat.engine->state().tokenizer().encode(after.render_prompt(ask(messages)), TextOrigin::kTemplate);
@@ -323,14 +427,17 @@ TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
   ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
   const std::string name = "/3851ad46632529fcefe70b707b86ee35.chat";
   std::filesystem::copy(golden_dir() + "/kept" + name, cache.file("cache/conversations") + name);
-  std::vector<std::string> remarks;
-  Life life(cache, odd_replies(), &remarks);
-  Json messages = Json::array();
-  life.talk(messages, 0, 1);
-  EXPECT_THAT(remarks, testing::Contains(testing::HasSubstr(
-                           "1 conversation was kept by an earlier version of the numerics, this program has version " +
-                           std::to_string(kNumericsVersion))));
-  EXPECT_TRUE(std::filesystem::exists(cache.file("cache/conversations") + name)) << "it is evicted in its turn";
+  for (const uint64_t n_kept : {2, 3}) {  // with those that are answered here
+    std::vector<std::string> remarks;
+    Life life(cache, odd_replies(), &remarks);
+    Json messages = Json::array();
+    life.talk(messages, n_kept, 1);
+    EXPECT_THAT(remarks, testing::Contains(testing::HasSubstr(
+                             "1 conversation was kept by an earlier version of the numerics, this program has version " +
+                             std::to_string(kNumericsVersion))));
+    life.service->forget_namespace("nobody");  // returns when what waits is written
+    EXPECT_EQ(life.kept().n_kept, n_kept) << "it is evicted in its turn";
+  }
 }
 
 }  // namespace

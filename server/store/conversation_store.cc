@@ -1,0 +1,326 @@
+#include "server/store/conversation_store.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "server/store/store_file.h"
+
+namespace ibid::serve {
+namespace {
+
+using Lock = std::lock_guard<std::mutex>;
+
+constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
+constexpr size_t kMostUses = 1024;  // that wait for a change; the oldest are forgotten
+
+Result<Json> parse_stored(const std::string& text) {
+  Result<Json> json = parse_json(text, "what was kept", kStoredLimits);
+  if (!json.ok()) return Status(ErrorCode::kCorrupt, json.status().message());
+  return json;
+}
+
+// Appends the items that a text has.
+Status append_items(Json& items, const std::string& text) {
+  TRY_ASSIGN(const Json more, parse_stored(text));
+  if (!more.is_array()) return {ErrorCode::kCorrupt, "what was kept: it is no list of items"};
+  items.insert(items.end(), more.begin(), more.end());
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ConversationStore>> ConversationStore::open(Options options) {
+  std::unique_ptr<ConversationStore> store(new ConversationStore(std::move(options)));
+  const Options& to_open = store->options_;
+  TRY_ASSIGN(std::unique_ptr<Database> db,
+             store->is_on_disk() ? open_store_file(to_open.directory, to_open.vfs, to_open.remark)
+                                 : open_store_in_memory());
+  TRY_ASSIGN(const int64_t seed, db->number(0, "select hash_seed from store"));
+  store->hash_seed_ = static_cast<uint64_t>(seed);
+  store->writer_.rows = std::make_unique<KeptRows>(std::move(db), to_open.budget_bytes);
+  TRY(store->write([](KeptRows& rows) { return rows.make_room(-1); }));
+  if (!store->is_on_disk()) return store;
+  TRY_ASSIGN(store->reader_.rows, store->connect_to_read());
+  return store;
+}
+
+std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options options) {
+  Options in_memory{.budget_bytes = options.budget_bytes, .remark = options.remark};
+  Result<std::unique_ptr<ConversationStore>> opened = open(std::move(options));
+  if (!opened.ok()) {
+    if (in_memory.remark) in_memory.remark("conversations are not kept on disk: " + opened.status().message());
+    opened = open(std::move(in_memory));
+    CHECK(opened.ok()) << opened.status().message();
+  }
+  return *std::move(opened);
+}
+
+ConversationStore::~ConversationStore() {
+  // An error here costs entries their place in the order of uses.
+  if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
+}
+
+Result<std::unique_ptr<KeptRows>> ConversationStore::connect_to_read() const {
+  TRY_ASSIGN(std::unique_ptr<Database> db, open_store_reader(options_.directory, options_.vfs));
+  return std::make_unique<KeptRows>(std::move(db), options_.budget_bytes);
+}
+
+Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) {
+  std::vector<int64_t> used;
+  {
+    const Lock lock(mutex_);
+    used = std::exchange(used_, {});
+  }
+  Status status;
+  {
+    const Lock lock(writer_.mutex);
+    KeptRows& rows = *writer_.rows;
+    status = rows.db().transact([&]() -> Status {
+      for (const int64_t id : used) TRY(rows.touch(id));
+      return change(rows);
+    });
+  }
+  if (!status.ok()) {
+    const Lock lock(mutex_);
+    used_.insert(used_.begin(), used.begin(), used.end());
+  }
+  return status;
+}
+
+Result<ConversationStore::Rows> ConversationStore::find(Kept kind, const std::string& space, const std::string& name) {
+  Connection& reader = this->reader();
+  const Lock lock(reader.mutex);
+  return reader.rows->find(kind, space, name);
+}
+
+void ConversationStore::count_use(int64_t id) {
+  const Lock lock(mutex_);
+  std::erase(used_, id);
+  if (used_.size() >= kMostUses) used_.erase(used_.begin());
+  used_.push_back(id);
+}
+
+Status ConversationStore::remove(Kept kind, const std::string& space, const std::string& name) {
+  return write([&](KeptRows& rows) -> Status {
+    TRY_ASSIGN(const int64_t id, rows.db().number(-1, "select id from kept where kind = ? and space = ? and name = ? "
+                                                      "and is_gone = 0", static_cast<int64_t>(kind), space, name));
+    return id < 0 ? Status(ErrorCode::kNotFound, "nothing of that id is kept") : rows.remove(id);
+  });
+}
+
+// --- responses
+
+Status ConversationStore::put_response(const std::string& cache_namespace, const StoredResponse& response) {
+  const Holder holder = holder_of(cache_namespace);
+  KeptRows::Row row{.kind = Kept::kResponse, .name = response.id, .talk = response.conversation_id,
+                    .n_output = static_cast<int64_t>(response.n_output), .body = response.response};
+  return write([&](KeptRows& rows) -> Status {
+    // One that is gone has its items as long as others need them.
+    TRY_ASSIGN(row.previous, rows.db().number(0, "select id from kept where kind = 1 and space = ? and name = ?",
+                                              holder.space, response.previous_id));
+    Json items = row.previous == 0 ? response.in_front : Json::array();
+    items.insert(items.end(), response.items.begin(), response.items.end());
+    row.items = json_to_string(items);
+    return rows.put(holder, row).status();
+  });
+}
+
+Result<StoredResponse> ConversationStore::find_response(const std::string& cache_namespace, const std::string& id) {
+  TRY_ASSIGN(const Rows chain, find(Kept::kResponse, holder_of(cache_namespace).space, id));
+  const KeptRows::Row& row = chain.back();
+  StoredResponse response{.id = id, .n_output = static_cast<size_t>(row.n_output), .conversation_id = row.talk,
+                          .response = row.body};
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    response.previous_id = chain[i].name;
+    TRY(append_items(response.in_front, chain[i].items));
+  }
+  TRY(append_items(response.items, row.items));
+  if (response.n_output > response.items.size()) {
+    return Status(ErrorCode::kCorrupt, id + " has more output than items");
+  }
+  count_use(row.id);
+  return response;
+}
+
+Result<Json> ConversationStore::find_item(const std::string& cache_namespace, const std::string& item_id) {
+  const std::string space = holder_of(cache_namespace).space;
+  Connection own;
+  if (is_on_disk()) {
+    TRY_ASSIGN(own.rows, connect_to_read());
+  }
+  Connection& searched = is_on_disk() ? own : writer_;
+  const Lock lock(searched.mutex);
+  // As it stands in an item. A text that says the same is told apart below.
+  TRY_ASSIGN(Database::Rows names,
+             searched.rows->db().ask("select name from kept where kind = 1 and space = ? and is_gone = 0 and "
+                                     "instr(items, ?) > 0", space, "\"id\":" + json_to_string(Json(item_id))));
+  for (;;) {
+    TRY_ASSIGN(const bool is_there, names.next());
+    if (!is_there) return Json();
+    TRY_ASSIGN(const Rows chain, searched.rows->find(Kept::kResponse, space, names.text(0)));
+    Json items = Json::array();
+    TRY(append_items(items, chain.back().items));
+    for (Json& item : items) {
+      if (item.is_object() && item.value("id", Json()) == item_id) return std::move(item);
+    }
+  }
+}
+
+Status ConversationStore::remove_response(const std::string& cache_namespace, const std::string& id) {
+  return remove(Kept::kResponse, holder_of(cache_namespace).space, id);
+}
+
+// --- conversations
+
+Status ConversationStore::create_conversation(const std::string& cache_namespace,
+                                              const StoredConversation& conversation) {
+  const KeptRows::Row row{.kind = Kept::kConversation, .name = conversation.id, .created = conversation.created,
+                          .items = json_to_string(conversation.items), .body = json_to_string(conversation.metadata)};
+  return write([&](KeptRows& rows) { return rows.put(holder_of(cache_namespace), row).status(); });
+}
+
+Result<StoredConversation> ConversationStore::find_conversation(const std::string& cache_namespace,
+                                                                const std::string& id) {
+  TRY_ASSIGN(const Rows found, find(Kept::kConversation, holder_of(cache_namespace).space, id));
+  const KeptRows::Row& row = found.back();
+  StoredConversation conversation{.id = id, .created = row.created, .version = row.version};
+  TRY(append_items(conversation.items, row.items));
+  TRY_ASSIGN(conversation.metadata, parse_stored(row.body));
+  count_use(row.id);
+  return conversation;
+}
+
+Status ConversationStore::set_metadata(const std::string& cache_namespace, const std::string& id,
+                                       const Json& metadata) {
+  const Holder holder = holder_of(cache_namespace);
+  return write([&](KeptRows& rows) -> Status {
+    TRY_ASSIGN(Rows found, rows.find(Kept::kConversation, holder.space, id));
+    found.back().body = json_to_string(metadata);
+    return rows.put(holder, found.back()).status();
+  });
+}
+
+Status ConversationStore::remove_conversation(const std::string& cache_namespace, const std::string& id) {
+  return remove(Kept::kConversation, holder_of(cache_namespace).space, id);
+}
+
+Result<std::unique_ptr<TakenConversation>> ConversationStore::take_conversation(const std::string& cache_namespace,
+                                                                                const std::string& id) {
+  Holder holder = holder_of(cache_namespace);
+  {
+    const Lock lock(mutex_);
+    if (!taken_.emplace(holder.space, id).second) return Status(ErrorCode::kBusy, "the conversation is being changed");
+  }
+  std::unique_ptr<TakenConversation> taken(new TakenConversation(*this, std::move(holder), id));
+  TRY_ASSIGN(taken->conversation_, find_conversation(cache_namespace, id));
+  return taken;
+}
+
+Status TakenConversation::commit(const Json& items) {
+  const Status status = store_->write([&](KeptRows& rows) -> Status {
+    TRY_ASSIGN(ConversationStore::Rows found, rows.find(Kept::kConversation, holder_.space, conversation_.id));
+    KeptRows::Row& row = found.back();
+    if (row.version != conversation_.version) return {ErrorCode::kBusy, "another process has changed the conversation"};
+    ++row.version;
+    row.items = json_to_string(items);
+    return rows.put(holder_, row).status();
+  });
+  release();
+  return status.code() == ErrorCode::kNotFound ? Status() : status;
+}
+
+void TakenConversation::release() {
+  if (store_ == nullptr) return;
+  const Lock lock(store_->mutex_);
+  store_->taken_.erase({holder_.space, conversation_.id});
+  store_ = nullptr;
+}
+
+// --- known histories
+
+Status ConversationStore::put_history(const Holder& holder, const StoredHistory& history) {
+  const KeptRows::Row row{.kind = Kept::kHistory, .name = history.name, .version = history.numerics_version,
+                          .items = history.text, .n_places = history.hashes.size()};
+  const Status status = write([&](KeptRows& rows) -> Status {
+    TRY_ASSIGN(const int64_t id, rows.put(holder, row));
+    TRY(rows.db().run("delete from place where history = ?", id));
+    for (size_t n = std::max<size_t>(history.first, 1); history.first > 0 && n <= history.hashes.size(); ++n) {
+      TRY(rows.db().run("insert into place values(?, ?, ?)", static_cast<int64_t>(history.hashes[n - 1]),
+                        static_cast<int64_t>(n), id));
+    }
+    return {};
+  });
+  ++(status.ok() ? n_written_ : n_failed_);
+  return status;
+}
+
+Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder& holder,
+                                                                    std::span<const uint64_t> hashes,
+                                                                    size_t n_known) {
+  Connection& reader = this->reader();
+  const Lock lock(reader.mutex);
+  for (size_t n = hashes.size(); n > n_known; --n) {
+    TRY_ASSIGN(Database::Rows rows,
+               reader.rows->db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? "
+                                     "and space = ? limit 1", static_cast<int64_t>(hashes[n - 1]),
+                                     static_cast<int64_t>(n), holder.space));
+    TRY_ASSIGN(const bool is_there, rows.next());
+    if (is_there) return std::optional(FoundHistory{rows.text(0), n});
+  }
+  return std::optional<FoundHistory>();
+}
+
+Result<std::string> ConversationStore::read_history(const Holder& holder, const std::string& name) {
+  TRY_ASSIGN(Rows found, find(Kept::kHistory, holder.space, name));
+  return std::move(found.back().items);
+}
+
+Status ConversationStore::refuse_history(const Holder& holder, const std::string& name) {
+  ++n_refused_;
+  return remove(Kept::kHistory, holder.space, name);
+}
+
+Result<std::vector<std::pair<int64_t, int64_t>>> ConversationStore::history_versions() {
+  Connection& reader = this->reader();
+  const Lock lock(reader.mutex);
+  TRY_ASSIGN(Database::Rows rows, reader.rows->db().ask("select version, count(*) from kept where kind = 3 "
+                                                        "group by version order by version"));
+  std::vector<std::pair<int64_t, int64_t>> versions;
+  for (;;) {
+    TRY_ASSIGN(const bool is_there, rows.next());
+    if (!is_there) return versions;
+    versions.emplace_back(rows.number(0), rows.number(1));
+  }
+}
+
+// --- all
+
+Status ConversationStore::forget(const std::string& cache_namespace) {
+  return write([&](KeptRows& rows) {
+    return rows.db().run("delete from kept where space = ?", holder_of(cache_namespace).space);
+  });
+}
+
+void ConversationStore::say(const Status& error) const {
+  if (options_.remark) options_.remark("what clients keep: " + error.message());
+}
+
+Result<uint64_t> ConversationStore::bytes() {
+  Connection& reader = this->reader();
+  const Lock lock(reader.mutex);
+  TRY_ASSIGN(const int64_t n_bytes, reader.rows->db().number(0, "select sum(bytes) from share"));
+  return static_cast<uint64_t>(n_bytes);
+}
+
+HistoryStats ConversationStore::stats() {
+  HistoryStats stats{.n_written = n_written_, .n_failed = n_failed_, .n_refused = n_refused_};
+  Connection& reader = this->reader();
+  const Lock lock(reader.mutex);
+  Result<Database::Rows> rows = reader.rows->db().ask("select sum(n), sum(bytes) from share where kind = 3");
+  if (!rows.ok() || !rows->next().ok()) return stats;
+  stats.n_kept = static_cast<uint64_t>(rows->number(0));
+  stats.n_bytes = static_cast<uint64_t>(rows->number(1));
+  return stats;
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,111 @@
+// Database: one SQLite connection and the statements that it keeps prepared. Every call of SQLite is checked; an error
+// names the file and has SQLite's own words.
+//
+//   TRY_ASSIGN(Database::Rows rows, db.ask("select name from kept where id = ?", id));
+//   TRY_ASSIGN(const bool is_there, rows.next());
+//
+// Errors of all calls: kCorrupt for a file that is no sound database of these tables, kOutOfMemory, kLimitExceeded for
+// a value that SQLite does not hold, kIo for all else: the disk, its room, and another process that keeps the file
+// locked for longer than kBusyTimeout.
+//
+// Not thread-safe. Rows end before their database.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace ibid::serve {
+
+class Database {
+ public:
+  static constexpr std::chrono::milliseconds kBusyTimeout{5000};
+
+  // path: of a file that is made where it is not there, or ":memory:". vfs: by its name in SQLite, nullptr: the usual.
+  static Result<std::unique_ptr<Database>> open(const std::string& path, const char* vfs = nullptr);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Whether the last connection that closes writes the log into the database. SQLite's default is yes.
+  Status set_merges_at_close(bool merges);
+
+  // Runs statements that have no results.
+  Status execute(const char* statements);
+
+  // The rows of a statement, which is free again after them.
+  class Rows {
+   public:
+    Rows(Database& db, sqlite3_stmt* statement) : db_(&db), statement_(statement) {}
+    Rows(Rows&& other) noexcept : db_(other.db_), statement_(std::exchange(other.statement_, nullptr)) {}
+    ~Rows();
+    Rows& operator=(Rows&&) = delete;
+
+    // Goes to the next row. False: there are no more.
+    Result<bool> next();
+    // A column of the present row. REQUIRES: next() was true.
+    int64_t number(int column) const;
+    std::string text(int column) const;
+
+   private:
+    Database* db_;
+    sqlite3_stmt* statement_;
+  };
+
+  // Prepares the statement, once, and binds a value to each of its parameters. REQUIRES: `sql` is a
+  // literal, and no rows of the same statement are under way.
+  template <typename... Values>
+  Result<Rows> ask(const char* sql, const Values&... values) {
+    TRY_ASSIGN(sqlite3_stmt * statement, prepare(sql));
+    Rows rows(*this, statement);
+    int at = 0;
+    Status status;
+    ((status = status.ok() ? bind(statement, ++at, values) : status), ...);
+    TRY(status);
+    return rows;
+  }
+  // Runs the statement to its end.
+  template <typename... Values>
+  Status run(const char* sql, const Values&... values) {
+    TRY_ASSIGN(Rows rows, ask(sql, values...));
+    return finish(rows);
+  }
+  // The number in the first row and column; `otherwise` where there is no row.
+  template <typename... Values>
+  Result<int64_t> number(int64_t otherwise, const char* sql, const Values&... values) {
+    TRY_ASSIGN(Rows rows, ask(sql, values...));
+    TRY_ASSIGN(const bool is_there, rows.next());
+    return is_there ? rows.number(0) : otherwise;
+  }
+
+  // Runs `change` as one transaction, which is rolled back when it returns an error or throws. Waits for transactions
+  // of other processes before it calls `change`, and not after. Error: nothing was written.
+  Status transact(const std::function<Status()>& change);
+
+  // kCorrupt, with the path.
+  Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
+
+ private:
+  explicit Database(std::string path) : path_(std::move(path)) {}
+  Result<sqlite3_stmt*> prepare(const char* sql);
+  Status bind(sqlite3_stmt* statement, int at, std::string_view text);
+  Status bind(sqlite3_stmt* statement, int at, int64_t number);
+  Status finish(Rows& rows);
+  Status error(int code) const;
+
+  const std::string path_;
+  sqlite3* connection_ = nullptr;
+  std::map<const char*, sqlite3_stmt*> statements_;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,69 @@
+// KeptRows: the entries of a ConversationStore as rows of its database: each has a checksum and a place in the order of
+// uses, and all share a budget.
+//
+// Not thread-safe. put(), touch(), remove() and make_room() are called within a transaction. Errors of all calls: those
+// of Database, and kCorrupt for a row that is not what its checksum says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "server/store/database.h"
+
+namespace ibid::serve {
+
+// The owner of an entry: digests, in hexadecimal digits, of its namespace, and of the namespace's owner and API key.
+struct Holder {
+  std::string space, owner, key;
+};
+Holder holder_of(std::string_view cache_namespace);
+
+enum class Kept : int64_t { kResponse = 1, kConversation = 2, kHistory = 3 };
+
+class KeptRows {
+ public:
+  struct Row {
+    Kept kind = Kept::kResponse;
+    std::string name;
+    int64_t id = 0;             // of a row that was found
+    int64_t created = 0;
+    int64_t version = 0;        // of a conversation: how often its items were changed; of a history: its numerics
+    int64_t previous = 0;       // of a response: the id of the response that it continues; 0: none
+    std::string talk = {};      // of a response: the conversation that it belongs to
+    int64_t n_output = 0;       // of a response: how many of its items are its output
+    std::string items = {}, body = {};
+    size_t n_places = 0;        // by which a history is found
+  };
+
+  // budget_bytes: of all rows, as put() counts them.
+  KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
+
+  Database& db() { return *db_; }
+
+  // Writes a row, or the holder's row of the same kind and name anew, and removes others until the budget holds.
+  // Returns its id. Error: kLimitExceeded, as make_room().
+  Result<int64_t> put(const Holder& holder, const Row& row);
+  // A row, the last of the list, after the responses that it continues. Error: kNotFound.
+  Result<std::vector<Row>> find(Kept kind, const std::string& space, const std::string& name);
+  // Makes a row the most recently used one.
+  Status touch(int64_t id);
+  // Removes a row. A response is not found from then on, and keeps its items for those that continue it.
+  Status remove(int64_t id);
+  // Removes rows until the budget holds: the least recently used ones of the owner who has the most, within the key
+  // that has the most; of the key, where that owner has for_row alone. Error: kLimitExceeded: the key has it alone.
+  Status make_room(int64_t for_row);
+
+ private:
+  Result<int64_t> next_use() { return db_->number(0, "update store set used = used + 1 returning used"); }
+
+  const std::unique_ptr<Database> db_;
+  const uint64_t budget_bytes_;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,44 @@
+// FaultyVfs: SQLite's own file system, of which one call fails. Run a scenario with each of its calls failing in turn,
+// until none has failed. For one thread.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <functional>
+
+namespace ibid::serve {
+
+class FaultyVfs {
+ public:
+  FaultyVfs();
+  ~FaultyVfs();
+  FaultyVfs(const FaultyVfs&) = delete;
+  FaultyVfs& operator=(const FaultyVfs&) = delete;
+
+  const char* name() const { return vfs_.zName; }
+
+  // The nth call from now on fails (0 is the next one); a failing write leaves half of its bytes. is_full: only writes
+  // count, and the disk is full. for_good: everything fails from then on, as for a process that was killed.
+  void fail_call(int nth, bool is_full = false, bool for_good = false) {
+    is_full_ = is_full, for_good_ = for_good;
+    fail_at_ = (is_full ? n_writes_ : n_calls_) + nth;
+  }
+  void recover() { fail_at_ = -1; }
+  bool has_failed() const { return fail_at_ >= 0 && (is_full_ ? n_writes_ : n_calls_) > fail_at_; }
+
+  // Runs before each write.
+  std::function<void()> before_write;
+
+  // Whether this call fails; is_write: it writes.
+  bool fails(bool is_write);
+  int write_error() const { return is_full_ ? SQLITE_FULL : SQLITE_IOERR_WRITE; }
+  sqlite3_vfs* real() const { return real_; }
+
+ private:
+  sqlite3_vfs* const real_;
+  sqlite3_vfs vfs_;
+  int n_calls_ = 0, n_writes_ = 0, fail_at_ = -1;
+  bool is_full_ = false, for_good_ = false;
+};
+
+}  // namespace ibid::serve
