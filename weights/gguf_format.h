@@ -48,7 +48,7 @@ inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// What is known of a tensor type number.
+// Support status of a tensor type number.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
   std::string_view name;      // "Q4_1", "IQ4_NL"; former names of removed types
