@@ -125,7 +125,7 @@ constexpr size_t kReadRows = 8;
 
 size_t n_pairs(const PackedMatrix& w) { return (w.n_panels() + kPairPanels - 1) / kPairPanels; }
 
-// Of n items of cost `cost` each, adjacent from `offset` on: those that begin within `line`.
+// Returns which of n items, of cost `cost` each and adjacent from `offset` on, begin within `line`.
 Range items_within(Range line, size_t offset, size_t cost, size_t n) {
   const auto first_from = [&](size_t at) { return at <= offset ? 0 : std::min(n, (at - offset + cost - 1) / cost); };
   return {first_from(line.begin), first_from(line.end)};
