@@ -1,7 +1,7 @@
 // The syntax tree of a template. Owned by its Program, immutable after parsing.
 //
-// `height` bounds the recursion of walking and destroying a tree: the parser refuses trees that are higher
-// than kMaxTreeHeight, chains like a + b + c ... included.
+// `height` bounds the recursion of walking and destroying a tree: the parser rejects trees higher than kMaxTreeHeight,
+// including those of chains like a + b + c ...
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ struct Expr {
   std::vector<ExprPtr> children;
   std::vector<CompareOp> compare_ops;
   std::unique_ptr<CallArguments> args;
-  Filter filter = nullptr;  // nullptr: unknown, an error when it is reached
+  Filter filter = nullptr;  // nullptr: unknown, an error when evaluated
   Test test = nullptr;
   bool in_constant_output = false;  // note_constant_output() in expression_parser.h
 };

@@ -10,7 +10,7 @@
 namespace ibid::jinja {
 namespace {
 
-// The text of a filter's subject, whatever that is.
+// The subject of a filter, of any type, as text.
 MarkedText text_of(const Call& c) { return str(c.state, c.subject); }
 
 template <CaseChange kChange>
@@ -254,10 +254,10 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The bytes that str's optional start and end (in characters) leave of `text`.
+// The part of `text`, in bytes, that str's optional start and end (in characters) select.
 struct Window {
   size_t begin, end;
-  bool empty_range;  // start is behind the end: nothing is found, not even ""
+  bool empty_range;  // start is after end: nothing is found, not even ""
 };
 Window window(const Call& c) {
   const std::string_view text = c.subject.bytes();
@@ -433,7 +433,7 @@ Value istitle(const Call& c) {
   return Value::boolean(any);
 }
 
-// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with what differs from them.
+// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with their exceptions.
 Value isidentifier(const Call& c) {
   const std::string_view text = c.subject.bytes();
   bool first = true;

@@ -21,7 +21,7 @@ namespace ibid {
 
 class ReplyOutput {
  public:
-  // Where events go until the next call; the parser says so before it decides anything.
+  // Sets the receiver of events until the next call; the parser calls it before it decides anything.
   void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
 
   void reasoning(std::string_view text) { add(ReplyEvent::Kind::kReasoning, text, reply_.reasoning); }
@@ -38,7 +38,7 @@ class ReplyOutput {
     open_.arguments += text;
     send({ReplyEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
   }
-  // `id`: it may have stood behind the arguments.
+  // `id`: it may come after the arguments.
   void end_call(const std::string& id) {
     is_open_ = false;
     open_.id = id;
@@ -54,7 +54,7 @@ class ReplyOutput {
   // Bytes of the arguments of the open call.
   size_t n_argument_bytes() const { return open_.arguments.size(); }
 
-  // A whole call, or what was not told of the open one.
+  // A whole call, or the rest of the open one.
   void complete_call(const ParsedCall& call) {
     if (!is_open_) begin_call(call.name, call.id);
     arguments(std::string_view(call.arguments).substr(open_.arguments.size()));
@@ -83,7 +83,7 @@ class ReplyOutput {
 
 class MarkerParser {
  public:
-  // begins_inside: the answer begins within reasoning.
+  // begins_inside: the answer begins inside reasoning.
   MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls);
   // Its readers point into it.
   MarkerParser(const MarkerParser&) = delete;
@@ -105,7 +105,7 @@ class MarkerParser {
   // Words with spaces between; sets `length` to what they take.
   static There words_there(std::string_view text, const std::vector<std::string>& words, size_t& length);
 
-  // Each returns whether it went on.
+  // Each returns true if it made progress.
   bool step(ReplyOutput& out);
   bool in_content(ReplyOutput& out);
   bool in_reasoning(ReplyOutput& out);
@@ -114,16 +114,16 @@ class MarkerParser {
 
   Found find_marker();
   Found marker_at(size_t at, bool is_first) const;
-  // n_marker: bytes of the word with which it begins.
+  // n_marker: bytes of the word that begins it.
   void begin_call(size_t first_step, size_t n_marker);
   void tell_call_so_far(ReplyOutput& out) const;
   void fail_call(ReplyOutput& out);
-  // Whether another call begins there; sets `length` to that of its first word.
+  // Whether another call begins there; sets `length` to the length of its first word.
   There next_call_there(std::string_view text, size_t& length) const;
   void say(std::string_view text, ReplyOutput& out);
   void think(std::string_view text, ReplyOutput& out);
   size_t n_unsure(std::string_view marker) const;
-  void drop(size_t n);  // the first n bytes of what is held
+  void drop(size_t n);  // drops the first n bytes of held()
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ReplyFormat format_;
@@ -131,21 +131,21 @@ class MarkerParser {
   CallSteps steps_;
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;        // what is not decided yet, from begin_ on
+  std::string held_;        // undecided text, from begin_ on
   size_t begin_ = 0;
   size_t looked_ = 0;       // bytes of it that begin no marker
   bool looked_solid_ = false;  // and are not spaces alone
   std::string spaces_;      // in front of what is held: the content's, if content follows
-  bool said_ = false;       // content that is more than spaces
-  bool behind_marker_ = false;  // nothing was said since the last marker
+  bool said_ = false;       // content other than spaces was emitted
+  bool behind_marker_ = false;  // nothing was emitted since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;     // bytes that were read as calls, but are not
+  size_t n_wasted_ = 0;     // bytes that were parsed as calls but are not
   std::optional<CallReader> reader_;
-  size_t n_marker_ = 0;     // bytes of the word with which the call begins that is read
-  std::string reasoning_spaces_;  // at the end of what was thought so far
-  bool reasoning_said_ = false;   // more than spaces
+  size_t n_marker_ = 0;     // bytes of the word that begins the current call
+  std::string reasoning_spaces_;  // at the end of the reasoning so far
+  bool reasoning_said_ = false;   // more than spaces was emitted
 };
 
 // --- ChannelParser: splits an answer that consists of messages with headers (ChannelSyntax). The part of ReplyParser
@@ -162,7 +162,7 @@ class ChannelParser {
   enum class Where { kHeader, kBody, kBetween };
   enum class Body { kContent, kReasoning, kCall };
 
-  // Each returns whether it went on.
+  // Each returns true if it made progress.
   bool in_header(ReplyOutput& out);
   bool in_body(ReplyOutput& out);
   bool between(ReplyOutput& out);

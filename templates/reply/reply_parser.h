@@ -1,4 +1,4 @@
-// ReplyParser: splits an answer into reasoning, content and calls of tools while it comes.
+// ReplyParser: splits an answer into reasoning, content and tool calls while it arrives.
 //
 //   ReplyParser parser(format, {.tools = &tools, .prompt_end = prompt_text});
 //   for (piece : answer) parser.feed(piece, [](const ReplyEvent& event) { ... });
@@ -32,15 +32,15 @@ struct ReplyEvent {
     kReasoning,   // text: the next characters of the reasoning
     kContent,     // text: the next characters of the content
     kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
-    kArguments,   // call, text: the next characters of its arguments, which are one JSON object
-    kCallEnd,     // call, name, id: it is complete, and sound
-    kCallBroken,  // call: it is broken; its text follows as content. Only where calls are streamed
+    kArguments,   // call, text: the next characters of its arguments, a JSON object
+    kCallEnd,     // call, name, id: it is complete and valid
+    kCallBroken,  // call: it is invalid; its text follows as content. Only for streamed calls
   };
   Kind kind = Kind::kContent;
   size_t call = 0;  // number of the call in the answer, from 0 on; a broken call's number is given again
   std::string text = {};
   std::string name = {};
-  std::string id = {};  // as the model wrote it; empty: it wrote none
+  std::string id = {};  // as the model wrote it; empty: none
   bool operator==(const ReplyEvent&) const = default;
 };
 
@@ -66,7 +66,7 @@ struct ReplyContext {
   // The end of the prompt that the answer follows; as much of it as is at hand, or empty. It says whether the answer
   // begins within reasoning; so does the other field.
   std::string_view prompt_end = {};
-  // Calls are told while they come, and may turn out to be broken. Otherwise a call is told when it is complete.
+  // True: calls are emitted while they arrive, and may turn out to be broken. False: only complete calls are emitted.
   bool stream_calls = false;
   bool begins_in_reasoning = false;
 };
@@ -93,7 +93,7 @@ class ReplyParser {
   std::unique_ptr<State> state_;
 };
 
-// Whether an answer to the prompt begins within reasoning: the prompt's last word is reasoning's begin.
+// True if an answer to the prompt begins inside reasoning: the prompt ends with the marker that begins it.
 bool opens_reasoning(const ReplyFormat& format, std::string_view prompt_end);
 
 }  // namespace ibid
