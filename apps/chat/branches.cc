@@ -183,7 +183,7 @@ std::vector<Branches::View> Branches::others() {
       views.push_back({number, messages, n_common(*messages, this->messages()), ""});
     }
   }
-  // Of two equal branches the first is listed.
+  // The first of two equal branches is listed.
   std::vector<View> worth;
   for (const View& view : views) {
     const bool is_part = view.messages != nullptr &&

@@ -38,7 +38,7 @@ struct ConversationOptions {
 
 // State shared by all commands: the branches, the saved conversation, the options of the next answers, and the screen.
 struct ConversationState {
-  // What to do after a line.
+  // The next step after a line.
   enum class Next { kGoOn, kLeave, kInterrupted };
 
   // `where` must outlive the state.
