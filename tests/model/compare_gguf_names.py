@@ -17,7 +17,7 @@ LATENT_KEYS = ("attention.key_length", "attention.value_length", "attention.head
                "attention.value_length_mla")
 # No layer of such a model turns anything.
 UNUSED_ROPE = ("rope.dimension_count", "rope.freq_base")
-# ibid writes a period where one says the same (GgufKeys.WindowsAreAPeriodWhereOneSaysThem).
+# ibid writes a period where one says the same (GgufKeys.PeriodicWindowsAreWrittenAsAPeriod).
 WINDOWS = "attention.sliding_window_pattern"
 # Of these, factors are multiplied in another order, or go to another tensor: names and shapes alone are compared.
 FOLDED = ("falcon-h1",)
