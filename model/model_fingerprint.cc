@@ -63,7 +63,7 @@ Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
 void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());
-  // older versions stored INT8 rows unrotated
+  // Older versions stored INT8 rows unrotated.
   if (is_coded(KvRowFormat(layout.dtype()).keys)) builder.add("kv rows", "rotated");
   const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
   for (const KvLayer& layer : layout.layers().first(n_told)) {

@@ -194,7 +194,7 @@ void choose_ropes_by_window(RopeLayers rule, ModelConfig& config) {
 Result<Activation::Kind> read_activation(const Hyperparameters& file, const Architecture& row) {
   using enum Activation::Kind;
   constexpr Key kKey{"activation", "", "hidden_activation|hidden_act|mlp_hidden_act|activation_function|activation"};
-  // Gemma's hidden_activation overrides hidden_act, which was wrong in early files and never applied.
+  // Gemma reads hidden_activation only: hidden_act of its files was never applied.
   constexpr Key kYoungKey{"activation", "", "hidden_activation"};
   const Key& key = row.activation == kGeluTanh && row.embed_scale_is_sqrt_dim ? kYoungKey : kKey;
   TRY_ASSIGN(const std::optional<std::string> name, file.text(key));

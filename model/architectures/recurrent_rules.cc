@@ -13,7 +13,7 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// Limit over all layers, 1 GB: more than any model has, and small enough that products do not overflow later.
+// 1 GB over all layers: more than any model has, and less than later checks would have to refuse.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
 // A width that files may leave to the default: "auto", or missing.

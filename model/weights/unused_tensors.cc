@@ -144,7 +144,7 @@ class Sorter {
   const char* reason_in_layer(const std::string& name, size_t layer, const TensorView& tensor) const {
     const std::string_view rest = std::string_view(name).substr(layers_.size() + std::to_string(layer).size() + 1);
     if (const char* reason = reason_by_ending(name)) return reason;
-    // a bias has one dimension
+    // A bias has one dimension.
     if (std::ranges::find(kMasks, rest) != std::end(kMasks) && tensor.shape.rank != 1) return kOfMask;
     if (is_bias_of_zeros(name, tensor)) return kZeros;
     const LayerConfig& of_layer = config_.layers[layer];

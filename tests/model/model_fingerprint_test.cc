@@ -1,5 +1,5 @@
-// What the fingerprint of a model must cover, and what it must not. Pages on disk are found by fingerprint: if two
-// models had the same one, one would read the other's keys and values.
+// Values that the fingerprint of a model must cover, and values that it must not. Pages on disk are found by
+// fingerprint: if two models had the same one, one would read the other's keys and values.
 #include "model/model_fingerprint.h"
 
 #include <gtest/gtest.h>
