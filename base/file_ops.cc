@@ -98,7 +98,7 @@ class SystemFileOps : public FileOps {
 // Maximum number of random names tried if the name exists. One would do, with 64 random bits.
 constexpr int kMaxNames = 16;
 
-// A random number, or one that is unique in the machine at this moment.
+// A random number; without a source of randomness, one that no running process repeats.
 uint64_t unused_number() {
   uint64_t number = 0;
   if (::getentropy(&number, sizeof(number)) == 0) return number;

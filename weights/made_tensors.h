@@ -41,7 +41,8 @@ struct MadeTensor {
   std::unique_ptr<RowSource> source;  // owns view.source
 };
 
-// quantization_config of config.json.
+// The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method, with
+// its name; kBadNumber.
 struct QuantizationConfig {
   std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
   bool zeros_are_less_one = false;   // GPTQ's first version stores zero points minus one

@@ -111,7 +111,7 @@ TEST(StoreRest, OtherPagesAreEvictedFirst) {
   World world(12);
   const KvAtRest first = world.rest(random_tokens(1, 150));
   const KvAtRest second = world.rest(random_tokens(2, 150));
-  // Used last and reused, but not idle: no sequence will resume it.
+  // Used last and reused, but without a mark of an idle sequence.
   const Tokens others = random_tokens(3, 320);
   world.insert(others);
   EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), others.size());
