@@ -39,7 +39,7 @@ class Logits {
   size_t vocab_size() const { return vocab_size_; }
   std::span<const float> row(size_t i) const { return {data() + i * stride_, vocab_size_}; }
 
-  // For implementations: returns a buffer for n_rows rows of `stride` floats, 64-byte aligned; nullptr if empty.
+  // For implementations: returns a buffer for n_rows rows of `stride` floats, 64-byte aligned.
   // REQUIRES: stride is a multiple of 16 and at least vocab_size.
   float* resize(size_t n_rows, size_t vocab_size, size_t stride) {
     n_rows_ = n_rows;
