@@ -1,5 +1,5 @@
 // Layers with a window: a sequence needs only the window parts of its last positions, and the pool may evict the
-// others. Whatever it evicted, an entry equals a cold pass.
+// others. After any eviction, an entry equals a cold pass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
