@@ -1,8 +1,8 @@
-"""check_door.py STAGE COMPILER NM: what an installed ibid shows to a program that uses it.
+"""check_door.py STAGE COMPILER NM: checks the public interface of an installed ibid.
 
-A dozen headers at most, in include/ibid, which include each other and the standard library, and define no macro without
-our prefix. Functions of these headers in the shared library, and nothing else. In the static one no function of
-nlohmann::ordered_json, which a program may have in another version.
+At most a dozen headers, in include/ibid, which include only each other and the standard library, and define only macros
+with the prefix IBID_. The shared library exports only functions of these headers. The static library defines none of
+nlohmann::ordered_json, of which a program may have another version.
 """
 import pathlib
 import re
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 MOST_HEADERS = 12
-MOST_LINES = 100_000  # of the largest of them, preprocessed; the standard library has 83,000 of these
+MOST_LINES = 100_000  # of the largest header, preprocessed; the standard library has 83,000 of these
 PUBLIC = re.compile(
     r"ibid::(api::(Engine|ChatSession|TurnStream|Bell)::|Status::(to_string|misused)|LostPrefix::to_string|"
     r"SessionLosses::to_string|(error_code|finish_reason)_name\(|lost_cause_text\(|default_max_chunk\()")
