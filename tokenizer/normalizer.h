@@ -82,7 +82,7 @@ struct NormalizerStep {
   std::optional<Pattern> pattern = {};
 };
 
-// What surrounds a part of a text.
+// The surroundings of a part of a text.
 struct TextPlace {
   bool begins_section = true;  // no ordinary text directly before it
   bool begins_text = true;     // nothing before it at all

@@ -29,13 +29,13 @@ struct PretokenizerFamily {
   // Its spelling in tokenizer.json: the steps before ByteLevel, one per line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // What such a name implies in a GGUF beyond the splitting.
+  // Implied by such a name in a GGUF, beyond the splitting.
   bool nfc;            // the text is normalized to NFC first
   bool ignore_merges;  // a piece that is a token becomes that token without merges
   bool add_bos;
 };
 
-// What becomes of the matches of a step's pattern and of the text between them.
+// Treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
   kIsolated,            // each is a piece
   kRemoved,             // matches are dropped
