@@ -47,7 +47,7 @@ struct CallPlaces {
   }
 };
 
-// End of the JSON object that begins at `begin`; npos if there is none.
+// End of the JSON object that begins at `begin`; npos: no object begins there.
 size_t json_object_end(std::string_view text, size_t begin) {
   JsonScanner scanner;
   for (size_t i = begin; i < text.size() && scanner.state() == JsonScanner::State::kOpen; ++i) scanner.push(text[i]);

@@ -102,7 +102,7 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};    // if set, `calls` and `reasoning` describe bodies of channels
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
-  // What the template requires of messages: the arguments of tool_calls as a JSON object, or as a string of JSON; and
+  // Requirements of the template on messages: the arguments of tool_calls as a JSON object, or as a string of JSON; and
   // the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
