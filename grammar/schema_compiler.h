@@ -112,7 +112,7 @@ class ObjectCompiler {
   Result<bool> is_name(const AskedOfNames& asked, const std::string& name);
   // `"name": value` for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match a pattern, or none of the patterns (nullopt); nothing() if there are none.
+  // Undeclared names that match a pattern, or none of the patterns (nullopt); nothing() if no name does.
   Result<ExprId> other_names(std::optional<size_t> pattern);
   Status compile_patterns();
   Status check_patterns_apart();
