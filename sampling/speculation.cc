@@ -172,8 +172,8 @@ void Drafter::push(TokenId id) {
   if (match_.length > 0) policy_.record(match_.length, index_.continuation(match_, 0) == id);
   index_.append(id);
   match_ = index_.find();
-  // Of a match that reaches into the prompt only the part in the answer counts: the template writes the same tokens
-  // before every answer, so they do not predict its text.
+  // If a match reaches into the prompt, only its part in the answer counts: the template writes the same tokens before
+  // every answer, so they do not predict its text.
   match_.length = std::min(match_.length, ++n_sampled_);
   if (match_.length < SuffixIndex::kMinMatch) match_ = {};
 }
