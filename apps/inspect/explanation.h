@@ -1,6 +1,6 @@
-// What `ibid inspect` reports on a model file: whether it runs, its memory cost, and its contents. Reads the header and
-// the weights from which keys and values are computed (model/weights/kv_precision.h); all weights on request, without
-// keeping them.
+// The report of `ibid inspect` on a model file: whether it runs, its memory cost, and its contents. Reads the header
+// and the weights from which keys and values are computed (model/weights/kv_precision.h); all weights on request,
+// without keeping them.
 #pragma once
 
 #include <array>

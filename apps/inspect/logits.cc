@@ -33,7 +33,7 @@ struct LogitsArguments {
 
 struct Sequence {
   Tokens ids;
-  std::vector<int64_t> positions;  // ascending; all positions if the file has no list
+  std::vector<int64_t> positions;  // in the given order; all positions if the file has no list
 };
 
 Result<std::vector<Sequence>> read_sequences(const std::string& path) {

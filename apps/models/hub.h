@@ -22,7 +22,7 @@ struct HubName {
 
   std::string repository() const { return owner + "/" + name; }
 };
-// Error: kInvalidArgument unless each name consists of letters, digits and -_. and is not only dots.
+// Error: kInvalidArgument for any other form, and for unsafe characters or a leading dot or dash in a name.
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 

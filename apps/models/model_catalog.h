@@ -71,11 +71,11 @@ bool names_a_model(const std::string& word);
 // True for a regular file.
 bool is_file(const std::filesystem::path& path);
 
-// Returns the GGUF models of a directory by name: split models by their first part; without image projectors.
+// Returns the GGUF models of a directory, sorted: split models by their first part; without image projectors.
 std::vector<std::filesystem::path> gguf_models_in(const std::filesystem::path& directory);
 bool is_gguf_model(const std::filesystem::path& path);
 
-// Returns the entries of a directory by name, without hidden ones; at most 10,000.
+// Returns the entries of a directory, sorted by name, without hidden ones; at most 10,000.
 std::vector<std::filesystem::path> directory_entries(const std::filesystem::path& directory);
 
 // Returns `path`, or, for a directory without config.json, the only GGUF model in it. Errors: kInvalidArgument with the

@@ -54,11 +54,11 @@ class WordWrap {
   size_t column_ = 0;            // after the written text and the word
   size_t word_column_ = 0;       // start of the word
   size_t before_word_ = 0;       // start of the blanks before the word
-  size_t extra_ = 0;             // further columns used before the word by terminals that do not join emoji
+  size_t extra_ = 0;             // columns that terminals without emoji joining use in addition, before the word
   bool is_disputed_ = false;     // terminals differ on the column of the word
-  bool is_lost_ = false;         // columns that terminals without emoji joining use in addition, before the word
+  bool is_lost_ = false;         // the terminal wrapped a disputed row somewhere: begin a new row with the next word
   size_t held_gap_ = 0;          // columns of unwritten blanks before the word
-  bool is_written_ = false;      // the terminal wrapped a disputed row somewhere: begin a new row with the next word
+  bool is_written_ = false;      // the received part of the word was written
   bool can_move_ = false;        // the word may be moved to the next row
 };
 

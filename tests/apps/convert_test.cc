@@ -44,7 +44,7 @@ TEST(ConversionTypes, MatchLlamaCppForTheSameName) {
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, with_head), DType::kQ4_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, tied), DType::kQ6_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", narrow, tied), DType::kQ8_0);
-  // Of 16 layers: 0, 1, every third from 4 to 13, 14 and 15.
+  // Larger layers of 16: 0, 1, every third from 4 to 13, 14 and 15.
   std::vector<size_t> larger;
   for (size_t l = 0; l < 16; ++l) {
     const std::string name = "blk." + std::to_string(l) + ".ffn_down.weight";

@@ -58,7 +58,7 @@ class EditorAtTerminal {
   const ScreenModel& screen() const { return screen_; }
 
  private:
-  // Of a text longer than the screen, a window with the cursor must be visible.
+  // If the text is longer than the screen, a window with the cursor must be visible.
   bool is_as(const LaidOutText& wanted) const {
     const size_t n = std::min<size_t>(wanted.rows.size(), kRows);
     if (screen_.cursor_column() != wanted.cursor_column) return false;
