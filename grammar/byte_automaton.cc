@@ -52,7 +52,7 @@ class AutomatonBuilder {
   StateId next_block_state_ = kFirstBlockState;
   std::vector<std::vector<uint32_t>> edges_from_;   // state -> indices in edges_
   std::vector<bool> productive_;                    // by node
-  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before a byte
+  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
   std::vector<ExprId> rule_exprs_;
   std::vector<bool> is_outermost_rule_;             // the first one, and the bodies of its blocks

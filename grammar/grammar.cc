@@ -250,7 +250,7 @@ class GbnfParser {
     return rules_.chars(negated ? set.complement() : set);
   }
 
-  // One character of a text or class, escapes included.
+  // Parses one character of a text or class, escapes included.
   uint32_t character() {
     if (done()) return fail("the grammar ends within a text or class"), 0;
     if (!take("\\")) {
@@ -296,7 +296,7 @@ class GbnfParser {
   size_t at_ = 0;
   Status status_;
   GrammarRules rules_;
-  std::map<std::string, std::pair<RuleId, bool>> names_;  // and whether it is defined
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // the flag: it is defined
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ struct Expr {
     kChars,     // one character of sets()[a]
     kByteRange, // one byte of [a, b], of any character
     kSequence,  // children()[a], b of them
-    kChoice,    // likewise
+    kChoice,    // as kSequence
     kRepeat,    // children()[a], min to max times
     kRule,      // rule a
     kGraph,     // graphs()[a]

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 30> kCategoryNames = {
     "Cn", "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
     "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"};
 
-// Long names from PropertyValueAliases.txt, as ECMA-262 has them.
+// Long names from PropertyValueAliases.txt that ECMA-262 supports.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 41> kLongNames = {{
     {"Letter", "L"}, {"Cased_Letter", "LC"}, {"Uppercase_Letter", "Lu"}, {"Lowercase_Letter", "Ll"},
     {"Titlecase_Letter", "Lt"}, {"Modifier_Letter", "Lm"}, {"Other_Letter", "Lo"}, {"Mark", "M"},
@@ -183,7 +183,7 @@ Part RegexParser::alternatives(size_t depth) {
 Part RegexParser::sequence(size_t depth) {
   Part all;
   std::vector<ExprId> exprs;
-  bool ended = false;  // by an anchor
+  bool ended = false;  // an anchor for the end was read
   while (!done() && peek() != '|' && peek() != ')') {
     if (take("^")) {
       if (!exprs.empty()) refuse("an anchor in the middle");

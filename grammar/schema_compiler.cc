@@ -215,7 +215,7 @@ SchemaId item_at(const SchemaPart& part, size_t i) {
 
 }  // namespace
 
-// [, the first items with a schema of their own, then any number of others.
+// An opening bracket, the first items with schemas of their own, then any number of others.
 Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (!part.asks_of_arrays()) return writer_.any_array();
   const CountBounds& count = part.item_count;

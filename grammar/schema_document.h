@@ -203,7 +203,7 @@ struct SchemaPart {
   size_t size() const;
 };
 
-// The properties of a part by name. The part must outlive it.
+// Looks up the properties of a part by name. The part must outlive it.
 class PropertyIndex {
  public:
   explicit PropertyIndex(const SchemaPart& part);

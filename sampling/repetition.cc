@@ -67,7 +67,7 @@ void RepetitionDetector::look(Level& level) {
 }
 
 size_t RepetitionDetector::smallest_period(TokenSpan window) {
-  // borders_[i]: the length of the longest proper prefix of window[0, i] that is its suffix, too.
+  // borders_[i]: length of the longest proper prefix of window[0, i] that is also its suffix.
   borders_.resize(std::max(borders_.size(), window.size()));
   borders_[0] = 0;
   for (size_t i = 1; i < window.size(); ++i) {

@@ -189,7 +189,7 @@ struct Best {
   size_t id = 0;
 };
 Result<Best> find_best(std::span<const float> logits) {
-  // Lanes side by side, for compilers to make vectors of: one running maximum takes as long as sixteen.
+  // Independent lanes, so that compilers vectorise the loop: one running maximum would be sequential.
   constexpr size_t kLanes = 16;
   constexpr float kMost = std::numeric_limits<float>::max();
   std::array<float, kLanes> most;
@@ -316,7 +316,7 @@ void Sampler::keep_typical(float max) {
   const auto mean = static_cast<int64_t>(sum / total_weight());
   for (Candidate& c : candidates_) {
     const int64_t distance = std::abs(steps_below(c) - mean);
-    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest are kept longest
+    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest have the largest keys
   }
   keep_share(options_.typical_p);
 }

@@ -1,4 +1,4 @@
-// Sampler: from logits to one token id.
+// Sampler: draws one token from logits.
 //
 // The result is a function of (options, seed, number of draws so far, history, logits) and of nothing else: the
 // random numbers come from a counter, exp is our own, and probabilities are integers (40 bits below the

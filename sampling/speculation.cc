@@ -136,7 +136,7 @@ size_t DraftPolicy::n_drafts(size_t match_length, size_t n_most) const {
   if (match_length == 0) return 0;
   size_t best = 0;
   double best_gain = kLeastGain;
-  double reached = 1;   // probability that all drafts so far are right
+  double reached = 1;   // probability that all drafts so far are accepted
   double expected = 1;  // tokens per pass
   for (size_t n = 1; n <= std::min(n_most, kMaxDraft); ++n) {
     reached *= hit_rate(match_length + n - 1);  // each accepted one makes the match longer

@@ -29,7 +29,7 @@ class StopDetector {
   static Result<StopDetector> create(const std::vector<std::string>& stop_strings);
 
   struct Step {
-    std::string text;      // may be shown: belongs to no stop string
+    std::string text;      // safe to emit: belongs to no stop string
     bool stopped = false;  // a stop string is complete; `text` ends before it, the rest of the piece is dropped
   };
   // Takes the next piece. The first stop string to be complete wins; of several that end at one byte, the longest.

@@ -118,7 +118,7 @@ void RepeatIndex::undo_last() {
 
 void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std::vector<Repeat>& out) const {
   out.clear();
-  const size_t begin = saturating_sub(ids_.size(), window);  // of the window
+  const size_t begin = saturating_sub(ids_.size(), window);  // start of the window
   const size_t cap = std::min({max_length, kMaxMatch, ids_.size()});
   for (uint32_t v = end_state_; v != 0; v = states_[v].link) {
     ++n_steps_;

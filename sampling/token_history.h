@@ -96,7 +96,7 @@ class RepeatIndex {
                                // index needs no memory
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
-  std::vector<Record> records_;         // one per id
+  std::vector<Record> records_;         // one per token
   std::vector<EndChange> end_changes_;
   Tokens ids_;
   uint32_t end_state_ = 0;   // of the last end_length_ tokens
@@ -117,9 +117,9 @@ class TokenHistory {
 
   size_t size() const { return ids_.size(); }
   TokenSpan ids() const { return ids_; }
-  void append(TokenSpan ids);  // of the prompt
+  void append(TokenSpan ids);  // prompt tokens
   void begin_answer();         // tokens pushed from here on are the answer
-  void push(TokenId id);       // of the answer
+  void push(TokenId id);       // a sampled token
   void truncate(size_t n);     // keeps the first n tokens; REQUIRES: n <= size()
 
   const Counts& recent() const { return recent_; }  // of the last `window` tokens

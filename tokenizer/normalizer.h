@@ -68,9 +68,9 @@ struct NormalizerStep {
     kReplacePattern,  // replaces every match of `pattern` by `to`
     kPrepend,    // adds `to` at the beginning of a non-empty text
     kStrip,      // removes white space at the beginning (left) and at the end (right)
-    kCollapse,   // a run of two spaces or more becomes `to`
+    kCollapse,   // replaces a run of two spaces or more by `to`
     kWords,      // removes runs of white space; adds `to` before every word that does not begin with it
-    kCharsmap,   // SentencePiece's table
+    kCharsmap,   // applies SentencePiece's table
   };
   Kind kind;
   std::string from = {}, to = {};

@@ -218,7 +218,7 @@ std::tm parse_time(std::string_view now) {
   time.tm_hour = time_field(now, 11, 2, 0, 23);
   time.tm_min = time_field(now, 14, 2, 0, 59);
   time.tm_sec = time_field(now, 17, 2, 0, 59);
-  timegm(&time);  // for the days of the week and of the year
+  timegm(&time);  // computes the days of the week and of the year
   if (time.tm_mday != day) fail("now is \"" + std::string(now) + "\", which is no date");
   time.tm_isdst = -1;  // no time zone: %z and %Z are empty
   time.tm_zone = nullptr;

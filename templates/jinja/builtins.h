@@ -87,7 +87,7 @@ Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 // Includes "dict.fromkeys", which a template cannot write as one name.
 Function find_global(std::string_view name);
-// A method of the type of `value`.
+// A method of the type of `value`, by name.
 Method find_method(const Value& value, std::string_view name);
 // The error text for an unknown filter; says so if Jinja has a filter of that name.
 std::string no_filter(const std::string& name);
@@ -95,7 +95,7 @@ std::string no_filter(const std::string& name);
 // True for attributes that the sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
-// The parts of the tables.
+// --- Look-ups in the tables of texts.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);
 

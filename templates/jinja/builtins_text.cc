@@ -1,4 +1,4 @@
-// Filters that make text or numbers, and the methods of str.
+// Filters that return text or numbers, and the methods of str.
 #include <algorithm>
 #include <cmath>
 
@@ -25,14 +25,14 @@ Value stripped(const Call& c, const MarkedText& text, Side side) {
                        c.subject.is_markup());
 }
 
-// Jinja's own title(): words begin after white space and - ( { [ <, an apostrophe does not end one.
+// Jinja's own title(): words begin after white space and - ( { [ <; an apostrophe does not end a word.
 Value title(const Call& c) {
   const MarkedText text = text_of(c);
   c.state.meter.create(2 * text.size());
   c.state.meter.scan(kCaseCost * text.size());
   const std::string_view bytes = text.view();
   MarkedText out;
-  size_t begin = 0;  // of the word
+  size_t begin = 0;  // start of the word
   const auto end_word = [&](size_t end) {
     if (begin == end) return;
     const size_t first = begin + char_length(bytes, begin);
@@ -66,7 +66,7 @@ Value indent(const Call& c) {
   }
   const bool first = c.flag(1, false), blank = c.flag(2, false);
   MarkedText text = c.subject.as_string();
-  text.append("\n", TextOrigin::kTemplate);  // so that a newline at the end keeps its empty last line
+  text.append("\n", TextOrigin::kTemplate);  // keeps the empty last line after a trailing newline
   const auto lines = split_lines(c.state, text, false);
   MarkedText out;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -166,7 +166,7 @@ Value round(const Call& c) {
     const double rounded = std::nearbyint(value * scale) / scale;
     return c.subject.is_integral() ? Value::integer(static_cast<int64_t>(rounded)) : Value::floating(rounded);
   }
-  // The decimal digits decide, as in Python, not value * scale.
+  // Rounds the decimal digits, as Python does, not value * scale.
   return Value::floating(parse_float(format_float(value, static_cast<int>(precision), 'f')).value_or(value));
 }
 
@@ -405,7 +405,7 @@ Value format_map(const Call& c) {
   return format_braces(c.in, c.subject, named);
 }
 
-// True when the text is not empty (or may_be_empty) and every character is of the class.
+// True if the text is not empty (or may_be_empty) and every character is of the class.
 Value all_of(const Call& c, bool (*is_of_class)(uint32_t), bool may_be_empty = false) {
   const std::string_view text = c.subject.bytes();
   for (size_t i = 0; i < text.size();) {

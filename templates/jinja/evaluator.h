@@ -93,7 +93,7 @@ class Evaluator {
 
 struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
-  std::weak_ptr<Frame> frame;  // around the loop
+  std::weak_ptr<Frame> frame;  // the frame that contains the loop
   Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
   size_t position = 0;         // of the next element; for messages, its index in the array
   size_t size = 0;             // of sequence, unless it is the messages

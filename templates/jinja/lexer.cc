@@ -265,7 +265,7 @@ class Lexer {
     return true;
   }
 
-  // Bytes of (\d+_)*\d+ at `position`, 0 when there is no digit.
+  // Length of (\d+_)*\d+ at `position`, 0 if there is no digit.
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&

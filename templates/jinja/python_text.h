@@ -26,15 +26,15 @@ bool is_upper(uint32_t c);
 bool is_title(uint32_t c);
 // True if it has a letter of this case and none of the other.
 bool has_only_case(std::string_view text, bool upper);
-// A character of a Python identifier.
+// True if `c` is allowed in a Python identifier.
 bool may_be_in_identifier(uint32_t c, bool at_start);
 inline bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
 
-// Code points in `text`.
+// Number of code points in `text`.
 size_t count_chars(std::string_view text);
 // Byte offset of character `index`, or text.size() if there are at most `index`.
 size_t char_offset(std::string_view text, size_t index);
-// Bytes of the character at text[offset]. REQUIRES: offset < text.size().
+// Length in bytes of the character at text[offset]. REQUIRES: offset < text.size().
 size_t char_length(std::string_view text, size_t offset);
 
 // str.upper, lower, title, capitalize, swapcase and casefold; origins are kept.

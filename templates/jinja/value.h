@@ -83,7 +83,7 @@ struct FunctionObject : Object {
   Function function = nullptr;
 };
 
-// Where a JSON container lives.
+// The location of a JSON container.
 struct JsonSource {
   TextOrigin origin = TextOrigin::kInput;  // of its strings
   bool in_messages = false;                // else in the variables, which outlive a renderer's checkpoints

@@ -51,7 +51,7 @@ Json probe_tools() {
   return tools;
 }
 
-// Renders small conversations with one template.
+// Renders short conversations with one template.
 class TemplateProbe {
  public:
   explicit TemplateProbe(const ChatTemplate& chat_template) : template_(chat_template) {}

@@ -1,4 +1,4 @@
-// MarkerParser: splits an answer in which markers say what follows: reasoning at the beginning between two of them,
+// MarkerParser: splits an answer by its markers: reasoning at the beginning between two of them,
 // calls behind others, and content everywhere else. The part of ReplyParser for models without channels.
 // Not thread-safe.
 #pragma once
@@ -27,7 +27,7 @@ class ReplyOutput {
   void reasoning(std::string_view text) { add(ReplyEvent::Kind::kReasoning, text, reply_.reasoning); }
   void content(std::string_view text) { add(ReplyEvent::Kind::kContent, text, reply_.content); }
 
-  // A call: begin_call(), arguments() as often as there are some, and end_call() or break_call().
+  // A call is emitted as begin_call(), any number of arguments(), and end_call() or break_call().
   void begin_call(const std::string& name, const std::string& id) {
     open_ = {id, name, {}};
     is_open_ = true;
@@ -85,7 +85,7 @@ class MarkerParser {
  public:
   // begins_inside: the answer begins inside reasoning.
   MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls);
-  // Its readers point into it.
+  // Not movable: its readers point into it.
   MarkerParser(const MarkerParser&) = delete;
   MarkerParser& operator=(const MarkerParser&) = delete;
 
@@ -94,7 +94,7 @@ class MarkerParser {
 
  private:
   enum class Where { kContent, kReasoning, kCall, kBehindCall };
-  enum class There { kYes, kUnsure, kNo };  // unsure: the text ends within it
+  enum class There { kYes, kUnsure, kNo };  // unsure: the text ends inside it
   enum class Marker { kNone, kUnsure, kReasoning, kCall, kWrapper };
   struct Found {
     Marker marker = Marker::kNone;
@@ -102,7 +102,7 @@ class MarkerParser {
   };
 
   static There is_there(std::string_view text, std::string_view marker);
-  // Words with spaces between; sets `length` to what they take.
+  // Words with spaces between them; sets `length` to their total length.
   static There words_there(std::string_view text, const std::vector<std::string>& words, size_t& length);
 
   // Each returns true if it made progress.
@@ -133,9 +133,9 @@ class MarkerParser {
   Where where_ = Where::kContent;
   std::string held_;        // undecided text, from begin_ on
   size_t begin_ = 0;
-  size_t looked_ = 0;       // bytes of it that begin no marker
-  bool looked_solid_ = false;  // and are not spaces alone
-  std::string spaces_;      // in front of what is held: the content's, if content follows
+  size_t looked_ = 0;       // bytes of it that cannot begin a marker
+  bool looked_solid_ = false;  // and are not only spaces
+  std::string spaces_;      // before the held text; content if content follows
   bool said_ = false;       // content other than spaces was emitted
   bool behind_marker_ = false;  // nothing was emitted since the last marker
   bool in_wrapper_ = false;
@@ -170,7 +170,7 @@ class ChannelParser {
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
   void end_body(ReplyOutput& out);
-  // The first of the markers that end a body; `length` 0: no marker begins before `begin`, where one may.
+  // The first marker that ends a body; `length` 0: none begins before `begin`, where one may begin.
   struct Ending {
     size_t begin = 0, length = 0;
     bool begins_message = false;
@@ -189,8 +189,8 @@ class ChannelParser {
   std::string held_;
   size_t begin_ = 0;
   bool at_end_ = false;
-  std::string spaces_;      // between two messages; content if text that is no message follows
-  std::string opening_;     // what began the message, as written; content if the message is no call after all
+  std::string spaces_;      // between two messages; content if other text follows
+  std::string opening_;     // beginning of the message, as written; content if the message is not a call
   std::string header_;
   std::string call_;        // the body of a call so far
   std::string tool_;

@@ -47,7 +47,7 @@ std::string_view tool_name(const Json& tool);
 class OfferedTools {
  public:
   OfferedTools() = default;
-  // `tools`: an array of tools. Tools without a name are left out.
+  // `tools`: an array of tools. Tools without a name are ignored.
   explicit OfferedTools(const Json& tools);
 
   bool empty() const { return parameters_.empty(); }

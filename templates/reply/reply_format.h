@@ -15,8 +15,8 @@ namespace ibid {
 struct CallPart {
   enum class Kind {
     kLiteral,    // `text`, as the template writes it
-    kName,       // of the tool
-    kId,         // of the call: any word, no spaces
+    kName,       // the tool's name
+    kId,         // the call's id: any word, no spaces
     kIndex,      // of the call within the answer: 0, 1, ...
     kArguments,  // an object, in the form of CallSyntax::arguments
   };
@@ -106,7 +106,7 @@ struct ReplyFormat {
   // the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
-  bool shows_tools = true;  // lists them in a prompt, or shows their calls
+  bool shows_tools = true;  // the template lists tools in a prompt, or renders their calls
   // Its source, for users: "read off the template", or the name of a known form.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;

@@ -247,7 +247,7 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
                "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token stands in for them");
 }
 
-// SentencePiece's BPE: scores in place of merges.
+// SentencePiece's BPE: scores instead of merges.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
@@ -258,7 +258,7 @@ Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// Merges over characters instead of bytes.
+// BPE with merges over characters instead of bytes.
 Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));

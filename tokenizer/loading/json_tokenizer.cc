@@ -17,7 +17,7 @@ namespace {
 
 // Checks the fields of `model` that change how merges apply.
 Status check_model(const JsonSource& source, const Json& model) {
-  const std::string type = json_text(model, "type").value_or("BPE");  // older files leave it out
+  const std::string type = json_text(model, "type").value_or("BPE");  // older files omit it
   if (type == "Unigram") return {};
   if (type != "BPE") return source.unsupported("the model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {

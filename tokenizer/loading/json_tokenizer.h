@@ -28,7 +28,7 @@ struct JsonTokenizer {
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 
-  size_t vocab_size() const;  // the largest id + 1
+  size_t vocab_size() const;  // largest token id + 1
   bool is_unigram() const { return json_text(model, "type") == "Unigram"; }
 };
 

@@ -28,14 +28,14 @@ struct Merge {
 
 struct BpeModel {
   std::array<TokenId, 256> byte_ids;  // kNoToken: the vocabulary lacks the byte, and encoding drops it
-  std::vector<Merge> merges;          // by rank; of two merges of one pair the later counts
+  std::vector<Merge> merges;          // by rank; if a pair has two merges, the later one counts
   bool ignore_merges = false;         // a piece that is a token becomes that token, even if merges do not lead to it
   std::vector<bool> is_control;       // by id: message text must never become it
 };
 
 class Bpe {
  public:
-  // `vocabulary` must outlive the object. REQUIRES: every id of `model` has bytes in it.
+  // `vocabulary` must outlive the object. REQUIRES: every token of `model` has bytes in it.
   Bpe(const Vocabulary& vocabulary, BpeModel model);
 
   // Appends the tokens of `piece`. Without allow_control, a merge into a control token is undone: only vocabularies in

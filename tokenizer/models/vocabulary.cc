@@ -162,7 +162,7 @@ class MergeTable::Heap {
   struct Symbol {
     TokenId id;
     uint32_t previous, next;
-    Ranked merge;  // with the next symbol; its rank is kNoRank once the symbol is swallowed
+    Ranked merge;  // with the next symbol; rank kNoRank once this symbol was merged into another
   };
 
   uint64_t key(uint32_t at) const { return uint64_t{symbols_[at].merge.rank} << 32 | at; }

@@ -66,12 +66,12 @@ class Vocabulary {
 
   size_t size() const { return entries_.size(); }
 
-  // REQUIRES: 0 <= id < size(), no bytes set for it yet.
+  // REQUIRES: 0 <= id < size(), and its bytes are not set yet.
   void set_bytes(TokenId id, std::string_view bytes);
   bool has_bytes(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < entries_.size() && entries_[static_cast<size_t>(id)].set;
   }
-  // Empty for ids out of range and ids without bytes.
+  // Empty for ids out of range and tokens without bytes.
   std::string_view bytes(TokenId id) const;
 
   // Makes find() return `id` for its bytes. Returns false if equal bytes are indexed already. REQUIRES: set_bytes(id)

@@ -8,7 +8,7 @@ namespace ibid {
 
 namespace {
 
-// The outcome of a choice at a place, in Pattern::Memory::outcomes.
+// The outcome of a choice at a position, in Pattern::Memory::outcomes.
 enum Outcome : uint8_t { kUndecided, kFails, kMatches };
 
 }  // namespace

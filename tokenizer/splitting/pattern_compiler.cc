@@ -209,7 +209,7 @@ bool CharSetReader::add_class(char letter, CharSet& out) {
   switch (letter | 0x20) {
     case 'p': add_property(lacks, out); return true;
     case 's': return add([](uint8_t property) { return (property & kSpaceBit) != 0; });
-    case 'w':  // without Join_Control, the word characters that are Cf
+    case 'w':  // excludes Join_Control, the word characters in category Cf
       return add([](uint8_t property) {
         return (property & kWordBit) != 0 && (category_of(property) & category_set(GeneralCategory::Cf)) == 0;
       });

@@ -235,14 +235,14 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   return {pos, text.touched_end()};
 }
 
-// 0-9 and the bytes that stand for U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
+// 0-9 and the bytes that represent U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
 bool is_alphabet_digit(char byte) {
   const auto b = static_cast<unsigned char>(byte);
   return (b >= '0' && b <= '9') || b == 0xB2 || b == 0xB3 || b == 0xB9 || (b >= 0xBC && b <= 0xBE);
 }
 
 Piece scan_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NoBarrier>(text, begin); }
-// Every \p{N} alone, gpt2 between them.
+// Every \p{N} is a piece; gpt2 between them.
 Piece scan_digits_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NumberBarrier>(text, begin); }
 Piece scan_llama3(std::string_view text, size_t begin) { return scan_llama3<3, false>(text, begin); }
 Piece scan_qwen2(std::string_view text, size_t begin) { return scan_llama3<1, false>(text, begin); }
