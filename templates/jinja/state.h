@@ -45,7 +45,7 @@ class Meter {
     created_ += bytes;
     if (created_ > max_created_) grow_or_refuse(created_, max_created_, kCreateFactor);
   }
-  // Call before a string of `bytes` is built by repetition or padding: fails if it exceeds every budget.
+  // Call before a string of `bytes` is built by repetition or padding: fails if it exceeds the output budget.
   void check_string(uint64_t bytes);
   void output(size_t total_bytes) {
     if (total_bytes > max_output_) grow_or_refuse(total_bytes, max_output_, 1);

@@ -60,7 +60,7 @@ std::string canonical_pattern(std::string_view pattern);
 // Appends a step other than ByteLevel and Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
-// --- Parts of read_pipeline() for vocabularies that are not byte-level.
+// --- Parts of read_pipeline(): the normalizer, and those of vocabularies that are not byte-level.
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out);
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out);
