@@ -338,7 +338,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
 void Sampler::collect(std::span<const float> logits, float max) {
   candidates_.clear();
   // Without top_p nothing depends on the tokens that min_p drops, so most of the vocabulary needs no exp. The logarithm
-  // only has to be small enough: keep_heaviest() compares exactly.
+  // only has to be small enough: sample() compares weights exactly.
   const double faintest =
       options_.top_p < 1 || options_.min_p == 0 ? kFaintest : std::max(kFaintest, std::log(options_.min_p) - 1e-6);
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -369,7 +369,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
     cut |= digit << shift;
     std::erase_if(narrowed_, [&](const Candidate& c) { return digit_of(c) != digit; });
   }
-  // `wanted` is now the weight that candidates with the key `cut` must contribute.
+  // `wanted` is now the weight (or number) that candidates with the key `cut` must contribute.
   std::erase_if(candidates_, [&](const Candidate& c) {
     if (c.key != cut) return c.key < cut;
     const bool drop = wanted == 0;

@@ -51,7 +51,7 @@ inline const Json* content_value(const Json& message) {
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 
-// {"role": role, "content": text}. Not built from a braced list, which leaks its elements if an allocation fails.
+// {"role": role, "content": text}. Not built from a braced list, which loses its elements if an allocation fails.
 inline Json make_message(Role role, std::string text) {
   Json message = Json::object();
   message["role"] = std::string(role_name(role));
