@@ -1,5 +1,5 @@
-// Grammars from outside: the first byte says which notation the rest is. What compiles is walked for a while, and never
-// comes to a dead end.
+// Untrusted grammars: the first byte selects the notation of the rest. Grammars that compile are walked for a while and
+// must never reach a dead end.
 #include <algorithm>
 #include <array>
 #include <string>

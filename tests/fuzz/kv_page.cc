@@ -1,4 +1,4 @@
-// Records of pages of keys and values: raw bytes as a header, and a sound record of which a script changes
+// Records of pages of keys and values: raw bytes as a header, and a valid record in which a script changes
 // some bytes.
 #include <algorithm>
 #include <numeric>

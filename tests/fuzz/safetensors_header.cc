@@ -1,4 +1,4 @@
-// The header of a safetensors file: raw bytes as a file, or as the JSON of one whose length is right.
+// The header of a safetensors file: raw bytes as the file, or as the JSON of a file with the correct length.
 #include "weights/safetensors_header.h"
 
 #include <set>

@@ -1,4 +1,4 @@
-// UTF-8 and the normal forms, of raw bytes.
+// UTF-8 and the normal forms, on raw bytes.
 #include <string>
 
 #include "base/check.h"
