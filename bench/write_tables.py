@@ -147,8 +147,8 @@ class Table:
         self.where = parse_conditions(description.get("where", ""))
         self.losses_bold = description.get("losses_bold", False)
         self.best_bold = description.get("best_bold", False)
-        self.empty = description.get("empty", "")  # stands there instead of a table without lines
-        self.missing = description.get("missing", "")  # stands in a cell without a row
+        self.empty = description.get("empty", "")  # text that replaces a table without lines
+        self.missing = description.get("missing", "")  # text of a cell without a row
 
     def find(self, conditions):
         found = matching(self.rows, conditions)
@@ -196,7 +196,7 @@ class Table:
                 yield [label, *(cell or self.missing for cell in cells)]
 
     def bold_best(self, cells, of_line):
-        """The best of a line stands out, whoever's it is. The first number of a cell is its engine's."""
+        """Marks the best number of a line. The first number of a cell belongs to its engine."""
         values = {}
         for i, cell in enumerate(cells):
             number = re.search(NUMBER, cell)
@@ -246,7 +246,7 @@ def sections(page):
 
 
 def prose(text):
-    """The text without tables, code, links' targets and what stands between backticks; on one line."""
+    """The text without tables, code, link targets and text between backticks; on one line."""
     text = MARKED.sub("", text)
     text = re.sub(r"^ {4}.*$", "", text, flags=re.M)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
@@ -256,7 +256,7 @@ def prose(text):
 
 
 def measures(text, with_point):
-    """The numbers of a text that say what was measured: those with a unit or, if asked for, a decimal point."""
+    """The numbers of a text that are measurements: those with a unit or, if `with_point`, a decimal point."""
     for found in WITH_UNIT.finditer(text):
         yield from (number.rstrip(",") for number in re.findall(NUMBER, found[1]))
     if with_point:

@@ -24,9 +24,8 @@ BUFFER = re.compile(r"(KV|RS) buffer size = +([\d.]+) MiB")
 
 
 def set_swa_full(ffi, params, wanted):
-    """Sets the flag at its offset in the library, which may differ from the bindings': a version may have one more
-    field before the flags. They are found by their default values, in this order: embeddings, offload_kqv, no_perf,
-    op_offload, swa_full, kv_unified.
+    """Sets the flag at its offset in the library, which may have one more field before the flags than the bindings.
+    They are found by their defaults: embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified.
     """
     memory = ffi.buffer(ffi.addressof(params))
     at = bytes(memory).find(bytes([0, 1, 1, 1, 1, 0]))

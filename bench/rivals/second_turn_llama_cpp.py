@@ -3,9 +3,8 @@
 
   second_turn_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--histories 4096,16384] [--kv f16] [--flash 1]
 
-The first turn prefills a prompt of the given number of tokens and decodes 300: 200 of thinking and 100 of an answer.
-The second prompt is the first prompt, the answer without its thinking, and 44 new tokens: 144 tokens differ. Three ways
-to continue:
+The first turn prefills a prompt of the given length and decodes 200 tokens of thinking and 100 of an answer. The second
+prompt is the first one, the answer without its thinking, and 44 new tokens: 144 tokens differ. Three ways to continue:
 
   cut         removes all positions after the first prompt from llama.cpp's memory; if it refuses, because a recurrent
               state cannot be cut, prefills the whole prompt again

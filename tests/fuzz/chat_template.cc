@@ -63,9 +63,9 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     CHECK_LE(delta->keep_bytes, bytes.size());
     const std::string now = whole->bytes();
     CHECK(bytes.substr(0, delta->keep_bytes) + delta->text.bytes() == now)
-        << "the continued render differs";
+        << "the incremental render differs";
     CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(delta->text.bytes().size())))
-        << "the continued render has other origins";
+        << "the incremental render has different origins";
     bytes = now;
   }
 }

@@ -57,7 +57,7 @@ void encode(Input input) {
   // Some added tokens that a message may contain, <n...> and wn...w, remove adjacent spaces.
   const bool may_swallow = text.find("<n") != text.npos || text.find("wn") != text.npos;
   if (has_tokens && !may_swallow) CHECK(family.tokenizer->decode(ids) == text);
-  for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "text of a message became " << id;
+  for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "message text was encoded as " << id;
 }
 
 }  // namespace ibid::fuzz

@@ -65,7 +65,7 @@ void pretokenizer(Input input) {
   const std::vector<Piece> early = pieces_of(*row.family, row.split ? &*row.split : nullptr, shown);
   for (size_t i = 0; i < early.size() && !early[i].touched_end; ++i) {
     CHECK(i < pieces.size() && early[i].end == pieces[i].end)
-        << row.family->name << ": a piece that was final is another";
+        << row.family->name << ": a final piece changed";
   }
   if (!row.pattern) return;
   size_t begin = 0;

@@ -108,18 +108,18 @@ void reply(Input input) {
         .tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
     const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
     const Heard cut = hear(format, context, text, piece);
-    CHECK(cut.events == whole.events) << "a cut makes a difference";
+    CHECK(cut.events == whole.events) << "splitting the text changes the events";
     CHECK(cut.reply == whole.reply);
     for (const ParsedCall& call : whole.reply.calls) {
       CHECK(call.name == "f" || call.name == "g");
       const Result<Json> arguments = parse_json(call.arguments, "arguments");
-      CHECK(arguments.ok() && arguments->is_object()) << "arguments are no object";
+      CHECK(arguments.ok() && arguments->is_object()) << "arguments are not an object";
     }
   }
   // Without tools and reasoning all text is content, except for the markers of the format.
   const Heard plain = hear(ReplyFormat(), {}, text, piece);
   CHECK(plain.reply.calls.empty());
-  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "something of a plain text is lost";
+  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";
   CHECK_LE(n_solid(plain.reply.content) + n_solid(plain.reply.reasoning), n_solid(text));
 }
 

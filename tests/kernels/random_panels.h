@@ -255,7 +255,7 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
   AlignedArray<std::byte> scratch(scratch_bytes + kPanelRows * sizeof(float));
   kernels.linear_int8(w.packed, x, panels, y.data(), stride, scratch.data());
   for (size_t i = scratch_bytes; i < scratch.size(); ++i) {
-    CHECK(scratch[i] == std::byte{0x5a}) << kernels.name << " writes behind its scratch";
+    CHECK(scratch[i] == std::byte{0x5a}) << kernels.name << " writes after the end of its scratch";
   }
   return y;
 }

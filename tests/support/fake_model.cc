@@ -69,7 +69,7 @@ void FakeModel::stage_states(const SequenceChunk& chunk) const {
     if (const float* before = states.before(layer)) std::copy_n(before, kStateFloats, state.begin());
     for (size_t i = 0; i < states.n_replayed(); ++i) advance(state, *states.replayed_row(layer, i));
     if (states.n_replayed() > 0) std::copy(state.begin(), state.end(), states.replayed(layer));
-    CHECK(state == cold) << "the pass begins with another text's state at " << chunk.entry->length();
+    CHECK(state == cold) << "the pass starts with the state of a different text at " << chunk.entry->length();
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
       const auto id = static_cast<float>(chunk.tokens[i]);
       advance(state, id);
@@ -165,7 +165,7 @@ void FakeModel::check_window(const KvCacheEntry& entry, size_t n_rows) const {
     if (layout_.layer(layer).part != PagePart::kWindow) continue;
     for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
       const Row row = load_row(entry, layer, p);
-      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has another text's row at " << p;
+      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has the row of a different text at " << p;
       CHECK_EQ(row.k[1], static_cast<float>(p));
       CHECK_EQ(row.k[2], static_cast<float>(layer));
     }

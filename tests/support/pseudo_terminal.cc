@@ -118,7 +118,7 @@ bool PseudoTerminal::read_some(Clock::time_point deadline) {
 void PseudoTerminal::type(std::string_view keys) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!keys.empty()) {
-    CHECK(Clock::now() < deadline) << "the program does not read what is typed";
+    CHECK(Clock::now() < deadline) << "the program does not read its input";
     pollfd both{master_, POLLIN | POLLOUT, 0};
     poll(&both, 1, 100);
     if ((both.revents & POLLIN) != 0) read_some(Clock::now());
@@ -146,7 +146,7 @@ testing::AssertionResult PseudoTerminal::until(const std::function<bool(const Sc
   while (!condition(screen_)) {
     // Read the remaining output of a program that has ended.
     if (!read_some(std::min(deadline, Clock::now() + milliseconds(200))) && Clock::now() >= deadline) {
-      return testing::AssertionFailure() << "waited in vain for " << what << ". The screen:\n"
+      return testing::AssertionFailure() << "timed out waiting for " << what << ". The screen:\n"
                                          << screen_.everything() << "\n(cursor " << screen_.cursor_row() << ", "
                                          << screen_.cursor_column() << ")";
     }
@@ -185,8 +185,8 @@ bool PseudoTerminal::await_change() {
 }
 
 testing::AssertionResult PseudoTerminal::stops() {
-  if (!await_change()) return testing::AssertionFailure() << "it did not stop. The screen:\n" << screen_.everything();
-  if (status_) return testing::AssertionFailure() << "it ended with " << *status_;
+  if (!await_change()) return testing::AssertionFailure() << "the program did not stop. The screen:\n" << screen_.everything();
+  if (status_) return testing::AssertionFailure() << "the program exited with " << *status_;
   return testing::AssertionSuccess();
 }
 

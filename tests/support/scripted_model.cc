@@ -33,7 +33,7 @@ std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>&
   }
   end_piece();
   if (!piece.empty()) {  // the last piece is taken: join it with the previous one
-    CHECK(!pieces.empty()) << "an answer needs a piece of its own: " << text;
+    CHECK(!pieces.empty()) << "an answer needs a piece that no other answer has: " << text;
     taken.erase(pieces.back());
     pieces.back() += piece;
     CHECK(taken.insert(pieces.back()).second);
