@@ -57,7 +57,7 @@ inline constexpr float kHugeRow = 0x1p-96f;
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
 // Partial softmax-weighted sum of values for some rows: sum of exp(s - max), and of exp(s - max) * v,
-// over the positions visible so far. If no position is, max = -inf, sum = 0, out = 0. max and sum: any float alignment.
+// over the positions visible so far (none: max = -inf, sum = 0, out = 0). max and sum: any float alignment.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]
@@ -67,7 +67,7 @@ struct AttendSums {
 
 // Queries of one KV head's group against one block of up to 256 positions. Visible to row i are positions
 // [row_begin[i], row_end[i]) of the sequence, clipped to the block. Data stored at other positions, even NaN, never
-// changes the row's result; pages without a position visible to some row are not read.
+// changes the row's result; pages in which no row has a visible position are not read.
 struct AttendTile {
   const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
                                   // holds position `begin`
@@ -153,7 +153,7 @@ struct Kernels {
   // Copies the values of a page of latent rows into the layout of V (KvHeadBlock), without checking them:
   // value_order() bytes, 64-byte aligned. INT8 codes become q, as in V; scales are not copied.
   void (*latent_values)(const KvHeadBlock& block, const std::byte* head, std::byte* values);
-  // Scores, exp and weighted values of one tile, per row. If keys or values are stored transformed, q or the result is.
+  // Scores, exp and weighted values of one tile, per row. q is transformed if keys are, and the result if values are.
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   INT4 keys: q likewise; t = 0, then for every 32 dimensions, increasing, t = fma(float(integer dot), k_scale, t),

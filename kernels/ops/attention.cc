@@ -327,10 +327,10 @@ struct Position {
   size_t shared_with_previous = 0;
 };
 
-// Insert after the last sequence with which it shares most blocks. `shared` is what it shares with in_order[i - 1]; the
-// loop compares that with what in_order[i] shares with in_order[i - 1]. If in_order[i] shares less, i is the index. If
-// more, the new sequence shares the same number with both, without a comparison. Only if equal are blocks compared,
-// from `shared` on. So no block of the sequence is compared twice, except the first that differs.
+// Returns the position after the last sequence with which it shares most blocks. `shared` is the number that it shares
+// with in_order[i - 1], compared with the number that in_order[i] shares with in_order[i - 1]. If the latter is
+// smaller, i is the index. If larger, the new sequence shares `shared` blocks with in_order[i], too. Only if equal are
+// blocks compared, from `shared` on. So no block is compared twice, except the first that differs.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);

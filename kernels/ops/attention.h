@@ -6,7 +6,7 @@
 // (KvHeadBlock). No code outside kernels/ depends on it.
 //
 // Keys and values are read only as stored (rounded) rows, also those of the current chunk. Cost is
-// proportional to new rows x visible positions.
+// proportional to new rows x visible positions, without steps.
 // Sources: Dao et al. 2022 (tiling, online softmax), Milakov & Gimelshein 2018.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace ibid {
 namespace {
 
 // Weights are unpacked in pieces of [columns][128 outputs]: half a megabyte, so that they stay in L2 with the library's
-// own packed copy; wider pieces would gain little, although sgemm packs x again for each piece.
+// own packed copy. sgemm packs x again for each piece; wider pieces would gain little.
 constexpr size_t kPiecePanels = 8;
 constexpr size_t kPieceColumns = 1024;
 

@@ -210,7 +210,7 @@ void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// All rows, the whole block.
+// Weighted INT4 values of all rows, for the whole block.
 void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
                        const Operands& operands, NextBlock& next, bool fetch) {
   for (size_t first = 0; first < tile.n_rows;) {

@@ -133,7 +133,7 @@ void widen(const std::byte* from, size_t n, float* to) {
   for (size_t i = 0; i < n; i += 16) store(to + i, load_values(elements + i));
 }
 
-// Prefetches the data that is read next to the L2 cache, one share at a time, so that large tiles, which compute for
+// Prefetches tile.next_heads into the L2 cache, one share at a time, so that large tiles, which compute for
 // long, do not wait for memory in between.
 class NextBlock {
  public:
