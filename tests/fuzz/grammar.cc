@@ -46,7 +46,7 @@ void grammar(Input input) {
     size_t byte = 0;
     while (!next[byte] || skip-- > 0) ++byte;
     at = configs.step(at, static_cast<uint8_t>(byte));
-    CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "an edge leads to a dead state";
+    CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "edge to a dead state";
   }
 }
 

@@ -165,7 +165,7 @@ void FakeModel::check_window(const KvCacheEntry& entry, size_t n_rows) const {
     if (layout_.layer(layer).part != PagePart::kWindow) continue;
     for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
       const Row row = load_row(entry, layer, p);
-      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has the row of a different text at " << p;
+      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has a different text at " << p;
       CHECK_EQ(row.k[1], static_cast<float>(p));
       CHECK_EQ(row.k[2], static_cast<float>(layer));
     }

@@ -185,7 +185,7 @@ bool PseudoTerminal::await_change() {
 }
 
 testing::AssertionResult PseudoTerminal::stops() {
-  if (!await_change()) return testing::AssertionFailure() << "the program did not stop. The screen:\n" << screen_.everything();
+  if (!await_change()) return testing::AssertionFailure() << "did not stop. The screen:\n" << screen_.everything();
   if (status_) return testing::AssertionFailure() << "the program exited with " << *status_;
   return testing::AssertionSuccess();
 }
