@@ -1,4 +1,4 @@
-// ibid: one program, one subcommand for each thing a person does with a model.
+// Entry point of ibid, one program with subcommands.
 #include "apps/program.h"
 
 int main(int argc, char** argv) { return ibid::run_program(argc, argv); }

@@ -20,9 +20,9 @@ namespace ibid {
 
 namespace {
 
-constexpr const char* kNoGroupYet = "Subcommands";  // CLI11's own word
+constexpr const char* kNoGroupYet = "Subcommands";  // CLI11's default group
 
-// The command that the command line reached.
+// Returns the innermost subcommand that was parsed.
 const CLI::App& reached(const CLI::App& root) {
   const std::vector<CLI::App*> commands = root.get_subcommands();
   return commands.empty() ? root : reached(*commands.front());
@@ -41,11 +41,11 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
   return near.empty() ? "" : "; did you mean " + near.front() + "?";
 }
 
-// The mistake of a command line, in one sentence.
+// Returns the usage error as one clause.
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   const CLI::App& command = reached(root);
   std::vector<std::string> words = command.remaining();
-  // Words that a command of a command cannot take go back to the command above it.
+  // CLI11 hands words that a nested command does not take to its parent.
   for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
     words = app->remaining();
   }
@@ -58,7 +58,7 @@ std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   return "there is no " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
 }
 
-// The same, and where to read more.
+// The full text of a usage error, with a pointer to the help.
 std::string explain(const CLI::App* root, const CLI::Error& error) {
   const CLI::App& command = reached(*root);
   const std::string wrong = "ibid: " + without_controls(what_was_wrong(*root, error));
@@ -70,7 +70,7 @@ bool wants_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
-// A result that could not be written is a failure, whichever command had it.
+// Fails every command whose output could not be written.
 int with_output_written(int exit_code) {
   if (exit_code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return exit_code;
   return errno == EPIPE ? kReaderGone : report(cannot_write());
@@ -78,7 +78,7 @@ int with_output_written(int exit_code) {
 
 int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> arguments) {
   const bool json = wants_json(arguments);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  std::reverse(arguments.begin(), arguments.end());  // order that CLI11 expects
   try {
     root.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
@@ -123,7 +123,7 @@ void add_version(CLI::App& root) {
   root.add_subcommand("version", "the program's version")->callback([] { std::puts("ibid " IBID_VERSION); });
 }
 
-// Puts the commands that were declared since the last call into a group of the help.
+// Assigns the commands added since the last call to a group of the help.
 void group_commands(CLI::App& root, const char* group) {
   for (CLI::App* command : root.get_subcommands([](CLI::App*) { return true; })) {
     if (command->get_group() == kNoGroupYet) command->group(group);
@@ -164,7 +164,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
 }
 
 int exit_status_of(const std::function<int()>& run) {
-  // The command line is the one place where nothing is left to throw to.
+  // Nothing above this catches exceptions.
   try {
     return run();
   } catch (const std::bad_alloc&) {

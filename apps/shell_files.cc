@@ -1,4 +1,4 @@
-// The completions of three shells, the pages for man(1), and all of them on disk.
+// Completions for three shells.
 #include "apps/shell_files.h"
 
 #include <CLI/CLI.hpp>
@@ -20,7 +20,7 @@ namespace ibid {
 
 namespace {
 
-// Those of its own commands included; each once.
+// Returns the named options of a command and of its subcommands, without duplicates.
 std::vector<const CLI::Option*> named_options(const CLI::App& command) {
   std::vector<const CLI::Option*> options = command.get_options(
       [](const CLI::Option* option) { return option->nonpositional() && !option->get_group().empty(); });
@@ -44,7 +44,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0 && option.get_type_size() != 0; }
 bool takes_file(const CLI::Option& option) { return option.get_type_name() == "FILE"; }
 
-// The words an option's value can be: those in lower case of "N|unlimited".
+// Returns the literal values of an option: the lower-case words of "N|unlimited".
 std::vector<std::string> words_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   std::vector<std::string> words;
@@ -68,12 +68,12 @@ std::vector<std::string> all_names(const CLI::App& command) {
   return names;
 }
 
-// The words that may follow a command: `help` takes the commands, others have commands of their own.
+// Returns the subcommands that may follow a command; `help` takes the names of its siblings.
 std::vector<std::string> words_behind(const CLI::App& command) {
   return command_names(command.get_name() == "help" ? *command.get_parent() : command);
 }
 
-// In single quotes of a shell; zsh wants some characters of a specification escaped as well.
+// Quotes for a shell with single quotes, and escapes the characters of `escape` (zsh specifications need that).
 std::string shell_quoted(std::string_view text, std::string_view escape = "") {
   std::string result = "'";
   for (const char c : text) {
@@ -195,10 +195,10 @@ std::string fish_completion(const CLI::App& root) {
   return text;
 }
 
-// The pages for man(1), and all shell files on disk.
+// Man pages, and writing all shell files.
 namespace {
 
-// Text as roff shows it: a hyphen that can be copied, and no line that begins with a request.
+// Escapes for roff: hyphens that can be copied, and no line that starts like a request.
 std::string roff(std::string_view text) {
   std::string result;
   bool line_start = true;
@@ -253,7 +253,7 @@ std::string man_page(const CLI::App& app) {
   if (!commands.empty()) text += ".SH COMMANDS\n";
   for (const CLI::App* command : commands) text += man_entry(command->get_name(), command->get_description());
   text += options_text(app);
-  // The program's commands have pages of their own, those of a command are on its page.
+  // Commands of the program have man pages of their own; subcommands are on their parent's page.
   for (const CLI::App* command : is_root ? std::vector<const CLI::App*>() : commands) {
     text += ".SH \"" + roff(full_name(*command)) + "\"\n" + roff(command->get_description()) + "\n.PP\n.B " +
             roff(usage_line(*command)) + "\n" + options_text(*command, ".SS ");

@@ -34,12 +34,12 @@ Result<Arena> Arena::create(size_t capacity_bytes) {
   if (memory == MAP_FAILED) return out_of_memory(capacity_bytes);
   auto* base = static_cast<std::byte*>(memory);
   if (huge) {
-    // One huge page too much was mapped: cut both ends so that the rest starts on a huge page.
+    // One huge page more than needed was mapped: trim both ends so that the rest starts on a huge page boundary.
     const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(base) % kHugePage) % kHugePage;
     if (head > 0) ::munmap(base, head);
     if (head < kHugePage) ::munmap(base + head + *mapped, kHugePage - head);
     base += head;
-    // Refused where the kernel has no huge pages: 4 KB pages work as well, 4 to 20 % slower.
+    // Fails if the kernel has no huge pages: 4 KB pages work as well, 4 to 20 % slower.
     ::madvise(base, *mapped, MADV_HUGEPAGE);
   }
   arena.base_ = base;
@@ -70,7 +70,7 @@ Arena::~Arena() {
 }
 
 std::byte* Arena::allocate(size_t bytes) {
-  // First as it is: rounding it up could overflow.
+  // Checked unpadded first: padding could overflow.
   CHECK_LE(bytes, capacity_ - used_) << "bytes left in the arena";
   CHECK_LE(padded(bytes), capacity_ - used_) << "bytes left in the arena";
   std::byte* piece = base_ + used_;

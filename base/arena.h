@@ -1,9 +1,8 @@
-// Arena: one anonymous mapping, on huge pages if the system grants them, handed out in 64-byte aligned pieces. It
-// is for weights, KV pages and scratch buffers: what is large, lives long and is freed all at once. The kernel
-// zeroes memory at its first touch. Not thread-safe.
+// Arena: one anonymous mapping, on huge pages if the system grants them, from which 64-byte aligned blocks are
+// allocated. For weights, KV pages and scratch buffers: large, long-lived and freed all at once. The kernel zeroes
+// memory at its first touch. Not thread-safe.
 //
-// Under AddressSanitizer a piece has exactly the bytes that were asked for, and a cache line that nobody may touch
-// lies behind it.
+// Under AddressSanitizer a block has exactly the requested bytes, followed by a poisoned cache line.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +31,10 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  // The next `bytes` bytes, 64-byte aligned; they take padded(bytes). REQUIRES: these fit.
+  // Returns the next `bytes` bytes, 64-byte aligned; uses up padded(bytes). REQUIRES: they fit.
   std::byte* allocate(size_t bytes);
 
-  // `n` elements of T. REQUIRES: they fit, padded; T is trivially destructible.
+  // As allocate(), for n elements of T. REQUIRES: they fit, padded; T is trivially destructible.
   template <typename T>
   std::span<T> allocate_array(size_t n) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -46,7 +45,7 @@ class Arena {
   size_t capacity() const { return capacity_; }
   size_t used() const { return used_; }
 
-  // Bytes that a piece of `bytes` takes in an arena, for planning a capacity.
+  // Bytes that allocate(bytes) uses up, for planning a capacity.
   static constexpr size_t padded(size_t bytes) {
     return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine + (kMarksMemory ? kCacheLine : 0);
   }

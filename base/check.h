@@ -1,6 +1,6 @@
-// CHECK: states an invariant of our own. A failed CHECK is a bug of ibid: it prints file, line, the condition and
-// what was streamed into it, and aborts. What came from outside is never CHECKed; it gets a Status. DCHECK is the
-// same in debug builds and nothing in release builds.
+// CHECK: states an internal invariant. A failed CHECK is a bug of ibid: it prints file, line, the condition and the
+// streamed message, and aborts. External input is never CHECKed; it gets a Status. DCHECK is CHECK in debug builds and
+// does nothing in release builds.
 #pragma once
 
 #include <sstream>

@@ -1,7 +1,6 @@
-// Overflow-checked arithmetic for every number that came from outside (file headers, requests).
-// A wrapped product that passes a later bounds check is how GGUF loaders get exploited, so raw
-// arithmetic on such numbers is not written anywhere: it goes through these functions. saturating_sub is for
-// differences of two counters as well, which may have been read at different times.
+// Overflow-checked arithmetic for all numbers from outside (file headers, requests). A wrapped product that passes a
+// later bounds check is how GGUF loaders get exploited, so all arithmetic on such numbers uses these functions.
+// saturating_sub() is also for differences of two counters, which may have been read at different times.
 #pragma once
 
 #include <concepts>
@@ -26,13 +25,13 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return out;
 }
 
-// a - b, or 0 where b is larger.
+// a - b, or 0 if b is larger.
 template <std::unsigned_integral T>
 constexpr T saturating_sub(T a, T b) {
   return a > b ? static_cast<T>(a - b) : T{0};
 }
 
-// `value` as a To, or nothing when it does not fit.
+// `value` as a To; nullopt if it does not fit.
 template <std::integral To, std::integral From>
 constexpr std::optional<To> checked_cast(From value) {
   To out{};
@@ -40,8 +39,7 @@ constexpr std::optional<To> checked_cast(From value) {
   return out;
 }
 
-// The next multiple of `alignment` that is not below `value`.
-// REQUIRES: alignment is a power of two.
+// The smallest multiple of `alignment` that is >= value; nullopt on overflow. REQUIRES: alignment is a power of two.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_align(T value, T alignment) {
   const std::optional<T> sum = checked_add<T>(value, static_cast<T>(alignment - 1));
@@ -49,7 +47,7 @@ constexpr std::optional<T> checked_align(T value, T alignment) {
   return static_cast<T>(*sum & ~static_cast<T>(alignment - 1));
 }
 
-// The next multiple of `multiple` that is not below n, of our own numbers: it is not checked.
+// The smallest multiple of `multiple` that is >= n, unchecked: for internal numbers only.
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 }  // namespace ibid

@@ -1,5 +1,4 @@
-// Clock: where the time comes from, so that tests of timings, deadlines and expiry do not wait.
-// Implementations are thread-safe.
+// Clock: the source of time, replaceable so that tests of timings, deadlines and expiry need not wait. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,7 +9,7 @@ namespace ibid {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Never goes back; counts from an arbitrary start. For durations and deadlines.
+  // Monotonic, from an arbitrary start. For durations and deadlines.
   virtual int64_t steady_ns() = 0;
   // Since 1970-01-01 00:00 UTC; may jump. For dates in prompts and files.
   virtual int64_t unix_ns() = 0;

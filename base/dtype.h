@@ -1,6 +1,6 @@
-// DType: how the numbers of a tensor are stored on disk or in a cache row. Here are also the two 16-bit float
-// formats that C++20 lacks. The facts about each type are a row of base/number_formats.h; weights/block_formats.h
-// decodes quantised blocks.
+// DType: how the numbers of a tensor are stored on disk or in a cache row. Also converts the two 16-bit float formats
+// that C++20 lacks. The properties of each type are in base/number_formats.h; weights/block_formats.h decodes quantised
+// blocks.
 #pragma once
 
 #include <bit>
@@ -13,14 +13,14 @@ namespace ibid {
 enum class DType : uint8_t {
   kF32, kF16, kBF16,                                   // plain floats
   kF64, kI8, kI16, kI32, kI64, kU8, kBool,             // plain numbers
-  kF8E4M3, kF8E5M2,                                    // floats of a byte, without a scale
-  kF8E4M3Scaled, kF8E5M2Scaled,                        // 32 of them behind a float that multiplies them
+  kF8E4M3, kF8E5M2,                                    // one-byte floats, without a scale
+  kF8E4M3Scaled, kF8E5M2Scaled,                        // a float scale, then 32 of them
   kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,                   // blocks of 32 (ggml)
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,                   // blocks of 256 (ggml)
   kTQ1_0, kTQ2_0,                                      // blocks of 256, codes -1, 0, 1
   kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_XS,  // blocks of 256, codes by codebook
   kIQ4_NL,                                             // blocks of 32, codes by table
-  kMXFP4, kNVFP4,                                      // blocks of 32 and 64, codes are floats of four bits
+  kMXFP4, kNVFP4,                                      // blocks of 32 and 64, codes are 4-bit floats
 };
 inline constexpr size_t kDTypeCount = static_cast<size_t>(DType::kNVFP4) + 1;
 
@@ -37,12 +37,12 @@ BlockSize dtype_block(DType dtype);
 inline bool dtype_is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
-// Integer codes and scales: what unpack_row of weights/block_formats.h reads.
+// True for formats of codes and scales, those that unpack_row() of weights/block_formats.h decodes.
 inline bool dtype_is_quantized(DType dtype) { return dtype >= DType::kQ4_0; }
 
-// IEEE 754 binary16, exact; every bit pattern has a value (NaN payloads are kept).
+// IEEE 754 binary16 to float, exact for every bit pattern (NaN payloads are kept).
 float fp16_to_float(uint16_t bits);
-// Round to nearest even; overflow becomes infinity, as vcvtps2ph does.
+// Rounds to nearest even; overflow becomes infinity, as in vcvtps2ph.
 uint16_t float_to_fp16(float value);
 
 inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }

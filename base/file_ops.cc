@@ -19,7 +19,7 @@ namespace ibid {
 
 namespace {
 
-// A path as the process sees it.
+// A path relative to the working directory of the process.
 NameAt here(const std::string& path) { return {AT_FDCWD, path, path}; }
 
 Status make_parents(const std::filesystem::path& path) {
@@ -63,7 +63,7 @@ class SystemFileOps : public FileOps {
   }
 
   Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override {
-    // A slash or dot at the end would follow a symlink to where it leads.
+    // A trailing slash or dot would make the kernel follow a symlink, so it is removed first.
     std::filesystem::path itself(path);
     while (itself.has_relative_path() && (!itself.has_filename() || itself.filename() == ".")) {
       if (itself == ".") break;
@@ -95,19 +95,19 @@ class SystemFileOps : public FileOps {
   }
 };
 
-// How often a name that somebody has is given up for another: one would do, with 64 random bits.
+// Maximum number of random names tried if the name exists. One would do, with 64 random bits.
 constexpr int kMaxNames = 16;
 
-// Different at every call of every process.
+// A random number; without a source of randomness, one that no running process repeats.
 uint64_t unused_number() {
   uint64_t number = 0;
   if (::getentropy(&number, sizeof(number)) == 0) return number;
-  // A system without a source of randomness: then names are tried until one is free.
+  // Without a source of randomness, names are tried until one is free.
   static std::atomic<uint64_t> n_calls{0};
   return (static_cast<uint64_t>(::getpid()) << 32) + n_calls++;
 }
 
-// A rename would put a file in the place of a device, which then is gone for every program, and of /dev/stdout.
+// Refuses devices and streams such as /dev/stdout: replacing them by a file would remove them for all programs.
 Status check_replaceable(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status there = std::filesystem::status(path, error);
@@ -154,7 +154,7 @@ Status write_file_atomically(FileOps& files, const std::string& path, std::span<
   Status status = write_and_sync(*temporary.file, bytes);
   if (status.ok()) status = files.rename(temporary.path, path);
   if (!status.ok()) {
-    // Whether or not this works, the error to report is the first one.
+    // Best effort; the first error is reported.
     static_cast<void>(files.remove(temporary.path));
     return status;
   }

@@ -1,4 +1,4 @@
-// Room in a vector that grows by a little at a time.
+// Geometric growth for vectors that are reserved in small steps.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Makes room for n items in all. It at least doubles what there is, so that an item more costs O(1). May throw
+// Reserves capacity for n items, at least doubling it, so that appending costs amortised O(1). May throw
 // std::bad_alloc.
 template <typename T>
 void reserve_geometric(std::vector<T>& items, size_t n) {

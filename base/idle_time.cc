@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-// What the two threads share: nothing that one of them could hold while the other needs it.
+// State shared with the idle-class thread. No mutex: that thread may lose its core for long, whatever it holds.
 struct Questions {
   std::counting_semaphore<> asked{0}, answered{0};
   std::atomic<bool> over{false};
@@ -33,7 +33,7 @@ void answer(const std::shared_ptr<Questions>& questions) {
 class ThreadIdleTime : public IdleTime {
  public:
   ThreadIdleTime() : questions_(std::make_shared<Questions>()) {
-    // Nobody waits for its end: on a busy machine it may take seconds to be given a processor to end on.
+    // Detached: on a busy machine the thread may wait seconds for a core before it can exit.
     std::thread([questions = questions_] { answer(questions); }).detach();
   }
   ~ThreadIdleTime() override {
@@ -44,7 +44,7 @@ class ThreadIdleTime : public IdleTime {
   void wait() override {
     questions_->asked.release();
     questions_->answered.acquire();
-    // Answers to questions that were interrupted.
+    // Drops answers to wait() calls that interrupt() ended.
     while (questions_->answered.try_acquire()) {
     }
   }

@@ -1,8 +1,8 @@
-// IdleTime: waits for a moment in which a processor has nothing better to do. It serves work that may wait but must
-// not be in anybody's way. A thread of the idle class does not do that work itself: such a thread may be left
-// without a processor for as long as others want one, and so may whatever lock it holds.
+// IdleTime: waits until a core is idle, for background work that must not slow down other work. The work itself does
+// not run on a thread of the idle class: such a thread may get no core for as long as other threads want one, and any
+// lock it holds would stay held.
 //
-// It is an interface, so that tests can play a machine that is never idle.
+// An interface, so that tests can simulate a machine that is never idle.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@ namespace ibid {
 class IdleTime {
  public:
   virtual ~IdleTime() = default;
-  // Returns when a processor was idle, or when interrupt() was called since the last wait() returned.
+  // Returns when a core was idle, or if interrupt() was called since the last wait() returned.
   // REQUIRES: one thread at a time.
   virtual void wait() = 0;
-  // Any thread.
+  // May be called by any thread.
   virtual void interrupt() noexcept = 0;
 };
 
-// The system's: it asks a thread of the class SCHED_IDLE, which holds no lock and is not waited for when this is
-// destroyed. Throws std::system_error when no thread can be made. On systems without that class every moment counts
-// as idle.
+// The system's implementation, with a thread of the class SCHED_IDLE that holds no lock and is not joined by the
+// destructor. Throws std::system_error if the thread cannot be created. On systems without that class wait() returns at
+// once.
 std::unique_ptr<IdleTime> make_idle_time();
 
 }  // namespace ibid

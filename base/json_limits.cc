@@ -25,10 +25,10 @@ namespace {
 // nlohmann-json's out_of_range error for a number that overflows double.
 constexpr int kNumberOverflowId = 406;
 
-// A parser's message may quote the offending text, which can be megabytes long and any bytes at all.
+// The parser's message may quote the offending text, which can be megabytes long and contain arbitrary bytes.
 constexpr size_t kMaxQuotedBytes = 160;
 
-// nlohmann's words without their "[json.exception.parse_error.101] parse error at line 1, column 2: ".
+// nlohmann's message without its prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
 std::string plain_words(std::string words) {
   if (const size_t at = words.find("] "); at != std::string::npos) words.erase(0, at + 2);
   if (words.starts_with("parse error")) {
@@ -38,8 +38,8 @@ std::string plain_words(std::string words) {
   return utf8_sanitize(words);
 }
 
-// What both passes share: where the error goes. nlohmann's SAX parser keeps its own stack on the heap,
-// so a text that nests 100000 deep costs it a bit per level and no recursion.
+// Base of both passes: records the first error. nlohmann's SAX parser keeps its stack on the heap, so a text nested
+// 100000 levels deep costs a bit per level and no recursion.
 class SaxErrors {
  public:
   explicit SaxErrors(std::string_view what) : what_(what) {}
@@ -66,7 +66,7 @@ class SaxErrors {
   Status status_;
 };
 
-// First pass: counts, allocates nothing that grows with the values.
+// First pass: counts. Its memory does not grow with the number of values.
 class Counter : public SaxErrors {
  public:
   Counter(std::string_view what, const JsonLimits& limits) : SaxErrors(what), limits_(limits) {}
@@ -105,8 +105,8 @@ class Counter : public SaxErrors {
   size_t depth_ = 0;
 };
 
-// Second pass: builds the DOM. Not nlohmann's own builder, because its ordered objects look every new key
-// up linearly: a vocabulary of 150000 entries would take 10^10 comparisons. Keys are sorted once per object.
+// Second pass: builds the DOM. nlohmann's own builder searches linearly for every new key of an ordered object: a
+// vocabulary of 150000 entries would take 10^10 comparisons. Here keys are sorted once per object.
 class Builder : public SaxErrors {
  public:
   Builder(std::string_view what, const JsonLimits& limits) : SaxErrors(what), limits_(limits) {}
@@ -140,7 +140,7 @@ class Builder : public SaxErrors {
     open_.pop_back();
     if (!merge_duplicates(members)) return false;
     Json::object_t object;
-    // The base vector's own emplace_back: ordered_map's would search for the key.
+    // The base vector's emplace_back: ordered_map's own would search for the key.
     using Rows = Json::object_t::Container;
     auto& rows = static_cast<Rows&>(object);
     rows.reserve(members.size());
@@ -154,7 +154,7 @@ class Builder : public SaxErrors {
   using Member = std::pair<std::string, Json>;
   struct Open {
     bool is_object;
-    std::string key;  // of the member whose value comes next
+    std::string key;  // of the next value
     std::vector<Member> members;
     Json::array_t elements;
   };
@@ -170,8 +170,8 @@ class Builder : public SaxErrors {
     return true;
   }
 
-  // Refuses a key that appears twice, or, where that is allowed, keeps the last value in the first place
-  // (as Python's json and JavaScript do).
+  // Reports a duplicate key or, if duplicates are allowed, keeps the last value at the place of the first (as Python's
+  // json and JavaScript do).
   bool merge_duplicates(std::vector<Member>& members) {
     std::vector<size_t> order(members.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -205,7 +205,7 @@ class Builder : public SaxErrors {
   Json root_;
 };
 
-// Runs one pass over the whole text.
+// Parses the whole text with one pass.
 template <typename Pass>
 Status run_pass(std::string_view text, Pass& pass) {
   const bool ok = Json::sax_parse(text.begin(), text.end(), &pass);
@@ -222,7 +222,7 @@ Result<Json> parse_json(std::string_view text, std::string_view what, const Json
                                                  " bytes of JSON, at most " +
                                                  std::to_string(limits.max_bytes) + " are allowed");
   }
-  // The parser takes a NUL for the end of the text, which would let anything follow it unread.
+  // The parser takes a NUL for the end of the text and would ignore all that follows.
   if (const size_t at = text.find('\0'); at != std::string_view::npos) {
     return Status(ErrorCode::kBadHeader,
                   std::string(what) + ": not valid JSON at byte " + std::to_string(at) + ": a NUL byte");

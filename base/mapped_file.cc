@@ -34,7 +34,7 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
-// The rest of the file's last page: mapped and zero, but no part of the file.
+// Bytes from the end of the file to the end of its last page: mapped and zero, but not part of the file.
 constexpr size_t kPageBytes = 4096;
 size_t slack_of(size_t size) { return (kPageBytes - size % kPageBytes) % kPageBytes; }
 
@@ -48,7 +48,7 @@ bool is_plain_name(const std::string& name) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   MappedFile file;
   file.path_ = path;
-  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer for ever.
+  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer forever.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file.fd_ < 0) return errno_status(errno, path, "open");
   return map(std::move(file));
@@ -115,7 +115,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  guard_ = MappingGuard();  // before its mapping
+  guard_ = MappingGuard();  // before the mapping is removed
   if (data_ != nullptr) {
     allow_memory(data_ + size_, slack_of(size_));
     ::munmap(const_cast<std::byte*>(data_), size_);
@@ -127,7 +127,7 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const auto own = reinterpret_cast<uintptr_t>(data_);
   if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
-  constexpr uintptr_t kPage = 4096;   // or a part of one: madvise refuses what is not aligned, and nothing is lost
+  constexpr uintptr_t kPage = 4096;   // if real pages are larger, madvise rejects unaligned ranges, which is harmless
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
@@ -148,8 +148,8 @@ Status MappedFile::check_unchanged() const {
   return {};
 }
 
-// Read by the handler, on whatever thread has faulted, so everything it looks at is an atomic. A slot is free
-// while end is 0; slots are used again and never deleted.
+// Read by the signal handler on the faulting thread, so all fields are atomic. A slot is free if end is 0; slots are
+// reused and never deleted.
 struct MappingGuard::Slot {
   std::atomic<uintptr_t> begin = 0;
   std::atomic<uintptr_t> end = 0;
@@ -160,7 +160,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free, "a signal handler mus
 
 struct MappingGuard::Registry {
   static inline std::atomic<Slot*> slots = nullptr;
-  static inline std::mutex mutex;              // of what follows, and of taking and freeing slots
+  static inline std::mutex mutex;              // of the members below, and of taking and freeing slots
   static inline size_t n_guards = 0;
   static inline bool installed = false;
   static inline struct sigaction previous {};  // constant while the handler is installed
@@ -178,7 +178,7 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // A handler that was installed later passes on to us: then we stay, and without guards let everything through.
+    // If a handler installed later forwards to ours, ours stays installed; without guards it forwards every signal.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;
@@ -186,12 +186,12 @@ struct MappingGuard::Registry {
 
   static void handle(int signal, siginfo_t* info, void* context) {
     const int saved_errno = errno;
-    const bool from_kernel = info->si_code > 0;  // only then is there an address
+    const bool from_kernel = info->si_code > 0;  // only then si_addr is valid
     if (!from_kernel || !replace_pages(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
     errno = saved_errno;
   }
 
-  // The page of `address` and all behind it: a file that was cut has lost them too.
+  // Replaces the page of `address` and all later ones of the mapping: a truncated file has lost them too.
   static bool replace_pages(uintptr_t address) {
     for (Slot* slot = slots.load(); slot != nullptr; slot = slot->next) {
       const uintptr_t begin = slot->begin.load();
@@ -210,7 +210,7 @@ struct MappingGuard::Registry {
     const bool from_kernel = info->si_code > 0;
     if (previous.sa_handler == SIG_IGN && !from_kernel) return;
     if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-    // As if we were not there: the read is tried again when we return; a signal that was sent comes once more.
+    // Restores the previous action: the faulting read repeats when this returns; a sent signal is raised again.
     ::sigaction(SIGBUS, &previous, nullptr);
     if (!from_kernel) ::raise(signal);
   }

@@ -1,9 +1,8 @@
-// A file mapped for reading. The path is opened without blocking, must be a regular file, and its size
-// and modification time are remembered.
+// A file mapped for reading. Opening never blocks and requires a regular file; records its size and modification time.
 //
-// The file may be truncated or overwritten at any time. Reading what is gone gives zeros (MappingGuard),
-// and reading what was overwritten gives the new bytes. So a reader must keep within the mapping whatever the
-// bytes say, and must call check_unchanged() after the last read, before it trusts the result.
+// The file may be truncated or overwritten at any time. Reading truncated parts gives zeros (MappingGuard), and reading
+// overwritten parts gives the new bytes. So a reader must stay within the mapping whatever the bytes say, and must call
+// check_unchanged() after the last read, before it trusts the result.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +14,18 @@
 
 namespace ibid {
 
-// MappingGuard: keeps the process alive when a mapped file loses pages while it is being read, because it is
-// truncated or the disk fails. The kernel answers such a read with SIGBUS, which would end the process.
+// MappingGuard: keeps the process alive if a mapped file loses pages while it is read, because it is truncated or the
+// disk fails. The kernel signals such a read with SIGBUS, which would end the process.
 //
-// While guards live, a handler of SIGBUS puts zeros in place of the lost pages of guarded mappings. So the read
-// goes on, and its owner can say what happened (lost()). Every other SIGBUS goes to the handler that was installed
-// before, or ends the process as ever. When the last guard goes, the old handler comes back.
+// While guards exist, a SIGBUS handler replaces lost pages of guarded mappings by zeros. The read continues, and lost()
+// reports the loss. Every other SIGBUS is forwarded to the handler that was installed before, or ends the process. The
+// last guard restores that handler.
 //
-// It reads no files and owns no mapping. Guards may be made and dropped on any thread.
+// Does not read files or own mappings. Guards may be created and destroyed on any thread.
 class MappingGuard {
  public:
   MappingGuard() = default;  // guards nothing
-  // Guards the pages of [data, data + size), a private mapping for reading. It must be dropped before the mapping is.
+  // Guards the pages of [data, data + size), a private mapping for reading. Must be destroyed before it is unmapped.
   MappingGuard(const std::byte* data, size_t size);
   MappingGuard(MappingGuard&& other) noexcept;
   MappingGuard& operator=(MappingGuard&& other) noexcept;
@@ -34,7 +33,7 @@ class MappingGuard {
   MappingGuard& operator=(const MappingGuard&) = delete;
   ~MappingGuard();
 
-  // Whether a page was lost, and zeros were read in its place.
+  // True if a page was lost and replaced by zeros.
   bool lost() const;
 
  private:
@@ -44,7 +43,7 @@ class MappingGuard {
   Slot* slot_ = nullptr;
 };
 
-// Whether `name` can be the name of a file or a folder in a directory, and nothing else: no path, no "..".
+// True if `name` is a file name without a path: no slash, not "." or "..".
 bool is_plain_name(const std::string& name);
 
 class MappedFile {
@@ -52,9 +51,9 @@ class MappedFile {
   // Errors: kNotRegularFile, kIo (errno's words), kTruncated for an empty file.
   static Result<MappedFile> open(const std::string& path);
 
-  // The file `name` in `directory`, for names that come from another file: opened relative to the directory,
-  // so that it cannot be a path to somewhere else. Errors: those of open(); kNotFound when it is not there;
-  // kUnsafePath when `name` is not a plain file name, or is a symlink and follow_symlinks is false.
+  // Opens `name` in `directory`, for names from an untrusted file: resolved relative to the directory, so it cannot be
+  // a path to somewhere else. Errors: those of open(); kNotFound if it does not exist; kUnsafePath if `name` is not a
+  // plain file name, or is a symlink and follow_symlinks is false.
   static Result<MappedFile> open_in(const std::string& directory, const std::string& name,
                                     bool follow_symlinks = true);
 
@@ -66,18 +65,17 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Gives back the memory of a `part` that is done with; reading it again reads the file again. Does nothing if
-  // `part` is not of this mapping.
+  // Frees the memory of `part`; reading it again reads the file again. Does nothing if `part` is not in this mapping.
   void release(std::span<const std::byte> part) const;
 
   const std::string& path() const { return path_; }
 
-  // kChangedOnDisk when size or modification time differ from those at open(); kIo when the disk failed.
+  // kChangedOnDisk if size or modification time differ from those at open(); kIo if pages were lost.
   Status check_unchanged() const;
 
  private:
   MappedFile() = default;
-  static Result<MappedFile> map(MappedFile file);  // of fd_ and path_
+  static Result<MappedFile> map(MappedFile file);  // maps fd_, opened from path_
 
   std::string path_;
   int fd_ = -1;

@@ -1,9 +1,9 @@
-// MarkedText: bytes, and for each byte whether the template or a message wrote it. The one text with origins: chat
+// MarkedText: bytes, each marked as written by the template or by a message. The only text type with origins: chat
 // templates write it, transcripts compare it and tokenizers read it, so that the text of a message can never become a
 // control token.
 //
-// Stored as the offsets at which the origin changes, so a text of one origin costs no more than its bytes.
-// A value; comparison looks at bytes only, as templates cannot see origins. Reading is thread-safe.
+// Stored as the offsets at which the origin changes, so a text of one origin costs no more than its bytes. A value
+// type; comparison ignores origins, because templates cannot see them. Reading is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace ibid {
 
-// Where a piece of text comes from, which decides what it may become.
+// Origin of a piece of text, which decides whether special tokens are recognised in it.
 enum class TextOrigin {
-  kTemplate,  // written by the chat template: every added token is found in it
+  kTemplate,  // written by the chat template: all added tokens are recognised
   kInput,     // written by a user, a tool or a model: added tokens with special=true are ordinary text
 };
 
 class MarkedText {
  public:
-  // A stretch of one origin; never empty, and its neighbours have the other one.
+  // A maximal span of one origin; never empty.
   struct Run {
     std::string_view bytes;
     TextOrigin origin;
@@ -39,25 +39,25 @@ class MarkedText {
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  // The runs, in order. They are views into this text.
+  // The runs, in order, as views into this text.
   Runs runs() const;
 
   void append(std::string_view bytes, TextOrigin origin);
   void append(const MarkedText& other);
-  // Appends bytes [begin, end) of another text; offsets beyond its end count as its end. REQUIRES: begin <= end.
+  // Appends bytes [begin, end) of another text; offsets are clamped to its size. REQUIRES: begin <= end.
   void append(const MarkedText& other, size_t begin, size_t end = std::string::npos);
   void clear() noexcept {
     bytes_.clear();
     cuts_.clear();
   }
-  // Takes the first n bytes away. REQUIRES: n <= size().
+  // Removes the first n bytes. REQUIRES: n <= size().
   void remove_prefix(size_t n);
   // Bytes [begin, end). REQUIRES: begin <= end <= size().
   MarkedText substr(size_t begin, size_t end) const;
 
   // REQUIRES: offset < size().
   TextOrigin origin_at(size_t offset) const;
-  // kInput when any byte is: the origin of what cannot be told apart byte by byte.
+  // kInput if any byte is kInput: for consumers that cannot treat single bytes differently.
   TextOrigin safe_origin() const;
 
  private:
@@ -68,7 +68,7 @@ class MarkedText {
 
   std::string bytes_;
   TextOrigin first_ = TextOrigin::kTemplate;
-  std::vector<size_t> cuts_;  // ascending, in (0, size()): where the origin changes to the other one
+  std::vector<size_t> cuts_;  // ascending, in (0, size()): offsets at which the origin flips
 };
 
 class MarkedText::RunIterator {

@@ -1,8 +1,7 @@
-// Tells AddressSanitizer which bytes of mapped memory (arenas, pages of keys and values, files) may be touched. The
-// sanitizer knows the heap and the stack by itself, but takes every mapped byte for a good one. Without the
-// sanitizer these functions do nothing.
+// Marks for AddressSanitizer: which bytes of mapped memory (arenas, KV pages, files) may be accessed. The sanitizer
+// tracks heap and stack itself, but takes every mapped byte as accessible. Without it these functions do nothing.
 //
-// These marks find bugs in tests and protect nobody in a release; base/mapped_file.h does that. Thread-safe for
+// The marks find bugs in tests; they are no protection in a release (for that see base/mapped_file.h). Thread-safe for
 // ranges that do not overlap.
 #pragma once
 
@@ -26,10 +25,10 @@ namespace ibid {
 
 inline constexpr bool kMarksMemory = true;
 
-// From now on touching [begin, begin + bytes) ends the process with a report. Both ends are exact if `begin` and
-// the end of the mapping are multiples of 8; else up to 7 bytes at the end may stay allowed.
+// Poisons [begin, begin + bytes): an access aborts the process with a report. Exact if `begin` and the end of the
+// mapping are multiples of 8; else up to 7 bytes at the end may stay accessible.
 inline void forbid_memory(const void* begin, size_t bytes) { __asan_poison_memory_region(begin, bytes); }
-// From now on the range may be touched. Call it before the memory is unmapped, because marks outlive the mapping.
+// Makes the range accessible. Call it before the memory is unmapped, because marks outlive the mapping.
 inline void allow_memory(const void* begin, size_t bytes) { __asan_unpoison_memory_region(begin, bytes); }
 
 #else

@@ -1,6 +1,6 @@
-// The registry of number formats: one row for each DType, from which names, sizes, GGUF's numbers, decoding and the
-// choice of a panel (kernels/layout/panel.h) follow. A new type is a row here, a decoder (weights/block_formats.h)
-// and, where no panel holds its codes and scales as they are, a panel.
+// The registry of number formats: one row per DType, which determines its name, sizes, GGUF number, decoder and panel
+// (kernels/layout/panel.h). A new type needs a row here, a decoder (weights/block_formats.h) and, if no panel can hold
+// its codes and scales unchanged, a panel.
 #pragma once
 
 #include <cstddef>
@@ -14,31 +14,31 @@ namespace ibid {
 
 // How the scale of a group is stored.
 enum class ScaleKind : uint8_t {
-  kNone,          // no codes: a float or a plain number
-  kHalf,          // exactly a half
-  kBfloat,        // exactly a bfloat: a power of two
-  kHalfByCode,    // a half of the block by an int8 of the group, exact in float
-  kEighthByCode,  // the same by 1/8
+  kNone,          // not quantised: a float or a plain number
+  kHalf,          // an FP16 number
+  kBfloat,        // a BF16 number: a power of two
+  kHalfByCode,    // FP16 scale of the block times an int8 of the group, exact in float
+  kEighthByCode,  // as kHalfByCode, times 1/8
 };
 
-// The values of codes of four bits, where they are not consecutive integers. The values are integers: halves and
-// eighths of a file's format are moved to the scale.
+// Values of 4-bit codes that are not consecutive integers. Values are integers: factors 1/2 and 1/8 of the file formats
+// are moved to the scale.
 enum class CodeTable : uint8_t {
-  kNumbers,  // none: codes are the numbers themselves
+  kNumbers,  // no table: a code is its value
   kFp4,      // E2M1, doubled: 0 1 2 3 4 6 8 12 and their negatives
-  kIq4,      // IQ4_NL's uneven steps
-  kIq3s,     // the odd numbers to 15, doubled
+  kIq4,      // the non-uniform steps of IQ4_NL
+  kIq3s,     // odd numbers up to 15, doubled
   kIq3xxs,   // 4 12 20 28 36 44 52 62 and their negatives
   kIq2,      // 8 25 43 and their negatives
   kIq1,      // 1 7 9 and their negatives
 };
 inline constexpr size_t kCodeTableSize = 16;
 
-// By stored code; unused codes repeat the last value. REQUIRES: not kNumbers.
+// Values by stored code; unused codes repeat the last value. REQUIRES: not kNumbers.
 std::span<const int8_t, kCodeTableSize> code_values(CodeTable table);
 
-// How the codes of a quantised type are grouped along a row. Codes are given without their offset where the type is
-// symmetric (Q4_0: -8..7), as stored where it has mins (Q4_1: 0..15), and by value where there is a table.
+// How the codes of a quantised type are grouped along a row. The range is without offset if the type is symmetric
+// (Q4_0: -8..7), as stored if it has mins (Q4_1: 0..15), and of values if there is a table.
 struct QuantLayout {
   size_t group_size = 0;
   bool has_mins = false;
@@ -50,7 +50,7 @@ struct QuantLayout {
 struct NumberFormat {
   DType dtype;
   std::string_view name;
-  int gguf_number;     // enum ggml_type; -1: GGUF has no such tensors
+  int gguf_number;     // enum ggml_type; -1: not a GGUF type
   BlockSize block;
   QuantLayout layout;  // quantised types
 };

@@ -15,14 +15,14 @@ namespace ibid {
 
 namespace {
 
-// A peer that is merely late arrives within this; one that lost its core does not, and then every further
-// spin takes time from it.
+// Longest spin at a barrier. A peer that has a core arrives within this; one that lost its core does not, and may need
+// the core that the spin occupies.
 constexpr int64_t kSpinNs = 50'000;
 
-// The next region of an answer comes when a token has been chosen: within this, or not soon.
+// During decoding, the next region starts after a token was sampled: within this time, or not soon.
 constexpr int64_t kSpinBetweenRegionsNs = 200'000;
 
-// Pauses between two looks at the clock (which costs as much as one of them).
+// Pauses between two reads of the clock (a read costs as much as a pause).
 constexpr int kPausesPerLook = 32;
 
 inline void pause_cpu() {
@@ -39,7 +39,7 @@ int64_t now_ns() {
       .count();
 }
 
-// Spins until `is_so`, for about `spin_ns`. Returns whether it is.
+// Spins until is_so() is true, for at most about `spin_ns`. Returns the last is_so().
 template <typename Condition>
 bool spin_until(const Condition& is_so, int64_t spin_ns) {
   if (spin_ns == 0) return is_so();
@@ -61,11 +61,11 @@ int available_cpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  // More CPUs than a cpu_set_t holds.
+  // More CPUs than fit into a cpu_set_t.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// With more threads than CPUs, the peer that is waited for may be the one that a spin keeps from running.
+// Does not spin with more threads than CPUs: a spin may occupy the core that the awaited thread needs.
 Barrier::Barrier(int count) : count_(count), spin_ns_(count <= available_cpus() ? kSpinNs : 0) {}
 
 void Barrier::wait_for(int count) {
@@ -95,7 +95,7 @@ Range Worker::share(size_t n, size_t grain) const {
   const auto index = static_cast<size_t>(index_);
   const auto count = static_cast<size_t>(count_);
   const size_t each = pieces / count;
-  const size_t extra = pieces % count;  // the first `extra` threads take one piece more
+  const size_t extra = pieces % count;  // the first `extra` threads take one more piece
   const size_t first = index * each + std::min(index, extra);
   const size_t last = first + each + (index < extra ? 1 : 0);
   return {std::min(n, first * grain), std::min(n, last * grain)};
@@ -118,7 +118,7 @@ void ThreadTeam::run_region(Region region, void* context) {
   const int n_threads = crowding_.n_threads(begin_ns);
   run_on(n_threads, &Timed::run, &timed);
   const int64_t end_ns = now_ns();
-  // Threads are late when they come and when they go, too.
+  // Threads can also be late at the start and at the end of a region.
   Lateness late = barrier_.take_lateness();
   late.add(timed.begin_ns - begin_ns + end_ns - timed.end_ns, 1);
   crowding_.record(n_threads, begin_ns, end_ns, late);
@@ -161,7 +161,7 @@ Status ThreadTeam::start() {
 
 ThreadTeam::~ThreadTeam() {
   if (!is_in_its_process()) {
-    (void)threads_.release();  // handles of threads that are not there cannot be given back
+    (void)threads_.release();  // these threads do not exist in this process, so they cannot be joined
     return;
   }
   region_ = nullptr;
@@ -188,8 +188,8 @@ void ThreadTeam::run_on(int n_threads, Region region, void* context) {
   wait_for_leavers();
 }
 
-// Sequentially consistent on both sides, here as in what follows: either the caller sees that the thread sleeps, or
-// the thread sees the call and does not.
+// Sequentially consistent on both sides, here and below: either the caller sees that the thread sleeps, or the thread
+// sees the call and does not sleep.
 void ThreadTeam::call(Seat& seat) {
   seat.n_calls.fetch_add(1);
   if (seat.asleep.load()) seat.n_calls.notify_one();
@@ -224,25 +224,25 @@ void Crowding::record(int n, int64_t begin_ns, int64_t end_ns, Lateness late) {
   if (n == 1) return;
   const int64_t wall_ns = end_ns - begin_ns;
   const int64_t late_ns = std::min(late.ns, wall_ns);
-  // How many were missing, the longer waits counting more.
+  // Mean number of missing threads, weighted by waiting time.
   const int64_t n_missing =
       late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
-  // The missing threads are worth their part of the region, n_missing / n, and cost the time that the region waited
-  // for them. The difference, in the time of a region without them, is what was lost. It is below 0 if they are
-  // slow and still worth more than they cost.
+  // The missing threads contribute n_missing / n of the region and cost the time that the region waited for them. The
+  // difference, in the time of a region without them, is the loss. Negative if they are slow but still contribute more
+  // than they cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
-  // A region with fewer threads says nothing about the threads that it does without.
+  // A region with fewer threads gives no information on the threads that it leaves out.
   if (lost_ns < 0 && n < n_threads_) return;
-  // One region alone is no reason yet, however long it waited.
+  // Capped: one region alone does not suffice, however long it waited.
   lost_ns_ = std::max<int64_t>(0, lost_ns_ + std::min(lost_ns, kPatienceNs / 2));
   if (lost_ns_ < kPatienceNs) return;
 
-  // True soon after a trial: then the program that has the core is still there.
+  // True soon after a trial with all threads: the competing program is still running.
   const bool again = end_ns - until_ns_ < period_ns_;
   period_ns_ = again ? std::min(4 * period_ns_, kLongestNs) : kShortestNs;
   until_ns_ = end_ns + period_ns_;
   n_fewer_ = n - static_cast<int>(n_missing);
-  lost_ns_ = kPatienceNs / 2;  // the next trial may lose less
+  lost_ns_ = kPatienceNs / 2;  // so that the next trial loses less time
 }
 
 }  // namespace ibid

@@ -2,10 +2,10 @@
 // between steps they meet at a barrier. Threads split outputs, heads or rows, never a sum, so results do not depend on
 // the number of threads.
 //
-// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes, whatever
-// its regions are like (docs/decisions/0014). A thread that waits (for a region, a peer, or the others to leave) spins
-// for a bounded time and then sleeps on a futex. So a peer that lost its core to another process costs its time slice,
-// not a live-lock. A team may also do without the threads that keep losing their core (Crowding); those sleep on.
+// create() starts the threads, so failure is a Status; they live as long as the team (docs/decisions/0014). A waiting
+// thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a futex. So a
+// peer that lost its core to another process costs its time slice, not a live-lock. A team may also leave out threads
+// that keep losing their core (Crowding); those sleep on.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace ibid {
 
-// How long a region waited for its threads, beyond the time in which a thread that has a core arrives.
+// Time that a region waited for its threads, beyond the time in which a thread that has a core arrives.
 struct Lateness {
   int64_t ns = 0;
   int64_t thread_ns = 0;  // each wait times the number of threads that were missing
@@ -34,24 +34,24 @@ struct Lateness {
   }
 };
 
-// Crowding: how many threads a region gets while other programs want the cores too. A thread that loses its core gets
-// it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one busy
-// neighbour on one core costs most of the rate of all cores; fewer threads, each with a core to itself, cost only what
-// the lost core is worth. When some threads are waited for all the time, regions do without that many, and now and then
-// try again with all of them. A single wait, however long, changes nothing: virtual machines have many. It computes a
-// number from numbers: it has no clock and no threads, and is not thread-safe.
+// Crowding: the number of threads for a region while other programs want the cores too. A thread that loses its core
+// gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one
+// competing program on one core costs most of the throughput of all cores; fewer threads, each with a core to itself,
+// cost only the lost core. If some threads keep being late, regions run without that many, and retry from time to time
+// with all of them. A single wait, however long, changes nothing: virtual machines have many. Pure arithmetic: no clock
+// and no threads; not thread-safe.
 class Crowding {
  public:
-  // The time that may be lost to waiting before regions get fewer threads; time without waiting pays it back.
+  // Waiting time to lose before regions get fewer threads; regions without waiting reduce the loss.
   static constexpr int64_t kPatienceNs = 40'000'000;
-  // How long regions then have fewer threads: the first time, and at most.
+  // Duration of a period with fewer threads: first and maximum.
   static constexpr int64_t kShortestNs = 100'000'000;
   static constexpr int64_t kLongestNs = 1'000'000'000;
 
   // REQUIRES: n_threads >= 1.
   explicit Crowding(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
 
-  // How many threads a region that starts now gets: 1 to n_threads.
+  // Number of threads for a region that starts at now_ns: 1 to n_threads.
   int n_threads(int64_t now_ns) const { return now_ns < until_ns_ ? n_fewer_ : n_threads_; }
 
   // Records how a region of n threads went. REQUIRES: 1 <= n <= n_threads.
@@ -60,12 +60,12 @@ class Crowding {
  private:
   const int n_threads_;
   int n_fewer_;
-  int64_t lost_ns_ = 0;    // to waiting, of late; >= 0
-  int64_t until_ns_ = 0;   // regions that start before have n_fewer_ threads
-  int64_t period_ns_ = 0;  // of which this was the end
+  int64_t lost_ns_ = 0;    // recent loss by waiting; >= 0
+  int64_t until_ns_ = 0;   // regions that start earlier get n_fewer_ threads
+  int64_t period_ns_ = 0;  // length of the period that ends at until_ns_
 };
 
-// The most threads that a user may ask for: more than any machine that this is for has cores.
+// Maximum thread count that a user may request: above the core count of any supported machine.
 inline constexpr int kMaxThreads = 1024;
 
 // A half-open range of work.
@@ -76,10 +76,10 @@ struct Range {
   bool empty() const { return begin >= end; }
 };
 
-// How many CPUs the process may run on (its affinity mask); at least 1.
+// Number of CPUs that the process may run on (its affinity mask); at least 1.
 int available_cpus();
 
-// Where `count` threads meet. Sense-reversing; counter and generation on cache lines of their own.
+// Barrier for `count` threads. Sense-reversing; counter and generation on separate cache lines.
 class Barrier {
  public:
   explicit Barrier(int count);
@@ -89,20 +89,20 @@ class Barrier {
   // Returns when all `count` threads have called. Writes before the call are visible after it.
   void wait() { wait_for(count_); }
 
-  // The lateness of the waits since the last call. REQUIRES: no thread waits.
+  // Returns the lateness since the last call, and resets it. REQUIRES: no thread waits.
   Lateness take_lateness() { return std::exchange(late_, {}); }
 
-  // False when there are more threads than CPUs: then some must wait for a core, and lateness says nothing.
+  // False if there are more threads than CPUs: then threads must wait for cores, and lateness has no meaning.
   bool spins() const { return spin_ns_ > 0; }
 
  private:
   friend class Worker;
-  // Meets `count` threads: a region can get fewer of them than the team asked for.
+  // Barrier for `count` threads, which may be fewer than count_: a region may run on a part of the team.
   void wait_for(int count);
 
   const int count_;
   const int64_t spin_ns_;
-  Lateness late_;  // written by one thread a time, the first to arrive, between two barriers
+  Lateness late_;  // written by one thread at a time, the first to arrive, between two barriers
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -119,7 +119,7 @@ class Worker {
     if (count_ > 1) barrier_.wait_for(count_);
   }
 
-  // This thread's part of n items, contiguous, in multiples of `grain` (but for the last).
+  // This thread's contiguous part of n items, in multiples of `grain` (except the last).
   Range share(size_t n, size_t grain = 1) const;
 
  private:
@@ -128,24 +128,23 @@ class Worker {
   Barrier& barrier_;
 };
 
-// The policy of a team whose threads lose their core to other programs.
+// Policy of a team whose threads lose their cores to other programs.
 enum class WhenCrowded {
   kInsist,   // waits for them: every region has all threads
-  kGiveWay,  // goes on without them for a while
+  kGiveWay,  // runs regions without them for a while
 };
 
-// A fixed number of threads: the one that calls run(), and the team's own. One region runs at a time. To call run()
-// from two threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread
-// that runs passes).
+// A fixed number of threads: the caller of run() and the team's own. Runs one region at a time. Calling run() from two
+// threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that runs
+// passes).
 //
-// A child of fork() has none of the team's threads. There, regions have one thread, and nothing waits for the
-// others.
+// A child of fork() has none of the team's threads. There, regions run on one thread, and nothing waits for the others.
 class ThreadTeam {
  public:
-  // 0 threads means available_cpus(). Starts them. REQUIRES: 0 <= n_threads <= kMaxThreads.
-  // Error: kOutOfMemory when one of them cannot be had (memory, or a limit of the system); none is left behind.
+  // Starts the threads; 0 means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads. Error: kOutOfMemory if a
+  // thread cannot be started (memory or a system limit); those already started are joined.
   static Result<std::unique_ptr<ThreadTeam>> create(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist);
-  // How many threads create() makes of that number.
+  // Number of threads that create(n_threads) starts.
   static int size_of(int n_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -153,9 +152,8 @@ class ThreadTeam {
 
   int size() const { return size_; }
 
-  // Calls body(worker) once on each thread and returns when all have returned. The body must not throw
-  // and must reach the same barriers on every thread. When the team gives way the region gets fewer threads
-  // than size(): worker.count() is what it got.
+  // Calls body(worker) once on each thread and returns when all have returned. The body must not throw and must reach
+  // the same barriers on every thread. With kGiveWay the region may get fewer threads than size(): see worker.count().
   template <typename Body>
   void run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -165,7 +163,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // Where one of the team's own threads waits, on a cache line of its own; a region wakes only the threads it uses.
+  // Wait slot of one of the team's own threads, on its own cache line; a region wakes only the threads that it uses.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};
@@ -186,13 +184,13 @@ class ThreadTeam {
   const bool gives_way_;
   Crowding crowding_;
 
-  // The region under way: written before the seats are called, read after that. A null region ends the threads.
+  // The current region: written before the seats are called, read after that. A null region ends the threads.
   int n_threads_ = 0;
   Region region_ = nullptr;
   void* context_ = nullptr;
 
   std::vector<Seat> seats_;                                // [size_ - 1] of threads 1, 2, ...
-  alignas(64) std::atomic<uint32_t> n_inside_{0};          // of them, those that have not left the region
+  alignas(64) std::atomic<uint32_t> n_inside_{0};          // own threads that have not left the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
 };

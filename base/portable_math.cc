@@ -9,8 +9,8 @@
 namespace ibid {
 namespace {
 
-// 1 / (2 k + first)! for k = 0..8: the Taylor coefficients of sine (first = 1) and cosine (first = 0). On
-// |x| <= pi / 4 the first term left out is below 5e-17 of the result.
+// 1 / (2 k + first)! for k = 0..8: the Taylor coefficients of sine (first = 1) and cosine (first = 0). For |x| <= pi /
+// 4 the first omitted term is below 5e-17 of the result.
 constexpr double kSinCoefficients[] = {1.0,
                                        -1.0 / 6,
                                        1.0 / 120,
@@ -37,7 +37,7 @@ double polynomial(const double (&c)[N], double z) {
   return sum;
 }
 
-// The nearest integer, halves away from zero: the reduced argument may be a hair above half a period.
+// The nearest integer, halves away from zero: the reduced argument may slightly exceed half a period.
 int64_t nearest(double x) { return static_cast<int64_t>(x < 0 ? x - 0.5 : x + 0.5); }
 
 double power_of_two(int64_t n) { return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52); }

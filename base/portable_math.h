@@ -1,9 +1,8 @@
-// The functions that decide bits, written out in operations that every machine rounds alike: fused
-// multiply-add, multiply, add, divide, integer exponents. libm picks variants by CPU and by version; ours
-// does not.
+// Math functions whose results must not depend on the machine, written in operations that every machine rounds alike:
+// fused multiply-add, multiply, add, divide, integer exponents. libm picks variants by CPU and version.
 //
-// The float functions are the scalar twins of kernels/simd/math-inl.h and agree with it bit for bit. The double
-// functions make the angles of rotary embeddings (kernels/ops/rope.h); they are cold.
+// The float functions are the scalar reference of kernels/simd/math-inl.h, equal bit for bit. The double functions
+// compute the angles of rotary embeddings (kernels/ops/rope.h) and are not performance-critical.
 #pragma once
 
 namespace ibid {
@@ -14,7 +13,7 @@ namespace ibid {
 inline constexpr float kExpLowest = -87.3f;   // below: 0. 2^n (1 + f + ...) stays a normal number above it
 inline constexpr float kExpHighest = 88.0f;   // above: e^88, so that nothing becomes infinite
 inline constexpr float kLog2E = 1.44269504f;
-// 1.5 * 2^23: floats of this size are whole, and their lowest bits hold the number that was added.
+// 1.5 * 2^23: floats of this size are integers, and their lowest bits hold the number that was added.
 inline constexpr float kRoundShift = 0x1.8p23f;
 inline constexpr float kLn2High = 0x1.62e4p-1f;         // 15 bits: n kLn2High is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
@@ -40,8 +39,8 @@ inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
 inline constexpr float kSoftplusP0 = 0.333333343f, kSoftplusP1 = 0.199998528f, kSoftplusP2 = 0.14296183f;
 inline constexpr float kSoftplusP3 = 0.108532302f, kSoftplusP4 = 0.116124608f;
 
-inline constexpr float kHalfSqrt2 = 0.707106781f;     // of gelu
-inline constexpr float kSqrt2OverPi = 0.797884561f;   // of gelu's form with tanh
+inline constexpr float kHalfSqrt2 = 0.707106781f;     // of GELU
+inline constexpr float kSqrt2OverPi = 0.797884561f;   // of GELU's tanh form
 inline constexpr float kGeluCubic = 0.044715f;
 
 // e^x to 2 units in the last place between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays NaN.

@@ -1,5 +1,5 @@
-// SHA-256, for identities that strangers must not be able to forge. Checksums of bulk data use XXH3, which is
-// cheaper. One object is used by one thread at a time.
+// SHA-256, for identities that must not be forgeable. Checksums of bulk data use XXH3, which is cheaper. One object is
+// used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class Sha256 {
 
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes) { update(std::as_bytes(std::span(bytes))); }
-  // The digest of everything since construction or the last finish(); begins anew.
+  // Returns the digest of all bytes since construction or the last finish(), and starts over.
   Sha256Digest finish();
 
  private:
@@ -31,7 +31,7 @@ class Sha256 {
   evp_md_ctx_st* context_;
 };
 
-// Lower-case hexadecimal digits, two a byte.
+// Lower-case hexadecimal digits, two per byte.
 std::string to_hex(std::span<const std::byte> bytes);
 
 }  // namespace ibid

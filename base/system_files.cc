@@ -19,10 +19,10 @@ namespace {
 // read and write take at most 0x7ffff000 bytes a call on Linux; anything below works everywhere.
 constexpr size_t kMaxCallBytes = size_t{1} << 30;
 
-// A file may have a time that nanoseconds in 64 bits cannot say.
+// A file may have a time that does not fit into 64 bits of nanoseconds.
 constexpr int64_t kMaxSeconds = 9'000'000'000;
 
-// Made before the file is opened: without memory for it nothing is opened, and no file is made.
+// Constructed before the file is opened: if memory is exhausted, no file is opened or created.
 class SystemFile : public File {
  public:
   explicit SystemFile(std::string path) : path_(std::move(path)) {}
@@ -59,13 +59,13 @@ class SystemFile : public File {
   }
 
   Status sync() override {
-    // Sizes are data to fdatasync; times are not, and nobody needs them after a crash.
+    // fdatasync writes the size but not the times, which are not needed after a crash.
     if (::fdatasync(fd_) != 0) return errno_status(errno, path_, "sync");
     return {};
   }
 
   Status close() override {
-    // Linux has given the descriptor back whatever close() says, so it is not called twice.
+    // On Linux close() frees the descriptor even if it fails, so it is not called twice.
     if (::close(std::exchange(fd_, -1)) != 0) return errno_status(errno, path_, "close");
     return {};
   }
@@ -96,7 +96,7 @@ class SystemFileLock : public FileLock {
   int fd_ = -1;
 };
 
-// O_NOFOLLOW: a link planted in the directory must not redirect what is written.
+// O_NOFOLLOW: a symlink planted in the directory must not redirect the write.
 int open_to_write(const NameAt& at, int more_flags) {
   return ::openat(at.directory, at.name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | more_flags,
                   S_IRUSR | S_IWUSR);
@@ -156,7 +156,7 @@ Result<std::unique_ptr<FileLock>> lock_file(const NameAt& at) {
 
 namespace {
 
-// Nobody but its owner may enter, list or change it.
+// kUnsafePath unless only its owner can access the directory.
 Status check_private(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return errno_status(errno, path, "stat");
@@ -223,7 +223,7 @@ class SystemDirectory : public Directory {
   }
 
   Result<std::vector<std::string>> list() override {
-    // A descriptor of its own: reading moves it.
+    // A separate descriptor: reading moves its offset.
     const int fd = ::openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return errno_status(errno, path_, "list");
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), &::closedir);

@@ -1,6 +1,6 @@
-// TensorView: a typed, shaped look at bytes that somebody else owns (a mapped file, an arena).
-// It never owns and never allocates. Shapes are row-major, outermost dimension first: a linear
-// layer's weight is [n_out, n_in], whatever order the file lists its dimensions in.
+// TensorView: a typed, shaped view of bytes owned elsewhere (a mapped file, an arena). Never owns and never allocates.
+// Shapes are row-major, outermost dimension first: a linear layer's weight is [n_out, n_in], whatever the order in the
+// file.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ibid {
 
-inline constexpr size_t kMaxDims = 5;  // models that see films have convolutions with five
+inline constexpr size_t kMaxDims = 5;  // video models have 5-D convolutions
 
 // Up to kMaxDims dimensions; rank 0 is a scalar.
 struct Shape {
@@ -31,23 +31,23 @@ struct Shape {
   std::string to_string() const;  // "[49152, 576]"
 };
 
-// The rows of a tensor that no file holds as it is: they are put together from other tensors when they are read.
-// Immutable, so safe to use from several threads. It belongs to the model file.
+// Rows of a tensor that is not stored as such in a file: assembled from other tensors on reading. Immutable, so
+// thread-safe. Owned by the model file.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Rows of the tensor, counted along all dimensions but the last, in its dtype: row_bytes() each, side by side.
+  // Reads rows, numbered over all dimensions but the last, in the tensor's dtype: row_bytes() each, contiguous.
   virtual void read_rows(std::span<const uint64_t> rows, std::byte* out) const = 0;
-  // The bytes of the file that the rows are made from.
+  // The parts of the file from which the rows are assembled.
   virtual std::vector<std::span<const std::byte>> parts() const = 0;
 };
 
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
-  std::span<const std::byte> data;   // exactly the tensor's bytes, aligned as the file left them; empty with a source
+  std::span<const std::byte> data;   // the tensor's bytes, aligned as in the file; empty if source is set
   const RowSource* source = nullptr;
-  uint64_t first_row = 0;            // of the source's rows
+  uint64_t first_row = 0;            // offset into the rows of `source`
 
   // Bytes of one row along the last dimension. REQUIRES: rank >= 1, the last dimension is whole blocks.
   size_t row_bytes() const {
@@ -55,13 +55,13 @@ struct TensorView {
     return shape[shape.rank - 1] / block.values * block.bytes;
   }
 
-  // What the rows take, whether they lie in a file or are made. REQUIRES: as for row_bytes(), or a scalar.
+  // Total bytes of the rows, whether stored or assembled. REQUIRES: as for row_bytes(), or a scalar.
   uint64_t bytes() const {
     const BlockSize block = dtype_block(dtype);
     return shape.elements() / block.values * block.bytes;
   }
 
-  // n of the rows as a matrix. REQUIRES: rank >= 1, there are that many.
+  // Rows [first, first + n) as a matrix. REQUIRES: rank >= 1, the rows exist.
   TensorView row_range(uint64_t first, uint64_t n) const;
 };
 

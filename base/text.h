@@ -1,5 +1,5 @@
-// Helpers for short texts: blanks, letters and digits of ASCII, lists in sentences, and texts from outside in messages.
-// Letters, blanks and digits of other scripts are of base/unicode. Pure functions, safe to call from several threads.
+// Helpers for short texts: ASCII blanks, letters and digits, lists in sentences, and external text in messages.
+// Letters, blanks and digits of other scripts are in base/unicode. Pure functions, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace ibid {
 
 inline constexpr std::string_view kBlanks = " \t\r\n";
 
-// `text` without these characters at its ends.
+// `text` without leading and trailing characters of `blanks`.
 constexpr std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks) {
   const size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// --- Letters of ASCII; other bytes stay as they are.
+// --- ASCII letters; other bytes stay unchanged.
 
 constexpr char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 constexpr char upper_ascii(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
@@ -36,7 +36,7 @@ constexpr bool starts_ignoring_case(std::string_view text, std::string_view star
 // --- Numbers.
 
 constexpr bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
-// True for an empty text, too.
+// True for an empty text.
 constexpr bool has_only_digits(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_decimal_digit);
 }
@@ -47,10 +47,10 @@ constexpr int hex_digit(char c) {
   const char letter = lower_ascii(c);
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
-// The low n_digits of `value`, in small letters.
+// Appends the low n_digits hexadecimal digits of `value`, in lower case.
 void append_hex(std::string& out, uint64_t value, size_t n_digits);
 
-// In decimal, with zeros before it up to n_digits.
+// Decimal, zero-padded to n_digits.
 std::string padded_number(uint64_t value, size_t n_digits);
 // The shortest text that reads back as the same double.
 std::string number_text(double value);
@@ -72,7 +72,7 @@ std::string joined(const Items& items, std::string_view separator) {
   return text;
 }
 
-// Adds a part to a list, with the separator before it if it is not the first.
+// Appends a part to a list, after a separator unless it is the first.
 void append_part(std::string& list, std::string_view part, std::string_view separator = ", ");
 
 // Calls visit(piece) for each text between separators, in order, until one returns true.
@@ -85,11 +85,11 @@ void for_each_piece(std::string_view text, char separator, Visit&& visit) {
   }
 }
 
-// --- Texts from outside. A hostile file must not choose what a terminal or a log does.
+// --- External text. A hostile file must not control a terminal or a log.
 
-// `text` in single quotes: invalid UTF-8 and control characters replaced, cut after 100 bytes.
+// `text` in single quotes: invalid UTF-8 and control characters replaced, truncated to 100 bytes.
 std::string in_quotes(std::string_view text);
-// A value that is listed beside its name: invalid UTF-8 replaced, cut after 200 bytes.
+// A value listed beside its name: invalid UTF-8 replaced, truncated to 200 bytes.
 std::string shown_value(std::string_view text);
 
 }  // namespace ibid

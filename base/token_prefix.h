@@ -1,5 +1,5 @@
-// The longest common prefix of two sequences of tokens. The one such function of the tree: the store, the tiers, the
-// prompt planner and the incremental encoder call it.
+// The longest common prefix of two token sequences. The only such function: used by the store, the tiers, the prompt
+// planner and the incremental encoder.
 #pragma once
 
 #include <algorithm>

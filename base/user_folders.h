@@ -1,5 +1,5 @@
-// The folders of this user's files. They are below $XDG_DATA_HOME and its like if those are absolute paths, as
-// their specification wants it, else below $HOME.
+// The folders for files of the user: below $XDG_DATA_HOME and its like if those are absolute paths, as the XDG
+// specification requires, else below $HOME.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace ibid {
 
 enum class UserFolder {
   kData,    // ~/.local/share/ibid: models
-  kState,   // ~/.local/state/ibid: conversations, and what was typed
+  kState,   // ~/.local/state/ibid: conversations, input history
   kCache,   // ~/.cache/ibid: keys and values
   kConfig,  // ~/.config/ibid: config.toml
 };
 
-// The folder's path; it need not exist. kNotFound, with what to set, where the environment names none: nothing is
-// ever kept in the working directory or in the root of the file system for want of a home.
+// Returns the folder's path; it need not exist. Error: kNotFound, with the variable to set, if the environment defines
+// none: no file is ever put into the working directory or the root of the file system instead.
 Result<std::string> user_folder(UserFolder folder);
 
 }  // namespace ibid

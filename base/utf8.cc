@@ -27,7 +27,7 @@ LeadByte classify(unsigned char lead) {
   return {0, 0, 0};
 }
 
-// How many bytes from text[offset] on belong to a well-formed sequence of `lead`, the lead byte included.
+// Number of bytes at text[offset] that belong to a well-formed sequence of `lead`, the lead byte included.
 size_t matching_bytes(std::string_view text, size_t offset, const LeadByte& lead) {
   size_t n = 1;
   while (n < lead.length && offset + n < text.size()) {

@@ -19,7 +19,7 @@ struct DecodedChar {
 // The character at text[offset]. REQUIRES: offset < text.size().
 DecodedChar utf8_decode(std::string_view text, size_t offset);
 
-// Where the character begins that ends at text[end - 1]; an invalid byte is one by itself. REQUIRES: 0 < end <=
+// Start of the character that ends at text[end - 1]; an invalid byte counts as a character. REQUIRES: 0 < end <=
 // text.size().
 size_t utf8_previous(std::string_view text, size_t end);
 
@@ -28,11 +28,11 @@ void utf8_append(std::string& out, uint32_t code_point);
 
 bool utf8_is_valid(std::string_view text);
 
-// How many characters; an invalid sequence counts as one.
+// Number of characters; an invalid sequence counts as one.
 size_t utf8_length(std::string_view text);
 
-// How many bytes at the end of `text` start a character that is not complete yet (0 to 3).
-// Bytes that can never become a character do not count.
+// Number of bytes (0 to 3) at the end of `text` that begin an incomplete character. Bytes that can never become a
+// character do not count.
 size_t utf8_incomplete_tail(std::string_view text);
 
 // `text` with every invalid sequence replaced by U+FFFD.

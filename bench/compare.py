@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Compares two builds, or a build with another engine, in runs that alternate A B B A: what a machine gives changes
-from minute to minute, ratios of neighbouring runs hardly do.
+"""Compares two builds, or a build with another engine, in runs that alternate A B B A: the speed of a machine changes
+from minute to minute, ratios of consecutive runs hardly do.
 
   compare.py IBID OTHER_IBID MODEL [--rounds 7] [-- ARGS]
   compare.py IBID --rival 'COMMAND' MODEL [--rounds 7] [-- ARGS]
 
   compare.py IBID --rival 'COMMAND' MODEL --csv FILE --commit NAME [--model-name NAME] ...
 
-Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same of OTHER_IBID, or
-COMMAND, in which {model} stands for MODEL and which prints such lines. Each round has one run of both. For every
-figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
-better. A round in which other processes took more than --max-other per cent of the CPUs is repeated, three times the
-wanted rounds at most; when too few were quiet, all count, and that is said.
+Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same with OTHER_IBID, or
+COMMAND, in which {model} is replaced by MODEL and which prints lines of the same format. Each round runs both once. For
+every figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
+better. A round in which other processes used more than --max-other percent of the CPUs is repeated, up to three times
+the given rounds in total; if too few were quiet, all count, and a message reports it.
 
 With --csv the medians and quartiles of both engines are appended to a results file (results/README.md): a row for each
-engine and figure. write_tables.py makes tables of them.
+engine and figure. write_tables.py makes tables from them.
 
 Standard library only.
 """
@@ -33,7 +33,7 @@ import time
 
 import write_tables
 
-# what: fields that say at what, the field of the number, whether less is better. As in bench/lab/figure.cc.
+# what: parameter fields, field of the number, whether less is better. As in bench/lab/figure.cc.
 KINDS = {
     "load": ((), "ms", True),
     "memory": ((), "peak_mb", True),
@@ -43,10 +43,10 @@ KINDS = {
     "chat_turn": (("system_tokens", "turn"), "ttft_ms", True),
     "conversation": (("turn",), "ttft_ms", True),
 }
-MOST_ROUNDS = 3  # times the wanted ones
+MOST_ROUNDS = 3  # times the given number
 UNITS = {"tps": "tok/s", "ms": "ms", "ttft_ms": "ms", "peak_mb": "MB"}
 
-# A number, and the line that had it; `settings` are those of all lines of the same figure.
+# A number, and its JSON line; `settings` are those of all lines of the same figure.
 Figure = collections.namedtuple("Figure", "value line settings")
 
 
@@ -61,7 +61,7 @@ def row_of(line):
 
 
 def parse(output, source):
-    """The figures of one run. Where a program prints several for one row (settings), its best counts."""
+    """The figures of one run. If a program prints several for one row (settings), the best counts."""
     found = {}
     for number, text in enumerate(output.splitlines(), 1):
         if not text.strip():
@@ -84,7 +84,7 @@ def parse(output, source):
 
 
 def setting_of(line):
-    """What an engine was set to, in words: ibid's numerics and instructions, llama.cpp's attention."""
+    """The settings of an engine as text: ibid's numerics and instruction set, llama.cpp's attention."""
     words = [str(line[name]) for name in ("numerics", "isa") if name in line]
     if "flash" in line:
         words.append(f"flash {line['flash']}")
@@ -92,7 +92,7 @@ def setting_of(line):
 
 
 def busy_seconds():
-    """CPU seconds of all processes since the machine started: everything but idle and waiting for a device."""
+    """CPU seconds of all processes since boot: everything except idle and iowait."""
     with open("/proc/stat", encoding="ascii") as stat:
         ticks = [int(n) for n in stat.readline().split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
@@ -110,7 +110,7 @@ def run(command):
 
 
 def run_round(commands, number):
-    """The figures of both programs in turn, and the share of the CPUs that others had."""
+    """The figures of both programs in turn, and the CPU share of other processes."""
     start, busy, own = time.monotonic(), busy_seconds(), own_seconds()
     order = (0, 1) if number % 2 == 0 else (1, 0)
     rows = [None, None]
@@ -140,7 +140,7 @@ def summary(rounds):
 
 
 def short_number(value):
-    """Four significant digits, which is more than a clock gives."""
+    """Four significant digits, more than a clock's precision."""
     return f"{float(f'{value:.4g}'):f}".rstrip("0").rstrip(".")
 
 
@@ -183,7 +183,7 @@ def append_results(path, rows):
 
 
 def without_folders(command):
-    """A command to be read, without the paths of this machine."""
+    """A command for display, without the paths of this machine."""
     return " ".join(os.path.basename(part.rstrip("/")) if "/" in part else part for part in command)
 
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes a GGUF with the shapes and the mix of formats of a real model and random weights: good for timing, useless
-for text. What loads a real file of that architecture loads this one.
+"""Writes a GGUF with the shapes and the mix of formats of a real model and random weights: for timing, not for text.
+Programs that load a real file of that architecture load this one.
 
   make_model.py --shape SHAPE --quant f16|q8_0|q4_0|q4_1|q4_k_m|mxfp4 OUT.gguf
                 [--layers N] [--tokenizer FILE.gguf] [--pure] [--plain] [--seed N]
 
 SHAPE is one of SHAPES below: --help lists them. Formats are chosen tensor by tensor as llama-quantize chooses them:
 the vocabulary's head gets more bits, rows that are not a multiple of 256 fall back from Q4_K to Q5_0 and from Q6_K to
-Q8_0; mxfp4 holds experts in MXFP4 and every other matrix in Q8_0, as the files of gpt-oss do. --pure puts every
-matrix in the one format instead. --layers keeps the first N layers of a shape that is too large for a machine.
---plain makes a llama of these sizes, without biases, extra norms, windows and experts, for programs that know no
-other architecture. --tokenizer copies the vocabulary out of another file of the same size; without it there is one of
-bytes, a ChatML template, and names that no text contains.
+Q8_0; mxfp4 stores experts in MXFP4 and every other matrix in Q8_0, like the files of gpt-oss. --pure stores every
+matrix in the given format instead. --layers keeps the first N layers of a shape that is too large for a machine.
+--plain makes a llama of these sizes, without biases, extra norms, windows and experts, for programs that support no
+other architecture. --tokenizer copies the vocabulary from another file of the same size; without it, the vocabulary is
+one token per byte and filler names that no text contains, with a ChatML template.
 
-Needs the packages gguf and numpy. A tensor at a time is in memory, however large the file.
+Needs the packages gguf and numpy. Only one tensor at a time is in memory.
 """
 import argparse
 import hashlib
@@ -41,14 +41,14 @@ class Shape:
     tied: bool
     qkv_biases: bool = False
     qk_norms: bool = False     # a weight for the elements of a head of q and k
-    after_norms: bool = False  # behind attention and behind the MLP, beside those before them
+    after_norms: bool = False  # norms after attention and after the MLP, in addition to those before them
     window: int = 0
     rope_scaling: tuple = ()   # (gguf's name of the rule, factor, original context or 0)
     n_experts: int = 0
     n_experts_used: int = 0
     is_gpt_oss: bool = False   # sinks, biases everywhere, its name of the norm before the MLP
-    # Layers with a gated delta rule, all but every `interval`-th: (heads of keys, of values, their widths, taps of the
-    # convolution, interval). Attention is gated then, and rotates a quarter of a head.
+    # Layers with a gated delta rule, all except every `interval`-th: (heads of keys, of values, their widths, taps of
+    # the convolution, interval). Attention is then gated, and rotates a quarter of a head.
     delta: tuple = ()
 
 
@@ -70,14 +70,14 @@ SHAPES = {
                          n_experts_used=4, is_gpt_oss=True),
     "qwen3.5-0.8b": Shape("qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
                           delta=(16, 16, 128, 128, 4, 4)),
-    # The keys and values, windows and states of larger models, behind a small rest: as many layers, KV heads, heads with
-    # states and numbers in each, but no more query heads than KV heads, narrow layers and a small vocabulary. For what
-    # a long sequence takes in memory, which nothing else decides.
+    # Keys and values, windows and states of larger models, everything else small: as many layers, KV heads, heads with
+    # states and numbers in each, but no more query heads than KV heads, narrow layers and a small vocabulary. To
+    # measure the memory of a long sequence, which depends on nothing else.
     "gemma3-4b-kv": Shape("gemma3", 34, 256, 256, 4, 4, 256, 32768, 131072, 1e6, 1e-6, tied=True, qk_norms=True,
                           after_norms=True, window=1024, rope_scaling=("linear", 8.0, 0)),
     "qwen3.5-4b-kv": Shape("qwen35", 32, 256, 256, 4, 4, 256, 32768, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
                            delta=(16, 32, 128, 128, 4, 4)),
-    # Grouped heads and the wide feed-forward of the 7B models that came after the first Llamas.
+    # Grouped heads and the wide feed-forward of 7B models after the first Llamas.
     "llama-7b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e4, 1e-5, tied=False),
 }
 
@@ -92,11 +92,11 @@ FILE_TYPES = {
 
 FALL_BACK = {Type.Q4_K: Type.Q5_0, Type.Q6_K: Type.Q8_0}
 
-# ---- which format a matrix gets
+# ---- format of each matrix
 
 
 def more_bits(layer, n_layers):
-    """llama-quantize's use_more_bits: the first and last eighth of the layers, and every third between."""
+    """llama-quantize's use_more_bits: the first and last eighth of the layers, and every third layer between."""
     eighth = n_layers // 8
     return layer < eighth or layer >= 7 * n_layers // 8 or (layer - eighth) % 3 == 2
 
@@ -196,12 +196,12 @@ def tensors(shape, quant, pure):
         yield matrix("output", shape.vocab_size, shape.dim)
 
 
-# ---- random blocks: codes are random bytes, scales are near what makes the values' deviation `sigma`
+# ---- random blocks: codes are random bytes, scales make the standard deviation of the values approximately `sigma`
 
-# Deviation of a value in units of its block's scale, codes being uniform.
+# Standard deviation of a value with uniform codes, in units of its block's scale.
 CODE_DEVIATION = {Type.Q4_0: 4.61, Type.Q4_1: 4.61, Type.Q5_0: 9.23, Type.Q8_0: 73.9, Type.Q4_K: 258.0, Type.Q6_K: 1365.0,
                   Type.MXFP4: 2.93}
-# Where a block of bytes has its scale d, and its min with min = factor * d.
+# Offset of the scale d in a block, and of its min, with min = factor * d.
 SCALE_AT = {Type.Q4_0: 0, Type.Q4_1: 0, Type.Q5_0: 0, Type.Q8_0: 0, Type.Q4_K: 0, Type.Q6_K: 208}
 MIN_AT = {Type.Q4_1: (2, -7.5), Type.Q4_K: (2, 7.5)}
 
@@ -251,7 +251,7 @@ CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role
 
 
 def byte_alphabet():
-    """The characters that byte-level BPE writes bytes with."""
+    """The characters that represent bytes in byte-level BPE."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     return [chr(b) for b in printable] + [chr(256 + i) for i in range(len(others))]
@@ -314,7 +314,7 @@ def add_metadata(writer, shape, quant):
         writer.add_ssm_group_count(key_heads)
         writer.add_ssm_time_step_rank(heads)
         writer.add_ssm_inner_size(heads * value_dim)
-        # Positions of pictures; those of text alone are all the same.
+        # M-RoPE sections of image positions; text positions are the same in all of them.
         writer.add_rope_dimension_sections([11, 11, 10, 0])
         writer.add_full_attention_interval(interval)
     if shape.window:
@@ -365,7 +365,7 @@ def main():
     writer.write_ti_data_to_file()
     totals = {}
     for name, kind, dims in table:
-        # A generator of its own: a tensor's content depends on its name alone.
+        # A separate generator: a tensor's content depends only on its name.
         digest = hashlib.sha256(f"{options.seed} {name}".encode()).digest()
         data = tensor_data(np.random.Generator(np.random.SFC64(int.from_bytes(digest[:8], "little"))), name, kind, dims)
         writer.write_tensor_data(data)

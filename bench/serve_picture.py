@@ -3,8 +3,8 @@
 
   serve_picture.py FILE.csv [FILE.csv ...] >picture.svg
 
-A point is a request, a line goes through the medians of the rounds; requests of one engine are one series, from
-whatever files. Standard library only.
+A point is a request, a line connects the medians of the rounds; requests of one engine are one series, also from
+several files. Standard library only.
 """
 import csv
 import html
@@ -18,7 +18,7 @@ STYLE = ("text{font:13px sans-serif;fill:#333}.grid{stroke:#ddd}.axis{stroke:#88
 
 
 def read(paths):
-    """engine: {round: [first_ms]}, in the order in which engines come."""
+    """engine: {round: [first_ms]}, engines in the order of their first row."""
     series = {}
     for path in paths:
         with open(path, encoding="utf-8", newline="") as file:
@@ -31,7 +31,7 @@ def read(paths):
 
 
 def steps(most):
-    """Marks of an axis from 0 to a bit beyond `most`, at most eight of them, at 1, 2 or 5 times a power of ten."""
+    """Ticks of an axis from 0 to slightly above `most`, at most eight, spaced 1, 2 or 5 times a power of ten."""
     step = 1.0
     while True:
         for factor in (1, 2, 5):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What drafts from the conversation gain, or cost, by the clock: the same answers with and without, in runs that
-alternate. The answers must be equal, character by character.
+"""Gain or cost in time of drafts from the conversation: the same answers with and without, in alternating runs.
+The answers must be equal, character by character.
 
   speculation.py IBID MODEL [--rounds 7] [--threads N] [--kv f32|f16|int8] [--max-tokens 300]
 
-Ordinary prose, greedy (a small model soon repeats itself, which is what drafts are for) and sampled with a fixed seed,
-and a copy of a text with one name changed. Of each answer the time of decoding and sampling counts. For every task:
-tokens per second with and without, drafts made and accepted, and median and quartiles of the rounds' ratios; above 1
-drafts gain. The last line has all rounds of sampled prose together.
+Tasks: ordinary prose, greedy (a small model soon repeats itself, which suits drafts) and sampled with a fixed seed,
+and a copy of a text with one name changed. The time of decoding and sampling is measured. For every task: tokens per
+second with and without drafts, drafts made and accepted, and median and quartiles of the rounds' ratios; above 1
+drafts are faster. The last line combines all rounds of sampled prose.
 
 Standard library only.
 """
@@ -38,7 +38,7 @@ TASKS = ([(f"{name}, greedy", text, GREEDY) for name, text in PROSE.items()] +
 
 
 def ask(options, question, sampling, speculate):
-    """The answer, its ids a second, and its usage."""
+    """The answer, its tokens per second, and its usage."""
     command = [options.ibid, "ask", options.model, question, "--json", "--max-tokens", str(options.max_tokens),
                "--kv", options.kv, "--speculate", speculate, "--repeat-penalty", "1",
                "--stop-repetition", "off", *sampling]
@@ -59,7 +59,7 @@ def ask(options, question, sampling, speculate):
 
 
 def run_task(options, question, sampling, number):
-    """Rates with and without drafts, and the usage with."""
+    """Rates with and without drafts, and the usage with drafts."""
     order = ("on", "off") if number % 2 == 0 else ("off", "on")
     runs = {speculate: ask(options, question, sampling, speculate) for speculate in order}
     if runs["on"][0] != runs["off"][0]:

@@ -1,18 +1,18 @@
-"""What stands in which table of README.md and docs/benchmarks.md: data for write_tables.py.
+"""Definitions of the tables of README.md and docs/benchmarks.md: data for write_tables.py.
 
-A table has `columns`, heading -> cell, the first of which is the line's label (what follows ` #` only tells headings of
-the same words apart), and `lines`, (label, conditions), with a dict of heading -> cell behind where cells of this line
-are made otherwise. In a cell
+A table has `columns`, heading -> cell, the first of which is the line's label (text after ` #` is dropped; it only
+makes equal headings distinct), and `lines`, (label, conditions), optionally followed by a dict of heading -> cell that
+overrides cells of this line. In a cell
 
     {engine=ibid; kv=f16}                     is the value of the newest row that fulfils these conditions, those of
-                                              the line and those of the table's `where`; the cell's own count most;
+                                              the line and those of the table's `where`; the cell's own have priority;
     {engine=ibid; show=peak_percent}          is another field of that row; `digits=3` rounds to significant digits;
     {engine=llama.cpp; pick=best}             is the best of an engine's settings;
-    {engine=ibid; kv=f16 : engine=llama.cpp}  is the ratio of two rows, above 1 when the first is better; where the
-                                              second fits several settings, its best counts; `decimals=2` shows two.
+    {engine=ibid; kv=f16 : engine=llama.cpp}  is the ratio of two rows, above 1 if the first is better; if the second
+                                              matches several settings, its best counts; `decimals=2` shows two.
 
-A condition compares a column of the rows, or `file`, the results file without `.csv`; `*` stands for anything. Parts
-of a cell (between `, ` and ` / `) without a row are left out, and so are lines without any but aims.
+A condition compares a column of the rows, or `file`, the results file without `.csv`; `*` matches anything. Parts
+of a cell (between `, ` and ` / `) without a row are omitted, and so are lines that have only aims.
 """
 
 FLASH = "{engine=llama.cpp; setting=flash 0} / {engine=llama.cpp; setting=flash 1}"
@@ -105,7 +105,7 @@ def memory_line(label, model, kv):
     return f"{label}, {kv}", f"model={model}; kv={ours}", cells
 
 
-# The prompt is as long as the model's speed allows.
+# The length of the prompt is adapted to the model's speed.
 def architecture(label, model, prefill):
     return label, f"model={model}", {
         "prefill, tokens/s": f"{prefill}: {{engine=ibid; what=prefill; at={prefill}; digits=3}}",

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A row for each tokenizer: ibid beside Hugging Face `tokenizers`, in CPU time of one thread, on the same text.
+"""A row for each tokenizer: ibid and Hugging Face `tokenizers`, in CPU time of one thread, on the same text.
 
   pip install tokenizers==0.22.2
-  tokenizer_table.py TEXT BENCH_TOKENIZER DIR...     # DIR: holds tokenizer.json; its name is the row's
+  tokenizer_table.py TEXT BENCH_TOKENIZER DIR...     # DIR: contains tokenizer.json; its name is the row's label
 
-The whole TEXT for ibid; its first --rival-bytes for `tokenizers`, as one text, which is what a prompt is.
+ibid encodes the whole TEXT; `tokenizers` its first --rival-bytes, as one text, like a prompt.
 """
 
 import argparse

@@ -4,12 +4,12 @@
   write_tables.py [TREE]           writes them
   write_tables.py [TREE] --check   writes nothing; prints what differs and fails
 
-Which rows go into which cell is said in tables.py; what a row is, in results/README.md. A table stands between
-`<!-- table NAME -->` and `<!-- end -->`; what stands there is replaced.
+tables.py defines which rows go into which cell; results/README.md describes the rows. A table is between
+`<!-- table NAME -->` and `<!-- end -->`; the text between them is replaced.
 
-The text is held against rows, too: every number with a unit, and in sections with tables every number with a decimal
-point (none of those between backticks, in code or in links), is in a table of its section or in a row whose `place` is
-this section; and every such row is in the text. A row `from page` that nobody shows is an error.
+The prose is checked against the rows, too: every number with a unit, and in sections with tables every number with a
+decimal point (except between backticks, in code or in links), must be in a table of its section or in a row whose
+`place` is this section; and every such row must be in the text. A row `from page` that is not shown is an error.
 
 Standard library only.
 """
@@ -39,7 +39,7 @@ WITH_POINT = re.compile(r"(?<![\w.,])\d[\d,]*\.\d+(?![\w.])")
 
 
 class Untrue(Exception):
-    """A row, a description or a page that cannot be right; says which."""
+    """An inconsistent row, description or page; the message names it."""
 
 
 def read_rows(folder):
@@ -101,7 +101,7 @@ def matching(rows, conditions):
 
 
 def newest(rows):
-    """The row of the latest date; of one date the last in its file. It takes the place of earlier ones."""
+    """The row with the latest date, and the last of its file with that date, which replaces earlier ones."""
     for row in rows:
         row["shown"] = True
     latest = max(row["date"] for row in rows)
@@ -113,7 +113,7 @@ def is_less_better(row):
 
 
 def best_of_settings(rows):
-    """Of the latest date the setting that is best for its engine; of one setting, the newest row."""
+    """The best setting of the engine at the latest date; the newest row of each setting counts."""
     latest = max(row["date"] for row in rows)
     by_setting = {}
     for row in rows:
@@ -124,7 +124,7 @@ def best_of_settings(rows):
 
 
 def with_commas(text, digits=None):
-    """1380 as 1,380; with `digits`, rounded to so many significant ones."""
+    """1380 as 1,380; with `digits`, rounded to that many significant digits."""
     if digits and float(text):
         decimals = int(digits) - 1 - math.floor(math.log10(abs(float(text))))
         text = f"{round(float(text), decimals):.{max(0, decimals)}f}"
@@ -133,7 +133,7 @@ def with_commas(text, digits=None):
 
 
 def show_ratio(ratio, decimals, losses_bold):
-    """Two decimals where a gain and a loss are near, else one."""
+    """Two decimals for ratios below 1.1, one below 100, else none."""
     if not decimals:
         decimals = 2 if ratio < 1.095 else 1 if ratio < 99.95 else 0
     text = f"{ratio:,.{int(decimals)}f}"
@@ -147,8 +147,8 @@ class Table:
         self.where = parse_conditions(description.get("where", ""))
         self.losses_bold = description.get("losses_bold", False)
         self.best_bold = description.get("best_bold", False)
-        self.empty = description.get("empty", "")  # stands there instead of a table without lines
-        self.missing = description.get("missing", "")  # stands in a cell without a row
+        self.empty = description.get("empty", "")  # text that replaces a table without lines
+        self.missing = description.get("missing", "")  # text of a cell without a row
 
     def find(self, conditions):
         found = matching(self.rows, conditions)
@@ -196,7 +196,7 @@ class Table:
                 yield [label, *(cell or self.missing for cell in cells)]
 
     def bold_best(self, cells, of_line):
-        """The best of a line stands out, whoever's it is. The first number of a cell is its engine's."""
+        """Marks the best number of a line. The first number of a cell belongs to its engine."""
         values = {}
         for i, cell in enumerate(cells):
             number = re.search(NUMBER, cell)
@@ -246,7 +246,7 @@ def sections(page):
 
 
 def prose(text):
-    """The text without tables, code, links' targets and what stands between backticks; on one line."""
+    """The text without tables, code, link targets and text between backticks; on one line."""
     text = MARKED.sub("", text)
     text = re.sub(r"^ {4}.*$", "", text, flags=re.M)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
@@ -256,7 +256,7 @@ def prose(text):
 
 
 def measures(text, with_point):
-    """The numbers of a text that say what was measured: those with a unit or, if asked for, a decimal point."""
+    """The numbers of a text that are measurements: those with a unit or, if `with_point`, a decimal point."""
     for found in WITH_UNIT.finditer(text):
         yield from (number.rstrip(",") for number in re.findall(NUMBER, found[1]))
     if with_point:

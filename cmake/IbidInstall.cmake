@@ -1,5 +1,5 @@
-# What users link: ibid::ibid, a static library (the default) or a shared one that shows the names of include/ibid and no
-# others. By find_package(ibid), find_package(ibid COMPONENTS shared), pkg-config, or add_subdirectory.
+# The library that users link: ibid::ibid, static (the default) or shared, which exports only the names of include/ibid.
+# Found by find_package(ibid), find_package(ibid COMPONENTS shared), pkg-config, or add_subdirectory.
 include(CMakePackageConfigHelpers)
 
 option(IBID_SHARED "ibid::ibid of add_subdirectory is the shared library" OFF)
@@ -33,7 +33,7 @@ set(ibid_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ibid)
 ibid_public_library(ibid_static STATIC)
 ibid_public_library(ibid_shared SHARED)
 
-# A minor version may change what a program was compiled with until there is a version 1.
+# Before version 1, a minor version may change the ABI.
 set(ibid_version_script ${PROJECT_BINARY_DIR}/ibid.map)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/ibid.map.in ${ibid_version_script} @ONLY)
 set_target_properties(ibid_shared PROPERTIES VERSION ${PROJECT_VERSION}
@@ -59,7 +59,7 @@ configure_file(cmake/ibid.pc.in ${PROJECT_BINARY_DIR}/ibid.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ibid.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# The last rules of the install script: what it wrote, and the script that removes it.
+# The last rules of the install script: the list of installed files, and the script that removes them.
 file(RELATIVE_PATH ibid_prefix_of_package "/${ibid_package_dir}" "/")
 configure_file(cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/uninstall.cmake DESTINATION ${ibid_package_dir})

@@ -1,21 +1,21 @@
-# ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
-#   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
-#   Layers are for the tree alone; what users link is made of all of them (cmake/IbidInstall.cmake).
+# ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer, from all
+#   files of the folder. EXCLUDE: files that are not for every machine.
+#   Layers are internal; the library for users is built from all of them (cmake/IbidInstall.cmake).
 # ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]
-#           [SAMPLED <filter>]): the layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE
-#   compiles these one by one, where they share names. ISA reruns it, but for the tests of the real model, with each
-#   lesser instruction set forced. SAMPLED names the tests that repeat one law for many models and settings. ctest has the tests in four ways:
+#           [SAMPLED <filter>]): the layer's GoogleTest executable, from the folder's files or SOURCES. SEPARATE
+#   compiles them one by one, for files that define the same names. ISA reruns it, except for tests of the real model,
+#   with each lower instruction set forced. SAMPLED: tests that repeat one law for many models and settings. ctest runs:
 #     ctest             test by test (label single), a process each, to work on a layer: ctest -R KvCacheEntry
 #     ctest -C All      every test as <folder>.all, in SHARDS processes: ./run test --all, without the singles
-#     ctest -C Whole    the same, but one in six of the SAMPLED tests, as <folder>.sample, and one in eight of those of
-#                       each lesser instruction set: ./run test
-#     ctest -C Fast     <folder>.fast, those that FAST names (a GoogleTest filter): ./run test --fast
+#     ctest -C Whole    as All, but only one in six of the SAMPLED tests, as <folder>.sample, and one in eight for each
+#                       lower instruction set: ./run test
+#     ctest -C Fast     <folder>.fast, the tests that match FAST (a GoogleTest filter): ./run test --fast
 include(GoogleTest)
 
-# Options structs are filled by designated initialisers; what is left out has its default.
+# Options structs are filled by designated initialisers; omitted fields have their defaults.
 set(IBID_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  list(APPEND IBID_WARNINGS -Wno-restrict)   # cries wolf over std::string (gcc bug 105651)
+  list(APPEND IBID_WARNINGS -Wno-restrict)   # false positives for std::string (gcc bug 105651)
 endif()
 if(IBID_WERROR)
   list(APPEND IBID_WARNINGS -Werror)
@@ -24,18 +24,18 @@ endif()
 # Each header is compiled alone by the target all_verify_interface_header_sets.
 set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
 
-# -ffp-contract=off: a compiler that fuses a multiply and an add where it likes would give each
-# instruction set its own bits. Fused operations are written out where they are meant.
+# -ffp-contract=off: if the compiler fused multiplications and additions, results would differ between
+# instruction sets. Fused operations are written explicitly.
 function(ibid_target_options target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE ${IBID_WARNINGS} -ffp-contract=off)
   if(IBID_SANITIZE)
-    # Undefined behaviour is only printed by default: a test would pass over it.
+    # By default undefined behaviour is only printed and does not fail a test.
     target_compile_options(${target} PUBLIC
       -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(IBID_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # Checks of every pointer that is followed: AddressSanitizer sees what comes of a bad one, and gcc takes
-      # four times as long over them as over everything else.
+      # Without checks of every dereferenced pointer: AddressSanitizer reports bad accesses, and these checks take gcc
+      # four times as long to compile as everything else.
       target_compile_options(${target} PUBLIC
         -fno-sanitize=null,alignment,object-size,pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute)
     endif()
@@ -43,7 +43,7 @@ function(ibid_target_options target)
   endif()
 endfunction()
 
-# Parses these headers once for all files of the target. Not in a debug build, which finds what a file forgot to include.
+# Parses these headers once for all files of the target. Not in a debug build, which detects missing includes.
 function(ibid_precompile target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_precompile_headers(${target} PRIVATE ${ARGN})
@@ -51,7 +51,7 @@ function(ibid_precompile target)
   endif()
 endfunction()
 
-# The same with the headers of another target, whose files are compiled with the same options.
+# As ibid_precompile(), with the headers of another target that is compiled with the same options.
 function(ibid_reuse_precompiled target from)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_precompile_headers(${target} REUSE_FROM ${from})
@@ -61,13 +61,13 @@ endfunction()
 
 function(ibid_precompiled_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -fpch-preprocess)  # without it ccache keeps nothing
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # without it ccache caches nothing
   endif()
 endfunction()
 
-# Compiles the target's files in batches of n, because most of what a file takes is reading the headers that its
-# neighbours read as well. So names in a folder's anonymous namespaces must differ. Not in a debug build, which finds
-# what a file forgot to include, and compiles again only what changed.
+# Compiles the target's files in batches of n, because most of the time is spent on headers that the files have in
+# common. So names in a folder's anonymous namespaces must differ. Not in a debug build, which detects missing includes
+# and recompiles only changed files.
 function(ibid_in_batches target n)
   if(IBID_BATCHES AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${n})
@@ -83,7 +83,7 @@ function(ibid_library folder)
     list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
     list(FILTER headers EXCLUDE REGEX "${ARG_EXCLUDE}")
   endif()
-  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")  # parts of other files, not headers of their own
+  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")  # parts of other files, not self-contained headers
   add_library(${target} STATIC ${sources})
   add_library(ibid::${folder} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -94,7 +94,7 @@ function(ibid_library folder)
   set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
 endfunction()
 
-# The values of IBID_FORCE_ISA that this machine has below its best, which every test uses anyway.
+# The values of IBID_FORCE_ISA that this machine supports, except the best, which every test uses anyway.
 set(IBID_LESSER_ISAS ref)
 if(EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo ibid_cpu_flags REGEX "^flags" LIMIT_COUNT 1)
@@ -108,9 +108,9 @@ if(EXISTS /proc/cpuinfo)
   list(POP_BACK IBID_LESSER_ISAS)
 endif()
 
-# A test program in n processes, for ctest to spread over the cores: NAME.1of4 and so on. They are longer than single
-# tests, so they start first. What each of its tests did is written to test_results/ (tests/summarize.py).
-# ONLY <number>: that one of them.
+# Runs a test program in n processes, which ctest spreads over the cores: NAME.1of4 and so on. They are longer than
+# single tests, so they start first. The results of their tests are written to test_results/ (tests/summarize.py).
+# ONLY <number>: adds only that process.
 #   ibid_add_shards(<name> <target> <n> [ONLY <number>] [CONFIGURATIONS ...] [LABELS ...] [ARGUMENTS ...]
 #                   [ENVIRONMENT ...])
 function(ibid_add_shards name target n_shards)
@@ -128,11 +128,11 @@ function(ibid_add_shards name target n_shards)
   endforeach()
 endfunction()
 
-# How the files of a test program are compiled.
+# Compile options of a test program.
 function(ibid_test_options target)
   ibid_target_options(${target})
   target_compile_features(${target} PRIVATE cxx_std_20)
-  # Half of a build's time is spent on tests, and what they measure is not the time.
+  # Tests take half of a build's time and do not measure speed.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
@@ -151,11 +151,11 @@ function(ibid_test folder)
   target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ibid_test_support GTest::gmock GTest::gtest_main)
   ibid_test_options(${target})
   if(NOT ARG_SEPARATE)
-    ibid_in_batches(${target} 4)  # smaller ones, because these files are those that are changed and tried again
+    ibid_in_batches(${target} 4)  # smaller batches, because test files are changed and rebuilt often
   endif()
   ibid_reuse_precompiled(${target} ibid_test_headers)
   if(IBID_SANITIZE)
-    # A process that starts under a sanitizer takes longer than most tests.
+    # Starting a process under a sanitizer takes longer than most tests.
     ibid_add_shards(${folder}.all ${target} 4)
   else()
     gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS single)
@@ -176,7 +176,7 @@ function(ibid_test folder)
   if(ARG_ISA)
     set(number 0)
     foreach(isa IN LISTS IBID_LESSER_ISAS)
-      math(EXPR number "${number} + 1")  # another part of the tests for each instruction set
+      math(EXPR number "${number} + 1")  # a different sample of the tests for each instruction set
       set(forced ARGUMENTS --gtest_filter=-*RealModel* ENVIRONMENT IBID_FORCE_ISA=${isa})
       ibid_add_shards(${folder}.isa.${isa} ${target} 4 CONFIGURATIONS All ${forced})
       ibid_add_shards(${folder}.isa.${isa}.sample ${target} 8 ONLY ${number} CONFIGURATIONS Whole ${forced})

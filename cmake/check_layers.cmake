@@ -1,13 +1,13 @@
 # cmake -DSOURCE_DIR=<tree> -P check_layers.cmake
-# Fails when a file of the product includes a folder that cmake/folders.txt does not allow to its own, when a top folder's
-# CMakeLists.txt links a library that none of its folders may include, or when the table itself has a cycle, misses a
-# folder or names an arrow that no include uses.
-# Every quoted include is root-relative ("base/result.h"), which makes the check complete.
+# Fails if a file of the product includes a folder that cmake/folders.txt does not allow for its own folder, if a top
+# folder's CMakeLists.txt links a library that none of its folders may include, or if the table has a cycle, lacks a
+# folder or has a dependency that no include uses.
+# The check is complete because every quoted include is root-relative ("base/result.h").
 cmake_minimum_required(VERSION 3.25)
 
 set(violations "")
 
-# The table: FOLDERS in their order, arrows_<folder> for each.
+# Parses the table: FOLDERS in their order, arrows_<folder> with the dependencies of each.
 set(FOLDERS include/ibid base)
 set(arrows_include/ibid)
 set(arrows_base include/ibid)

@@ -1,6 +1,6 @@
 # cmake -DFOLDER=<folder> -DFILES=<names, separated by commas> -DOUT=<file.cc> -P embed_files.cmake
 # Writes page_files() of server/web/page_routes.h: the bytes of the files, their types, and tags of their content.
-# index.html is "/", other HTML is "/" and its name without the ending; whatever else there is stands in /page/.
+# index.html is served at "/", other HTML at "/" and its name without the extension, all other files at /page/.
 cmake_minimum_required(VERSION 3.25)
 
 set(type_html "text/html; charset=utf-8")

@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// AutomatonBuilder: writes the states of a ByteAutomaton from a grammar's expressions (Thompson's construction), then
-// finds out what the analysis below says of them, and leaves out what leads nowhere.
+// AutomatonBuilder: builds the states of a ByteAutomaton from a grammar's expressions (Thompson's construction), runs
+// the analyses below on them, and drops states that lead nowhere.
 class AutomatonBuilder {
  public:
   AutomatonBuilder(const GrammarRules& grammar, const ByteAutomaton::Limits& limits)
@@ -23,7 +23,7 @@ class AutomatonBuilder {
 
   Status add_rules();
   void add_rule(ExprId expr);
-  // Adds paths from `from` to `to` that spell `expr`.
+  // Adds paths from `from` to `to` that match `expr`.
   void add(ExprId expr, StateId from, StateId to, size_t depth);
   void add_bytes(std::string_view text, StateId from, StateId to);
   void add_chars(const CodePointSet& set, StateId from, StateId to);
@@ -35,7 +35,7 @@ class AutomatonBuilder {
   StateId add_state();
   RuleId body_rule(ExprId expr);
 
-  // A block is named by its number behind the states here, for the analysis of what is reachable from where.
+  // A state's index for the analyses of reachability; that of a block comes after all states outside blocks.
   size_t node_of(StateId state) const;
   std::string rule_name(RuleId rule) const;
   void find_productive();
@@ -50,19 +50,19 @@ class AutomatonBuilder {
   StateId n_states_ = 0;
   size_t n_edges_ = 0;
   StateId next_block_state_ = kFirstBlockState;
-  std::vector<std::vector<uint32_t>> edges_from_;   // state -> numbers in edges_
+  std::vector<std::vector<uint32_t>> edges_from_;   // state -> indices in edges_
   std::vector<bool> productive_;                    // by node
-  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before a byte
+  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
   std::vector<ExprId> rule_exprs_;
-  std::vector<bool> is_outermost_rule_;             // the first one, and bodies of its blocks
-  bool outermost_ = false;                          // such a rule is being added
+  std::vector<bool> is_outermost_rule_;             // the first one, and the bodies of its blocks
+  bool outermost_ = false;                          // the rule that is being added is one of these
   ByteAutomaton out_;
 };
 
 namespace {
 
-// Whether an expression is one byte of a few ranges: such a repetition needs no calls.
+// True if an expression is one byte of a few ranges: its repetitions need no calls.
 bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
   const Expr& expr = grammar.expr(id);
   if (expr.kind == Expr::Kind::kByteRange) {
@@ -95,7 +95,7 @@ Status AutomatonBuilder::add_rules() {
     outermost_ = i == 0;
     add_rule(grammar_.rule_expr(i));
   }
-  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // bodies of blocks are added meanwhile
+  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // bodies of blocks are appended during the loop
     outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
   }
@@ -165,9 +165,9 @@ void AutomatonBuilder::add_bytes(std::string_view text, StateId from, StateId to
   }
 }
 
-// Sequences that end in the same ranges share the states of these ends.
+// Sequences with the same trailing ranges share the states for these.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // what is still to come -> the state before it
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // trailing ranges -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -200,7 +200,7 @@ void AutomatonBuilder::add_repeat(const Expr& expr, StateId from, StateId to, si
     return add(part, from, to, depth + 1);
   }
   if (expr.max != kUnbounded || expr.min > 1) return add_block(expr, from, to);
-  // A state of its own to come back to: `from` may have edges that are not of this repetition.
+  // A new loop state: `from` may have edges of other expressions.
   const StateId begin = add_state();
   const StateId end = expr.min == 0 ? begin : add_state();
   add_empty(from, begin);
@@ -232,7 +232,7 @@ RuleId AutomatonBuilder::body_rule(ExprId expr) {
   return found->second;
 }
 
-// Leaves out edges that lead nowhere, and lays the rest out by state.
+// Drops edges that lead nowhere, and groups the rest by state.
 void AutomatonBuilder::finish() {
   for (Block& block : out_.blocks_) block.dead = block.calls && !out_.rules_[block.rule].productive;
   out_.final_.resize(n_states_);
@@ -248,7 +248,7 @@ void AutomatonBuilder::finish() {
   }
   out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
   out_.tail_ = out_.final_;
-  for (StateId state = 0; state < n_states_; ++state) {  // a chain of empty edges up to the end of the rule
+  for (StateId state = 0; state < n_states_; ++state) {  // states with only empty edges to the end of the rule
     StateId end = state;
     for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
       const auto edges = out_.edges(end);
@@ -270,11 +270,11 @@ const ByteAutomaton::Block& ByteAutomaton::block_of(StateId state) const {
   return *(next - 1);
 }
 
-// --- What AutomatonBuilder has to know of its states: which of them lead to the end of their rule, which rules spell
-// the empty text, and which rule calls which before a byte was read. Each is one walk over the edges; a walk that has
-// to know something of a rule waits there until it is known.
+// --- Analyses of AutomatonBuilder: which states lead to the end of their rule, which rules match the empty text, and
+// which rule can call which before reading a byte. Each is one walk over the edges; a walk that needs a result for a
+// rule waits for it in that rule's list.
 
-// A block's entry is a node behind the states. Targets of edges are states or entries.
+// The node of a block's entry comes after those of all states. Targets of edges are states or entries.
 size_t AutomatonBuilder::node_of(StateId state) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   return n_states_ + static_cast<size_t>(&out_.block_of(state) - out_.blocks_.data());
@@ -284,14 +284,14 @@ std::string AutomatonBuilder::rule_name(RuleId rule) const {
   return rule < grammar_.n_rules() ? grammar_.rule_name(rule) : "a repetition";
 }
 
-// Backwards from the ends of the rules.
+// Walks backwards from the ends of the rules.
 void AutomatonBuilder::find_productive() {
   const size_t n_nodes = n_states_ + out_.blocks_.size();
   std::vector<std::vector<uint32_t>> edges_to(n_nodes);
   for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
   std::vector<std::vector<size_t>> blocks_before(n_nodes);
   for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
-  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // for the rule; nodes
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: the nodes that wait for it
   std::vector<std::vector<RuleId>> starts(n_nodes);
   productive_.assign(n_nodes, false);
   std::vector<size_t> work;
@@ -323,12 +323,12 @@ void AutomatonBuilder::find_productive() {
   }
 }
 
-// Forwards from the starts of the rules, without a byte. The rules that are met on the way are calls_first_.
+// Walks forwards from the starts of the rules without reading bytes. The rules met on the way are calls_first_.
 void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
-  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // (rule that waits, where it goes on)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // each state is of one rule
+  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by rule: (waiting rule, its next state)
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // every state belongs to one rule
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);
@@ -362,14 +362,14 @@ void AutomatonBuilder::find_nullable() {
       if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
     }
   }
-  // A body that may be empty makes the least count 0: {m,n} of it is {0,n} of its texts that are not empty.
+  // If the body may be empty, min becomes 0: {m,n} of it equals {0,n} of its non-empty texts.
   for (Block& block : out_.blocks_) {
     if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
   }
 }
 
-// Numbers the rules so that a rule comes before those that it calls first. There is no such order where a rule can
-// call itself before a byte.
+// Ranks the rules so that a rule precedes those that it can call before reading a byte. Impossible if a rule can call
+// itself so.
 Status AutomatonBuilder::find_ranks() {
   std::vector<uint32_t> n_callers(out_.rules_.size());
   for (auto& callees : calls_first_) {
@@ -391,10 +391,10 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // The rules that are left are called by the circle; of these, one that is met twice on the way up stands in it.
+  // Unranked rules are on, or reachable from, a cycle. Upwards through callers, the first rule met twice is on it.
   RuleId at = static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) -
                                   n_callers.begin());
-  std::vector<RuleId> caller(out_.rules_.size());  // one of those that are left
+  std::vector<RuleId> caller(out_.rules_.size());  // an unranked caller of the rule
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {
       if (n_callers[i] > 0) caller[callee] = i;

@@ -1,8 +1,8 @@
-// ByteAutomaton: a grammar as states with edges on bytes, one graph of states for each rule. An edge may call a rule,
-// so it is a pushdown automaton; grammar/configurations.h runs it.
+// ByteAutomaton: a grammar as states with edges on bytes, one graph of states per rule. Edges may call rules, so it is
+// a pushdown automaton; grammar/configurations.h runs it.
 //
-// A repetition {m,n} is a block: n + 1 states that take no memory, because their edges follow from their number.
-// States that cannot lead to the end of a text are removed: no state is a dead end.
+// A repetition {m,n} is a block: n + 1 states without memory, because their edges follow from their number. States from
+// which no text can be completed are removed, so no state is a dead end.
 // Immutable and thread-safe.
 #pragma once
 
@@ -25,7 +25,7 @@ inline constexpr StateId kFirstBlockState = StateId{1} << 30;
 class ByteAutomaton {
  public:
   struct Limits {
-    size_t max_states = 1'000'000;       // and edges
+    size_t max_states = 1'000'000;       // states and edges
     size_t max_depth = 500;              // of nested expressions
     uint64_t max_block_states = 1u << 30;
   };
@@ -34,17 +34,17 @@ class ByteAutomaton {
     enum class Kind : uint8_t { kBytes, kEmpty, kCall };
     Kind kind;
     uint8_t first, last;  // kBytes
-    StateId target;       // kCall: where the rule returns to
+    StateId target;       // kCall: the state that the rule returns to
     RuleId rule;          // kCall
   };
-  // State base + k has seen k of the repeated texts.
+  // In state base + k, k of the repeated texts were read.
   struct Block {
     StateId base;
     uint32_t min, max;              // max may be kUnbounded: then state base + min repeats
     StateId after;
-    bool calls;                     // the body is `rule`, else one byte of `ranges`
-    bool dead = false;              // the body spells no text
-    bool outermost = false;         // as is_outermost() of its states
+    bool calls;                     // the body is `rule`; else one byte of `ranges`
+    bool dead = false;              // the body matches no text
+    bool outermost = false;         // is_outermost() of its states
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
@@ -52,12 +52,12 @@ class ByteAutomaton {
   };
   struct Rule {
     StateId start, final;
-    bool nullable = false;    // spells the empty text
-    bool productive = false;  // spells any text
-    uint32_t rank = 0;        // higher than that of every rule that can call it before a byte
+    bool nullable = false;    // matches the empty text
+    bool productive = false;  // matches some text
+    uint32_t rank = 0;        // higher than that of every rule that can call it before reading a byte
   };
 
-  // Errors: kLimitExceeded; kUnsupported for left recursion, with the rule's name.
+  // Errors: kLimitExceeded; kUnsupported for left recursion, naming the rule.
   static Result<ByteAutomaton> compile(const GrammarRules& grammar, const Limits& limits);
   static Result<ByteAutomaton> compile(const GrammarRules& grammar) { return compile(grammar, Limits{}); }
 
@@ -69,14 +69,14 @@ class ByteAutomaton {
   size_t n_bytes() const { return n_states() * 5 + n_edges() * sizeof(Edge) + blocks_.size() * sizeof(Block); }
 
   static bool is_block_state(StateId state) { return state >= kFirstBlockState; }
-  // REQUIRES: the state is outside of all blocks.
+  // REQUIRES: the state is not in a block.
   std::span<const Edge> edges(StateId state) const {
     return std::span(edges_).subspan(edge_begin_[state], edge_begin_[state + 1] - edge_begin_[state]);
   }
   bool is_final(StateId state) const { return !is_block_state(state) && final_[state]; }
-  // From here the rule ends without a further byte.
+  // The rule can only end here, without reading another byte.
   bool is_tail(StateId state) const { return !is_block_state(state) && tail_[state]; }
-  // A state of the first rule, or of a repetition in it: no other rule of the grammar was called.
+  // A state of the first rule, or of a repetition in it: not in a called rule.
   bool is_outermost(StateId state) const {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
@@ -89,17 +89,17 @@ class ByteAutomaton {
   std::vector<Edge> edges_;
   std::vector<bool> final_, tail_, outermost_;
   std::vector<Block> blocks_;         // ascending by base
-  std::vector<Rule> rules_;           // those of the grammar, then bodies of blocks
+  std::vector<Rule> rules_;           // the grammar's rules, then bodies of blocks
 };
 
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  bool free_text = false;  // special tokens may stand in the first rule and its repetitions, not in rules that it calls
+  bool free_text = false;  // special tokens are allowed in the first rule and its repetitions, not in called rules
 };
 
-// Compiles what a compiler of a notation has written. `what` names the source in messages.
-// Errors: kLimitExceeded, kUnsupported (left recursion), kInvalidArgument when no text is one of the grammar.
+// Compiles the rules that a notation's compiler produced. `what` names the source in messages. Errors: kLimitExceeded,
+// kUnsupported (left recursion), kInvalidArgument if the grammar matches no text.
 Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false);
 
 }  // namespace ibid

@@ -14,30 +14,30 @@
 
 namespace ibid {
 
-// --- WordAutomaton: where in a text the first of some words ends (Aho and Corasick, 1975). Its nodes become states
-// of an ExprGraph, so that a grammar can say "any text up to this word", or "any text without these". Immutable.
+// --- WordAutomaton: finds the first end of any of some words in a text (Aho and Corasick, 1975). Its nodes become
+// states of an ExprGraph, for "any text up to this word", or "any text without these". Immutable.
 
-// Where each byte leads from a state; kNowhere: it may not come.
+// The target of each byte from a state; kNowhere: the byte is not allowed.
 inline constexpr uint32_t kNowhere = UINT32_MAX;
 using ByteTargets = std::array<uint32_t, 256>;
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
 
 class WordAutomaton {
  public:
-  static constexpr size_t kMostBytes = 10'000;  // of all words together
+  static constexpr size_t kMostBytes = 10'000;  // of all words in total
   static constexpr uint32_t kNoWord = UINT32_MAX;
 
-  // REQUIRES: no word is empty; at most kMostBytes. Node 0 is where a text begins.
+  // REQUIRES: no word is empty; kMostBytes in total at most. Node 0 is the beginning of a text.
   explicit WordAutomaton(const std::vector<std::string>& words);
 
   uint32_t n_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
-  // The longest word that ends at a node.
+  // The longest word that ends at a node, or kNoWord.
   uint32_t word_at(uint32_t node) const { return nodes_[node].word; }
   uint32_t next(uint32_t node, uint8_t byte) const { return nodes_[node].next[byte]; }
 
-  // Adds its nodes to the graph, and the bytes that lead from one to another; returns the state of node 0, which the
-  // others follow. From a node where a word ends nothing leads on, and to one where a word ends only if `is_open`
-  // says so of the word: a text without the others is what is left.
+  // Adds its nodes and edges to the graph; returns the state of node 0, which the others follow in order. A node at
+  // which a word ends has no outgoing edges, and incoming ones only if `is_open` is true for the word: so the graph
+  // matches texts without the other words.
   uint32_t add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const;
 
  private:
@@ -50,14 +50,14 @@ class WordAutomaton {
   std::vector<Node> nodes_;
 };
 
-// Writes calls of tools (DemandedCalls) into the rules of a grammar. Not thread-safe.
+// Writes tool calls (DemandedCalls) into the rules of a grammar. Not thread-safe.
 class CallRules {
  public:
-  // `rules` must outlive it, and have its first rule.
+  // `rules` must outlive it and already have its first rule.
   explicit CallRules(GrammarRules& rules) : rules_(rules) {}
 
   ExprId call(const DemandedCalls::Call& call);
-  // Error: kLimitExceeded when a call had words that are too long.
+  // Error: kLimitExceeded if a call had words that are too long.
   const Status& status() const { return status_; }
   GrammarRules& operator*() { return rules_; }
   GrammarRules* operator->() { return &rules_; }
@@ -70,11 +70,11 @@ class CallRules {
   Status status_;
 };
 
-// Any text that ends with the first `words` in it. Spaces at the words' beginning are a part of them, and without these
-// they do not stand in the text either. REQUIRES: check_words().
+// Any text that ends with the first occurrence of `words`. Leading spaces of the words belong to them, and the text
+// does not contain the words without these spaces either. REQUIRES: check_words().
 ExprId text_up_to(const std::string& words, GrammarRules& rules);
 
-// Error: kLimitExceeded for words that are too long together.
+// Error: kLimitExceeded if the words are too long in total.
 Status check_words(const std::vector<std::string>& words);
 
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph) {
@@ -90,7 +90,7 @@ void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rul
 
 WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) {
   find_longest_words(words);
-  // Nodes in the order of their depth: the longest shorter end of a text is known before it is needed.
+  // Breadth first: the fallback of a node is complete before it is needed.
   std::vector<uint32_t> fallback(nodes_.size(), 0), order = {0};
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t at = order[i], back = fallback[at];
@@ -108,7 +108,7 @@ WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) 
   }
 }
 
-// The tree of the words; 0 is no way on, because nothing leads back to where a text begins.
+// The trie of the words; 0 means no child, because no edge leads back to the root.
 void WordAutomaton::find_longest_words(const std::vector<std::string>& words) {
   size_t n_bytes = 0;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -141,14 +141,14 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
   return base;
 }
 
-// --- Calls of tools, and other parts of answers that have a form, after reasoning. Text of special tokens stands in
-// the first rule, where these are allowed: of a call, only its grammars are rules of their own.
+// --- Tool calls, and other constrained parts of answers, after reasoning. Words that may be special tokens must be in
+// the first rule, where these are allowed: only the grammars of a call are rules of their own.
 
 namespace {
 
-// More calls in one answer than that are a model that does not find its end.
+// A model that writes more calls in one answer does not find its end.
 constexpr size_t kMostCalls = 16;
-// Each of them is written out; of large ones, fewer are.
+// Each call is written out; if calls are large, fewer are allowed.
 constexpr size_t kMostCallStates = 200'000;
 
 size_t n_states_of(const DemandedCalls::Call& call) {
@@ -177,20 +177,20 @@ ExprId reasoning(const LeadIn& lead, GrammarRules& rules) {
   return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
 }
 
-// One call, or several with the separator between two.
+// One call, or several with separators.
 ExprId section(const DemandedCalls& demanded, CallRules& rules) {
   std::vector<ExprId> calls;
   for (const DemandedCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
   const ExprId call = rules->choice(calls);
   if (!demanded.several) return rules->sequence({call, rules->bytes(demanded.end)});
   const size_t n_most = std::clamp<size_t>(kMostCallStates / n_states_of_any(demanded), 1, kMostCalls);
-  ExprGraph graph;  // state i: behind i calls
+  ExprGraph graph;  // state i: after i calls
   for (uint32_t i = 0; i < n_most; ++i) {
     const ExprId next = i == 0 ? call : rules->sequence({rules->bytes(demanded.separator), call});
     graph.finals.push_back(graph.add_state());
     graph.add_edge(i, next, i + 1);
   }
-  // Where a line break separates calls, a model that wrote one out of habit may still end.
+  // If a line break separates calls, a model that wrote one by habit may still end.
   return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
 }
 
@@ -199,7 +199,7 @@ ExprId section(const DemandedCalls& demanded, CallRules& rules) {
 ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   std::vector<std::string> all = {words};
   const size_t solid = words.find_first_not_of(" \n");
-  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // the text has these nowhere
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbidden in the text
   const WordAutomaton automaton(all);
   ExprGraph graph;
   graph.n_states = 0;
@@ -229,7 +229,7 @@ ExprId CallRules::call(const DemandedCalls::Call& call) {
   return rules_.sequence(parts);
 }
 
-// The rules of a grammar are there once, wherever it is used.
+// Each grammar's rules are added once.
 RuleId CallRules::rule_of(const Grammar& grammar) {
   const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
   if (is_new) found->second = rules_.append(grammar.parts().rules);
@@ -246,7 +246,7 @@ Status check_words(const std::vector<std::string>& words) {
 
 Result<Grammar> compile_calls(const DemandedCalls& demanded) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() looks for two words
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");
@@ -261,19 +261,19 @@ Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar) {
   return compile_calls({.lead = lead, .calls = {{{.grammar = grammar}}}});
 }
 
-// --- Any text in which words begin calls of tools: one graph, in the first rule.
+// --- Any text in which words begin tool calls: one graph, in the first rule.
 
 namespace {
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// The beginning of a text as a tree of words, in which spaces may stand in front and behind brackets.
+// The beginning of a text as a trie of words; spaces may precede them and follow brackets.
 struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
-    uint32_t behind = 0;    // the node of the words that may come anywhere
-    size_t begin = SIZE_MAX;  // that ends here
+    uint32_t behind = 0;    // node of `anywhere` after the same bytes
+    size_t begin = SIZE_MAX;  // index of the Begin whose word ends here
   };
   std::vector<Node> nodes;
 
@@ -358,7 +358,7 @@ class TextGraph {
     return rules_.choice(blanks);
   }
 
-  // Returns where the text begins.
+  // Returns the state at the beginning of the text.
   uint32_t add_front() {
     const FrontTree tree(text_, anywhere_);
     if (tree.nodes.size() == 1) return free_;
@@ -386,7 +386,7 @@ class TextGraph {
     return base;
   }
 
-  // Reasoning may have any words, and may be cut off.
+  // Reasoning may contain any words, and may be cut off.
   void add_lead(uint32_t content) {
     const LeadIn& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);

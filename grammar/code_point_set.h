@@ -20,7 +20,7 @@ class CodePointSet {
   static CodePointSet of(uint32_t code_point) { return of(code_point, code_point); }
   static CodePointSet all() { return of(0, kLastCodePoint); }
 
-  // Surrogates are left out: no UTF-8 text has them.
+  // Surrogates are skipped: UTF-8 cannot contain them.
   void add(uint32_t first, uint32_t last);
   void add(uint32_t code_point) { add(code_point, code_point); }
   void add(const CodePointSet& other);
@@ -36,10 +36,10 @@ class CodePointSet {
  private:
   void add_range(Range range);
 
-  std::vector<Range> ranges_;  // sorted; no two touch
+  std::vector<Range> ranges_;  // sorted, disjoint and not adjacent
 };
 
-// Sequences of byte ranges that spell exactly the characters of a set in UTF-8.
+// The sequences of byte ranges that match exactly the UTF-8 forms of a set.
 struct ByteRange {
   uint8_t first, last;
   bool operator==(const ByteRange&) const = default;

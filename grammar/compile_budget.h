@@ -1,8 +1,8 @@
-// CompileBudget: what compiling one grammar may cost. Work is counted where it is done, in units of about a table
-// lookup or a copied word, and memory where it grows with what a hostile text asks for; so a grammar that costs too
-// much ends with an error and not with the process. It also ends when nobody wants the grammar any more.
+// CompileBudget: limits the cost of compiling one grammar. Work is counted in units of about a table lookup or a copied
+// word, and memory if it grows with the input, so that a hostile grammar ends with an error instead of exhausting the
+// process. Compilation also ends if the stop token is triggered.
 //
-// What failed once stays failed: a loop may look at the end only. Not thread-safe.
+// Failures are permanent, so a loop may check at its end only. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class CompileBudget {
     uint64_t max_work = 40'000'000;
     size_t max_bytes = 256u << 20;
   };
-  // The cost of an item of a configuration that is being made.
+  // Work for an item of a configuration under construction.
   static constexpr uint64_t kItemCost = 12;
 
   explicit CompileBudget(std::stop_token stop = {}) : CompileBudget(std::move(stop), Limits{}) {}
@@ -30,14 +30,14 @@ class CompileBudget {
   CompileBudget(const CompileBudget&) = delete;
   CompileBudget& operator=(const CompileBudget&) = delete;
 
-  // False: it is used up.
+  // Returns false if the budget is used up.
   bool spend(uint64_t n) {
     n_work_ += n;
     if (n_work_ > limits_.max_work) fail(ErrorCode::kLimitExceeded, "it takes too much work to be compiled");
     if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "nobody waits for it any more");
     return ok();
   }
-  // Memory that is in use until it is given back. False: there is too much.
+  // Charges memory until give_back(). Returns false if the budget is exceeded.
   bool hold(size_t n) {
     n_bytes_ += n;
     peak_bytes_ = std::max(peak_bytes_, n_bytes_);
@@ -68,7 +68,7 @@ class CompileBudget {
   const char* why_ = "";
 };
 
-// Bytes of a budget that are given back when they go.
+// A memory charge to a budget, given back by the destructor.
 class HeldBytes {
  public:
   explicit HeldBytes(CompileBudget& budget) : budget_(&budget) {}
@@ -79,7 +79,7 @@ class HeldBytes {
     return *this;
   }
   ~HeldBytes() { budget_->give_back(n_); }
-  // From now on it is n in all.
+  // Changes the charge to n bytes in total.
   bool set(size_t n) {
     budget_->give_back(std::exchange(n_, n));
     return budget_->hold(n);

@@ -25,7 +25,7 @@ uint64_t hash_items(const std::vector<StackItem>& items, uint64_t seed) {
 }
 
 constexpr size_t kItemBytes = sizeof(StackItem);
-constexpr size_t kIndexBytes = 64;  // about what an entry of an index takes
+constexpr size_t kIndexBytes = 64;  // approximate size of an index entry
 
 }  // namespace
 
@@ -105,10 +105,9 @@ ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
   return (*row)[byte] = next;
 }
 
-// Everything that is reached from the seeds without a byte. First the rules that end here, whose stacks are old ones.
-// Then the rules that are called here, in the order of their ranks: all that call a rule are known before it gets its
-// stack. A rule that begins and ends at the same place is passed over where it is called, so no end of one counts
-// while the second part runs.
+// Adds everything reachable from the seeds without reading a byte. First the rules that end here, whose stacks exist.
+// Then the rules called here, in order of rank, so that all callers of a rule are known before it gets its stack. A
+// rule that may be empty is also skipped at its call, so final states are ignored in the second phase.
 ConfigId Configurations::close() {
   seen_.assign(64, 0);
   n_seen_ = 0;
@@ -191,7 +190,7 @@ void Configurations::follow_block(StackItem item) {
   call(block.rule, {block.base + std::min(k + 1, block.n_states() - 1), item.stack});
 }
 
-// A rule that has nothing left to do when the called one returns is not returned to.
+// Tail calls do not return to the caller, but to the states that it would return to.
 void Configurations::call(RuleId rule, StackItem return_to) {
   auto& returns = calls_.try_emplace(automaton_.rule(rule).rank, rule, std::vector<StackItem>()).first->second.second;
   if (automaton_.is_tail(return_to.state) && return_to.stack > kTextStack) {
@@ -247,7 +246,7 @@ void Configurations::next_bytes(ConfigId config, std::array<bool, 256>& bytes) c
 
 namespace {
 
-constexpr size_t kBytesOfState = 150;  // about, with what finds it
+constexpr size_t kBytesOfState = 150;  // approximate, with its index entry
 
 using ProductState = std::vector<ConfigId>;
 
@@ -261,7 +260,7 @@ struct ProductStateHash {
 
 class ProductWalk {
  public:
-  // rules: nullptr where it is only asked whether there is a text.
+  // rules: nullptr if the caller only needs to know whether there is a text.
   ProductWalk(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules* rules, CompileBudget& budget)
       : parts_(parts), max_states_(max_states), rules_(rules), budget_(budget), held_(budget) {}
 

@@ -1,16 +1,15 @@
-// Configurations: where a text that was read so far stands in a grammar, in all of its readings at once. A
-// configuration is a set of items (a state, and a stack of rules to return to); a byte leads from one to the next. So
-// it is a deterministic automaton, made as far as texts need it, and never twice: a transition that was computed is a
-// table lookup.
+// Configurations: the positions in a grammar after the text read so far, for all of its parses at once. A configuration
+// is a set of items (a state, and a stack of return states); a byte leads from one to the next. Thus a deterministic
+// automaton, built lazily and only once: a computed transition is a table lookup.
 //
-// Stacks are shared and merged. The rules that are called at the same place have one stack, whichever rule called them
-// (Tomita's graph-structured stack, Earley's origins); so there are never more items than states times places, however
-// many readings a text has. Equal stacks and equal configurations have equal numbers.
+// Stacks are shared and merged. All calls of a rule at one text position share one stack, whatever the calling rules
+// (Tomita's graph-structured stack, Earley's origins); so the number of items is at most states times positions, for
+// any number of parses. Equal stacks and equal configurations have equal numbers.
 //
-// There are two ends of a stack: that of the text, and an open one, which stands for any stack. With it one finds out
-// what holds for a rule with every caller.
+// A stack ends in one of two bottoms: that of the text, or an open one, which stands for any stack. The latter is for
+// results that hold for a rule with every caller.
 //
-// Not thread-safe. A configuration beyond the limits is kDead, and trouble() says why; clear() makes room.
+// Not thread-safe. A configuration beyond the limits is kDead, and trouble() tells why; clear() frees memory.
 #pragma once
 
 #include <array>
@@ -33,9 +32,9 @@ namespace ibid {
 using ConfigId = uint32_t;
 using StackId = uint32_t;
 inline constexpr StackId kOpenStack = 0;  // any caller
-inline constexpr StackId kTextStack = 1;  // after it the text is complete
+inline constexpr StackId kTextStack = 1;  // below it the text is complete
 
-// A state, and where its rule returns to.
+// A state, and the stack that its rule returns to.
 struct StackItem {
   StateId state;
   StackId stack;
@@ -47,60 +46,60 @@ class Configurations {
   static constexpr ConfigId kDead = 0;
 
   struct Limits {
-    size_t max_bytes = 32u << 20;   // of memory
-    size_t max_items = 10'000;      // of one configuration, with those on the way to it
-    size_t max_work = 10'000'000;   // items that are looked at, between two calls of begin_work()
+    size_t max_bytes = 32u << 20;   // memory
+    size_t max_items = 10'000;      // of one configuration, including intermediate items
+    size_t max_work = 10'000'000;   // items visited between two calls of begin_work()
   };
   enum class Trouble { kNone, kMemory, kItems, kWork };
 
   // `automaton` must outlive it.
   Configurations(const ByteAutomaton& automaton, const Limits& limits);
 
-  // In front of a text.
+  // The configuration before any text.
   ConfigId start();
-  // Behind one byte more. kDead: no text of the grammar goes on like that.
+  // The configuration after one more byte. kDead: no text of the grammar continues like that.
   ConfigId step(ConfigId config, uint8_t byte) {
     const Row* row = configs_[config].row.get();
     if (row != nullptr && (*row)[byte] != kUnknown) return (*row)[byte];
     return compute_step(config, byte);
   }
-  // With one item, in front of a byte of its state. REQUIRES: the state has edges on bytes.
+  // The configuration of one item. REQUIRES: its state has edges on bytes.
   ConfigId at(StackItem item);
-  // Behind the end of a rule that returns to `stack`.
+  // The configuration after the end of a rule that returns to `stack`.
   ConfigId behind(StackId stack);
-  // A stack of one return.
+  // A stack with one return state on top of its own stack.
   StackId push(StackItem return_to);
 
   // The text may end here.
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
-  // The rule that was called from an open stack may end here.
+  // The rule called from an open stack may end here.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
-  // Items in front of a byte.
+  // Items whose states have edges on bytes.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
   std::span<const StackItem> returns(StackId stack) const { return stacks_[stack]; }
-  // Adds the bytes that may come next.
+  // Marks the bytes that may come next.
   void next_bytes(ConfigId config, std::array<bool, 256>& bytes) const;
 
   Trouble trouble() const { return trouble_; }
   void begin_work() { work_ = 0; }
-  // Forgets everything, trouble too: all numbers but kDead have lost their meaning.
+  // Drops everything, trouble() included: all ids except kDead become invalid.
   void clear();
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
   size_t n_steps_computed() const { return n_steps_computed_; }
-  // Items that were looked at, since construction.
+  // Items visited since construction.
   uint64_t n_work() const { return n_work_; }
 
  private:
   static constexpr ConfigId kUnknown = ~ConfigId{0};
   using Row = std::array<ConfigId, 256>;
   struct Config {
-    std::vector<StackItem> items;  // ascending
+    std::vector<StackItem> items;  // sorted
     bool may_end = false;
     bool reaches_open = false;
-    std::unique_ptr<Row> row;      // made with the first step
+    std::unique_ptr<Row> row;      // allocated with the first step
   };
-  // A hash of items -> what they are; few of different items have the same.
+  // Hash of items -> their id; different items rarely share a hash.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
 
   ConfigId compute_step(ConfigId config, uint8_t byte);
@@ -128,7 +127,7 @@ class Configurations {
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 
-  // Parts of the configuration that is being made.
+  // Scratch of the configuration under construction.
   std::vector<StackItem> seeds_, todo_, kept_;
   std::vector<uint64_t> seen_;                        // a hash table of items; 0: free
   size_t n_seen_ = 0;
@@ -136,25 +135,25 @@ class Configurations {
   bool may_end_ = false, reaches_open_ = false;
 };
 
-// --- Texts that satisfy several regular grammars at once, or all of some and not those of others: strings
-// with a pattern, a format and a length, or names of properties that are not declared.
+// --- Texts that match several regular grammars at once, or some and not others: strings with a pattern, a format and a
+// length, or names of undeclared properties.
 
-// A regular grammar that may be a part of several products: it is compiled once, and keeps what was found out about it.
-// The budget must outlive it.
+// A regular grammar that can be a factor of several products: compiled once; keeps its computed configurations. The
+// budget must outlive it.
 class RegularLanguage {
  public:
-  // The texts of the first rule, which has finitely many configurations.
-  // Errors: those of ByteAutomaton::compile(); kLimitExceeded, kCancelled.
+  // REQUIRES: the first rule has finitely many configurations. Errors: those of ByteAutomaton::compile();
+  // kLimitExceeded, kCancelled.
   static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
 
   Configurations& configs() { return *configs_; }
-  // Takes what it has become of the budget. False: that is used up.
+  // Charges its growth to the budget. Returns false if that is exceeded.
   bool account(CompileBudget& budget);
 
  private:
   RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
 
-  std::unique_ptr<const ByteAutomaton> automaton_;  // where it is, also when this is moved
+  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap: its address stays valid when this is moved
   std::unique_ptr<Configurations> configs_;
   HeldBytes held_;
   uint64_t n_accounted_ = 0;
@@ -162,19 +161,18 @@ class RegularLanguage {
 
 struct RegularPart {
   RegularLanguage* language;
-  bool excluded = false;  // texts must not be of this grammar
+  bool excluded = false;  // texts must not match this grammar
 };
 
 struct RegularProduct {
-  ExprGraph graph;      // edges are byte ranges of the rules that were given
-  bool empty = true;    // no text satisfies them
+  ExprGraph graph;      // edges are byte ranges in the given rules
+  bool empty = true;    // no text matches all parts
 };
 
-// REQUIRES: the first part is not excluded. At most max_states states.
-// Errors: kLimitExceeded, kCancelled.
+// REQUIRES: the first part is not excluded. Errors: kLimitExceeded (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Whether any text satisfies them.
+// True if some text matches all parts.
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

@@ -60,9 +60,9 @@ Result<Grammar> compile_regex(std::string_view pattern) {
   return make_grammar(std::move(rules), "regex");
 }
 
-// --- GBNF, the notation of llama.cpp's grammars (grammars/README.md there): rules, texts in quotes, classes, groups,
-// alternatives, repetitions. A rule ends at the end of its line, but for line breaks within parentheses, behind | and
-// behind ::=. References to tokens (<[123]>, <think>) are refused: grammars here are of bytes.
+// --- GBNF, the notation of llama.cpp's grammars (grammars/README.md there): rules, quoted texts, classes, groups,
+// alternatives, repetitions. A rule ends at the end of its line, except within parentheses and after | and ::=.
+// References to tokens (<[123]>, <think>) are rejected: these grammars match bytes.
 
 namespace {
 
@@ -106,7 +106,7 @@ class GbnfParser {
     status_ = {code, "gbnf: line " + std::to_string(line) + ": " + std::string(what)};
   }
 
-  // Spaces and comments; line breaks where they end nothing.
+  // Skips spaces and comments; with `lines`, line breaks too.
   void skip_space(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -168,7 +168,7 @@ class GbnfParser {
     return rules_.sequence(parts);
   }
 
-  // Nothing: the sequence ends here.
+  // Returns nullopt at the end of the sequence.
   std::optional<ExprId> element(size_t depth) {
     if (take("\"")) return quoted();
     if (take("[")) return char_class();
@@ -202,7 +202,7 @@ class GbnfParser {
     return expr;
   }
 
-  // Behind {: m}, m,}, m,n} and ,n}.
+  // After {: m}, m,}, m,n} and ,n}.
   void counts(uint32_t& min, uint32_t& max) {
     const bool has_min = number(min);
     skip_space(false);
@@ -250,7 +250,7 @@ class GbnfParser {
     return rules_.chars(negated ? set.complement() : set);
   }
 
-  // One character of a text or class, escapes included.
+  // Parses one character of a text or class, escapes included.
   uint32_t character() {
     if (done()) return fail("the grammar ends within a text or class"), 0;
     if (!take("\\")) {
@@ -296,7 +296,7 @@ class GbnfParser {
   size_t at_ = 0;
   Status status_;
   GrammarRules rules_;
-  std::map<std::string, std::pair<RuleId, bool>> names_;  // and whether it is defined
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // the flag: it is defined
 };
 
 }  // namespace

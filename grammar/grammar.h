@@ -1,11 +1,10 @@
-// Grammars of answers: a JSON Schema, any JSON, GBNF, a regular expression or a list of choices becomes a Grammar, and
-// a Grammar and a vocabulary become a TokenConstraint (ibid/constraint.h), which answers are sampled under.
-// docs/structured_output.md says which keywords and notations there are, and what is exact.
+// Grammars of answers: a JSON Schema, any JSON, GBNF, a regular expression or a list of choices is compiled to a
+// Grammar; a Grammar and a vocabulary give a TokenConstraint (ibid/constraint.h) for sampling.
+// docs/structured_output.md lists the supported keywords and notations, and which are exact.
 //
-// A Grammar is an immutable value: copies share what was compiled, and threads may share it. Grammars come from
-// outside: compiling one takes bounded time and memory, and what is not understood is an error, never passed over.
-// Errors of all functions: kUnsupported (names what it is, and where), kInvalidArgument (not what it should be, with
-// the place), kLimitExceeded.
+// A Grammar is an immutable value: copies share the compiled rules, and threads may share it. Input may be hostile:
+// compiling takes bounded time and memory, and unknown input is an error, never ignored. Errors of all functions:
+// kUnsupported (names the construct and its place), kInvalidArgument (malformed, with the place), kLimitExceeded.
 #pragma once
 
 #include <cstddef>
@@ -37,13 +36,13 @@ class Grammar {
 };
 
 struct JsonFormat {
-  // No white space at all. Otherwise a space may follow a comma or a colon, and in front of values and closing brackets
-  // a line may be broken and indented by up to 32 spaces or tabs.
+  // No white space at all. Otherwise a space may follow a comma or a colon, and before values and closing brackets
+  // there may be a line break with an indent of up to 32 spaces or tabs.
   bool compact = false;
 };
 
-// JSON texts that the schema accepts, with properties in the order in which it declares them.
-// Also errors of parse_json() for the text; kCancelled. `budget`: nullptr is one of the usual size.
+// JSON texts that the schema accepts, with properties in the order of their declaration. Also errors of parse_json()
+// for the text; kCancelled. `budget`: nullptr for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},
@@ -53,68 +52,68 @@ Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat&
 enum class AnyJson { kObject, kValue };
 Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
 
-// Texts of the rule `root`, as llama.cpp writes grammars.
+// Texts of the rule `root`, in llama.cpp's notation.
 Result<Grammar> compile_gbnf(std::string_view text);
 
-// Texts that match as a whole.
+// Texts that match the pattern as a whole.
 Result<Grammar> compile_regex(std::string_view pattern);
 
 // One of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// The text before the part of an answer that has a form. Its words may come in any tokens, special ones too.
+// The text before the constrained part of an answer. Its words may be written in any tokens, special ones included.
 struct LeadIn {
-  std::string begin = {};    // "<think>": where the model writes this first, free text follows up to `end`; empty: no
+  std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: none
   std::string end = {};      // "</think>"
-  bool is_open = false;      // `begin` stands in front of the answer already
-  std::string opening = {};  // words that have to come then ("<|channel|>final<|message|>")
+  bool is_open = false;      // the prompt has opened `begin` already
+  std::string opening = {};  // required words after that ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
   bool operator==(const LeadIn&) const = default;
 };
-// A text of the grammar behind that; up to two spaces or line breaks may stand behind `end`.
+// The lead-in, then a text of the grammar; up to two spaces or line breaks may follow `end`.
 Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar);
 
-// Calls of tools that an answer has to consist of.
+// Tool calls that must make up the answer.
 struct DemandedCalls {
-  // A part of a call: its words, then a text of its grammar, then the rest, as far as they are there.
+  // A part of a call: its words, then a text of its grammar, then the other members that are set.
   struct Piece {
-    std::string words = {};                 // as they are, in any tokens
+    std::string words = {};                 // literal, in any tokens
     std::optional<Grammar> grammar = {};
-    std::string text_up_to = {};            // any text that these words end, and that has them nowhere else
-    std::vector<std::vector<Piece>> one_of = {};  // one of these; an empty one: nothing need be there
-    bool repeats = false;                   // any number of one_of, one behind the other
+    std::string text_up_to = {};            // any text that ends with the first occurrence of these words
+    std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives; may be empty
+    bool repeats = false;                   // any number of one_of in sequence
   };
   using Call = std::vector<Piece>;
-  LeadIn lead = {};                         // its opening: what the calls begin with
+  LeadIn lead = {};                         // its opening begins the calls
   std::vector<Call> calls = {};             // each call is one of these
-  bool several = false;                     // up to 16 may come, and behind them two spaces or line breaks
-  std::string separator = {}, end = {};     // between two, and behind the last
-  std::optional<Piece> otherwise = {};      // in place of the opening and the calls
+  bool several = false;                     // up to 16 calls, followed by up to two spaces or line breaks
+  std::string separator = {}, end = {};     // between two calls, and after the last one
+  std::optional<Piece> otherwise = {};      // allowed instead of the opening and the calls
 };
-// Errors: kInvalidArgument for no calls at all; kLimitExceeded.
+// Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
 Result<Grammar> compile_calls(const DemandedCalls& demanded);
 
-// Calls of tools in an answer that may be any text. Reasoning in front of it may have any words. The answer may end
-// everywhere but in a call, or in a word with which one begins.
+// Tool calls in an answer of any text. Reasoning before it may contain any words. The answer may end anywhere except
+// inside a call, or inside a word that begins one.
 struct CallsInText {
   struct Begin {
-    std::string word = {};    // where the text has this word, it goes on with `rest`
-    bool in_front = false;    // only if the text begins with it; spaces may stand in front and behind brackets
-    bool ends = false;        // behind `rest` nothing comes but spaces
-    std::optional<DemandedCalls::Call> rest = {};  // nothing: the word must not come
+    std::string word = {};    // if the text contains this word, it must continue with `rest`
+    bool in_front = false;    // only at the beginning of the text; spaces may precede it and follow its brackets
+    bool ends = false;        // only spaces may follow `rest`
+    std::optional<DemandedCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
-  LeadIn lead = {};           // its opening is not read
+  LeadIn lead = {};           // its opening is ignored
   std::vector<Begin> begins = {};
-  bool several = true;        // else none of the words may come behind a rest
+  bool several = true;        // else none of the words may follow a rest
 };
 // Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);
 
-// Whether `text` is one of the grammar, as a whole. Error: kLimitExceeded.
+// Returns whether all of `text` matches the grammar. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
 
-// A prototype of constraints that allow what the grammar allows. Its clones share what was found out about the
-// grammar, under a lock: it may be used by any number of turns, on any threads. It keeps up to about max_bytes.
+// A prototype of constraints that allow what the grammar allows. Its clones share computed results under a lock, so any
+// number of turns may use it, on any threads. It caches up to about max_bytes.
 struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
@@ -122,26 +121,25 @@ std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
 
-// --- Arguments of calls in notations other than a JSON object, as pieces of a grammar of calls (DemandedCalls).
+// --- Arguments of calls in other notations than a JSON object, as pieces of a grammar of calls (DemandedCalls).
 
 struct ArgumentNotation {
   enum class Form {
-    kMarked,    // before_key KEY before_value VALUE after_value, for each: strings as they are, others as JSON
-    kBare,      // {key:value,...}: strings between `quote`, in which nothing is escaped
+    kMarked,    // before_key KEY before_value VALUE after_value, for each: strings unquoted, others as JSON
+    kBare,      // {key:value,...}: strings between `quote`, without escapes
     kKeywords,  // (key=value, ...): values as JSON
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
-  std::string before_value = {};        // of a string
-  std::string before_other_value = {};  // of anything else; where it is the same, a value that may be a string is one
+  std::string before_value = {};        // of a string value
+  std::string before_other_value = {};  // of other values; if the same, values that may be strings are strings
   std::string quote = {};
 };
 
-// The arguments that the schema of an object accepts: required arguments, and others that may be left out, in the
-// order in which they are declared. Where none are declared and others are allowed, any may come (kKeywords: none).
-// Errors: those of compile_json_schema(); kUnsupported also for what this notation cannot be held to: choices of
-// whole objects, combined demands on a string that is written as it is, counts of items and values that are nested
-// too deeply in kBare.
+// The arguments that an object's schema accepts: required and optional ones in the order of their declaration. If none
+// are declared and others are allowed, any may come (kKeywords: none). Errors: those of compile_json_schema();
+// kUnsupported also for what this notation cannot enforce: choices of whole objects, combined constraints on unquoted
+// strings, item counts and deeply nested values in kBare.
 Result<DemandedCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);
 

@@ -10,7 +10,7 @@ namespace ibid {
 namespace {
 
 constexpr uint32_t kShortTrie = 0, kLongTrie = 1, kSpecialTrie = 2, kFirstTrie = 3;
-constexpr size_t kMapBytes = 100;  // about what an entry takes beside what it holds
+constexpr size_t kMapBytes = 100;  // approximate overhead of a map entry
 
 }  // namespace
 
@@ -102,7 +102,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
       out.ids.push_back(trie.tokens[i]);
     }
   };
-  if (node != 0) take(node);  // it goes on from an exit, where a token may end as well
+  if (node != 0) take(node);  // a token may end at the exit where the walk resumes
   const uint32_t end = trie.nodes[node].end;
   for (uint32_t at = node + 1; at < end;) {
     const TokenTrie::Node& here = trie.nodes[at];
@@ -124,7 +124,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
   return true;
 }
 
-// A state whose count allows the same for `horizon` bytes, the same for as many counts as possible.
+// A state whose count allows the same texts for `horizon` bytes; the same state for as many counts as possible.
 StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
@@ -162,7 +162,7 @@ namespace {
 
 using Trouble = Configurations::Trouble;
 
-// Bytes that are forced, in one proposal. A draft is a few tokens.
+// Maximum forced bytes per proposal. A draft has a few tokens.
 constexpr size_t kMostForcedBytes = 256;
 
 Configurations::Limits config_limits(size_t max_bytes) {
@@ -243,11 +243,11 @@ bool GrammarMatcher::may_end(GrammarPlace& place) {
 void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   const std::lock_guard lock(mutex_);
   place.ids.push_back(id);
-  const uint64_t generation = std::exchange(place.generation, 0);  // the number is of the place before
+  const uint64_t generation = std::exchange(place.generation, 0);  // the ConfigId is that before this token
   if (generation != generation_) return;
   configs_.begin_work();
   place.config = read(place.config, bytes_at(place, place.ids.size() - 1));
-  if (configs_.trouble() != Trouble::kNone) return forget();  // the next question finds the place, or says why not
+  if (configs_.trouble() != Trouble::kNone) return forget();  // the next call recomputes it, or reports the error
   place.generation = generation;
 }
 
@@ -255,7 +255,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
-  std::vector<bool> outermost;  // by byte: special tokens may begin there
+  std::vector<bool> outermost;  // by byte: special tokens may begin here
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};
@@ -272,7 +272,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   }
   if (configs_.trouble() != Trouble::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
-    // A model writes a marker as the token that it is.
+    // Models write markers as single tokens.
     const TokenId special =
         outermost[forced.size() - rest.size()] ? vocabulary_->longest_special_prefix(rest) : TokenId{-1};
     const TokenId id = special >= 0 ? special : vocabulary_->longest_prefix(rest);

@@ -1,6 +1,6 @@
-// GrammarConstraint: a grammar as the constraint of an answer. Its place is the ids that were pushed and nothing else;
-// what it knows beyond is shared with all constraints of the same prototype (GrammarMatcher).
-// One thread uses one constraint at a time, also for questions.
+// GrammarConstraint: a grammar as the constraint of an answer. Its state is the pushed tokens; everything else is a
+// cache shared by all constraints of the same prototype (GrammarMatcher). Used by one thread at a time, const calls
+// included.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,20 @@
 
 namespace ibid {
 
-// --- TokenMasks: which tokens may stand next in a configuration of a grammar. A token may, if the grammar has a text
-// that goes on with its bytes; they are found by walking the trie of the vocabulary and the grammar together. The
-// results of walks are kept, in two ways. An item in a rule has a part of its answer that depends on the rule alone,
-// not on who called it; so it is kept by the item's state (and those of a few rules that it returns to). The other
-// tokens reach beyond the rule: these are walked on from where the rule ends. So the inside of a string is walked
-// once for all strings of a schema. Configurations with many items (names of properties, choices) allow few tokens
-// and are kept as they are. Counts of repetitions that are too far from their end to matter to a token are taken as
-// equal. Not thread-safe.
+// --- TokenMasks: which tokens may come next in a configuration of a grammar: those whose bytes continue some text of
+// it, found by walking the vocabulary's trie and the grammar together. Results are cached in two ways. For an item in a
+// rule, part of the result depends on the rule only, not on its callers; it is cached by the item's state (and those of
+// a few rules that it returns to). Tokens that extend beyond the rule are walked on from the end of the rule. So the
+// inside of a string is walked once for all strings of a schema. Configurations with many items (property names,
+// choices) allow few tokens and are cached as a whole. Repetition counts too far from their end to matter to a token
+// count as equal. Not thread-safe.
 
 class TokenMasks {
  public:
-  // The parts must outlive it. free_text: in the first rule, special tokens may stand, too (LeadIn, DemandedCalls).
+  // The arguments must outlive it. free_text: special tokens are allowed in the first rule (LeadIn, DemandedCalls).
   TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
 
-  // Adds the tokens that may stand behind `config`. in_front: the first of an answer. When configs.trouble() says so
+  // Adds the tokens that may follow `config`. in_front: at the beginning of an answer. If configs.trouble() is set
   // afterwards, some may be missing.
   void allowed(ConfigId config, bool in_front, TokenMask& mask);
 
@@ -45,32 +44,32 @@ class TokenMasks {
 
  private:
   static constexpr size_t kMostFrames = 4;
-  static constexpr size_t kMostItems = 4;     // beyond, a configuration is walked as a whole
-  static constexpr size_t kMostExits = 6000;  // beyond, the rule is too small to be kept by itself
+  static constexpr size_t kMostItems = 4;     // with more, a configuration is walked as a whole
+  static constexpr size_t kMostExits = 6000;  // with more, a cached part for the rule alone does not pay
 
-  // A set of tokens, as a list while that is shorter.
+  // A set of tokens: a list if that is smaller, else a bit mask.
   struct TokenList {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // The known answers of a state and of those that it returns to.
+  // Cached result for a state and the states that it returns to.
   struct Local {
-    TokenList tokens;             // that end within these rules
-    std::vector<uint32_t> exits;  // nodes of the trie at which all of these rules may have ended
+    TokenList tokens;             // tokens that end within these rules
+    std::vector<uint32_t> exits;  // trie nodes at which all of these rules may have ended
     bool too_many_exits = false;
   };
-  // [trie, whether the stack below is the text's, states ...]
+  // [trie, whether the text's stack is below, states ...]
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
     std::vector<TokenId> ids;
     std::vector<uint32_t> exits;
   };
 
-  // False: the item's rules are too small.
+  // Returns false if the item's rules are too small to be cached alone.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
   const Local& local(const TokenTrie& trie, const LocalKey& key);
-  // Walks the nodes below `node`, at which `config` stands. False: there were too many exits.
+  // Walks the nodes below `node`, where the configuration is `config`. Returns false if there were too many exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   StateId shortened(StateId state, size_t horizon) const;
   TokenList as_list(std::vector<TokenId> ids) const;
@@ -83,21 +82,21 @@ class TokenMasks {
   const bool free_text_;
   std::map<LocalKey, Local> locals_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
-  std::vector<ConfigId> path_;  // of a walk: the configuration at each depth
+  std::vector<ConfigId> path_;  // configuration at each depth of a walk
   size_t n_bytes_ = 0;
   size_t n_nodes_walked_ = 0;
 };
 
-// --- GrammarMatcher: one grammar with one vocabulary, and what was found out about them, for all constraints made of
-// one prototype. Thread-safe: one lock, held for a call.
-// A constraint's place is its ids; the number of a configuration is only a shortcut to it. When the memory for
-// configurations is used up they are all forgotten, and each constraint finds its place again by its ids.
+// --- GrammarMatcher: one grammar with one vocabulary, and the caches shared by all constraints of one prototype.
+// Thread-safe: one lock, held for each call.
+// A constraint's state is its tokens; a ConfigId is only a shortcut to it. When the memory for configurations is used
+// up, all of them are dropped, and each constraint recomputes its own from its tokens.
 
-// Where an answer stands.
+// The state of an answer in its grammar.
 struct GrammarPlace {
   Tokens ids;
   ConfigId config = Configurations::kDead;
-  uint64_t generation = 0;  // of the number; 0: no number is known
+  uint64_t generation = 0;  // of the ConfigId; 0: it is unknown
 };
 
 class GrammarMatcher {
@@ -105,15 +104,14 @@ class GrammarMatcher {
   GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar, std::shared_ptr<const TokenTexts> vocabulary,
                  size_t max_bytes);
 
-  // Errors of these, as far as they have one: kLimitExceeded when the text has too many readings, or takes too much
-  // memory. The result is empty then.
+  // Error: kLimitExceeded if the text has too many parses or takes too much memory. Results are empty then.
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
-  // Appends up to n_most tokens of the bytes that have to come next. They need not be the tokens that are sampled.
+  // Appends up to n_most tokens of the bytes that must come next. The model may split the bytes differently.
   void propose(GrammarPlace& place, size_t n_most, Tokens& ids);
 
-  // Counters of work and memory, since construction.
+  // Work and memory since construction.
   struct Counters {
     size_t n_bytes, n_configs, n_steps_computed, n_nodes_walked;
     uint64_t n_generations;
@@ -121,18 +119,18 @@ class GrammarMatcher {
   Counters counters();
 
  private:
-  // Makes place.config the place's. False: trouble.
+  // Computes place.config. Returns false on trouble.
   bool find(GrammarPlace& place);
   ConfigId read(ConfigId config, std::string_view bytes);
   std::string_view bytes_at(const GrammarPlace& place, size_t i) const;
   void forget();
-  // After trouble: whether to try once more, with room made.
+  // After trouble: frees memory and returns whether to try once more.
   bool try_again(size_t n_tried);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;
   const std::shared_ptr<const TokenTexts> vocabulary_;
   const size_t max_mask_bytes_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Configurations configs_;
   TokenMasks masks_;
   uint64_t generation_ = 1;

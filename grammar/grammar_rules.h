@@ -1,10 +1,9 @@
-// GrammarRules: a grammar as its compilers write it (JSON Schema, GBNF, regular expressions): expressions over bytes
-// and characters, and rules that call each other. byte_automaton.h makes of it the automaton that matches texts.
+// GrammarRules: a grammar as written by its compilers (JSON Schema, GBNF, regular expressions): expressions over bytes
+// and characters, and rules that call each other. byte_automaton.h turns it into the automaton that matches texts.
 //
-// Expressions are numbers of nodes in one table, so equal parts can be shared and nothing recurses when a grammar is
-// destroyed. A grammar that has become larger than its limits is full(): every further expression is nothing(), and
-// its compilation fails in the end. So compilers check for it where they loop, and nowhere else.
-// Not thread-safe.
+// Expressions are indices of nodes in one table, so equal parts can be shared, and destruction does not recurse. A
+// grammar that exceeds its limits is full(): every further expression is nothing(), and its compilation fails at the
+// end. So compilers only need to check full() in loops. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +23,10 @@ namespace ibid {
 using ExprId = uint32_t;
 using RuleId = uint32_t;
 inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
-// A repetition that asks for more is refused: counts are as many states of an automaton.
+// Larger repetitions are rejected: a count needs as many states of an automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
-// A graph of states with expressions at its edges: a path from state 0 to a final state spells a text of each edge.
+// A graph of states with expressions on its edges: a path from state 0 to a final state matches the texts of its edges.
 struct ExprGraph {
   struct Edge {
     uint32_t from, to;
@@ -44,12 +43,12 @@ struct ExprGraph {
 struct Expr {
   enum class Kind : uint8_t {
     kNothing,   // no text at all
-    kEmpty,     // the empty text
+    kEmpty,     // the empty text only
     kBytes,     // texts()[a]
     kChars,     // one character of sets()[a]
-    kByteRange, // one byte of [a, b], whatever character it is part of
+    kByteRange, // one byte of [a, b], of any character
     kSequence,  // children()[a], b of them
-    kChoice,    // likewise
+    kChoice,    // as kSequence
     kRepeat,    // children()[a], min to max times
     kRule,      // rule a
     kGraph,     // graphs()[a]
@@ -75,16 +74,16 @@ class GrammarRules {
   ExprId byte_range(uint8_t first, uint8_t last);
   ExprId sequence(const std::vector<ExprId>& parts);
   ExprId choice(const std::vector<ExprId>& parts);
-  // REQUIRES: min <= max; each at most kMaxRepetition, or max is kUnbounded.
+  // REQUIRES: min <= max; both at most kMaxRepetition, or max is kUnbounded.
   ExprId repeat(ExprId part, uint32_t min, uint32_t max);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId graph(ExprGraph graph);
   ExprId call(RuleId rule);
 
-  // A rule that is nothing() until it is defined. The first rule is where a text begins.
+  // Adds a rule that is nothing() until it is defined. The first rule is the start rule.
   RuleId add_rule(std::string name);
   void define(RuleId rule, ExprId expr);
-  // Takes over all rules of another grammar; returns what its first rule is here.
+  // Copies all rules of another grammar; returns the id of its first rule here.
   RuleId append(const GrammarRules& other);
 
   bool full() const { return full_; }
@@ -118,21 +117,21 @@ class GrammarRules {
   std::vector<Rule> rules_;
 };
 
-// --- Regular expressions as JSON Schema has them (ECMA-262 with the flag u), as far as they are regular: classes,
-// groups, alternatives, counted repetitions; anchors where they bind a whole alternative. Back-references, looking
-// around, word boundaries and flags are errors that name them. A lazy quantifier has the texts of a greedy one. \d,
-// \w, \s are those of ECMA-262, \p{..} knows general categories.
+// --- Regular expressions of JSON Schema (ECMA-262 with the flag u), if they are regular: classes, groups,
+// alternatives, counted repetitions; anchors that bind a whole alternative. Back-references, lookaround, word
+// boundaries and flags are errors that name them. A lazy quantifier matches the same texts as a greedy one. \d, \w, \s
+// are those of ECMA-262; \p{..} supports general categories.
 
-// The texts of a character of a set: the character itself, or how it is written in a JSON string.
+// Writes one character of a set: as the character itself, or in its JSON string notation.
 using CharWriter = std::function<ExprId(const CodePointSet&)>;
 
 enum class RegexMatch {
   kWhole,   // a text matches from its beginning to its end
-  kSearch,  // anywhere within it, but for anchors
+  kSearch,  // anywhere within it, unless anchored
 };
 
-// The texts that match `pattern`. O(pattern).
-// Errors: kUnsupported, kInvalidArgument, kLimitExceeded, with the offset of a byte.
+// Returns the texts that match `pattern`. O(pattern). Errors: kUnsupported, kInvalidArgument, kLimitExceeded, with the
+// byte offset.
 Result<ExprId> parse_regex(std::string_view pattern, RegexMatch match, const CharWriter& write, GrammarRules& rules);
 
 }  // namespace ibid

@@ -29,11 +29,11 @@ Decimal plain_decimal(bool negative, std::string whole, std::string fraction) {
 int compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return a.fraction.compare(b.fraction);  // no zeros at the end: a shorter beginning is smaller
+  return a.fraction.compare(b.fraction);  // no trailing zeros: a proper prefix is smaller
 }
 
-// How the digits so far compare with a bound: the digits read of the whole part (one more than the bound has stands for
-// all more), then those of the fraction; -1, 0, 1.
+// Comparison of the digits so far with a bound: the number of digits read of the whole part (capped at one more than
+// the bound has), then of the fraction; and -1, 0 or 1.
 struct Comparison {
   size_t n_whole = 0, n_fraction = 0;
   int order = 0;
@@ -45,7 +45,7 @@ struct Comparison {
   }
   void end_whole(const std::string& bound) {
     if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
-    n_whole = 0;  // known now
+    n_whole = 0;  // order has it now
   }
   void read_fraction(char digit, const std::string& bound) {
     const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';
@@ -55,7 +55,7 @@ struct Comparison {
   int end(const std::string& fraction) const { return order == 0 && n_fraction < fraction.size() ? -1 : order; }
 };
 
-// The remainder of the digits so far, as a whole number of 10^-scale.
+// The remainder of the digits so far, in units of 10^-scale.
 struct Remainder {
   uint64_t value = 0;
   size_t n_fraction = 0;
@@ -75,7 +75,7 @@ struct DigitState {
   auto operator<=>(const DigitState&) const = default;
 };
 
-// Decimals that are not negative, between two bounds.
+// Non-negative decimals between two bounds.
 class MagnitudeWalk {
  public:
   struct Bound {
@@ -131,7 +131,7 @@ class MagnitudeWalk {
     }
   }
 
-  // A state that digits of the whole part lead back to becomes a repetition, and what is behind it.
+  // A state with a loop on digits of the whole part becomes a bounded repetition followed by a new state.
   void bound_loops(GrammarRules& rules) {
     size_t n_read = 1;
     for (const Bound* bound : limits_) n_read = std::max(n_read, bound == nullptr ? 0 : bound->value.whole.size() + 1);
@@ -325,7 +325,7 @@ ExprId one_of(std::string_view characters, GrammarRules& rules) {
 
 ExprId hex_digit(GrammarRules& rules) { return one_of("0123456789abcdefABCDEF", rules); }
 
-// \uXXXX: a character that is no surrogate, or two surrogates that are one.
+// \uXXXX: a character other than a surrogate, or a surrogate pair.
 ExprId unicode_escapes(GrammarRules& rules) {
   const ExprId hex = hex_digit(rules), hex2 = rules.repeat(hex, 2, 2);
   const ExprId u = rules.bytes("\\u"), d = one_of("dD", rules);
@@ -336,7 +336,7 @@ ExprId unicode_escapes(GrammarRules& rules) {
   return rules.sequence({u, rules.choice({not_d, below, rules.sequence({high, u, low})})});
 }
 
-// The characters that stand in a JSON string unescaped.
+// Characters that need no escape in a JSON string.
 CodePointSet unescaped() {
   CodePointSet set = CodePointSet::of(0x20, kLastCodePoint);
   CodePointSet escaped = CodePointSet::of('"');
@@ -389,7 +389,7 @@ ExprId JsonWriter::integer() {
   });
 }
 
-// Numbers that a double can hold: an exponent only behind one digit, and below 308.
+// Numbers that a double can represent: an exponent only after a single digit, and below 308.
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId fraction = rules_.optional(rules_.sequence({rules_.bytes("."), digits(1, rules_)}));
@@ -429,7 +429,7 @@ ExprId JsonWriter::any_array() {
   });
 }
 
-// Depth is that of parse_json().
+// Its depth is bounded by parse_json().
 ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   std::vector<ExprId> parts;
   if (value.is_object() || value.is_array()) {
@@ -446,10 +446,10 @@ ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   }
   parts = {rules_.bytes(json_to_string(value))};
   const double number = value.is_number_float() ? value.get<double>() : 0;
-  const double most = is_integer ? 9e18 : 1e15;  // of 64 bits
+  const double most = is_integer ? 9e18 : 1e15;  // exact as a 64-bit integer
   if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
     if (is_integer) parts.clear();
-    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // 1.0 is 1
+    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // 1.0 is written as 1
   }
   return rules_.choice(parts);
 }

@@ -11,7 +11,7 @@ constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostCountedStates = 50'000;
 
-// The text of a string without its quotes, as a rule of its own.
+// Makes rules of their own for a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
@@ -74,7 +74,7 @@ Status ObjectCompiler::read_property_names() {
   return {};
 }
 
-// Declared ones, then those that are only required.
+// Declared properties, then those that are only required.
 Status ObjectCompiler::list_properties() {
   const PropertyIndex index(part_);
   for (const auto& [name, schema] : part_.properties) names_.push_back(name);
@@ -116,14 +116,14 @@ Result<bool> ObjectCompiler::is_name(const AskedOfNames& asked, const std::strin
   return string_allowed(document_, asked.part, name);
 }
 
-// As a tree of their bytes: names that begin alike share states.
+// A trie of the names: those with a common prefix share states.
 GrammarRules ObjectCompiler::declared_names() const {
   return canonical_rules([&](GrammarRules& rules) {
     std::vector<std::string> names;
     for (const std::string_view name : names_) names.push_back(without_quotes(name));
     std::ranges::sort(names);
     ExprGraph tree;
-    std::vector<uint32_t> path = {0};  // the states of the name before, by its bytes
+    std::vector<uint32_t> path = {0};  // states of the previous name, by its bytes
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string before = i == 0 ? "" : names[i - 1];
       size_t shared = 0;
@@ -162,7 +162,7 @@ Status ObjectCompiler::compile_patterns() {
   return {};
 }
 
-// A name that two patterns match would have to satisfy both of their schemas.
+// A name that two patterns match would have to satisfy both schemas.
 Status ObjectCompiler::check_patterns_apart() {
   for (size_t i = 0; i < patterns_.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -223,8 +223,8 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   return rules_.choice(pairs);
 }
 
-// State (i, c): the next property is the ith or a later one, and c properties were written, as far as they are counted.
-// Behind a property one is in a second copy of these states, where a comma leads back or a bracket ends it all.
+// State (i, c): the next property is number i or later, and c properties were written (counted up to the bounds). After
+// a property comes a second copy of these states, from which a comma leads back and a bracket ends the object.
 ExprId ObjectCompiler::graph(ExprId others) {
   const CountBounds& count = part_.property_count;
   const uint32_t n = static_cast<uint32_t>(properties_.size());
@@ -236,7 +236,7 @@ ExprId ObjectCompiler::graph(ExprId others) {
   const auto before = [&](uint32_t i, uint32_t c) { return 1 + (i * n_counts + c) * 2; };
   const auto behind = [&](uint32_t i, uint32_t c) { return before(i, c) + 1; };
   const uint32_t end = graph.n_states - 1;
-  // The count behind one more; nothing: there may be no more.
+  // The count after one more property, capped.
   const auto one_more = [&](uint32_t c) { return !counts || c < last ? (counts ? c + 1 : 0) : c; };
   const auto may_go_on = [&](uint32_t c) { return !counts || count.max == kUnbounded || c < last; };
   const auto may_close = [&](uint32_t i, uint32_t c) {

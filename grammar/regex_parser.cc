@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 30> kCategoryNames = {
     "Cn", "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
     "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"};
 
-// Long names from PropertyValueAliases.txt, as ECMA-262 has them.
+// Long names from PropertyValueAliases.txt that ECMA-262 supports.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 41> kLongNames = {{
     {"Letter", "L"}, {"Cased_Letter", "LC"}, {"Uppercase_Letter", "Lu"}, {"Lowercase_Letter", "Ll"},
     {"Titlecase_Letter", "Lt"}, {"Modifier_Letter", "Lm"}, {"Other_Letter", "Lo"}, {"Mark", "M"},
@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 41> kLongNam
     {"Space_Separator", "Zs"}, {"Line_Separator", "Zl"}, {"Paragraph_Separator", "Zp"}, {"Other", "C"},
     {"Control", "Cc"}, {"cntrl", "Cc"}, {"Format", "Cf"}, {"Unassigned", "Cn"}, {"Private_Use", "Co"}}};
 
-// One walk over all characters, for all categories and the groups of them.
+// One pass over all characters, for all categories and groups of categories.
 std::map<std::string_view, CodePointSet> category_sets() {
   std::map<std::string_view, CodePointSet> sets;
   for (uint32_t begin = 0; begin <= kLastCodePoint;) {
@@ -65,7 +65,7 @@ CodePointSet spaces() {
   return set;
 }
 
-// \d, \w, \s by their letter, and \D, \W, \S. Nothing for other letters.
+// \d, \w, \s and \D, \W, \S by their letter; nullopt for other letters.
 std::optional<CodePointSet> class_of_letter(char letter) {
   switch (letter) {
     case 'd': return digits();
@@ -78,7 +78,7 @@ std::optional<CodePointSet> class_of_letter(char letter) {
   }
 }
 
-// Characters whose general category has this name or begins with it: "Lu", "L". Nothing for other names.
+// Characters whose general category has this name or prefix: "Lu", "L". nullopt for other names.
 std::optional<CodePointSet> class_of_category(std::string_view name) {
   static const std::map<std::string_view, CodePointSet> kSets = category_sets();
   for (const auto& [long_name, short_name] : kLongNames) {
@@ -88,7 +88,7 @@ std::optional<CodePointSet> class_of_category(std::string_view name) {
   return found == kSets.end() ? std::nullopt : std::optional(found->second);
 }
 
-// What `.` matches: all but the ends of lines.
+// `.` matches all characters except line terminators.
 CodePointSet class_of_dot() {
   CodePointSet ends = CodePointSet::of('\n');
   ends.add('\r');
@@ -99,7 +99,7 @@ CodePointSet class_of_dot() {
 constexpr size_t kMaxGroupDepth = 100;
 constexpr size_t kMaxPatternBytes = 100'000;
 
-// A parsed part, and whether it is bound to the ends of the text.
+// A parsed part, and whether it is anchored to the ends of the text.
 struct Part {
   ExprId expr = 0;
   bool at_begin = false, at_end = false;
@@ -144,7 +144,7 @@ class RegexParser {
   void quantify(Part& part);
   bool take_counts(uint32_t& min, uint32_t& max);
   CodePointSet char_class();
-  // One character of a class, or a class within it.
+  // Parses one character of a class, or a class within it.
   bool class_member(CodePointSet& set, uint32_t& code_point);
   CodePointSet escape(bool in_class);
   std::optional<uint32_t> hex(size_t n_digits);
@@ -159,7 +159,7 @@ class RegexParser {
   Status status_;
 };
 
-// At the outermost level each alternative gets the free text around it that its anchors do not forbid.
+// At the outermost level each alternative gets free text on both sides, unless anchored.
 Part RegexParser::alternatives(size_t depth) {
   std::vector<Part> parts;
   do {
@@ -183,7 +183,7 @@ Part RegexParser::alternatives(size_t depth) {
 Part RegexParser::sequence(size_t depth) {
   Part all;
   std::vector<ExprId> exprs;
-  bool ended = false;  // by an anchor
+  bool ended = false;  // an anchor for the end was read
   while (!done() && peek() != '|' && peek() != ')') {
     if (take("^")) {
       if (!exprs.empty()) refuse("an anchor in the middle");
@@ -251,12 +251,12 @@ void RegexParser::quantify(Part& part) {
     if (!first) return fail("a quantifier behind a quantifier");
     if (part.at_begin || part.at_end) return refuse("an anchor that is repeated");
     part.expr = rules_.repeat(part.expr, min, max);
-    take("?");  // as few as possible: the same texts
+    take("?");  // lazy: matches the same texts
     if (peek() == '+') return refuse("a possessive quantifier");
   }
 }
 
-// {m}, {m,}, {m,n}; anything else is a brace.
+// {m}, {m,}, {m,n}; otherwise the brace is a literal.
 bool RegexParser::take_counts(uint32_t& min, uint32_t& max) {
   if (peek() != '{') return false;
   size_t end = at_ + 1;
@@ -369,7 +369,7 @@ std::optional<uint32_t> RegexParser::hex(size_t n_digits) {
   return value;
 }
 
-// Behind \u: four digits, two such for a character beyond them, or any number in braces.
+// After \u: four digits, two such for a surrogate pair, or up to six digits in braces.
 uint32_t RegexParser::unicode_escape() {
   const size_t begin = at_;
   std::optional<uint32_t> value;

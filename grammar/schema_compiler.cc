@@ -10,10 +10,10 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kWayCost = 5000;  // of one way through choices that are merged, with the rules that it becomes
+constexpr size_t kWayCost = 5000;  // of one merged combination of choices, with its rules
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
-constexpr size_t kBytesOfProperty = 120;  // of a schema that is kept to be compared
+constexpr size_t kBytesOfProperty = 120;  // memory of a schema kept for comparisons
 constexpr JsonLimits kSchemaLimits = {.max_bytes = 4'000'000, .max_depth = 128, .max_values = 200'000};
 
 }  // namespace
@@ -58,7 +58,7 @@ ExprId SchemaCompiler::call(SchemaId schema) {
 
 Result<ExprId> SchemaCompiler::values_of(SchemaId schema) {
   TRY_ASSIGN(SchemaPart part, read_schema(document_, schema));
-  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.asks_nothing()) {  // nothing to be merged
+  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.asks_nothing()) {  // nothing to merge
     std::vector<ExprId> branches;
     for (const SchemaId branch : part.choices[0].branches) branches.push_back(call(branch));
     return rules_.choice(branches);
@@ -97,7 +97,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   return rules_.choice(parts);
 }
 
-// Merges each branch of the first choice with everything else, one at a time.
+// Merges each branch of the first choice with the rest of the schema.
 Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   if (depth > kMostChoiceDepth) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "",
@@ -151,7 +151,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
   return {};
 }
 
-// enum and const: those of the values that everything else allows, too.
+// enum and const: the values that the rest of the schema allows too.
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
@@ -205,7 +205,7 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
 
 namespace {
 
-constexpr size_t kMostDifferent = 8;      // values of which each may come once; any set of them is a state
+constexpr size_t kMostDifferent = 8;      // distinct values; every subset of them is a state
 constexpr size_t kMostCountedItems = 2000;
 constexpr uint32_t kMostContained = 20;
 
@@ -215,7 +215,7 @@ SchemaId item_at(const SchemaPart& part, size_t i) {
 
 }  // namespace
 
-// [, the first items with a schema of their own, then any number of others.
+// An opening bracket, the first items with schemas of their own, then any number of others.
 Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (!part.asks_of_arrays()) return writer_.any_array();
   const CountBounds& count = part.item_count;
@@ -227,7 +227,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (part.unique && count.max > 1) return array_of_different(part);
   if (!part.contained.empty()) return array_that_contains(part);
   const size_t n_first = std::min<size_t>(part.first_items.size(), count.max);
-  ExprGraph graph;  // state i: behind i items
+  ExprGraph graph;  // state i: after i items
   for (size_t i = 0; i < n_first; ++i) {
     const ExprId item = call(part.first_items[i]);
     const ExprId label = i == 0 ? item : rules_.sequence({writer_.comma(), item});
@@ -257,13 +257,13 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Items that differ can be told where they are of a few values: a state is the set of those that were written.
+// Unique items are supported if they have few possible values: a state is the set of values written so far.
 Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);
   };
-  std::vector<ListedValue> values;                    // of all items
-  std::vector<uint32_t> allowed;                      // by position: bits of these
+  std::vector<ListedValue> values;                    // values of all items
+  std::vector<uint32_t> allowed;                      // by position: bits of `values`
   for (size_t i = 0; i < std::min<size_t>(part.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part, i)));
     if (!listed) return refused("only of items that have a few values each (enum, const, boolean, null)");
@@ -296,7 +296,7 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// The values of a schema that has only a few; nothing for any other.
+// The values of a schema that has only a few; nullopt for others.
 Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(SchemaId schema) {
   static const Json kNull, kTrue = true, kFalse = false;
   TRY_ASSIGN(const SchemaPart part, read_schema(document_, schema));
@@ -318,8 +318,8 @@ Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(Schem
   return std::optional(out);
 }
 
-// State (c, f): c items were written, as far as they are counted, and at least f of them are of the kind that the array
-// has to contain. An item of that kind may also be counted as one of any kind: what is asked is "at least".
+// State (c, f): c items were written (counted up to the bounds), and at least f of them match `contains`. A matching
+// item may also be counted as an ordinary one, because the constraint is "at least".
 Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   const CountBounds& count = part.item_count;
   const size_t n_first = part.first_items.size();
@@ -333,7 +333,7 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (wanted.least + 1) + f); };
   ExprGraph graph;
   graph.n_states = state(last, wanted.least) + 4;
-  // Without a count the first item needs a state of its own, because no comma stands in front of it.
+  // Without a count the first item needs a state of its own, because no comma precedes it.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});
@@ -360,7 +360,7 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// --- Whether two schemas have no value in common, for oneOf. Where that is unknown, they may.
+// --- Whether two schemas have no value in common, for oneOf. If unknown: they may have one.
 
 namespace {
 
@@ -375,7 +375,7 @@ unsigned possible_types(const SchemaPart& part) {
 
 }  // namespace
 
-// A property that `a` requires, and `b` forbids or allows other values of.
+// True if `a` requires a property that `b` forbids, or both require one with disjoint values.
 Result<bool> DisjointSchemas::differ_in_property(const Compared& a, const Compared& b, size_t depth) {
   const bool closed = b.part.pattern_properties.empty() && b.part.other_properties == kNoSchema;
   for (const std::string_view name : a.part.required) {

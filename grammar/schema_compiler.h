@@ -1,5 +1,5 @@
-// SchemaCompiler: writes the rules of a JSON Schema. Each sub-schema is one rule, found again by its number, so that
-// references may go round in circles. Not thread-safe.
+// SchemaCompiler: writes the rules of a JSON Schema. Each subschema is one rule, looked up by its id, so that
+// references may be cyclic. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -22,12 +22,11 @@ class SchemaCompiler {
  public:
   SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
 
-  // The first rule becomes that of the schema's values that have one of the types. Errors: as of
-  // compile_json_schema().
+  // Defines the first rule as the schema's values that have one of the types. Errors: as of compile_json_schema().
   Status compile(SchemaId schema, unsigned types = kAllTypes);
 
  private:
-  // A rule of the values of `schema`, which is written later.
+  // Calls the rule of the values of `schema`, which is defined later.
   ExprId call(SchemaId schema);
   Result<ExprId> values_of(SchemaId schema);
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
@@ -53,18 +52,18 @@ class SchemaCompiler {
   friend class ObjectCompiler;
 };
 
-// Strings: grammar/schema_strings.cc. The expression has quotes around it.
-// Errors: kUnsupported and kInvalidArgument for patterns and formats; kLimitExceeded.
+// Strings (grammar/schema_strings.cc), with quotes. Errors: kUnsupported and kInvalidArgument for patterns and formats;
+// kLimitExceeded.
 Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer);
-// The same without quotes, in canonical spelling, as rules of their own.
+// The same without quotes, in canonical notation, as separate rules.
 Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& part);
-// Whether a string is one of them.
+// Whether a string satisfies the schema.
 Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
 
-// The regular expression of a format; nullptr: it is not known, or not regular.
+// The regular expression of a format; nullptr if it is unknown or not regular.
 const char* format_pattern(std::string_view name);
 
-// Schemas of which one asks whether they have a value in common.
+// Decides whether schemas have no value in common.
 class DisjointSchemas {
  public:
   explicit DisjointSchemas(SchemaDocument& document) : document_(document) {}
@@ -75,7 +74,7 @@ class DisjointSchemas {
     const SchemaPart part;
     const PropertyIndex index;
   };
-  // Whether no value satisfies both, as far as one can tell. Errors: those of reading them.
+  // Returns true if certainly no value satisfies both. Errors: those of reading them.
   Result<bool> are_disjoint(const Compared& a, const Compared& b, size_t depth = 0);
 
  private:
@@ -83,11 +82,11 @@ class DisjointSchemas {
   Result<bool> values_differ(SchemaId a, SchemaId b, size_t depth);
 
   SchemaDocument& document_;
-  std::unordered_map<uint64_t, bool> known_;  // by two schemas
+  std::unordered_map<uint64_t, bool> known_;  // by pair of schemas
 };
 
-// --- ObjectCompiler: the objects that a schema allows. Properties stand in the order in which the schema declares
-// them; names that it does not declare follow them, in any order.
+// --- ObjectCompiler: the objects that a schema allows. Properties come in the order of their declaration; undeclared
+// names follow, in any order.
 
 class ObjectCompiler {
  public:
@@ -102,7 +101,7 @@ class ObjectCompiler {
     SchemaId schema;
     bool required;
   };
-  // The demands of a schema of propertyNames.
+  // The constraints of one schema of propertyNames.
   struct AskedOfNames {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
@@ -111,9 +110,9 @@ class ObjectCompiler {
   Status list_properties();
   Result<SchemaId> schema_of(std::string_view name, const SchemaId* own);
   Result<bool> is_name(const AskedOfNames& asked, const std::string& name);
-  // `"name": value` of names that are not declared.
+  // `"name": value` for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match a pattern, or match no pattern at all (nullopt); nothing() where no name does.
+  // Undeclared names that match a pattern, or none of the patterns (nullopt); nothing() if no name does.
   Result<ExprId> other_names(std::optional<size_t> pattern);
   Status compile_patterns();
   Status check_patterns_apart();
@@ -127,9 +126,9 @@ class ObjectCompiler {
   GrammarRules& rules_;
   JsonWriter& writer_;
   std::vector<AskedOfNames> asked_of_names_;
-  std::vector<std::string_view> names_;        // declared, then those that are only required
-  std::vector<Property> properties_;           // of these, those that may be there
-  std::vector<RegularLanguage> patterns_;      // names that match
+  std::vector<std::string_view> names_;        // declared, then those only required
+  std::vector<Property> properties_;           // those of names_ that are allowed
+  std::vector<RegularLanguage> patterns_;      // names that match patternProperties
   std::optional<RegularLanguage> any_name_, declared_;
 };
 

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Each with the character that sets it off: "http:", "//host", "/a/b", "?q", "#f"; empty: it is not there.
+// Each with its delimiter: "http:", "//host", "/a/b", "?q", "#f"; empty if absent.
 struct UriParts {
   std::string_view scheme, authority, path, query, fragment;
 };
@@ -34,7 +34,7 @@ UriParts parts_of(std::string_view uri) {
   return out;
 }
 
-// Without "." and "..".
+// Removes "." and ".." segments.
 std::string plain_path(std::string_view path) {
   std::vector<std::string_view> kept;
   const bool absolute = path.starts_with('/');
@@ -54,7 +54,7 @@ std::string plain_path(std::string_view path) {
   return open && !out.ends_with('/') ? out + '/' : out;
 }
 
-// What `reference` means within a document at `base` (RFC 3986, section 5). A fragment of the base is dropped.
+// Resolves `reference` against `base` (RFC 3986, section 5). A fragment of the base is dropped.
 std::string resolve_uri(std::string_view base, std::string_view reference) {
   const UriParts from = parts_of(base);
   UriParts to = parts_of(reference);
@@ -137,9 +137,9 @@ Result<bool> PatternSearch::finds(std::string_view pattern, std::string_view tex
 namespace {
 
 constexpr size_t kMostPlaceDepth = 500;
-constexpr size_t kBytesOfPlace = 250;  // about, with what finds it
+constexpr size_t kBytesOfPlace = 250;  // approximate, with its index entries
 
-// Keywords whose value is a schema, or several.
+// Keywords whose value is one or more schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {
     "items", "additionalItems", "additionalProperties", "propertyNames",    "not",           "if",
     "then",  "else",            "contains",             "unevaluatedItems", "contentSchema", "unevaluatedProperties"};
@@ -147,7 +147,7 @@ constexpr std::array<std::string_view, 9> kOfSchemas = {
     "allOf", "anyOf", "oneOf", "prefixItems", "properties", "patternProperties", "$defs", "definitions",
     "dependentSchemas"};
 
-// A value's text, the same for all values that are equal.
+// Appends a value's canonical text: the same for equal values.
 void append_value(const Json& value, std::string& out) {
   if (value.is_number()) {
     const Decimal number = decimal_of(value);
@@ -191,7 +191,7 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-// A part of a JSON pointer (RFC 6901).
+// Unescapes a segment of a JSON pointer (RFC 6901).
 std::string unescaped_name(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -257,7 +257,7 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
   if (status_.ok()) status_ = schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, what);
 }
 
-// Places that have the same content have the same first_like: what an object or array has is told by those of its
+// Hash-consing: equal places share first_like. The content of an object or array is built from the first_like of its
 // parts.
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
   if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: it is nested too deeply"};
@@ -299,7 +299,7 @@ void SchemaDocument::name_place(PlaceId place) {
     return found == json.end() || !found->is_string() ? nullptr : &found->get_ref<const std::string&>();
   };
   const std::string* id = text_of("$id");
-  if (id != nullptr && id->starts_with('#')) {  // as early drafts write an anchor
+  if (id != nullptr && id->starts_with('#')) {  // earlier drafts write anchors like this
     add_anchor(place, id->substr(1));
   } else if (id != nullptr) {
     std::string uri = resolve_uri(resources_[places_[place].resource].uri, *id);

@@ -1,7 +1,7 @@
-// SchemaDocument: a JSON Schema as a whole: its places, what its references refer to, and messages that say where
-// something stands. A schema is a set of places: all of them ask something of a value. So merging schemas copies
-// nothing, equal ones have equal numbers, and a document has finitely many, however they refer to each other.
-// Not thread-safe. The JSON and the budget must outlive it.
+// SchemaDocument: a whole JSON Schema: its places, the targets of its references, and messages that name a place. A
+// schema is a set of places, all of which constrain a value. So merging schemas copies nothing, equal sets have equal
+// ids, and a document has finitely many, however its references are nested. Not thread-safe. The JSON and the budget
+// must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 
 namespace ibid {
 
-// --- PatternSearch: whether patterns of a schema are found in names and values of it. Each pattern is compiled once,
-// and what is found out about it is kept. Not thread-safe. The budget must outlive it.
+// --- PatternSearch: matches patterns of a schema against its names and values. Each pattern is compiled once; computed
+// results are kept. Not thread-safe. The budget must outlive it.
 
 class PatternSearch {
  public:
@@ -32,7 +32,7 @@ class PatternSearch {
   PatternSearch(PatternSearch&&) noexcept;
   ~PatternSearch();
 
-  // Whether the pattern matches within `text`. Errors: those of compiling it; kLimitExceeded, kCancelled.
+  // Returns whether the pattern matches within `text`. Errors: those of compiling it; kLimitExceeded, kCancelled.
   Result<bool> finds(std::string_view pattern, std::string_view text);
   size_t n_compiled() const { return known_.size(); }
 
@@ -46,37 +46,37 @@ class PatternSearch {
 
 // --- SchemaDocument.
 
-using PlaceId = uint32_t;   // a value of the document, in the order of its text
+using PlaceId = uint32_t;   // a value in the document, in text order
 using SchemaId = uint32_t;  // a set of places
 inline constexpr SchemaId kAnySchema = 0;  // true, {}
 inline constexpr SchemaId kNoSchema = 1;   // false
 
 class SchemaDocument {
  public:
-  // Errors: kInvalidArgument for an $anchor or $id that is there twice; kLimitExceeded.
+  // Errors: kInvalidArgument for a duplicate $anchor or $id; kLimitExceeded.
   static Result<SchemaDocument> create(const Json& root, CompileBudget& budget);
 
   SchemaId root() { return at(*places_[0].json); }
-  // The schema at a place. REQUIRES: a part of the document.
+  // The schema at a place. REQUIRES: a value in the document.
   SchemaId at(const Json& place);
   SchemaId schema_of(PlaceId place);
-  // The demands of both.
+  // The schema with the constraints of both.
   SchemaId both(SchemaId a, SchemaId b);
-  // Ascending, of equal ones the first. None for kAnySchema and kNoSchema.
+  // Sorted; of equal places the first. Empty for kAnySchema and kNoSchema.
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
-  // The first place that has equal content and means the same.
+  // The first place with equal content and meaning.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // "#/properties/a"
   std::string pointer_of(SchemaId schema) const;  // of its first place
-  // The place that a $ref refers to. Errors: kUnsupported for other documents, kInvalidArgument.
+  // The target of a $ref. Errors: kUnsupported for other documents, kInvalidArgument.
   Result<PlaceId> resolve(const std::string& reference, PlaceId from) const;
 
-  // Equal for values that JSON Schema calls equal: 1 and 1.0, objects in any order.
+  // Equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
   uint32_t value_number(const Json& value);
 
-  // Takes work of the budget. Error: kLimitExceeded, kCancelled, with the schema's place.
+  // Charges work to the budget. Error: kLimitExceeded, kCancelled, with the schema's place.
   Status spend(uint64_t n, SchemaId where) const;
   CompileBudget& budget() const { return *budget_; }
   PatternSearch& patterns() { return patterns_; }
@@ -91,7 +91,7 @@ class SchemaDocument {
     uint32_t resource;
     PlaceId first_like;
   };
-  // A part with an address of its own ($id), or the whole.
+  // A subschema with an $id, or the whole document.
   struct Resource {
     std::string uri;
     PlaceId root;
@@ -124,11 +124,10 @@ std::string child_pointer(const std::string& pointer, std::string_view name);
 
 Status schema_error(ErrorCode code, const std::string& pointer, std::string_view keyword, std::string_view what);
 
-// --- SchemaPart: what one schema asks of a value, with its $ref and allOf taken in: one list of demands for each
-// type. anyOf and oneOf are kept as they are. A value, as long as its document is there; merging two gives what both
-// ask.
+// --- SchemaPart: the constraints of one schema on a value, with $ref and allOf merged: one list of constraints for
+// each type. anyOf and oneOf are kept. A value, valid while its document is; merging two gives the constraints of both.
 
-// Types of JSON values, one bit each. Numbers are of two: those that are integers, and others.
+// Types of JSON values, one bit each. Numbers have two: integers and others.
 enum JsonTypes : unsigned {
   kNullType = 1,
   kBooleanType = 2,
@@ -152,24 +151,24 @@ struct CountBounds {
   bool operator==(const CountBounds&) const = default;
 };
 
-// A value of enum or const. Equal ones have equal numbers.
+// A value of enum or const. Equal values have equal numbers.
 struct ListedValue {
   const Json* json;
   uint32_t number;
-  bool is_integer = false;  // its schema asks for a number without a fraction
+  bool is_integer = false;  // its schema requires a number without a fraction
 };
 
 struct SchemaPart {
   using Named = std::vector<std::pair<std::string_view, SchemaId>>;
-  // A pattern or format, and the schema that asks for it.
+  // A pattern or format, and the place of its schema.
   using Texts = std::vector<std::pair<std::string_view, PlaceId>>;
   struct Choice {
     std::vector<SchemaId> branches;
     bool exclusive = false;  // oneOf
-    PlaceId place = 0;       // of the schema that has it
+    PlaceId place = 0;       // of its schema
   };
 
-  // At least so many items are of the schema.
+  // At least `least` items match the schema.
   struct Contained {
     SchemaId schema;
     uint32_t least;
@@ -189,7 +188,7 @@ struct SchemaPart {
   SchemaId other_items = kAnySchema;
   CountBounds property_count;
   Named properties;                         // in the order of the schema
-  std::vector<std::string_view> required;   // none twice
+  std::vector<std::string_view> required;   // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
   std::vector<SchemaId> property_names;
@@ -198,17 +197,17 @@ struct SchemaPart {
   bool asks_of_strings() const { return length.any() || !patterns.empty() || !formats.empty(); }
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
-  // Any value will do, but for the choices.
+  // True if any value satisfies it, choices aside.
   bool asks_nothing() const;
-  // About how many things it has: what copying it costs.
+  // Approximate number of its elements: the cost of copying it.
   size_t size() const;
 };
 
-// The properties of a part by name. The part must outlive it.
+// Looks up the properties of a part by name. The part must outlive it.
 class PropertyIndex {
  public:
   explicit PropertyIndex(const SchemaPart& part);
-  // nullptr: the schema says nothing of it by name.
+  // nullptr if the schema does not declare the name.
   const SchemaId* find(std::string_view name) const {
     const auto found = properties_.find(name);
     return found == properties_.end() ? nullptr : &found->second;
@@ -220,14 +219,14 @@ class PropertyIndex {
   std::unordered_map<std::string_view, bool> required_;
 };
 
-// Reads `schema`, and what its $ref and allOf bring.
-// Errors: kUnsupported and kInvalidArgument with the place of the keyword; kLimitExceeded, kCancelled.
+// Reads `schema`, and merges its $ref and allOf. Errors: kUnsupported and kInvalidArgument with the place of the
+// keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
-// The demands of both. Errors: kUnsupported where that cannot be said; kLimitExceeded, kCancelled.
+// Merges the constraints of both. Errors: kUnsupported if they cannot be combined; kLimitExceeded, kCancelled.
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b);
 
-// Where `patterns` or `formats` stands: "#/items/pattern".
+// The JSON pointer of a pattern or format: "#/items/pattern".
 std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword);
 
 }  // namespace ibid

@@ -9,14 +9,14 @@
 namespace ibid {
 namespace {
 
-// Keywords that say nothing of values, or are read elsewhere.
+// Keywords that do not constrain values, or are read elsewhere.
 constexpr std::array<std::string_view, 24> kAnnotations = {
     "title",       "description",     "default",          "examples",      "example", "$comment",     "deprecated",
     "readOnly",    "writeOnly",       "$schema",          "$id",           "$anchor", "$defs",        "definitions",
     "$vocabulary", "contentEncoding", "contentMediaType", "contentSchema", "$ref",    "allOf",        "$dynamicAnchor",
     "discriminator", "externalDocs",  "xml"};
 
-// Formats that say what a string or number is for, and nothing of how it is spelled.
+// Formats that name the purpose of a string or number, not its syntax.
 constexpr std::array<std::string_view, 9> kFormatsOfAnyText = {
     "password", "binary", "path", "file-path", "directory-path", "int32", "int64", "float", "double"};
 
@@ -154,7 +154,7 @@ class KeywordReader {
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
     if (n > kMaxRepetition) {
-      // No answer is so long. To forbid that it gets longer is to forbid nothing.
+      // No answer is that long, so a maximum above this has no effect.
       if (is_min) set(ErrorCode::kLimitExceeded, "above " + std::to_string(kMaxRepetition));
       return;
     }
@@ -179,7 +179,7 @@ class KeywordReader {
     }
   }
 
-  // An array here is how earlier drafts wrote prefixItems.
+  // An array is the notation of earlier drafts for prefixItems.
   void read_items(const Json& value) {
     if (value.is_array()) return read_first_items(value);
     if (is_schema(value)) part_.other_items = document_.at(value);
@@ -187,7 +187,7 @@ class KeywordReader {
 
   void read_additional_items(const Json& value) {
     const auto items = json_.find("items");
-    if (items == json_.end() || !items->is_array()) return;  // says nothing then
+    if (items == json_.end() || !items->is_array()) return;  // ignored then
     if (is_schema(value)) part_.other_items = document_.at(value);
   }
 
@@ -206,7 +206,7 @@ class KeywordReader {
     }
     if (n > 0) part_.contained.push_back({document_.at(value), n});
   }
-  // Read with `contains`; without it they say nothing.
+  // Used with `contains`; ignored without it.
   void read_least_contained(const Json& value) {
     const bool is_count = value.is_number() && !decimal_of(value).negative && decimal_of(value).fraction.empty();
     if (!is_count) wrong("not a count");
@@ -216,7 +216,7 @@ class KeywordReader {
     if (json_.contains("contains")) refuse("the keyword is not supported");
   }
 
-  // Each says nothing without the other.
+  // if and then/else are ignored without each other.
   void read_condition(const Json&) {
     if (json_.contains("then") || json_.contains("else")) refuse("the keyword is not supported");
   }
@@ -272,18 +272,17 @@ class KeywordReader {
   Status status_;
 };
 
-// Reads the keywords of one schema object, without what $ref and allOf bring. Errors: as of read_schema().
-// REQUIRES: an object.
+// Reads the keywords of one schema object, except $ref and allOf. Errors: as of read_schema(). REQUIRES: an object.
 Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place) {
   return KeywordReader(document, place).read();
 }
 
-constexpr size_t kMostMerged = 1000;  // schemas that one schema refers to, directly or by what it refers to
+constexpr size_t kMostMerged = 1000;  // schemas that one schema refers to, directly or indirectly
 constexpr size_t kMostNesting = 100;  // of such references
-constexpr size_t kReadCost = 20;      // of the keywords of a schema, whatever they are
-constexpr size_t kMergeCost = 4;      // of a property
+constexpr size_t kReadCost = 20;      // of a schema's keywords
+constexpr size_t kMergeCost = 4;      // of merging one property
 
-// Merges a schema with what it refers to. Each place is taken in once: what is asked twice is asked once.
+// Merges a schema with its references. Each place is merged once.
 class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
@@ -361,10 +360,10 @@ class SchemaReader {
   SchemaPart& part_;
   bool is_first_ = true;
   size_t n_read_ = 0;
-  std::unordered_set<PlaceId> open_, done_;  // open_: references that are being followed
+  std::unordered_set<PlaceId> open_, done_;  // open_: references being followed
 };
 
-// What `part` asks of a property that it has under this name or under none.
+// The constraints of `part` on a property of this name, declared or not.
 Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
                                    std::string_view name) {
   SchemaId asked = kAnySchema;
@@ -402,7 +401,7 @@ Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPar
   return {};
 }
 
-// The same pattern stands once.
+// Each pattern is listed once.
 void merge_patterns(SchemaDocument& document, SchemaPart::Named& a, const SchemaPart::Named& b) {
   for (const auto& [pattern, schema] : b) {
     const auto found = std::ranges::find(a, pattern, &SchemaPart::Named::value_type::first);
@@ -514,7 +513,7 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 }
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
-  // A pattern or a step is looked for among those that are there.
+  // Lists are searched linearly for equal entries.
   const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
                          a.numbers.multiples.size() * b.numbers.multiples.size() +
                          a.pattern_properties.size() * b.pattern_properties.size() +

@@ -1,4 +1,4 @@
-// The demands of a schema on strings: length, patterns, formats.
+// The constraints of a schema on strings: length, patterns, formats.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -29,7 +29,7 @@ Status at_place(const SchemaDocument& document, const SchemaPart& part, const St
   return schema_error(status.code(), document.pointer_of(part.schema), "", status.message());
 }
 
-// Patterns and formats, all as patterns.
+// Patterns and formats, all as regular expressions.
 Result<std::vector<Wanted>> wanted_patterns(const SchemaDocument& document, const SchemaPart& part) {
   std::vector<Wanted> out;
   for (const auto& [pattern, place] : part.patterns) out.push_back({std::string(pattern), place, "pattern"});
@@ -60,7 +60,7 @@ ExprId add_lengths(const CountBounds& length, GrammarRules& rules) {
   return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), length.min, length.max);
 }
 
-// The characters of the strings in canonical spelling.
+// The contents of the allowed strings in canonical notation.
 Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& part, GrammarRules& rules) {
   if (part.length.min > part.length.max) return rules.nothing();
   TRY_ASSIGN(const std::vector<Wanted> patterns, wanted_patterns(document, part));
@@ -151,12 +151,12 @@ Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, co
   return true;
 }
 
-// --- The formats of strings that are regular, as regular expressions. Each is a subset of what the format allows:
-// where that says less than the specification, the comment names it.
+// --- The regular string formats, as regular expressions. Each matches a subset of its specification; if it is a proper
+// subset, the comment names the difference.
 
 namespace {
 
-// RFC 3339, with the days that months have; the year 0000 is left out, because programs refuse it.
+// RFC 3339, with the days of each month; the year 0000 is excluded, because programs reject it.
 #define IBID_YEAR "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 #define IBID_LEAP_YEAR \
   "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -164,7 +164,7 @@ namespace {
   "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|" \
   "02-(?:0[1-9]|1[0-9]|2[0-8]))"
 #define IBID_DATE "(?:" IBID_YEAR "-" IBID_DAY "|" IBID_LEAP_YEAR "-02-29)"
-// Leap seconds are left out: whether there is one depends on the date.
+// Leap seconds are excluded: whether one exists depends on the date.
 #define IBID_HOUR "(?:[01][0-9]|2[0-3])"
 #define IBID_TIME \
   IBID_HOUR ":[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,18})?(?:[Zz]|[+-]" IBID_HOUR ":[0-5][0-9])"
@@ -181,9 +181,9 @@ namespace {
   "|(?:(?:" IBID_H16 ":){0,2}" IBID_H16 ")?::(?:" IBID_H16 ":){2}" IBID_LS32 "|(?:(?:" IBID_H16 ":){0,3}" IBID_H16 \
   ")?::" IBID_H16 ":" IBID_LS32 "|(?:(?:" IBID_H16 ":){0,4}" IBID_H16 ")?::" IBID_LS32 "|(?:(?:" IBID_H16 \
   ":){0,5}" IBID_H16 ")?::" IBID_H16 "|(?:(?:" IBID_H16 ":){0,6}" IBID_H16 ")?::" ")"
-// RFC 1123: labels of up to 63 characters, and 253 in all. To count both at once would take a state for each pair of
+// RFC 1123: labels of up to 63 characters, and 253 in total. Counting both at once would take a state for each pair of
 // counts; so names have up to four labels, the last of up to 61 characters, or up to eight of up to 30. Names in
-// Punycode, and all others with two hyphens behind the second character, are left out.
+// Punycode, and all others with two hyphens after the second character, are excluded.
 #define IBID_ALNUM "[0-9A-Za-z]"
 #define IBID_ALNUM_HYPHEN "[0-9A-Za-z-]"
 #define IBID_LABEL(more)                                                                                     \

@@ -1,5 +1,5 @@
-// TokenTrie and TokenTexts: the tokens of a model by their bytes, so that what a grammar allows is found by walking
-// shared beginnings once. Immutable and thread-safe.
+// TokenTrie and TokenTexts: the tokens of a model by their bytes, so that shared prefixes are walked once to find the
+// allowed tokens. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,35 @@
 
 namespace ibid {
 
-// The nodes in the order in which one meets them (a node, then what is below it). Node 0 is the root.
+// The nodes in depth-first order (a node, then its descendants). Node 0 is the root.
 struct TokenTrie {
   struct Node {
-    uint32_t end;          // behind the last node below this one
-    uint32_t token_begin;  // in tokens: those that end here, up to the next node's
-    uint16_t depth;        // bytes in front of and at this node
+    uint32_t end;          // index after its last descendant
+    uint32_t token_begin;  // index in `tokens`: those that end here, up to the next node's
+    uint16_t depth;        // bytes up to and including this node
     uint8_t byte;
   };
-  std::vector<Node> nodes;  // and one behind the last
+  std::vector<Node> nodes;  // and a sentinel
   std::vector<TokenId> tokens;
-  size_t max_length = 0;    // of a token, in bytes
+  size_t max_length = 0;    // longest token in bytes
 
   size_t n_nodes() const { return nodes.size() - 1; }
 };
 
 class TokenTexts {
  public:
-  // Tokens beyond this length are few, and looked at apart: a string that must end within so many characters is then a
-  // special case for few tokens.
+  // Longer tokens are few and looked up separately: a string near its maximum length then needs a special case for few
+  // tokens only.
   static constexpr size_t kShortLength = 12;
   // Longer ones are never allowed.
   static constexpr size_t kMaxLength = 1000;
 
   struct Token {
     std::string bytes;        // empty: never allowed
-    std::string first_bytes;  // the same as the first token of an answer, where that differs
+    std::string first_bytes;  // bytes as the first token of an answer, if different
     bool special = false;     // allowed in free text only
   };
-  // `tokens`: by id. O(bytes log tokens).
+  // `tokens`: indexed by id. O(bytes log tokens).
   explicit TokenTexts(std::vector<Token> tokens);
 
   size_t size() const { return tokens_.size(); }
@@ -49,16 +49,16 @@ class TokenTexts {
   std::string_view first_bytes(TokenId id) const;
   size_t n_bytes() const { return n_bytes_; }
 
-  // The ordinary tokens, in two parts: up to kShortLength, and beyond.
+  // The ordinary tokens, split by length: up to kShortLength, and longer.
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }
-  // All that are no special tokens, as they are in front of an answer; nullptr: as everywhere else.
+  // All ordinary tokens with their bytes at the beginning of an answer; nullptr if these never differ.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
-  // The longest token that is no special one and that `text` begins with; -1: none.
+  // The longest ordinary token that is a prefix of `text`; -1 if none.
   TokenId longest_prefix(std::string_view text) const;
-  // The longest special one.
+  // The same for special tokens.
   TokenId longest_special_prefix(std::string_view text) const;
 
  private:

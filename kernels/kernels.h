@@ -1,18 +1,18 @@
-// THE contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
-// start (kernels/ops/dispatch.h). kernels/reference/ has the readable twin of every function.
+// Contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
+// start (kernels/ops/dispatch.h). kernels/reference/ has a readable reference kernel for every function.
 //
 // Rules for every function and every table:
 //  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows
 //    or on how work was split. Sums run in increasing k in one float accumulator per output; reductions
 //    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the
 //    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/reference/ref.h.
-//  - fma means one rounding (std::fma, vfmadd). No contraction happens behind our back.
+//  - fma means one rounding (std::fma, vfmadd). The compiler contracts no other expression.
 //  - The tables of all instruction sets agree bit for bit. The table of Numerics::kReference computes the
-//    same functions with double accumulators on float weights and agrees with nobody but the mathematics.
-//  - Pointers are 64-byte aligned at row 0 unless said otherwise; row strides are in elements and multiples
-//    of 16; buffers have room for whole vectors of 16 at the end of every row, and those tail elements may
-//    be overwritten with anything finite.
-//  - Nothing allocates, throws or locks. Input must be finite; out come finite numbers (see norms, softmax).
+//    same functions with double accumulators on float weights; it approximates the exact result, not their bits.
+//  - Pointers are 64-byte aligned at row 0 unless stated otherwise; row strides are in elements and multiples
+//    of 16; every row has space for whole vectors of 16 at its end, and those tail elements may be overwritten
+//    with any finite number.
+//  - No function allocates, throws or locks. For finite input the output is finite (see norms, softmax).
 #pragma once
 
 #include <cstddef>
@@ -27,37 +27,37 @@
 
 namespace ibid {
 
-// The nonlinearity of an MLP, element by element; Kernels::activate computes it.
+// Element-wise activation function of an MLP; Kernels::activate computes it.
 struct Activation {
   enum class Kind : uint8_t {
     kSilu,         // x / (1 + exp(-x))
     kGelu,         // x (1 + erf(x / sqrt 2)) / 2   (Hendrycks & Gimpel 2016)
     kGeluTanh,     // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
     kReluSquared,  // max(x, 0)^2   (So et al. 2021)
-    kSigmoid,      // 1 / (1 + exp(-x)): of gates
+    kSigmoid,      // 1 / (1 + exp(-x)), for gates
     kXielu,        // x > 0: alpha_p x^2 + beta x, else alpha_n (expm1(min(x, eps)) - x) + beta x  (Huang & Schlag 2024)
   };
   Kind kind = Kind::kSilu;
   float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;  // kXielu
 };
 
-// Below it 127 / max would overflow.
+// An INT8 block whose largest magnitude is below this counts as zeros: 127 / max would overflow.
 inline constexpr float kTinyBlock = 1e-35f;
 
-// Weights of INT8 values are integers of two bytes: the sum of 256 positions just fits 32 bits
-// (65535 * 127 * 256 < 2^31), and a step is far below that of a value.
+// Softmax weights of INT8 values are 16-bit integers: the sum over 256 positions just fits 32 bits
+// (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
 inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
 inline constexpr float kTinyWeight = 1e-33f;   // below it 65535 / top would overflow
 
-// Squares of numbers above 1.8e19 are no floats. Such a row is normed times this power of two, which is the same norm:
-// beside such squares eps is nothing.
+// Squares of numbers above 1.8e19 overflow a float. Such a row is scaled by this power of two before its norm, which
+// does not change the result: eps is negligible beside such squares.
 inline constexpr float kHugeRow = 0x1p-96f;
-// NaN counts, and stays what it is: two infinite sums of a row can cancel to it.
+// True for infinity and NaN, which results if two infinite sums of a row cancel.
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
-// A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
-// over the positions seen so far. None seen: max = -inf, sum = 0, out = 0. max and sum: alignment of float only.
+// Partial softmax-weighted sum of values for some rows: sum of exp(s - max), and of exp(s - max) * v,
+// over the positions visible so far (none: max = -inf, sum = 0, out = 0). max and sum: any float alignment.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]
@@ -65,36 +65,36 @@ struct AttendSums {
   size_t out_stride;
 };
 
-// Queries of one KV head's group against one block of up to 256 positions. Row i sees positions
-// [row_begin[i], row_end[i]) of the sequence, cut to the block. What is stored at a position that a row does
-// not see never reaches that row, be it NaN; pages without a position that some row sees are not read.
+// Queries of one KV head's group against one block of up to 256 positions. Visible to row i are positions
+// [row_begin[i], row_end[i]) of the sequence, clipped to the block. Data stored at other positions, even NaN, never
+// changes the row's result; pages in which no row has a visible position are not read.
 struct AttendTile {
   const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
                                   // holds position `begin`
-  const std::byte* const* values;  // of latent rows: what latent_values() made of each; else not read
+  const std::byte* const* values;  // latent rows: the output of latent_values() for each; else not read
   size_t begin;                   // first absolute position of the block, a multiple of 256
-  const float* q;                 // [n_rows, q_stride], not scaled; by its position turned already, and transformed
-                                  // where keys are (KvHeadBlock)
+  const float* q;                 // [n_rows, q_stride], not scaled; after rope, and Hadamard-transformed if the keys
+                                  // are (KvHeadBlock)
   size_t q_stride;
   size_t n_rows;               // query rows: tokens x heads of the group
   const size_t* row_begin;     // [n_rows]
   const size_t* row_end;       // [n_rows]
   float scale;                 // of the scores (head_dim^-1/2)
   float softcap;               // 0: none; else s = softcap * tanh(s / softcap)
-  bool same_rows;              // REQUIRES if set: the call before, with this scratch, had the same rows and queries
-  const std::byte* const* next_heads;  // [n_next] what the caller will read next (a hint)
+  bool same_rows;              // REQUIRES if set: the previous call with this scratch had the same rows and queries
+  const std::byte* const* next_heads;  // [n_next] blocks that the caller will read next (prefetch hint)
   size_t n_next;
-  AttendSums result;           // written
+  AttendSums result;           // output
 };
 
 struct Kernels {
   const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
-  // Per group of columns under one scale, 32 or 16 (kernels/layout/panel.h), in increasing order:
+  // Per group of columns that share a scale, 32 or 16 (kernels/layout/panel.h), in increasing order:
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
   //   acc = fma(m, x.scale * float(sum of q), acc)    (types with a min; x.scaled_sum for 32, for 16 from offset16)
-  // over the padded columns. x.scale is that of the block of 32, for both of its groups of 16.
+  // over the padded columns. Both groups of 16 use the x.scale of their block of 32.
   // y: [x.n_rows, y_stride], y_stride >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread,
   // 64-byte aligned.
   void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
@@ -102,23 +102,23 @@ struct Kernels {
   // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].
   void (*linear_float)(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
                        float* y, size_t y_stride);
-  // Columns of float panels as floats, for BLAS: out[columns.size(), 16 * panels.size()], exact.
+  // Converts columns of float panels to floats, for BLAS: out[columns.size(), 16 * panels.size()], exact.
   void (*widen_panels)(const PackedMatrix& w, Range panels, Range columns, float* out);
 
   // --- rows
-  // Quantises blocks [blocks.begin, blocks.end) of 32 columns of a row into row `row` of `out`; blocks behind
+  // Quantises blocks [blocks.begin, blocks.end) of 32 columns of a row into row `row` of `out`; blocks after
   // n_cols are padding, for which x is not read. q = round(x * (127 / max)). A block whose largest magnitude
   // is below kTinyBlock counts as zeros; a block of zeros has scale 0. x: the row, n_cols floats.
   void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
-  // Both norms: where the mean of squares exceeds_float(), those of x * kHugeRow with eps 0.
+  // Both norms: if the mean of squares exceeds_float(), the norm of x * kHugeRow with eps 0.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
   // y = (x - mean) * (1 / sqrt(mean((x - mean)^2) + eps)) * weight + bias; bias == nullptr: none. y may be x.
   // (Ba et al. 2016)
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
   void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
-  // y = (up' + 1) * (g / (1 + exp(-(g * alpha)))), g = min(gate, limit), up' = up cut to [-limit, limit].
+  // y = (up' + 1) * (g / (1 + exp(-(g * alpha)))), g = min(gate, limit), up' = up clamped to [-limit, limit].
   // y may be gate or up. (gpt-oss model card 2025)
   void (*clamped_swiglu)(const float* gate, const float* up, float limit, float alpha, size_t n, float* y);
   void (*activate)(const Activation& f, const float* x, size_t n, float* y);  // y = f(x). y may be x.
@@ -128,64 +128,64 @@ struct Kernels {
   void (*scale)(float* x, float factor, size_t n);  // x *= factor
   // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,
   // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)
-  // x: alignment of float only.
+  // x: any float alignment.
   void (*rope)(float* x, const float* cos_sin, size_t rotary_dim);
 
   // --- recurrent layers (kernels/layout/recurrent.h has the formulas)
   void (*softplus)(const float* x, const float* bias, size_t n, float* y);  // y = log(1 + exp(x + bias)). y may be x.
   void (*decay)(const float* steps, const float* rates, size_t n, float* y);  // y = exp(steps * rates), y may be steps
-  // The channels of a short convolution; channels.begin is a multiple of 16.
+  // Computes the channels of a short convolution; channels.begin is a multiple of 16.
   void (*short_conv)(const ConvStep& step, Range channels);
   void (*update_state)(const StateStep& step);                        // all columns of a head
   void (*selective_scan)(const ScanStep& step, Range channels);       // channels.begin is a multiple of 16
 
   // --- keys and values
-  // The transform of a head's n numbers, in place (kernels/layout/hadamard.h). Its own inverse but for rounding.
-  // x: alignment of float only; nothing behind n is touched. 0 < n <= kMaxHeadDim.
+  // Hadamard-transforms a head's n numbers in place (kernels/layout/hadamard.h). Its own inverse except for rounding.
+  // x: any float alignment; memory after n numbers is not accessed. 0 < n <= kMaxHeadDim.
   void (*hadamard)(float* x, size_t n);
-  // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only. Of a latent row k is
-  // all there is: v is not read.
+  // Stores keys and values of one position (0..63) in a head's block. k, v: head_dim floats, any float alignment. For
+  // latent rows v is not read: k contains the values.
   void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k,
                    const float* v);
-  // Reads one back as floats, rotated back where it was rotated; of a latent row v is the first latent_dim numbers of
-  // k. For tests and conversion.
+  // Loads one position as floats and undoes the Hadamard transform if it is stored transformed; for latent rows v is
+  // the first latent_dim numbers of k. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
-  // Puts the values of a page of latent rows, whatever is stored there, into the order that V has (KvHeadBlock):
-  // value_order() bytes, 64-byte aligned. INT8 becomes q, as values are; scales stay where they are.
+  // Copies the values of a page of latent rows into the layout of V (KvHeadBlock), without checking them:
+  // value_order() bytes, 64-byte aligned. INT8 codes become q, as in V; scales are not copied.
   void (*latent_values)(const KvHeadBlock& block, const std::byte* head, std::byte* values);
-  // Scores, exp and weighted values of one tile, per row. What is rotated in the pages is so in q and in the result.
+  // Scores, exp and weighted values of one tile, per row. q is transformed if keys are, and the result if values are.
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   INT4 keys: q likewise; t = 0, then for every 32 dimensions, increasing, t = fma(float(integer dot), k_scale, t),
   //              t = fma(float(sum of q), k_minimum, t);  s = scale * (t * q_scale)
-  //   Of latent rows both parts of q are quantised by themselves.
-  //   INT8:      t = float(dot of the first) * (q_scale * k_scale), t = fma(float(dot of the second), its q_scale * its
+  //   Latent rows: both parts of q are quantised separately, each with its own scale.
+  //   INT8:      t = float(first dot) * (q_scale * k_scale), t = fma(float(second dot), second q_scale * second
   //              k_scale, t);  s = scale * t
   //   INT4:      t as above with k_scale * q_scale for k_scale and float(sum of q) * q_scale for float(sum of q), each
   //              with the q_scale of its part;  s = scale * t
-  //   max = largest s, +0 for -0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
+  //   max = largest s, with -0 replaced by +0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
   //   F32, F16:  out[d] = fma(p, v[d], out[d]) in increasing position
-  //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), 0 where
+  //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), or 0 if
   //              top < kTinyWeight;  out[d] = float(integer sum of code * v[d]) * (top / 65535)
   //   INT4 values: the same for every 32 dimensions, with their scales, and
   //              out[d] = fma(float(integer sum), top / 65535, floor), floor = the sum of p * v_minimum in 16 lanes,
   //              lane = fma(p, v_minimum, lane)
   void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
-  // total = total and then part, per row (Milakov & Gimelshein 2018):
+  // Merges part into total, per row (Milakov & Gimelshein 2018):
   //   m = max(total.max, part.max); a = exp(total.max - m), b = exp(part.max - m)
   //   sum = fma(total.sum, a, part.sum * b), out = fma(total.out, a, part.out * b), max = m
-  // A row of part that has seen nothing (max = -inf) leaves total as it is.
+  // A row of part without visible positions (max = -inf) leaves total unchanged.
   void (*attend_merge)(const AttendSums& total, const AttendSums& part, size_t n_rows, size_t head_dim);
 };
 
-// The largest register tile of linear layers on any instruction set; sizes the scratch.
+// Largest register tile of linear layers over all instruction sets; determines the scratch size.
 inline constexpr size_t kMaxLinearPanels = 2;
 inline constexpr size_t kMaxLinearRows = 16;
 
-// The most rows of an attention tile whose scores are in the scratch at once: they and a page of floats stay in
-// the first-level cache.
+// Maximum rows of an attention tile whose scores are in the scratch at once: they and a page of floats stay in
+// the L1 cache.
 inline constexpr size_t kAttendPassRows = 16;
-// Its rows that share a register tile, on any instruction set.
+// Maximum rows of a register tile of attention, over all instruction sets.
 inline constexpr size_t kMaxAttendRows = 4;
 
 // Scratch bytes that one thread needs.

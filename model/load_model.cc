@@ -27,7 +27,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes) {
   Result<std::unique_ptr<LanguageModel>> model = load(file, std::move(config), options, plan, kv_budget_bytes);
-  TRY(file.check_unchanged());  // first: an error may come of it
+  TRY(file.check_unchanged());  // checked first: a changed file may be the cause of an error
   return model;
 }
 
@@ -38,7 +38,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
     return load(file, std::move(config), options, plan, 0);
   };
   Result<std::unique_ptr<LanguageModel>> model = read();
-  TRY(file.check_unchanged());  // first, as above
+  TRY(file.check_unchanged());  // checked first, as above
   return model;
 }
 

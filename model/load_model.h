@@ -1,4 +1,4 @@
-// From a model file to a model that runs, and to its chat template.
+// Loads a model file into a LanguageModel, and its chat template.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@ namespace ibid {
 
 class ModelFile;
 
-// Packs the weights as `plan` of plan_memory(file, config, options) has it. The file may be closed afterwards.
-// kv_budget_bytes: what the caller will spend on keys and values, counted into the check of memory.
+// Packs the weights according to `plan`, the result of plan_memory(file, config, options). The file may be closed
+// afterwards. kv_budget_bytes: the caller's budget for keys and values, included in the memory check.
 // Errors: those of refuse_unknown_tensors(), check_memory() and TransformerModel::create().
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, ModelConfig config,
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes);
 
-// Reads the configuration and plans the memory first, without a budget. Errors: those of read_config() and
-// plan_memory() as well.
+// As above, but reads the configuration and plans the memory first, with kv_budget_bytes 0. Errors: also those of
+// read_config() and plan_memory().
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
-// A model's own chat template, compiled. Its default variables are the file's special tokens. Errors: kNotFound when
+// Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if
 // the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template().
 Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {});
 

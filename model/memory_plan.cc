@@ -17,7 +17,7 @@ namespace ibid {
 
 namespace {
 
-// The number in a file that holds just one, or nothing ("max" of a control group without a limit).
+// Returns the number in the file, or `fallback` if it holds none ("max": a control group without a limit).
 size_t read_number(const char* path, size_t fallback) {
   std::ifstream file(path);
   size_t value = 0;

@@ -1,4 +1,4 @@
-// The memory that a model will take, computed from its file before anything is allocated.
+// Computes the memory that a model will need from its file, before anything is allocated.
 #pragma once
 
 #include <cstddef>
@@ -17,35 +17,35 @@ struct MemoryPlan {
   size_t file_bytes = 0;
   size_t weights_bytes = 0;              // packed panels
   size_t activations_bytes = 0;          // scratch of one pass of max_chunk rows
-  size_t kv_bytes_per_position = 0;      // all layers, in the chosen type
-  size_t kv_page_bytes = 0;              // 64 positions
-  size_t state_bytes = 0;                // of all recurrent layers, behind one position; 0: there are none
+  size_t kv_bytes_per_position = 0;      // of all layers, in the chosen type
+  size_t kv_page_bytes = 0;              // of kPagePositions positions
+  size_t state_bytes = 0;                // state of all recurrent layers after one position; 0: no recurrent layers
   size_t max_seq_len = 0;
   KvLayout kv_layout;
 
   size_t fixed_bytes() const { return weights_bytes + activations_bytes; }
-  // The memory that one sequence of n positions computes on: keys and values in whole pages (for layers with a window,
-  // those they read), and recurrent states.
+  // Bytes of one sequence of n positions during a pass: keys and values in whole pages (sliding-window layers: only the
+  // pages within the window), and recurrent states.
   size_t kv_bytes(size_t n_positions) const {
     return kv_layout.bytes_for(n_positions) + KvLayout::kStatesAtWork * state_bytes;
   }
 };
 
-// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter when the model
-// was trained for more than kMaxContext positions and no context was chosen; kInvalidArgument when the context is
-// longer than the positions that a model has learned.
+// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter if the
+// trained context exceeds kMaxContext and the options set none; kInvalidArgument if the context exceeds the learned
+// positions of the model.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
-// With the layout of kv_layout_of(), for callers that plan several times.
+// As above, with the given result of kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 
-// kOutOfMemory when `wanted_bytes` does not fit: the message holds the parts, the sum and what is available.
+// kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); the message lists all of them.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
-// Memory that this process may still take: the system's estimate, cut to the control group's limit.
+// Memory that this process may still allocate: the OS estimate, limited by the control group (cgroup v2).
 size_t available_memory_bytes();
 
-// A text for people, such as "1.21 GB" or "84.2 MB": three digits and a decimal unit.
+// Human-readable size with a decimal unit, such as "1.21 GB" or "84.2 MB".
 std::string format_bytes(size_t bytes);
 
 }  // namespace ibid

@@ -15,10 +15,10 @@
 namespace ibid {
 namespace {
 
-// Bytes that one thread hashes at a time; part of the fingerprint's definition.
+// Bytes hashed as one unit; changing it changes all fingerprints.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// XXH3 of every piece of every tensor. Weights are our user's own, so a hash that finds accidents is enough for them.
+// XXH3 of each piece of each tensor. The user's own weights need no protection against deliberate collisions.
 Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {
@@ -41,8 +41,8 @@ Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads)
   return hashes;
 }
 
-// Every value whole: describe_metadata() shortens what people would not read, and the windows of layers 9 and up, say,
-// are in an array that it shortens.
+// Adds the full values: describe_metadata() shortens long arrays, and a per-layer array may differ only in a part that
+// it omits.
 void add_gguf_metadata(const ModelFile& file, FingerprintBuilder& builder) {
   for (const GgufEntry& entry : gguf_entries(file)) {
     builder.add(entry.key, static_cast<uint64_t>(entry.type));
@@ -59,11 +59,11 @@ Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
   return {};
 }
 
-// Layers that are all alike in four numbers, as they have always been: what was stored for them stays good.
+// If all layers are alike, adds the numbers of one layer only, as older versions did, so that stored KV stays valid.
 void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());
-  // INT8 rows were once stored as they are.
+  // Older versions stored INT8 rows unrotated.
   if (is_coded(KvRowFormat(layout.dtype()).keys)) builder.add("kv rows", "rotated");
   const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
   for (const KvLayer& layer : layout.layers().first(n_told)) {

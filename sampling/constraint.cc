@@ -14,19 +14,19 @@ namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-// Logits that are no numbers stay, for the sampler to refuse: where they stand says nothing of what they spoil.
+// NaN and +inf stay, so that the sampler reports them: one anywhere spoils the whole result.
 void forbid(float& logit) {
   if (logit <= std::numeric_limits<float>::max()) logit = kForbidden;
 }
 
-// NaN or +inf. Without a way out of the loop, for compilers to make vectors of.
+// True if a logit is NaN or +inf. No early exit, so that compilers vectorise the loop.
 bool has_no_number(std::span<const float> logits) {
   int32_t any = 0;
   for (const float logit : logits) any |= !(logit <= std::numeric_limits<float>::max());
   return any != 0;
 }
 
-// Beyond this share of the vocabulary, all logits are copied and those of others forbidden.
+// If more than 1/kFewOf of the vocabulary is allowed, all logits are copied and the others forbidden.
 constexpr size_t kFewOf = 16;
 
 }  // namespace
@@ -63,7 +63,7 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
                                                                    : ", and no end")};
 }
 
-// Where few ids are allowed, the others stay forbidden from one time to the next. False: nothing was done.
+// For few allowed tokens: the others stay forbidden between calls. Returns false, with nothing changed, if not used.
 bool NextTokens::write_few(std::span<const float> logits) {
   const std::span<const uint64_t> words = mask_.words();
   size_t n = 0;
@@ -87,7 +87,7 @@ bool NextTokens::write_few(std::span<const float> logits) {
   return true;
 }
 
-// 64 at a time, because most often none of them or all are allowed.
+// 64 at a time: most often all or none of them are allowed.
 bool NextTokens::forbid_others() {
   uint64_t any = 0;
   const std::span<const uint64_t> words = mask_.words();

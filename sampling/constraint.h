@@ -12,30 +12,30 @@
 
 namespace ibid {
 
-// The ids that a turn may choose next: those of its constraint, and the ids that end it only where an end is
-// allowed: by the constraint, and behind min_tokens. Owned by one answer. Not thread-safe.
+// The tokens that a turn may sample next: those its constraint allows, and stop tokens only if the constraint allows an
+// end and min_tokens are sampled. Owned by one answer. Not thread-safe.
 class NextTokens {
  public:
   // `prototype` may be null; it is cloned.
   NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens);
 
-  // `logits` with -inf for what may not be chosen; valid until the next call. `logits` themselves where nothing is
+  // Returns `logits` with -inf for forbidden tokens, valid until the next call; `logits` itself if nothing is
   // forbidden.
-  // Errors: kInvalidArgument when there is a constraint and nothing may be chosen; that of the constraint's status().
+  // Errors: kInvalidArgument if there is a constraint and no token is allowed; that of the constraint's status().
   Result<std::span<const float>> restrict(std::span<const float> logits);
-  // Writes ids that are likely to be sampled next to `draft`, as Drafter::propose() does: what the constraint leaves
-  // hardly a choice of, or else what the drafter guesses.
+  // Replaces `draft` by up to n_most likely next tokens: those the constraint nearly forces, else those of
+  // Drafter::propose().
   void propose(const Drafter& drafter, size_t n_most, Tokens& draft) const;
-  // An id that was sampled.
+  // Takes a sampled token.
   void push(TokenId id);
   bool is_stop_id(TokenId id) const;
 
-  // A counter of work: logits that restrict() has copied.
+  // Logits that restrict() has copied, for tests of the cost.
   size_t n_copied() const { return n_copied_; }
 
  private:
   bool write_few(std::span<const float> logits);
-  // False: everything is forbidden.
+  // Returns false if everything is forbidden.
   bool forbid_others();
 
   std::unique_ptr<TokenConstraint> constraint_;
@@ -44,7 +44,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;                 // ids that restricted_ does not forbid, where others_forbidden_
+  Tokens written_;                 // if others_forbidden_: the tokens that restricted_ does not forbid
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

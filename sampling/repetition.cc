@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-// Spans shorter than this share the lowest level: they are no repetition before kLeastIds ids anyway.
+// Shorter spans share the lowest level: they cannot be a repetition before kLeastIds tokens anyway.
 constexpr size_t kShortest = 32;
 
 // The length of a level's window: twice its longest period, so that its smallest period is the only one that is not a
@@ -13,7 +13,7 @@ constexpr size_t kShortest = 32;
 constexpr size_t window_of(size_t level_begin) { return 4 * level_begin; }
 constexpr size_t kLowestWindow = 2 * kShortest;
 
-// How many ids the repetitions of a span have together at the least: whole spans.
+// Minimum number of tokens covered by the repetitions, rounded up to whole spans.
 size_t ids_of_repetition(size_t period) {
   const size_t times = (RepetitionDetector::kLeastIds + period - 1) / period;
   return period * std::max(RepetitionDetector::kTimes, times);
@@ -31,7 +31,7 @@ bool RepetitionDetector::push(TokenId id) {
       ++n_steps_;
       if (ids_[n - 1 - level.period] != id) level.period = 0;
     }
-    // The level of the short ones is looked at as often as the next one.
+    // The lowest level is searched as often as the next one.
     if (n % std::max(level.begin, kShortest) == 0) look(level);
     if (period_ == 0 && level.period > 0 && n - level.run_begin >= ids_of_repetition(level.period)) {
       period_ = level.period;
@@ -67,7 +67,7 @@ void RepetitionDetector::look(Level& level) {
 }
 
 size_t RepetitionDetector::smallest_period(TokenSpan window) {
-  // borders_[i]: the length of the longest proper prefix of window[0, i] that is its suffix, too.
+  // borders_[i]: length of the longest proper prefix of window[0, i] that is also its suffix.
   borders_.resize(std::max(borders_.size(), window.size()));
   borders_[0] = 0;
   for (size_t i = 1; i < window.size(); ++i) {

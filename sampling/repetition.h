@@ -1,22 +1,22 @@
-// RepetitionDetector: tells when an answer has begun to repeat itself: the same span of ids, over and over, at its
-// end. Small models fall into such loops and never leave them.
+// RepetitionDetector: detects that an answer has begun to repeat the same span of tokens at its end. Small models fall
+// into such loops and never leave them.
 //
-// An answer repeats itself when it ends in a span that stands there at least kTimes times in a row, and these
-// repetitions have at least kLeastIds ids together. Ids are compared, not text, and only equal ids count. So a
-// numbered list, a table whose cells differ, or a refrain with a new verse in between never ends an answer. (A row
-// of kLeastIds equal ids does, even if it was asked for.)
+// An answer repeats itself if it ends in at least kTimes consecutive copies of a span that have at least kLeastIds
+// tokens together. Tokens are compared, not text, and only equal tokens count. So a numbered list, a table whose cells
+// differ, or a refrain with a new verse in between never ends an answer. (A row of kLeastIds equal tokens does, even if
+// it was requested.)
 //
-// push() returns true at the very id that completes the repetition.
+// push() returns true at the very token that completes the repetition.
 // docs/decisions/0016-repetition-ends-an-answer.md proves that the following finds every repetition in time.
 //  - Lengths of spans ("periods") are sorted into levels: below 32, then from each power of two to the next. From time
-//    to time a level computes the smallest period of a window of the last ids (the failure function of Knuth, Morris
-//    and Pratt 1977), and remembers it if it is one of the level's own: no window has two of these. The windows and the
-//    times are such that a period is known before its span has stood six times.
-//  - A period that is known is compared with one id for each id that comes, until one differs.
-// So an id costs O(log n) comparisons, amortised, n being the length of the answer so far: less than a hundred in an
-// answer of a hundred thousand ids.
+//    to time a level computes the smallest period of a window of the last tokens (the failure function of Knuth, Morris
+//    and Pratt 1977), and remembers it if it lies in the level's range: no window has two such. The windows and the
+//    times are such that a period is known before its span has occurred six times.
+// - A known period is checked against each new token, until one differs.
+// So a token costs O(log n) comparisons, amortised, n being the length of the answer so far: less than a hundred in an
+// answer of a hundred thousand tokens.
 //
-// A value: 4 bytes an id, and as much again for the windows. Not thread-safe.
+// A value: 4 bytes a token, and as much again for the windows. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -32,24 +32,24 @@ class RepetitionDetector {
   static constexpr size_t kTimes = 8;
   static constexpr size_t kLeastIds = 256;
 
-  // Takes the next id; true when the ids so far end in a repetition, as above.
+  // Appends the next token. Returns true if the tokens so far end in a repetition, as above.
   bool push(TokenId id);
 
-  // The length of the span that is repeated; 0: nothing is repeated.
+  // Length of the repeated span; 0: no repetition.
   size_t period() const { return period_; }
-  // Ids compared so far: what tests hold to account.
+  // Tokens compared so far, for tests of the cost.
   size_t n_steps() const { return n_steps_; }
 
  private:
-  // Periods from `begin` to below 2 * begin (the lowest level: from 1), of which one may be known.
+  // Periods from `begin` to below 2 * begin (lowest level: from 1). At most one of them is known.
   struct Level {
     size_t begin = 0;
-    size_t period = 0;     // that the last ids have; 0: none is known
-    size_t run_begin = 0;  // the first id of those; or a later one, where that is enough
+    size_t period = 0;     // known period of the last tokens; 0: not known
+    size_t run_begin = 0;  // index of the first token that has it; or a later one, if that is enough
   };
 
   void add_levels();
-  // Looks for the level's period in its window. REQUIRES: there are so many ids.
+  // Searches the level's window for its period. REQUIRES: the window is full.
   void look(Level& level);
   size_t smallest_period(TokenSpan window);
 

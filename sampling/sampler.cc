@@ -39,7 +39,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
     double value;
     double least;
     double most;
-    bool above_least;  // the least is not allowed itself
+    bool above_least;  // `least` itself is not allowed
     const char* text;
   };
   const std::array<Range, 11> ranges = {{
@@ -56,7 +56,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
       {"dry_base", o.dry_base, 1, 100, false, "1 to 100"},
   }};
   for (const Range& r : ranges) {
-    // Written so that NaN fails each of them.
+    // Written so that NaN is out of every range.
     const bool inside = r.value >= r.least && r.value <= r.most && !(r.above_least && r.value == r.least);
     if (!inside) return out_of_range(r.name, r.value, r.text);
   }
@@ -78,7 +78,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// row[id] becomes change(row[id]), as a finite float; ids beyond the row and forbidden ones are passed over.
+// Sets row[id] to change(row[id]), clamped to finite floats; skips ids beyond the row and forbidden ones.
 template <typename Change>
 void change_logit(std::span<float> row, TokenId id, Change change) {
   const auto i = static_cast<size_t>(id);
@@ -97,7 +97,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
   }
 }
 
-// How many ids stand at the end without a breaker, as far as a repetition can reach.
+// Number of tokens at the end after the last breaker, at most the longest repetition.
 size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
@@ -115,7 +115,7 @@ void apply_dry(const SamplerOptions& options, const TokenHistory& history, std::
   const std::vector<TokenId>& breakers = options.dry_breakers;
   for (const auto& [id, length] : repeats) {
     if (std::binary_search(breakers.begin(), breakers.end(), id)) continue;
-    // Multiplied out: pow() differs between machines.
+    // A product, not pow(), whose results differ between machines.
     double penalty = options.dry_multiplier;
     for (size_t n = options.dry_allowed_length; n < length; ++n) penalty *= options.dry_base;
     change_logit(row, id, [penalty](double x) { return x - penalty; });
@@ -145,7 +145,7 @@ namespace {
 
 constexpr int kWeightBits = 40;
 constexpr double kOne = static_cast<double>(uint64_t{1} << kWeightBits);
-// exp(kFaintest) < 2^-40: such a token has weight 0 and can be left out.
+// exp(kFaintest) < 2^-40: a token below it has weight 0 and can be left out.
 constexpr double kFaintest = -27.75;
 constexpr uint64_t kCountEach = 1;
 
@@ -189,7 +189,7 @@ struct Best {
   size_t id = 0;
 };
 Result<Best> find_best(std::span<const float> logits) {
-  // Lanes side by side, for compilers to make vectors of: one running maximum takes as long as sixteen.
+  // Independent lanes, so that compilers vectorise the loop: one running maximum would be sequential.
   constexpr size_t kLanes = 16;
   constexpr float kMost = std::numeric_limits<float>::max();
   std::array<float, kLanes> most;
@@ -294,15 +294,15 @@ uint64_t Sampler::total_weight() const {
 
 // Keeps the fewest candidates, in order of their keys, that hold this share of the weight.
 void Sampler::keep_share(double share) {
-  // In integers: the share times 2^53, rounded up at the end.
+  // In integers: the share times 2^53; the product is rounded up.
   const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
   const auto product = static_cast<unsigned __int128>(total_weight()) * share_bits;
   const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
   keep_heaviest(std::max(wanted, uint64_t{1}), false);
 }
 
-// A token's surprise is -log p = log(total) - x, its distance from the entropy (the mean surprise) therefore that of
-// x from the mean of x. In integers: x in steps of 2^-26, so that the mean does not depend on an order.
+// A token's surprise is -log p = log(total) - x, so its distance from the entropy (the mean surprise) is that of x from
+// the mean of x. In integers: x in steps of 2^-26, so that the mean does not depend on the order of summation.
 void Sampler::keep_typical(float max) {
   constexpr double kSteps = static_cast<double>(1u << 26);
   const auto steps_below = [&](const Candidate& c) {
@@ -316,7 +316,7 @@ void Sampler::keep_typical(float max) {
   const auto mean = static_cast<int64_t>(sum / total_weight());
   for (Candidate& c : candidates_) {
     const int64_t distance = std::abs(steps_below(c) - mean);
-    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest are kept longest
+    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest have the largest keys
   }
   keep_share(options_.typical_p);
 }
@@ -325,7 +325,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
   if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
   const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
   const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
-  // The least likely of the top choices, which stays: of equals the last.
+  // The least likely of the top choices is kept; of equals the last.
   const Candidate* least = nullptr;
   for (const Candidate& c : candidates_) {
     if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
@@ -337,8 +337,8 @@ void Sampler::exclude_top_choices(uint64_t bits) {
 
 void Sampler::collect(std::span<const float> logits, float max) {
   candidates_.clear();
-  // Without top_p nothing depends on what min_p will drop, and most of the vocabulary needs no exp. The
-  // logarithm only has to be small enough: the exact comparison follows.
+  // Without top_p nothing depends on the tokens that min_p drops, so most of the vocabulary needs no exp. The logarithm
+  // only has to be small enough: sample() compares weights exactly.
   const double faintest =
       options_.top_p < 1 || options_.min_p == 0 ? kFaintest : std::max(kFaintest, std::log(options_.min_p) - 1e-6);
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -350,9 +350,8 @@ void Sampler::collect(std::span<const float> logits, float max) {
   }
 }
 
-// Keeps the fewest candidates, heaviest first and lower ids first among equals, whose weights (or number)
-// reach `wanted`. The weight at which to cut is found digit by digit from the top: four passes over ever fewer
-// candidates, whatever the distribution looks like.
+// Keeps the fewest candidates, heaviest first and lower ids first among equals, whose weights (or number) reach
+// `wanted`. The cut is found digit by digit from the top: four passes over ever fewer candidates, for any distribution.
 void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   const auto mass = [&](const Candidate& c) { return count_tokens ? kCountEach : c.weight; };
   uint64_t total = 0;
@@ -360,7 +359,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   if (total <= wanted) return;
 
   narrowed_ = candidates_;
-  uint32_t cut = 0;  // the key at which to cut, as far as its digits are known
+  uint32_t cut = 0;  // the key at which to cut: the digits known so far
   for (int shift = 24; shift >= 0; shift -= 8) {
     std::array<uint64_t, 256> histogram{};
     const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };
@@ -370,7 +369,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
     cut |= digit << shift;
     std::erase_if(narrowed_, [&](const Candidate& c) { return digit_of(c) != digit; });
   }
-  // `wanted` is now what the equals at the cut have to give.
+  // `wanted` is now the weight (or number) that candidates with the key `cut` must contribute.
   std::erase_if(candidates_, [&](const Candidate& c) {
     if (c.key != cut) return c.key < cut;
     const bool drop = wanted == 0;
@@ -381,7 +380,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// A logit further below the largest adds less than a double beside it holds, with any vocabulary.
+// exp() of a logit further below the largest is lost in the rounding of the sum, for any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {
@@ -402,7 +401,7 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
   const double total = log_sum_exp(logits);
   const auto logprob = [&](size_t i) { return static_cast<double>(logits[i]) - total; };
   TokenLogprobs out{id, logprob(static_cast<size_t>(id)), {}};
-  // The ids of the likeliest so far. Few logits are above the least of them, so few are moved.
+  // Tokens of the largest logits so far, sorted. Few logits exceed the smallest of them, so few are moved.
   std::vector<size_t> best;
   for (size_t i = 0; i < logits.size() && n_top > 0; ++i) {
     if (logits[i] < std::numeric_limits<float>::lowest()) continue;

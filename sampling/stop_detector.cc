@@ -10,12 +10,12 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// A state is a beginning of some stop string: the first `depth` bytes of strings[string].
+// A state is a prefix of some stop string: the first `depth` bytes of strings[string].
 struct State {
   uint32_t string = 0;
   uint32_t depth = 0;
-  uint32_t fall_back = 0;   // the longest other state that this one's text ends with
-  uint32_t match = kNone;   // the longest stop string that this one's text ends with
+  uint32_t fall_back = 0;   // longest other state that is a suffix of this one's text
+  uint32_t match = kNone;   // longest stop string that is a suffix of this one's text
   uint32_t first_child = kNone;
   uint32_t next_sibling = kNone;
   char byte = 0;            // the last byte
@@ -65,7 +65,7 @@ void StopDetector::Automaton::insert(uint32_t string) {
   states[state].match = string;
 }
 
-// Breadth first, so that the state to fall back to is complete before it is needed.
+// Breadth first, so that a fall-back state is complete before it is needed.
 void StopDetector::Automaton::link() {
   std::vector<uint32_t> order{0};
   for (size_t i = 0; i < order.size(); ++i) {
@@ -113,8 +113,8 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
     const State& before = automaton_->states[state_];
     state_ = automaton_->step(state_, byte);
     const State& after = automaton_->states[state_];
-    // Before and after this byte, the text held back is a beginning of a stop string; what is no longer in
-    // it may be shown. On a match it is what stands in front of the string found.
+    // Before and after this byte, the text held back is a prefix of a stop string; text no longer in it is emitted. On
+    // a match that is the text before the string found.
     if (after.match != kNone) found_ = automaton_->strings[after.match];
     const size_t keep = found_.empty() ? after.depth : found_.size();
     const size_t release = before.depth + 1 - keep;

@@ -1,5 +1,5 @@
-// StopDetector: finds stop strings in a text that arrives piece by piece, and lets through at once whatever
-// can no longer belong to one. It knows text only; ids that end a turn are the generation loop's business.
+// StopDetector: finds stop strings in a text that arrives piece by piece, and emits at once all text that can no longer
+// belong to one. It handles text only; the generation loop handles tokens that end a turn.
 //
 // All strings are searched together (Aho & Corasick 1975). The text held back is always the beginning of a
 // stop string, so it is not stored: O(1) amortised per byte and stop string, no allocation but the output.
@@ -29,17 +29,17 @@ class StopDetector {
   static Result<StopDetector> create(const std::vector<std::string>& stop_strings);
 
   struct Step {
-    std::string text;      // may be shown: belongs to no stop string
+    std::string text;      // safe to emit: belongs to no stop string
     bool stopped = false;  // a stop string is complete; `text` ends before it, the rest of the piece is dropped
   };
-  // The next piece. The first stop string to be complete wins; of several that end at one byte, the longest.
+  // Takes the next piece. The first stop string to be complete wins; of several that end at one byte, the longest.
   // REQUIRES: no stop yet.
   Step push(std::string_view piece);
 
-  // The end of the text without a stop: what was held back.
+  // Ends the text without a stop. Returns the text that was held back.
   std::string finish();
 
-  // The stop string that was found; empty before.
+  // The stop string that was found; empty before a stop.
   std::string_view found() const { return found_; }
   size_t n_held_back() const;
 
@@ -47,7 +47,7 @@ class StopDetector {
   struct Automaton;
   std::shared_ptr<const Automaton> automaton_;
   uint32_t state_ = 0;
-  std::string_view found_;  // into the automaton
+  std::string_view found_;  // points into the automaton
 };
 
 }  // namespace ibid

@@ -125,7 +125,7 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages,
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);
-  // A template that trims the message took the tag's space, and would have taken the message's.
+  // A template that trims the message removed the tag's space, and would have removed the message's.
   if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
   return out;
 }
@@ -174,7 +174,7 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   State& state = *state_;
   TRY(check_arguments(messages, *state.variables));
   n_unchanged = std::min({n_unchanged, messages.size(), state.n_messages});
-  // The messages that a checkpoint depends on only grow along the conversation, so the usable ones come first.
+  // Later checkpoints depend on more messages, so the usable ones come first.
   const auto unusable = std::partition_point(
       state.checkpoints.begin(), state.checkpoints.end(), [&](const jinja::Checkpoint& checkpoint) {
         return checkpoint.usable(n_unchanged, messages.size(), add_generation_prompt);

@@ -5,11 +5,10 @@
 // come from message contents (through concatenation, trim, slices, join, replace ...) are kInput, so
 // that message text can never become a control token.
 //
-// ConversationRenderer renders in O(new messages): the interpreter notes, at the template's loop over
-// `messages`, whether an iteration read anything that a later append could change (loop.last of the last
-// iteration, loop.length, messages|length, negative indices, reversed scans, an index past the end).
-// Iterations that did not are final: their output is kept and rendering resumes after them. A template that
-// looks ahead is rendered in full, and the result is the same.
+// ConversationRenderer renders in O(new messages): at the template's loop over `messages`, the interpreter records
+// whether an iteration read anything that a later append could change (loop.last of the last iteration, loop.length,
+// messages|length, negative indices, reversed scans, an index past the end). Other iterations are final: their output
+// is kept and rendering resumes after them. A template that looks ahead is rendered in full, with the same result.
 //
 // ChatTemplate is immutable and thread-safe; ConversationRenderer is a value (copy = fork), not thread-safe.
 #pragma once
@@ -29,13 +28,13 @@
 
 namespace ibid {
 
-// --- The variables of a render, beside the messages.
+// --- The variables of a render, besides the messages.
 
-// The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
-// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given.
-// They come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen
-// per conversation by the caller. Text of variables named *_token or *_tokens is the template's; that of all
-// others is input, as it may come from a request.
+// The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token, eos_token,
+// enable_thinking ... as a JSON object; tools and documents are None if absent. They override
+// ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: the caller keeps it constant for a
+// conversation. Text of variables named *_token or *_tokens has the template's origin; that of all others is input,
+// because it may come from a request.
 struct TemplateVariables {
   Json values = Json::object();
   std::string now = "2026-01-31T12:00:00";
@@ -45,8 +44,7 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
-  // `defaults`: a JSON object of variables that a render has where it is given no others.
-  // Error: kTemplateSyntax with the line.
+  // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults);
 
@@ -55,18 +53,16 @@ class ChatTemplate {
   ~ChatTemplate();
 
   const std::string& source() const;
-  // Defaults found beside the template (bos_token, eos_token ...), a JSON object.
+  // Defaults read from the model's files (bos_token, eos_token ...), a JSON object.
   const Json& default_variables() const;
 
-  // The whole render. `messages` is a JSON array of {"role", "content", ...}.
-  // Errors: kTemplateError, kTemplateRaise (the template's own text), kTemplateBudget; kInvalidArgument when
-  // messages are no array or variables no object.
+  // Renders all of `messages`, a JSON array of {"role", "content", ...}. Errors: kTemplateError, kTemplateRaise (the
+  // template's own text), kTemplateBudget; kInvalidArgument if messages are not an array or variables not an object.
   Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
-  // The render up to the end of the last message's text, for the model to write on: what transformers calls
-  // continue_final_message. Further error: kInvalidArgument when that message has no text, or the template
-  // does not show it.
+  // Renders up to the end of the last message's text, for the model to continue it: continue_final_message of
+  // transformers. Further error: kInvalidArgument if that message has no text, or the template does not show it.
   Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
-  // Any template with any variables (`messages` not special): for tools and tests.
+  // Renders any template with any variables (`messages` not special), for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
 
  private:
@@ -76,11 +72,11 @@ class ChatTemplate {
   std::shared_ptr<const Parts> parts_;
 };
 
-// `message` with the arguments of its tool calls as objects where they are a string of JSON, as the protocol
-// of OpenAI has them: most templates print strings with a second set of quotes. Order of keys is kept.
+// Returns `message` with the arguments of its tool calls as objects if they are strings of JSON, as in OpenAI's
+// protocol: most templates would print strings with a second set of quotes. The order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
-// Renders one growing conversation. Holds what is final so far; never the whole text.
+// Renders one growing conversation. Keeps checkpoints of the final part, not its text.
 class ConversationRenderer {
  public:
   ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
@@ -91,20 +87,20 @@ class ConversationRenderer {
   ~ConversationRenderer();
 
   struct Delta {
-    size_t keep_bytes = 0;         // the first bytes of the last render() that are unchanged for certain
+    size_t keep_bytes = 0;         // first bytes of the last render() that are known to be unchanged
     MarkedText text;               // everything after them, up to the end of the new render
     size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
     size_t bytes_rendered = 0;     // bytes of `text`
-    uint64_t steps = 0;            // of the interpreter: what the call cost
-    bool resumed = false;          // false: the template was run from its beginning
+    uint64_t steps = 0;            // interpreter steps: the cost of the call
+    bool resumed = false;          // false: rendered from the beginning
   };
 
-  // Renders `messages` (a JSON array). The caller vouches that the first n_unchanged messages are equal to
-  // those of the previous render(); nothing else of the previous call needs to be kept by the caller.
-  // keep_bytes + text equals the full render of `messages`, always. A failed call changes nothing.
+  // Renders `messages` (a JSON array). REQUIRES: the first n_unchanged messages equal those of the previous render();
+  // the caller need not keep anything else of it. keep_bytes + text always equals the full render of `messages`. A
+  // failed call changes nothing.
   Result<Delta> render(const Json& messages, size_t n_unchanged, bool add_generation_prompt);
 
-  // As if nothing had been rendered yet: the next render() is a whole one.
+  // Drops all checkpoints: the next render() starts at the beginning.
   void forget() noexcept;
 
  private:

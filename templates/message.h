@@ -1,8 +1,8 @@
-// One message of a conversation, as chat templates know it: a JSON object with a role, and mostly with a text as its
-// content. This is the one place that knows these keys and the names of the roles.
+// One message of a conversation, as chat templates expect it: a JSON object with a role, and usually a text as its
+// content. Only this file knows these keys and the names of the roles.
 //
-// A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). JSON
-// from outside may be anything, so every function here has an answer for any JSON value. Pure functions.
+// A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). JSON from
+// outside may be anything, so every function accepts any JSON value. Pure functions.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ constexpr std::string_view role_name(Role role) {
   return kNames[static_cast<size_t>(role)];
 }
 
-// The value of a key that is a text; nullptr: the message has no such key, or it is no text. It takes no memory, and
-// compares no JSON values, because nlohmann's comparison makes one of the other side.
+// Returns the value of a text key; nullptr if the key is missing or not text. Does not allocate: nlohmann's comparison
+// of JSON values would convert the other side.
 inline const std::string* text_member(const Json& message, std::string_view key) noexcept {
   if (!message.is_object()) return nullptr;
   for (const auto& [name, value] : message.get_ref<const Json::object_t&>()) {
@@ -31,17 +31,17 @@ inline const std::string* text_member(const Json& message, std::string_view key)
 }
 
 inline bool has_role(const Json& message) noexcept { return text_member(message, "role") != nullptr; }
-// The name of its role, whatever that is ("developer"). Empty: it has none.
+// The name of its role, also an unknown one ("developer"); empty if it has none.
 inline std::string_view role_of(const Json& message) noexcept {
   const std::string* role = text_member(message, "role");
   return role == nullptr ? std::string_view() : *role;
 }
 inline bool is_from(const Json& message, Role role) noexcept { return role_of(message) == role_name(role); }
 
-// Its content, where that is one text; else nullptr.
+// Its content if that is one text, else nullptr.
 inline const std::string* content_of(const Json& message) noexcept { return text_member(message, "content"); }
 
-// Its content, whatever that is; nullptr: it has none.
+// Its content of any type; nullptr if it has none.
 inline const Json* content_value(const Json& message) {
   if (!message.is_object()) return nullptr;
   const auto found = message.find("content");
@@ -51,8 +51,7 @@ inline const Json* content_value(const Json& message) {
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 
-// {"role": role, "content": text}. It is not built from a list in braces, because such a list loses what it held if
-// the heap fails in the middle of it.
+// {"role": role, "content": text}. Not built from a braced list, which loses its elements if an allocation fails.
 inline Json make_message(Role role, std::string text) {
   Json message = Json::object();
   message["role"] = std::string(role_name(role));
@@ -60,7 +59,7 @@ inline Json make_message(Role role, std::string text) {
   return message;
 }
 
-// The same with a list of parts as its content: [{"type": "text", "text": ...}, ...].
+// As make_message(), with a list of parts as content: [{"type": "text", "text": ...}, ...].
 inline Json make_message_of_parts(Role role, Json parts) {
   Json message = make_message(role, "");
   message["content"] = std::move(parts);

@@ -16,7 +16,7 @@ bool starts_with_word(std::string_view text) {
   return c.valid && is_word(c.code_point);
 }
 
-// Whether an append can change which character stands at `pos`.
+// True if an append can change the character at `pos`.
 bool is_open_at(std::string_view text, size_t pos) { return pos + utf8_incomplete_tail(text) >= text.size(); }
 
 }  // namespace
@@ -42,7 +42,7 @@ AddedTokenSet::AddedTokenSet(std::vector<AddedToken> tokens) : tokens_(std::move
   if (n_starts != 1) only_start_ = -1;
 }
 
-// Breadth first over ranges of the sorted texts, so that the edges of a node lie side by side.
+// Breadth first over ranges of the sorted texts, so that the edges of a node are contiguous.
 void AddedTokenSet::build_trie() {
   struct Range {
     size_t begin, end, depth;
@@ -85,8 +85,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
   return from;
 }
 
-// The leftmost match from `from` on, the longest there. With stop_if_open, a start where the text ends
-// before the tokens do is the answer, whether or not a shorter token matches there.
+// Returns the leftmost match from `from` on, the longest there. stop_if_open: also returns (open) a start at which the
+// text ends inside a token, even if a shorter token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
   for (size_t begin = next_candidate(text, from); begin < text.size();
        begin = next_candidate(text, begin + 1)) {
@@ -109,12 +109,12 @@ AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, boo
 struct AddedTokenSet::Search {
   std::string_view text;
   bool after_word, growing;
-  size_t covered = 0;     // the end of the last match, with what it swallowed
-  size_t spaces_end = 0;  // how far the last rstrip reached
+  size_t covered = 0;     // end of the last match, with the white space it took
+  size_t spaces_end = 0;  // end of the white space of the last rstrip
   Split out{{}, {}, 0};
 };
 
-// Makes a section of a match, or hides it. False when an append decides what becomes of it.
+// Adds a section for a match, or hides it. Returns false if that depends on an append.
 bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) const {
   const AddedToken& token = tokens_[static_cast<size_t>(found.token)];
   if (token.special && origin == TextOrigin::kInput) {
@@ -134,12 +134,12 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   size_t begin = found.begin, end = found.end;
   if (token.lstrip) begin = std::max(spaces_begin(text, begin, search.covered), search.covered);
   if (token.rstrip) {
-    // Inside white space that was measured before, so that a run of tokens that are spaces costs no square.
+    // Measured before: so a run of tokens that are white space is not quadratic.
     end = end <= search.spaces_end ? search.spaces_end : spaces_end(text, end);
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
   }
-  if (begin >= end) return true;  // white space that a token before it took is no token of its own
+  if (begin >= end) return true;  // inside white space that the previous token took: no token
   if (search.covered < begin) search.out.sections.push_back({search.covered, begin});
   search.out.sections.push_back({begin, end, token.id});
   search.covered = end;
@@ -167,7 +167,7 @@ AddedTokenSet::Split AddedTokenSet::split(std::string_view text, std::span<const
   }
   size_t& certain = search.out.certain_end;
   if (growing && has_lstrip_) {
-    // White space before a token that is still to come may belong to it.
+    // White space at the end may belong to a later token with lstrip.
     if (certain == text.size()) certain -= utf8_incomplete_tail(text);
     certain = spaces_begin(text, certain, std::min(certain, search.covered));
   }

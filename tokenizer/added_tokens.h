@@ -1,11 +1,11 @@
 // Added tokens: texts that are found whole, before any pre-token or merge.
 //
-// Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, matches do not overlap; lstrip
-// and rstrip swallow white space beside the match; single_word asks that no word character touches it. A
-// special token that message text may not become is still matched there, and hides what overlaps it.
+// Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, no overlaps; lstrip and rstrip take white
+// space beside the match; single_word requires that no word character touches it. A special token that message text may
+// not become is still matched there, and hides matches that overlap it.
 //
-// There is one set for each of two stages: tokens that are looked for in the raw text, and tokens that are looked
-// for in the normalised text between these. Immutable and thread-safe.
+// Two stages have a set each: tokens found in the raw text, and tokens found in the normalised text between these.
+// Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -28,10 +28,10 @@ struct AddedToken {
   bool special = false;
   bool lstrip = false, rstrip = false;
   bool single_word = false;
-  bool normalized = false;  // looked for in the normalised text
+  bool normalized = false;  // found in the normalised text
 };
 
-// Up to where a text has one origin; the first run starts at 0, the next where the last one ended.
+// End of a run of one origin. The first run starts at 0, each other where the previous one ended.
 struct OriginEnd {
   size_t end;
   TextOrigin origin;
@@ -39,29 +39,29 @@ struct OriginEnd {
 
 class AddedTokenSet {
  public:
-  // Longer texts are refused by the loader: the search costs up to this much per byte of hostile text.
+  // Loaders reject longer texts: the search costs up to this much per byte of hostile text.
   static constexpr size_t kMaxTextBytes = 1024;
 
-  // REQUIRES: texts are not empty and differ.
+  // REQUIRES: texts are not empty and all different.
   explicit AddedTokenSet(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
   bool has_single_word() const { return has_single_word_; }
 
-  // A match, or (kNoToken) the text between two. In file order but for one case that the reference has as
-  // well: a token found inside the white space that rstrip swallowed lies inside the section before it.
+  // A match, or (kNoToken) the text between two. In text order with one exception, as in the reference: a token found
+  // inside the white space that rstrip took lies inside the previous section.
   struct Section {
     size_t begin, end;
     TokenId token = kNoToken;
   };
   struct Split {
     std::vector<Section> sections;
-    std::vector<Section> hidden;  // matches that do not count: no search may resume inside one
-    size_t certain_end;           // growing: nothing before it can become part of another match
+    std::vector<Section> hidden;  // rejected matches: encoding must not resume inside one
+    size_t certain_end;           // growing: no append makes text before it part of another match
   };
 
-  // Cuts `text`. after_word: the character before it is a word character. With growing, only what no append
-  // can change: the sections before the first doubt, and the text up to certain_end as the last one.
+  // Splits `text`. after_word: the character before it is a word character. growing: returns only the sections that no
+  // append can change, and the text up to certain_end as the last one.
   Split split(std::string_view text, std::span<const OriginEnd> origins, bool after_word, bool growing) const;
 
  private:
@@ -77,7 +77,7 @@ class AddedTokenSet {
   struct Found {
     size_t begin, end;
     int32_t token;  // -1: none
-    bool open;      // the search ran into the end of the text where more might have matched
+    bool open;      // the text ended inside a possible longer match
   };
   struct Search;
 
@@ -91,12 +91,12 @@ class AddedTokenSet {
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   std::array<bool, 256> starts_{};  // bytes that some token starts with
-  int only_start_ = -1;             // when it is one
+  int only_start_ = -1;             // that byte, if there is only one; else -1
   bool has_lstrip_ = false;
   bool has_single_word_ = false;
 };
 
-// Whether `text` ends with a word character (\w$).
+// True if `text` ends with a word character (\w$).
 bool ends_with_word(std::string_view text);
 
 }  // namespace ibid

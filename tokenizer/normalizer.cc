@@ -13,8 +13,8 @@ bool is_control(uint32_t c) { return in_classes(c, kJoinsNothingClass); }
 bool joins_previous(uint32_t c) { return in_classes(c, kJoinsPreviousClass); }
 bool joins_next(uint32_t c) { return in_classes(c, kJoinsNextClass); }
 
-// Where the grapheme cluster at `begin` ends, exact for those of fewer than six bytes: no syllable, flag or sequence of
-// emoji is shorter.
+// End of the grapheme cluster at `begin`, exact for clusters of fewer than six bytes: syllables, flags and emoji
+// sequences are longer.
 size_t cluster_end(std::string_view text, size_t begin) {
   DecodedChar last = utf8_decode(text, begin);
   size_t end = begin + last.length;
@@ -40,7 +40,7 @@ std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
   if (size % sizeof(uint32_t) != 0 || size > bytes.size() - sizeof(size)) return std::nullopt;
   Charsmap out;
   out.units_.resize(size / sizeof(uint32_t));
-  if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);  // of nothing there is no pointer
+  if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);  // an empty vector has no data()
   out.texts_ = bytes.substr(sizeof(size) + size);
   if (!out.texts_.empty() && out.texts_.back() != '\0') return std::nullopt;
   for (size_t c = 0; c < out.ascii_stays_.size(); ++c) {
@@ -106,13 +106,13 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// The text that a step writes, with the places where it differs from what it reads.
+// The output of a step, with the positions where it differs from its input.
 class Rewriting {
  public:
   Rewriting(std::string_view in, bool keeps_places, std::string& out, TextChanges& changes)
       : in_(in), keeps_places_(keeps_places), out_(out), changes_(changes) {}
 
-  // in[begin, end) becomes `text`; what stands before it and was not named yet stays.
+  // Replaces in[begin, end) by `text`, after copying the input since the previous call.
   void replace(size_t begin, size_t end, std::string_view text) {
     out_.append(in_.substr(copied_, begin - copied_));
     if (keeps_places_) changes_.add({begin, end, out_.size(), out_.size() + text.size()});
@@ -122,7 +122,7 @@ class Rewriting {
     changed_beginning_ |= begin == 0 && end > (text.empty() ? 0 : utf8_decode(in_, 0).length);
   }
   bool changed_beginning() const { return changed_beginning_; }
-  // The new text; the old one where nothing was replaced.
+  // Returns the new text, or the old one if nothing was replaced.
   std::string_view finish() {
     if (!changed_) return in_;
     out_.append(in_.substr(copied_));
@@ -184,13 +184,13 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
   }
 }
 
-// The lower case of letters that came with Unicode 17, which the reference has and the tables have not; 0: not one.
+// Lower case of letters new in Unicode 17, which the reference has and the tables lack; 0: not one of them.
 uint32_t lower_case_of_unicode_17(uint32_t c) {
   if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
   return c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 ? c + 1 : 0;
 }
 
-// The lower case of one character as UTF-8; empty: it is its own.
+// Lower case of one character as UTF-8; empty: unchanged.
 std::string lower_case(uint32_t c) {
   std::string out;
   if (const uint32_t lower = lower_case_of_unicode_17(c); lower != 0) {
@@ -211,7 +211,7 @@ void lower(std::string_view in, Rewriting& out) {
   }
 }
 
-// Calls replace(begin, end) for every match. The end of what no append can change of it.
+// Calls replace(begin, end) for every match. Returns the length of the prefix whose matches no append can change.
 template <typename Replace>
 size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
   const PatternWindow window{in, 0, in.size(), in.size()};
@@ -227,7 +227,7 @@ size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
   return certain;
 }
 
-// How long the longest end of `text` is that `word` begins with and goes on behind.
+// Length of the longest proper prefix of `word` that `text` ends with.
 size_t begun(std::string_view text, std::string_view word) {
   for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
     if (text.ends_with(word.substr(0, n))) return n;
@@ -235,7 +235,7 @@ size_t begun(std::string_view text, std::string_view word) {
   return 0;
 }
 
-// How much of an open text a step can take.
+// Length of the prefix of a growing text whose result no append can change.
 size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
   const size_t whole = in.size() - utf8_incomplete_tail(in);
   switch (step.kind) {
@@ -249,7 +249,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
-      // After white space at the end a word that begins with the mark may follow.
+      // A word that begins with the mark may follow white space at the end.
       const size_t end = spaces_begin(in, whole);
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }
@@ -287,7 +287,7 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
-  // The reference lets the table write the first character in place of the first.
+  // In the reference, a replacement by the table counts as its first character.
   out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 

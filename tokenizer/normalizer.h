@@ -1,8 +1,8 @@
-// Normalizer: the chain of steps that a tokenizer applies to a text before it looks for pieces in it. It is told
-// where the text stands, because some steps treat the beginning differently.
+// Normalizer: the steps that a tokenizer applies to a text before it splits it. A TextPlace tells it what precedes the
+// text, because some steps treat a beginning differently.
 //
-// A NormalizedText keeps the way back: it maps a place in it to a place where the raw text may be cut in two
-// without a change to either half. Immutable and thread-safe.
+// A NormalizedText maps positions back: from one in it to one where the raw text may be cut without changing the result
+// of either half. Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -21,31 +21,30 @@
 
 namespace ibid {
 
-// --- Charsmap: SentencePiece's precompiled table, which says what a text is rewritten to before it is cut. It is a
-// double array (Yata et al. 2007) over UTF-8, with offsets into a list of texts that end in zero bytes. It is applied
-// as `tokenizers` does it. A grapheme cluster of fewer than six bytes becomes what the table has for the first text
-// that it begins with; in longer clusters each character does. A space is always a cluster of its own. Immutable and
-// thread-safe.
+// --- Charsmap: SentencePiece's precompiled table of replacements. A double array (Yata et al. 2007) over UTF-8, with
+// offsets into a list of zero-terminated texts. Applied as `tokenizers` does it: a grapheme cluster of fewer than six
+// bytes becomes the replacement of its shortest prefix in the table; else, and in longer clusters, each character does.
+// A space is always a cluster of its own. Immutable and thread-safe.
 
 class Charsmap {
  public:
-  // Nothing when `bytes` are no such table.
+  // Returns nullopt if `bytes` are not such a table.
   static std::optional<Charsmap> parse(std::string_view bytes);
   // The bytes that parse() read.
   std::string bytes() const;
 
-  // Calls replace(begin, end, by) for what the table rewrites, from left to right.
+  // Calls replace(begin, end, by) for every replacement, from left to right.
   using Replace = std::function<void(size_t begin, size_t end, std::string_view by)>;
   void apply(std::string_view text, const Replace& replace) const;
 
-  // How much of an open text an append leaves as it is.
+  // Length of the prefix of a growing text whose result no append can change.
   size_t stable_prefix(std::string_view text) const;
 
  private:
   std::optional<std::string_view> lookup(std::string_view text) const;
   uint32_t unit(size_t index) const { return index < units_.size() ? units_[index] : 0; }
 
-  // Whether a character of one byte stays when such another follows, or nothing does: most of most texts.
+  // True if the ASCII character at `at` stays as it is before another one or the end: most of most texts.
   bool stays(std::string_view text, size_t at) const {
     const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
     return byte(at) < 0x80 && ascii_stays_[byte(at)] && (at + 1 == text.size() || byte(at + 1) < 0x80);
@@ -53,7 +52,7 @@ class Charsmap {
 
   std::vector<uint32_t> units_;
   std::string texts_;
-  std::array<bool, 0x80> ascii_stays_{};  // by character; CR may be half of a cluster
+  std::array<bool, 0x80> ascii_stays_{};  // by character; CR may be part of a cluster
 };
 
 // --- Normalizer.
@@ -64,31 +63,31 @@ struct NormalizerStep {
     kNfd,
     kNfkc,
     kNfkd,
-    kLowercase,       // character by character, whatever stands around it
-    kReplace,         // every `from` by `to`, leftmost first
-    kReplacePattern,  // every match of `pattern` by `to`
-    kPrepend,    // `to` at the beginning of a text that is not empty
-    kStrip,      // white space at the beginning (left) and at the end (right) goes
-    kCollapse,   // a run of two spaces or more becomes `to`
-    kWords,      // runs of white space go; every word has `to` in front, unless it begins with it
-    kCharsmap,   // SentencePiece's table
+    kLowercase,       // character by character, independent of context
+    kReplace,         // replaces every `from` by `to`, leftmost first
+    kReplacePattern,  // replaces every match of `pattern` by `to`
+    kPrepend,    // adds `to` at the beginning of a non-empty text
+    kStrip,      // removes white space at the beginning (left) and at the end (right)
+    kCollapse,   // replaces a run of two spaces or more by `to`
+    kWords,      // removes runs of white space; adds `to` before every word that does not begin with it
+    kCharsmap,   // applies SentencePiece's table
   };
   Kind kind;
   std::string from = {}, to = {};
-  bool first_only = false;    // kPrepend: not behind an added token, only where the whole text begins
-  bool unless_there = false;  // kPrepend: not where the text begins with `to` already
+  bool first_only = false;    // kPrepend: only at the beginning of the whole text, not after an added token
+  bool unless_there = false;  // kPrepend: not if the text begins with `to` already
   bool left = false, right = false;
   Charsmap charsmap = {};
-  // REQUIRES: it does not look behind, and never matches an empty text.
+  // REQUIRES: no lookbehind; never matches an empty text.
   std::optional<Pattern> pattern = {};
 };
 
-// Where a stretch of text stands.
+// The surroundings of a part of a text.
 struct TextPlace {
-  bool begins_section = true;  // no ordinary text stands right before it
-  bool begins_text = true;     // nothing at all does
+  bool begins_section = true;  // no ordinary text directly before it
+  bool begins_text = true;     // nothing before it at all
   bool open = false;           // it may grow at its end
-  bool keeps_places = true;    // raw_position() and position_of() will be asked
+  bool keeps_places = true;    // raw_position() and position_of() will be called
 };
 
 class Normalizer {
@@ -103,26 +102,26 @@ class Normalizer {
 
 class NormalizedText {
  public:
-  // `normalizer` and `raw` must outlive the object. Of an open text it takes only the part that an append cannot
+  // `normalizer` and `raw` must outlive the object. Of an open text, normalizes only the part that no append can
   // change.
   NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place);
-  NormalizedText(const NormalizedText&) = delete;  // stages point into one another
+  NormalizedText(const NormalizedText&) = delete;  // stages point into each other
   NormalizedText& operator=(const NormalizedText&) = delete;
 
   std::string_view text() const { return stages_.empty() ? raw_ : stages_.back().text; }
 
-  // Whether what text() begins with comes from the first character of the raw text, as the reference counts it.
+  // True if the first character of text() comes from the first character of the raw text, as the reference counts it.
   bool keeps_beginning() const { return keeps_beginning_; }
 
-  // The place in the raw text that corresponds to a place in text(); nothing inside of what was changed.
+  // The position in the raw text that corresponds to one in text(); nullopt inside a replacement.
   std::optional<size_t> raw_position(size_t position) const;
-  // The first place in text() that does not come from raw[0, raw_position).
+  // The first position in text() that does not come from raw[0, raw_position).
   size_t position_of(size_t raw_position) const;
 
  private:
   struct Stage {
     std::string own;
-    std::string_view text;  // of `own`, of `nfc`, or the text before
+    std::string_view text;  // into `own`, `nfc`, or the previous stage's text
     TextChanges changes;
     std::optional<NfcText> nfc;
     bool changes_beginning = false;
@@ -131,7 +130,7 @@ class NormalizedText {
 
   std::string_view raw_;
   bool keeps_beginning_ = true;
-  std::vector<Stage> stages_;  // never grows beyond what was reserved
+  std::vector<Stage> stages_;  // never grows beyond its reserved capacity
 };
 
 }  // namespace ibid

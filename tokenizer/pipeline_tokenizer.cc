@@ -12,9 +12,9 @@ std::vector<AddedToken> added_of_stage(const PipelineSpec& spec, bool normalized
     if (token.normalized != normalized) continue;
     out.push_back(token);
     if (normalized) out.back().text = std::string(NormalizedText(spec.normalizer, token.text, {}).text());
-    if (out.back().text.empty()) out.pop_back();  // what the normalizer leaves nothing of is never found
+    if (out.back().text.empty()) out.pop_back();  // the normalizer left nothing: never found
   }
-  // Two texts can have one normal form; the reference finds the first, specials before others.
+  // Two texts can have the same normal form; the reference finds the first, specials before others.
   std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
   out.erase(
@@ -33,13 +33,13 @@ std::vector<OriginEnd> origins_between(std::span<const OriginEnd> origins, size_
   return out;
 }
 
-// A stretch of text, in the form in which it is searched or cut, and its way back to the text it is a part of.
+// A part of a text, in the form in which it is searched or split, and its position in that text.
 struct Stretch {
   std::string_view text;
   std::vector<OriginEnd> origins;
-  size_t begin;  // in the text it is a part of
+  size_t begin;  // position in the text that it is a part of
 
-  // The stretch as a chain of steps rewrote it. `normalized` must outlive the result.
+  // The stretch after a chain of steps rewrote it. `normalized` must outlive the result.
   Stretch rewritten(const NormalizedText& normalized) const {
     Stretch out{normalized.text(), origins, begin};
     for (OriginEnd& run : out.origins) {
@@ -49,7 +49,7 @@ struct Stretch {
   }
 };
 
-// Whether a place lies strictly inside a hidden match, asked for places that never decrease.
+// True if a position is strictly inside a hidden match. Positions must not decrease between calls.
 class HiddenMatches {
  public:
   explicit HiddenMatches(const std::vector<AddedTokenSet::Section>& matches) : matches_(&matches) {}
@@ -65,8 +65,8 @@ class HiddenMatches {
 
 }  // namespace
 
-// One pass over a text. Growing: it emits only what no append can change and remembers the last place from
-// which encoding may resume; else it takes the text as complete.
+// One pass over a text. Growing: emits only tokens that no append can change, and remembers the last position from
+// which encoding may resume; else takes the text as complete.
 class PipelineTokenizer::Walk {
  public:
   Walk(const PipelineTokenizer& tokenizer, bool growing, Tokens& out)
@@ -107,12 +107,12 @@ class PipelineTokenizer::Walk {
   const TextContext& resume() const { return resume_; }
 
  private:
-  // Text between added tokens of the raw stage. after_word: what stands before it in the normalized text is one.
+  // Text between added tokens of the raw stage. after_word: the normalized text before it ends in a word character.
   void between_tokens(const Stretch& raw, bool after_word, TextPlace place) {
     const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
     normalized_ = &normalized;
     after_word_ = after_word;
-    // The reference goes by the place in the raw text that the first character comes from.
+    // The reference uses the position in the raw text that the first character comes from.
     place.begins_text &= normalized.keeps_beginning();
     const Stretch stretch = raw.rewritten(normalized);
     if (tokenizer_.normalized_added_.empty()) {
@@ -135,13 +135,13 @@ class PipelineTokenizer::Walk {
       }
       out_.push_back(section.token);
       const bool in_order = is_last || split.sections[i + 1].begin >= section.end;
-      // A rewriter treats what follows the token as a beginning, the normalizer does not: no context says both.
+      // A rewriter treats text after the token as a beginning, the normalizer does not: no context expresses both.
       const bool may_resume = place.open && in_order && tokenizer_.spec_.rewriter.empty();
       if (may_resume && section.end <= split.certain_end) mark_in(section.end, hidden);
     }
   }
 
-  // The text between added tokens of both stages: [begin, end) of `section`.
+  // Text between added tokens of both stages: [begin, end) of `section`.
   void stretch_of(const Stretch& section, size_t begin, size_t end, HiddenMatches& hidden, const TextPlace& place) {
     const Stretch plain{section.text.substr(begin, end - begin), origins_between(section.origins, begin, end), begin};
     if (tokenizer_.spec_.rewriter.empty()) {
@@ -174,8 +174,8 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // A place in the normalized text of the section. Where nothing of the section itself stands before it (but what a
-  // step put in front), encoding cannot resume: it would put that there again.
+  // Marks a position in the normalized text of the section. If nothing of the section itself precedes it (only text
+  // that a step added), encoding cannot resume there: it would add that again.
   void mark_in(size_t position, HiddenMatches& hidden) {
     if (hidden.contain(position)) return;
     const std::optional<size_t> raw = normalized_->raw_position(position);
@@ -185,7 +185,7 @@ class PipelineTokenizer::Walk {
                                     (before.empty() ? after_word_ : ends_with_word(before));
   }
 
-  // Encoding may resume at raw[position]; what stands in out_ is final. False: it may not.
+  // Makes raw[position] the resume position and all of out_ final. Returns false if encoding may not resume there.
   bool mark(size_t position, bool after_text) {
     if (!growing_ || position > certain_end_ || raw_hidden_->contain(position)) return false;
     n_final_bytes_ = position;
@@ -201,8 +201,8 @@ class PipelineTokenizer::Walk {
   const bool growing_;
   Tokens& out_;
   HiddenMatches* raw_hidden_ = nullptr;
-  const NormalizedText* normalized_ = nullptr;  // of the section that is walked
-  bool after_word_ = false;                     // what stands before that section, normalized, is a word
+  const NormalizedText* normalized_ = nullptr;  // of the current section
+  bool after_word_ = false;                     // the normalized text before that section ends in a word character
   size_t section_begin_ = 0;
   size_t certain_end_ = 0;
   size_t n_final_tokens_;

@@ -1,9 +1,9 @@
-// PipelineTokenizer: what all tokenizers of `tokenizers` do around their model. They look for added tokens in the
-// raw text, run the normalizer in each section between these, and look for further added tokens in what it wrote.
-// Then the family's own part cuts a stretch of text into pieces and gives each its ids.
+// PipelineTokenizer: the steps that all tokenizers of `tokenizers` have around their model. It finds added tokens in
+// the raw text, runs the normalizer in each section between these, and finds further added tokens in its output. Then
+// the family's own part splits each stretch of text into pieces and encodes them.
 //
-// A section is the text between two added tokens. A normalizer that puts a space in front of a text puts it in
-// front of each section. Immutable and thread-safe.
+// A section is the text between two added tokens. A normalizer that adds a space before a text adds it before each
+// section. Immutable and thread-safe.
 #pragma once
 
 #include <memory>
@@ -29,19 +29,19 @@ namespace ibid {
 struct PipelineSpec {
   explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
 
-  Vocabulary vocabulary;      // the bytes of every id as a text shows them; indexed: the model's tokens
-  std::vector<bool> special;  // by id: added tokens with special=true, which message text must never become
+  Vocabulary vocabulary;      // the bytes each token is decoded to; indexed: the model's tokens
+  std::vector<bool> special;  // by id: added tokens with special=true; message text must never become them
   std::vector<AddedToken> added;
   Normalizer normalizer;
-  Normalizer rewriter;    // of a stretch behind the normalizer and the added tokens: what Metaspace does
-  Tokens prefix, suffix;  // what the post-processor puts around a text
+  Normalizer rewriter;    // applied after the normalizer and the added tokens: Metaspace's steps
+  Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
 };
 
 class PipelineTokenizer : public Tokenizer {
  public:
-  PipelineTokenizer(const PipelineTokenizer&) = delete;  // parts point into one another
+  PipelineTokenizer(const PipelineTokenizer&) = delete;  // parts point into each other
   PipelineTokenizer& operator=(const PipelineTokenizer&) = delete;
 
   size_t vocab_size() const override { return spec_.vocabulary.size(); }
@@ -59,12 +59,12 @@ class PipelineTokenizer : public Tokenizer {
   explicit PipelineTokenizer(PipelineSpec spec);
   const PipelineSpec& spec() const { return spec_; }
 
-  // The piece that starts at text[begin], where a piece before it ended (see pretokenizer.h). `memory` is new for every
-  // text.
+  // Returns the piece that starts at text[begin], where the previous piece ended (see pretokenizer.h). `memory` is new
+  // for every text.
   virtual Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const = 0;
-  // Appends the ids of a piece. only_template: control tokens may come of it.
+  // Appends the tokens of a piece. only_template: all of it has the template's origin, so control tokens are allowed.
   virtual void encode_piece(std::string_view piece, bool only_template, Tokens& out) const = 0;
-  // The model's token that is written so in its vocabulary, or kNoToken.
+  // The model token that is written so in its vocabulary, or kNoToken.
   virtual TokenId find_model_token(std::string_view text) const = 0;
 
  private:
@@ -73,18 +73,18 @@ class PipelineTokenizer : public Tokenizer {
   PipelineSpec spec_;
   std::unordered_map<std::string, TokenId> added_ids_;
   AddedTokenSet raw_added_;         // found before the normalizer
-  AddedTokenSet normalized_added_;  // found behind it
+  AddedTokenSet normalized_added_;  // found after the normalizer
 };
 
-// --- ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they cut a text
-// into pre-tokens, and apply byte pair encoding in each.
-// Built from a ByteLevelSpec, which the loaders fill. Immutable and thread-safe.
+// --- ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they split a text
+// into pre-tokens, and apply byte pair encoding in each. Built from a ByteLevelSpec, which the loaders fill. Immutable
+// and thread-safe.
 
 struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
   BpeModel bpe;  // is_control is set when the tokenizer is built
-  // How texts are cut: by a scanner, or else by steps. REQUIRES: one of them is there.
+  // How texts are split: by a scanner, else by steps. REQUIRES: one of them is set.
   ScanFunction scan = nullptr;
   std::optional<StagedSplit> split;
 };
@@ -103,27 +103,27 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
   TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
 
   ScanFunction scan_;
-  std::optional<StagedSplit> stages_;  // where there is no scanner
+  std::optional<StagedSplit> stages_;  // if there is no scanner
   Bpe bpe_;
 };
 
-// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is
-// written as U+2581, a model over characters gives the ids, and a decoder turns the mark back into a space.
-// Built from a PieceSpec, which the loaders fill. Immutable and thread-safe.
+// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is written
+// as U+2581, a model over characters encodes, and decoding turns the mark back into a space. Built from a PieceSpec,
+// which the loaders fill. Immutable and thread-safe.
 
-// Where a text is cut before the model sees it.
+// Where a text is split before the model encodes it.
 enum class PieceCut {
-  kNowhere,     // the model's own borders are all there are
-  kSpaceMarks,  // in front of every U+2581
-  kLines,       // runs of line feeds and what stands between them
+  kNowhere,     // only at the model's own boundaries
+  kSpaceMarks,  // before every U+2581
+  kLines,       // into runs of line feeds and the text between them
   kSteps,       // by PieceSpec::split
 };
 
-// How the first token of a text is shown.
+// How the first token of a text is decoded.
 enum class FirstToken {
   kAsItIs,
   kWithoutOneSpace,
-  kWithoutSpaces,  // all of its marks of spaces are left out
+  kWithoutSpaces,  // without its space marks
 };
 
 struct PieceSpec : PipelineSpec {
@@ -132,7 +132,7 @@ struct PieceSpec : PipelineSpec {
   std::unique_ptr<PieceModel> model;
   PieceCut cut = PieceCut::kNowhere;
   std::optional<StagedSplit> split;
-  bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token is that token, merges or not
+  bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token needs no merges
   FirstToken first_token = FirstToken::kAsItIs;
 };
 
@@ -152,7 +152,7 @@ class PieceTokenizer final : public PipelineTokenizer {
   std::optional<StagedSplit> split_;
   bool whole_newline_runs_;
   FirstToken first_token_;
-  std::unordered_map<TokenId, std::string> without_spaces_;  // kWithoutSpaces: tokens with marks behind other text
+  std::unordered_map<TokenId, std::string> without_spaces_;  // kWithoutSpaces: bytes of tokens with space marks
 };
 
 }  // namespace ibid

@@ -23,8 +23,7 @@ struct BlockOut {
   float* mins;
 };
 
-// The 32 values of a block whose byte j holds value j (low) and value j + 16 (high); `fifth` adds 16 per set
-// bit.
+// The 32 values of a block in which byte j holds values j (low nibble) and j + 16 (high); a set bit of `fifth` adds 16.
 void unpack_nibbles(const uint8_t* qs, uint32_t fifth, int offset, int8_t* codes) {
   for (size_t i = 0; i < 32; ++i) {
     const int high_bit = static_cast<int>((fifth >> i) & 1u) << 4;
@@ -32,21 +31,21 @@ void unpack_nibbles(const uint8_t* qs, uint32_t fifth, int offset, int8_t* codes
   }
 }
 
-// n values, n / 2 bytes: byte j holds the indices of values j (low) and j + n / 2 (high).
+// n values in n / 2 bytes: byte j holds the table indices of values j (low) and j + n / 2 (high).
 void unpack_table_nibbles(CodeTable table, const uint8_t* qs, size_t n, int8_t* codes) {
   const auto values = code_values(table);
   for (size_t i = 0; i < n; ++i) codes[i] = values[static_cast<size_t>(nibble(qs[i % (n / 2)], i >= n / 2))];
 }
 
-// 2^(exponent - 128): half of what the byte stands for, because the codes of kFp4 are doubled. 255 is NaN, as in the
-// format's definition (OCP Microscaling Formats 1.0, section 5.4.1); ggml reads it as 2^127.
+// 2^(exponent - 128): half of the encoded scale, because the codes of kFp4 are doubled. 255 is NaN, as in the
+// specification (OCP Microscaling Formats 1.0, section 5.4.1); ggml reads it as 2^127.
 float e8m0_half(uint8_t exponent) {
   if (exponent == 255) return std::numeric_limits<float>::quiet_NaN();
   if (exponent < 2) return std::bit_cast<float>(uint32_t{0x00200000} << exponent);  // subnormal
   return std::bit_cast<float>((uint32_t{exponent} - 1) << 23);
 }
 
-// Half of an unsigned E4M3 number. The sign is not looked at, and 127 is 0, as ggml has it.
+// Half of an unsigned E4M3 number. Ignores the sign bit and maps 127 to 0, as ggml does.
 float ue4m3_half(uint8_t byte) {
   const uint8_t magnitude = byte & 0x7f;
   if (byte == 0x7f) return 0.0f;
@@ -84,7 +83,7 @@ void unpack_q5_1(BlockCursor in, BlockOut out) {
   unpack_nibbles(in.bytes(16), fifth, 0, out.codes);
 }
 
-// Eight 6-bit scales less 32: four low bits each in four bytes, two high bits each in the word before them.
+// Eight 6-bit scales minus 32: four low bits each in four bytes, two high bits each in the word before them.
 SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   block.d = in.u16();
@@ -98,8 +97,8 @@ SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// Five digits to the base of 3 in a byte, as the fraction byte / 256: the first is the integer part of three times
-// it. 32 bytes have values 0..159, 16 bytes 160..239, and four bytes of four digits the rest.
+// Five base-3 digits per byte, stored as the fraction byte / 256: the first digit is the integer part of three times
+// the fraction. 32 bytes hold values 0..159, 16 bytes 160..239, and four bytes with four digits the rest.
 void unpack_tq1_0(BlockCursor in, BlockOut out) {
   constexpr struct {
     size_t bytes, digits;
@@ -151,7 +150,7 @@ using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
 struct Decoder {
   DType dtype;
   void (*unpack)(BlockCursor, BlockOut);
-  SplitBlock split = nullptr;  // instead of unpack: types with a half per block and an integer per group
+  SplitBlock split = nullptr;  // used instead of unpack for types with an FP16 scale per block and an integer per group
 };
 
 // In the order of DType.
@@ -201,7 +200,7 @@ void unpack_block(const Decoder& decoder, const QuantLayout& layout, const std::
   }
 }
 
-// The number of blocks in a row of `values` values, after checking that `bytes` is exactly them.
+// The number of blocks in a row of `values` values. CHECKs that `bytes` is exactly their size.
 size_t checked_blocks(DType dtype, size_t values, size_t bytes) {
   const BlockSize block = dtype_block(dtype);
   CHECK_EQ(values % block.values, size_t{0});

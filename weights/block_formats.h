@@ -1,10 +1,10 @@
-// The quantised blocks of GGUF tensors: the meaning of their bytes, decoded one row at a time.
+// The quantised blocks of GGUF tensors: their byte layout, and decoders of one row at a time.
 //
-// It is the readable, exact definition: integer codes plus float scales, with the roundings of ggml's
-// dequantize_row_* (https://github.com/ggml-org/ggml, src/ggml-quants.c and src/ggml-common.h). It is not fast and
-// need not be: loading makes panels of the same blocks (model/weights/pack_blocks.h), and kernels/ computes from those.
+// The readable, exact definition: integer codes plus float scales, with the roundings of ggml's dequantize_row_*
+// (https://github.com/ggml-org/ggml, src/ggml-quants.c and src/ggml-common.h). Not optimised: at load the blocks are
+// repacked to panels (model/weights/pack_blocks.h), from which kernels/ computes.
 //
-// Stateless; every function is safe to call from several threads. Bytes may be unaligned.
+// Stateless, thread-safe. Bytes may be unaligned.
 //
 // A row is a sequence of blocks; a block holds one or more groups of 32 or 16 values that share a scale:
 //
@@ -34,8 +34,9 @@
 //   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
 //   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
 //
-// t is the value of code c, or the next of the four or eight of codebook entry i (weights/super_blocks.h; E2M1's values
-// are doubled, so that they are integers). Seven signs have an eighth that makes the number of set ones even.
+// t is the table value of code c, or one of the four or eight values of codebook entry i (weights/super_blocks.h).
+// Values of E2M1 are doubled, so that they are integers. Of eight signs, seven are stored; the eighth makes the number
+// of set bits even.
 //
 // Nibbles of a 32-block: byte j holds value j in its low half and value j + 16 in its high half.
 // Every product and sum is one float operation, rounded: (d sc) is rounded before it multiplies c.
@@ -54,52 +55,50 @@ namespace ibid {
 inline constexpr size_t kMaxGroupsPerBlock = 16;
 inline constexpr size_t kMaxValuesPerBlock = 256;
 
-// Codes, scales and mins of a row such that, in float arithmetic,
-// (base/number_formats.h has the group_size of each type)
+// Decodes a row into codes, scales and mins such that, in float arithmetic and with the group_size of
+// base/number_formats.h,
 //   value[i] = scales[i / group_size] * codes[i]                          without mins
 //   value[i] = scales[i / group_size] * codes[i] + mins[i / group_size]   with mins
-// is what ggml computes, bit for bit. Scales may be negative, subnormal, infinite or NaN: they are the
-// file's. REQUIRES: dtype_is_quantized(dtype); codes.size() is a whole number of blocks, blocks holds exactly
-// them;
-//   scales (and mins, where the type has them; otherwise mins is empty) hold codes.size() / group_size.
+// equals ggml's value bit for bit. Scales come from the file and may be negative, subnormal, infinite or NaN. REQUIRES:
+// dtype_is_quantized(dtype); codes.size() is a whole number of blocks and `blocks` exactly their bytes; scales, and
+// mins if the type has them (else empty), have codes.size() / group_size elements.
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                 std::span<float> scales, std::span<float> mins);
 
-// Q2_K to Q6_K, IQ1 to IQ3 and IQ4_XS keep a half per block of 256 and an integer per group: the scale of group g is
-// float(d) * scales[g], by 1/8 where the layout says so, its min -(float(dmin) * mins[g]), all exact in float.
+// True for Q2_K to Q6_K, IQ1 to IQ3 and IQ4_XS: an FP16 scale per block of 256 and an integer per group. The scale of
+// group g is float(d) * scales[g] (times 1/8 for kEighthByCode), its min -(float(dmin) * mins[g]), all exact in float.
 bool has_super_scales(DType dtype);
 
 struct SuperScales {
-  std::span<uint16_t> d, dmin;     // [blocks] bits of a half; dmin only of types with mins
+  std::span<uint16_t> d, dmin;     // [blocks] bits of FP16 numbers; dmin only for types with mins
   std::span<int8_t> scales, mins;  // [groups]
 };
 
-// The codes of unpack_row, with the factors of its scales and mins. REQUIRES: has_super_scales(dtype); sizes as
-// for unpack_row.
+// As unpack_row(), with scales and mins as their factors. REQUIRES: has_super_scales(dtype); sizes as for unpack_row().
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                       const SuperScales& out);
 
-// True for the types whose rows dequantize_row can decode: F32, F16, BF16, F64, floats of a byte with scales and the
-// quantised ones.
+// True for the types that dequantize_row() decodes: F32, F16, BF16, F64, one-byte floats with scales, quantised types.
 inline bool can_dequantize(DType dtype) {
   return dtype_is_float(dtype) || dtype == DType::kF64 || dtype == DType::kF8E4M3Scaled ||
          dtype == DType::kF8E5M2Scaled || dtype_is_quantized(dtype);
 }
 
-// The values of floats of a byte (OCP 8-bit Floating Point Specification 1.0): E4M3 has NaN at 0x7f and 0xff and no
-// infinities, E5M2 is the upper byte of a half.
+// Values of one-byte floats (OCP 8-bit Floating Point Specification 1.0): E4M3 has NaN at 0x7f and 0xff and no
+// infinities; E5M2 is the upper byte of an FP16 number.
 inline float e4m3_to_float(uint8_t byte) {
   if ((byte & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
-  // A half with the same fields has a bias of 15 instead of 7.
+  // An FP16 number with the same fields has a bias of 15 instead of 7.
   return fp16_to_float(static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7)) * 256.0f;
 }
 inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint16_t>(byte << 8)); }
 
-// The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
-// REQUIRES (and CHECKed): can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.
+// Decodes a row to floats, equal bit for bit to ggml's dequantize_row_* (and gguf-py's numpy); F64 is rounded to
+// nearest. REQUIRES (CHECKed): can_dequantize(dtype); out.size() is a whole number of blocks, `blocks` exactly their
+// bytes.
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
 
-// All values of a tensor, whether they lie in the file or its rows are made. REQUIRES: can_dequantize(tensor.dtype);
+// Decodes all values of a tensor, stored or assembled by a RowSource. REQUIRES: can_dequantize(tensor.dtype);
 // out.size() == tensor.shape.elements().
 void dequantize_tensor(const TensorView& tensor, std::span<float> out);
 

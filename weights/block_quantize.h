@@ -1,5 +1,5 @@
-// Encoders of ggml's block formats, for tests and conversion. Deterministic; for the types of 32 values they write
-// ggml's own bytes, for the K types they search for scales as ggml does.
+// Encoders of ggml's block formats, for tests and conversion. Deterministic. Blocks of 32 values are equal to ggml's
+// byte for byte; for the K types the scale search is ggml's, followed by a refinement for Q4_K and Q5_K.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace ibid {
 
-// Encodes `values` as whole blocks of `dtype`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or
-// Q6_K. Values must be finite. Stateless, thread-safe. REQUIRES: values.size() is a whole number of blocks
-// and blocks.size() is exactly their bytes.
+// Encodes `values` as blocks of `dtype`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K. Stateless,
+// thread-safe. REQUIRES: values are finite; values.size() is a whole number of blocks and blocks.size() exactly their
+// bytes.
 void quantize_row(DType dtype, std::span<const float> values, std::span<std::byte> blocks);
 
 }  // namespace ibid

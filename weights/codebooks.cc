@@ -12,9 +12,9 @@ namespace ibid {
 
 namespace {
 
-// Facts of the formats: ggml's iq2xxs_grid, iq2xs_grid, iq2s_grid, iq3xxs_grid, iq3s_grid and iq1s_grid
-// (https://github.com/ggml-org/ggml, src/ggml-common.h), as gguf-py (gguf/quants.py) writes them: the ranks of the
-// values, low bits first, 2 bits each (3 bits as 4 where there are eight values), in hexadecimal.
+// Tables of the formats: ggml's iq2xxs_grid, iq2xs_grid, iq2s_grid, iq3xxs_grid, iq3s_grid and iq1s_grid
+// (https://github.com/ggml-org/ggml, src/ggml-common.h), encoded as in gguf-py (gguf/quants.py): the ranks of the
+// values, low bits first, 2 bits each (4 bits if there are eight values), in hexadecimal.
 constexpr std::string_view kIq2xxs =
     "00000200050008000a00110014002000220028002a00410044005000580061006400800082008a00a20001010401100115014001"
     "840198010002020222028202010404041004210424044004420448046004810484049004a4040005020508052005460569058005"

@@ -13,7 +13,7 @@ struct ValueType {
   size_t bytes;
 };
 
-// By GgufType.
+// Indexed by GgufType.
 constexpr ValueType kValueTypes[kGgufTypeCount] = {
     {"U8", 1},   {"I8", 1},     {"U16", 2},   {"I16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},
     {"BOOL", 1}, {"STRING", 0}, {"ARRAY", 0}, {"U64", 8}, {"I64", 8}, {"F64", 8},
@@ -26,8 +26,8 @@ struct OtherType {
   Type type;
 };
 
-// Numbers of enum ggml_type in ggml.h that are no row of base/number_formats.h. Q8_1 and Q8_K are the inputs of its
-// products and in no file; 31 to 33 and 36 to 38 were repacked layouts of single machines.
+// Values of enum ggml_type in ggml.h without a row in base/number_formats.h. Q8_1 and Q8_K are inputs of ggml's dot
+// products and in no file; 31 to 33 and 36 to 38 were layouts repacked for one CPU family.
 constexpr OtherType kOtherTypes[] = {
     {4, {Type::kRemoved, "Q4_2"}},        {5, {Type::kRemoved, "Q4_3"}},        {9, {Type::kKnown, "Q8_1"}},
     {15, {Type::kKnown, "Q8_K"}},         {31, {Type::kRemoved, "Q4_0_4_4"}},   {32, {Type::kRemoved, "Q4_0_4_8"}},

@@ -1,4 +1,4 @@
-// The numbers of the GGUF container, versions 2 and 3, little endian.
+// Constants of the GGUF container, versions 2 and 3, little endian.
 // Spec: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. A file is
 //
 //   u8[4]  "GGUF"
@@ -42,25 +42,25 @@ inline constexpr uint32_t kGgufTypeCount = 13;
 
 // "U32", "STRING".
 std::string_view gguf_type_name(GgufType type);
-// Bytes of a value of this type; 0 for strings and arrays, whose size is their own matter.
+// Bytes of a value of this type; 0 for strings and arrays, whose size varies.
 size_t gguf_type_bytes(GgufType type);
 inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// The type that the number of a tensor type stands for.
+// Support status of a tensor type number.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
-  std::string_view name;      // "Q4_1", "IQ4_NL"; of removed types what they were
+  std::string_view name;      // "Q4_1", "IQ4_NL"; former names of removed types
   DType dtype = DType::kF32;  // kReadable only
 };
 GgufTensorType gguf_tensor_type(uint32_t number);
-// nullopt for the types that GGUF tensors cannot have: U8, BOOL, floats of a byte.
+// nullopt for types that GGUF tensors cannot have: U8, BOOL, one-byte floats.
 std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; more has no use and overflows naive padding
+inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger ones are useless and overflow naive padding
 inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // the spec's bound
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // the spec's bound

@@ -13,13 +13,13 @@
 namespace ibid {
 namespace {
 
-// As the header says: bytes from the start of the tensor data, and the size that dtype and shape need.
+// Byte range of a tensor: offset from the start of the tensor data, size by dtype and shape.
 struct GgufExtent {
   uint64_t offset;
   uint64_t bytes;
 };
 
-// Each tensor begins where its predecessor ends, padded. `order` is by offset. Returns where the last one ends.
+// Checks that each tensor starts at the padded end of the previous one in `order`. Returns the end of the last.
 Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents,
                               uint64_t data_bytes, std::string_view what, const GgufHeader& header) {
   uint64_t wanted = 0;
@@ -41,24 +41,24 @@ Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const Ggu
                         " of the tensor data on, of which the file holds " + std::to_string(data_bytes));
     }
     last_end = *end;
-    wanted = *checked_align(*end, header.alignment);  // cannot wrap: *end lies inside the file
+    wanted = *checked_align(*end, header.alignment);  // cannot overflow: *end is inside the file
   }
   return last_end;
 }
 
-// Sets view.data of every tensor of `header` (its dtypes and shapes are checked already) from `extents`, one each.
-// The data begins at the first multiple of header.alignment from `header_end` on. Bytes after the last tensor become a
-// warning. Errors: kBadOffset for overlaps, holes other than padding and offsets past the end; kTruncated when the
-// layout is sound and the file ends too early.
+// Sets view.data of every tensor of `header` (dtypes and shapes already checked) from `extents`, one per tensor. The
+// data starts at the first multiple of header.alignment at or after `header_end`. Bytes after the last tensor become a
+// warning. Errors: kBadOffset for overlaps, holes other than padding and offsets past the end; kTruncated if the layout
+// is valid but the file ends early.
 Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::string_view what,
                      std::span<const GgufExtent> extents, GgufHeader& header) {
   CHECK_EQ(extents.size(), header.tensors.size());
   if (extents.empty()) return {};
-  const uint64_t start = *checked_align(header_end, header.alignment);  // cannot wrap: it is inside the file
+  const uint64_t start = *checked_align(header_end, header.alignment);  // cannot overflow: inside the file
   const std::span<const std::byte> data = file.subspan(std::min<uint64_t>(start, file.size()));
   std::vector<size_t> order(extents.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Empty tensors share an offset with the one after them and come first.
+  // An empty tensor has the offset of the next tensor and is sorted before it.
   std::sort(order.begin(), order.end(), [extents](size_t a, size_t b) {
     return extents[a].offset != extents[b].offset ? extents[a].offset < extents[b].offset
                                                   : extents[a].bytes < extents[b].bytes;
@@ -75,7 +75,7 @@ Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::
 
 std::string text_of(uint64_t number) { return std::to_string(number); }
 
-// Parses in file order; `field` is what is being read, for messages.
+// Parses in file order. `field` names the field being read, for messages.
 class GgufParser {
  public:
   GgufParser(std::span<const std::byte> file, std::string_view what) : file_(file), what_(what) {}
@@ -115,7 +115,7 @@ class GgufParser {
     return {};
   }
 
-  // A key or a tensor name.
+  // Reads a key or a tensor name.
   Status read_name(std::string& name, uint64_t max_bytes, const std::string& field) {
     uint64_t length = 0;
     TRY(read(length, field));
@@ -136,7 +136,7 @@ class GgufParser {
     return {};
   }
 
-  // A count of things of at least `min_bytes` each: within the format's bound, and within what is left.
+  // Checks a count of items of at least `min_bytes` each against the format's limit and the remaining bytes.
   Status check_count(uint64_t count, uint64_t limit, uint64_t min_bytes, const std::string& field) const {
     if (count > limit) {
       return fail(ErrorCode::kLimitExceeded,
@@ -229,7 +229,7 @@ Status GgufParser::read_value(GgufEntry& entry) {
       TRY(check_count(entry.count, kGgufMaxElements, sizeof(uint64_t), "the length of " + field));
     }
     for (uint64_t i = 0; i < entry.count; ++i) TRY(read_string_payload(field));
-    // A single string's payload is its characters; an array's elements keep their lengths.
+    // The payload of a single string is its characters; elements of an array keep their length fields.
     const uint64_t prefix = entry.type == GgufType::kString ? sizeof(uint64_t) : 0;
     entry.payload = file_.subspan(start + prefix, at_ - start - prefix);
     return {};
@@ -242,7 +242,7 @@ Status GgufParser::read_value(GgufEntry& entry) {
   return {};
 }
 
-// Called for every token of a vocabulary: builds no text unless it fails.
+// Called for every token of a vocabulary, so it builds no message unless it fails.
 Status GgufParser::read_string_payload(const std::string& field) {
   uint64_t length = 0;
   TRY(read(length, field));
@@ -250,7 +250,7 @@ Status GgufParser::read_string_payload(const std::string& field) {
     at_ += length;
     return {};
   }
-  // A length that no file could hold is an attack; one that this file could have held is a file cut short.
+  // A length that no file could hold is an attack; a smaller one means a truncated file.
   if (length > (uint64_t{1} << 40)) {
     return fail(ErrorCode::kBadString, field + " holds a string of " + text_of(length) + " bytes, " +
                                            text_of(left()) + " are left in the file");
@@ -268,7 +268,7 @@ Status GgufParser::check_bools(std::span<const std::byte> values, const std::str
   return {};
 }
 
-// Sorted, not hashed: nothing to attack with keys that collide, and the lookup needs no second structure.
+// Sorted rather than hashed: immune to colliding keys, and lookup needs no second structure.
 Status GgufParser::sort_keys() {
   const std::vector<GgufEntry>& entries = header_.entries;
   std::vector<uint32_t>& order = header_.by_key;
@@ -344,7 +344,7 @@ Status GgufParser::read_infos() {
   return {};
 }
 
-// Outermost dimension first, as the views have it; the file lists the innermost first.
+// Stores the outermost dimension first, as TensorView does; the file lists the innermost first.
 Status GgufParser::read_shape(Shape& shape, const std::string& field) {
   uint32_t rank = 0;
   TRY(read(rank, "the rank of " + field));
@@ -363,7 +363,7 @@ Status GgufParser::read_shape(Shape& shape, const std::string& field) {
                   field + " has a dimension of " + text_of(dim) + ", which is negative");
     }
     shape.dims[i] = dim;
-    // A zero later on must not hide a product that already wrapped.
+    // A later zero must not hide a product that already overflowed.
     const std::optional<uint64_t> product = checked_mul(elements, std::max<uint64_t>(dim, 1));
     fits = fits && product.has_value();
     elements = product.value_or(1);

@@ -1,10 +1,11 @@
-// The header of a GGUF file as a checked index: which keys and tensors there are, and where their bytes lie.
+// The header of a GGUF file as a validated index: all keys and tensors, and the positions of their bytes.
 //
-// A pure function of bytes: no file, no clock, no randomness, so a fuzzer drives it directly. Every number
-// from the file is compared with the bytes that are left before anything is allocated or read from it. Names are
-// copied, values are views: the index's size is bounded by a small multiple of the header's.
+// A pure function of bytes: no file, no clock, no randomness, so a fuzzer drives it directly. Every number from the
+// file is checked against the remaining bytes before it is used for an allocation or a read. Names are copied, values
+// are views: the index's size is bounded by a small multiple of the header's.
 //
-// The bytes may change while they are read or later (base/mapped_file.h): nothing here is read twice and hoped equal.
+// The bytes may change at any time (base/mapped_file.h), so the code never reads a value twice and expects it to be
+// equal.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,12 @@
 
 namespace ibid {
 
-// One metadata value. `payload` begins at the scalar, at a string's first byte or at an array's first element
-// and ends where the value ends.
+// One metadata value. `payload` spans a scalar's bytes, a string's characters or all elements of an array.
 struct GgufEntry {
   std::string key;
   GgufType type;
-  GgufType element_type;  // of an array; otherwise as `type`
-  uint64_t count;         // elements of an array; otherwise 1
+  GgufType element_type;  // of an array; else equal to `type`
+  uint64_t count;         // elements of an array; else 1
   std::span<const std::byte> payload;
 };
 
@@ -44,23 +44,22 @@ struct GgufHeader {
   std::vector<GgufTensorInfo> tensors;  // in file order
   std::vector<std::string> warnings;
 
-  const GgufEntry* find(std::string_view key) const;  // nullptr: not there; O(log keys)
+  const GgufEntry* find(std::string_view key) const;  // nullptr if absent; O(log keys)
 };
 
-// Reads and checks the header of `file` (the whole file's bytes). `what` names it in messages.
-// with_tensors false stops after the metadata: the tensors may then be missing, cut off or of unknown types.
+// Parses and validates the header of `file` (the whole file's bytes). `what` names it in messages. If with_tensors is
+// false, parses the metadata only: tensors may then be missing, truncated or of unknown types.
 //
-// Rules beyond the spec's: keys are valid UTF-8 without NUL; arrays do not nest; tensors follow each other
-// without overlaps and without holes other than padding; bytes after the last one are a warning. A part of a split
-// model is a file like any other here (GgufSplit of weights/gguf_reader.h).
-// Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType,
-// kUnsupported (a tensor type that exists and is not read), kBadShape,
-// kOverflow, kBadAlignment, kBadOffset.
+// Rules beyond the specification: keys are valid UTF-8 without NUL; arrays do not nest; tensors are contiguous except
+// for padding; bytes after the last one are a warning. A part of a split model is parsed like any other file (see
+// GgufSplit of weights/gguf_reader.h).
+// Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType, kUnsupported (a
+// known but unsupported tensor type), kBadShape, kOverflow, kBadAlignment, kBadOffset.
 Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what,
                                      bool with_tensors);
 
-// Calls visit(string_view) for each element of an array of strings that parse_gguf_header accepted; fewer when
-// the lengths are no longer what they were.
+// Calls visit(string_view) for each element of an array of strings that parse_gguf_header() accepted; for fewer if the
+// file changed and lengths no longer fit.
 template <typename Visitor>
 void visit_gguf_strings(const GgufEntry& entry, Visitor visit) {
   std::span<const std::byte> rest = entry.payload;

@@ -54,7 +54,7 @@ std::string number_text(const GgufEntry& entry, uint64_t index) {
     case GgufType::kI64: return std::to_string(load<int64_t>(entry.payload, index));
     case GgufType::kBool: return load<uint8_t>(entry.payload, index) != 0 ? "true" : "false";
     default:
-      return json_to_string(Json(real_at(entry, index)));  // the shortest text that reads back the same
+      return json_to_string(Json(real_at(entry, index)));  // the shortest text that parses to the same double
   }
 }
 
@@ -85,7 +85,7 @@ namespace {
 
 Result<GgufHeader> read_header(const MappedFile& file, const OpenOptions& options) {
   Result<GgufHeader> header = parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only);
-  // First: a file that is still being written would be a header of one and data of another.
+  // Checked first: if the file is still being written, header and data may not match.
   TRY(file.check_unchanged());
   if (header.status().code() != ErrorCode::kTruncated) return header;
   return Status(ErrorCode::kTruncated, header.status().message() + "; was it fetched to its end?");
@@ -96,7 +96,7 @@ std::string directory_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// Part `number` of the model that the part at `path` belongs to.
+// Opens part `number` of the split model to which the part at `path` belongs.
 Result<MappedFile> open_part(const std::string& path, const GgufSplit& split, uint64_t number,
                              const OpenOptions& options) {
   TRY_ASSIGN(const std::string name, gguf_part_name(path, split, number));
@@ -325,7 +325,7 @@ const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
 
 namespace {
 
-// nullopt: the key is not there.
+// nullopt if the key is absent.
 Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_view key, std::string_view what) {
   const GgufEntry* entry = header.find(key);
   if (entry == nullptr) return std::optional<uint64_t>();

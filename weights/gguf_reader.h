@@ -1,7 +1,7 @@
-// GgufFile: a .gguf file behind the ModelFile interface, or all parts of a split one (GgufSplit), of which
-// any may be named: metadata are those of the first, tensors those of all in their order.
+// GgufFile: a .gguf file as a ModelFile, or all parts of a split one (GgufSplit), of which any may be named. The
+// metadata are those of the first part, the tensors those of all parts in order.
 //
-// Opening reads the header once and keeps an index into the mapping: no string is copied, so a vocabulary of
+// Opening parses the header once and keeps an index into the mapping. String values are not copied, so a vocabulary of
 // 50000 tokens costs milliseconds. Thread-safety and lifetimes: as ModelFile.
 #pragma once
 
@@ -20,32 +20,32 @@
 
 namespace ibid {
 
-// GGUF models cut into several files, NAME-00001-of-00003.gguf and so on, as llama-gguf-split writes them: the first
-// has all of the metadata, every one its own tensors. Pure functions of a header and a path.
+// GGUF models split into several files, NAME-00001-of-00003.gguf and so on, as llama-gguf-split writes them: the first
+// part has all metadata, each part its own tensors. Pure functions of a header and a path.
 inline constexpr uint64_t kMaxGgufParts = 4096;  // each is an open file and a mapping
 
-// The keys split.no, split.count and split.tensors.count of a part.
+// Values of the keys split.no, split.count and split.tensors.count of a part.
 struct GgufSplit {
   uint64_t number = 0;                      // from 0
   uint64_t count = 1;
-  std::optional<uint64_t> tensors_of_all;   // in all parts together
+  std::optional<uint64_t> tensors_of_all;   // in all parts
 };
 
-// One part of one where the keys are missing. Errors: kBadType, kBadNumber (a part that is not one of them),
+// Returns one part of one if the keys are absent. Errors: kBadType, kBadNumber (part number out of range),
 // kLimitExceeded; `what` names the file.
 Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
 
-// The file name of part `number` of the model that `path` is part `split.number` of. Errors: kMissingShard when the
-// name of `path` does not end as such a part's does.
+// Returns the file name of part `number`, given that `path` is part `split.number`. Error: kMissingShard if the name of
+// `path` does not have the suffix of its part.
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number);
 
 class GgufFile : public ModelFile {
  public:
-  // Errors: those of MappedFile::open, parse_gguf_header and read_gguf_split; kMissingShard for a part that is not
-  // there or is not the one that its name says; kDuplicate for a tensor that two parts have; kTruncated where the
-  // parts have fewer tensors than they say.
+  // Errors: those of MappedFile::open, parse_gguf_header and read_gguf_split; kMissingShard for a part that is missing
+  // or has another part number than its name says; kDuplicate for a tensor in two parts; kTruncated if the parts have
+  // fewer tensors than split.tensors.count.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const OpenOptions& options = {});
-  // Of a file that is mapped already.
+  // As open(path), for a file that is already mapped.
   static Result<std::unique_ptr<ModelFile>> open(MappedFile file, const OpenOptions& options = {});
 
   Container container() const override { return Container::kGguf; }
@@ -57,9 +57,9 @@ class GgufFile : public ModelFile {
   Result<std::optional<bool>> get_bool(std::string_view key) const override;
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override;
   Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const override;
-  // Elements of any integer type that fit.
+  // Elements of any integer type; kBadNumber if one does not fit.
   Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const override;
-  // Elements of F32 or F64. Not integers: scores declared INT8 are a known attack on loaders.
+  // Elements of F32 or F64, but not integers: scores declared INT8 are a known attack on loaders.
   Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override;
 
   const Json* config_json() const override { return nullptr; }
@@ -78,7 +78,7 @@ class GgufFile : public ModelFile {
  private:
   GgufFile(std::string path, MappedFile file, GgufHeader header);
 
-  // The other parts of the model that `file` is the first part of.
+  // Opens the other parts of the model whose first part is open.
   Status open_other_parts(const GgufSplit& split, const OpenOptions& options);
   void index_names();
   Status make_parts_whole();
@@ -86,15 +86,15 @@ class GgufFile : public ModelFile {
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
-  std::string path_;                // as it was named
-  std::vector<MappedFile> files_;   // one, or the parts
-  GgufHeader header_;               // of the first part, with the tensors of all
+  std::string path_;                // as named by the caller
+  std::vector<MappedFile> files_;   // one file, or all parts
+  GgufHeader header_;               // of the first part, with the tensors of all parts
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
-  std::vector<MadeTensor> made_;   // of several tensors (weights/made_tensors.h), sorted by name
+  std::vector<MadeTensor> made_;   // assembled from several tensors (weights/made_tensors.h), sorted by name
 };
 
-// Every key with its value as it is in the file, for writing them again. REQUIRES: the container is kGguf.
+// Every key with its value as stored, for copying to another file. REQUIRES: the container is kGguf.
 const std::vector<GgufEntry>& gguf_entries(const ModelFile& file);
 
 }  // namespace ibid

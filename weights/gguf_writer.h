@@ -1,6 +1,5 @@
-// GgufWriter: builds a GGUF version 3 file in memory, or, for files that memory does not hold, its header alone.
-// Not thread-safe. It writes what it is told: it does not refuse duplicate keys, so that hostile files can be
-// made with it too.
+// GgufWriter: builds a GGUF version 3 file in memory, or only its header if the file does not fit into memory. Not
+// thread-safe. Does not validate (for example duplicate keys), so that tests can write hostile files with it.
 #pragma once
 
 #include <cstddef>
@@ -44,25 +43,25 @@ class GgufWriter {
   void add_i8s(std::string_view key, std::span<const int8_t> v) { add_array(key, GgufType::kI8, v); }
   void add_f32s(std::string_view key, std::span<const float> v) { add_array(key, GgufType::kF32, v); }
   void add_bools(std::string_view key, const std::vector<bool>& values);
-  // An entry of another file.
+  // Copies an entry of another file.
   void add_entry(const GgufEntry& entry);
 
-  // --- Tensors. shape is outermost dimension first, as everywhere in ibid.
-  // REQUIRES: dtype has a GGUF number; data is exactly the tensor's bytes. The bytes are copied.
+  // --- Tensors. Shapes are outermost dimension first, as everywhere in ibid. REQUIRES: dtype has a GGUF number; data
+  // is exactly the tensor's bytes. The bytes are copied.
   void add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
                   std::span<const std::byte> data);
   void add_tensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data);
 
-  // A tensor whose bytes come later, behind header(): in the order of the calls, each padded with zeros to
+  // Declares a tensor whose bytes the caller writes after header(): in the order of the calls, each zero-padded to
   // padded_bytes(). REQUIRES: dtype has a GGUF number.
   void declare_tensor(std::string_view name, DType dtype, const Shape& shape);
-  // Everything before the tensors' bytes.
+  // All bytes before the tensor data.
   std::string header() const;
   uint64_t padded_bytes(uint64_t bytes) const;
 
-  // The file's bytes. REQUIRES: no tensor was only declared.
+  // The whole file. REQUIRES: every tensor has its data.
   std::string bytes() const;
-  // Writes bytes() to `path`, atomically. Errors: kIo.
+  // Writes bytes() to `path`, atomically. Error: kIo.
   Status write(const std::string& path) const;
 
  private:
@@ -93,27 +92,27 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
-// GgufStream: writes a GGUF file whose tensors do not fit memory, one piece after the other, beside its place;
-// close() makes it durable and finish() gives it its name. Without finish() nothing is left. Not thread-safe.
+// GgufStream: writes a GGUF file whose tensors do not fit into memory, piece by piece, to a temporary file; close()
+// makes it durable and finish() renames it. Without finish() the file is removed. Not thread-safe.
 class GgufStream {
  public:
-  // Writes writer.header(): the tensors that were declared follow in their order. Errors: kIo.
+  // Writes writer.header(); the declared tensors must follow in order. Error: kIo.
   static Result<std::unique_ptr<GgufStream>> create(FileOps& files, const std::string& path, const GgufWriter& writer);
   ~GgufStream();
   GgufStream(const GgufStream&) = delete;
   GgufStream& operator=(const GgufStream&) = delete;
 
-  // A piece of the current tensor; a tensor ends with end_tensor(), which pads it. Errors: kIo.
+  // Writes a piece of the current tensor; end_tensor() ends the tensor and pads it. Error: kIo.
   Status write(std::span<const std::byte> bytes);
   Status end_tensor(const GgufWriter& writer);
 
-  // The file as it is now, for its owner alone.
+  // Path of the unfinished file, readable only by its owner.
   const std::string& temporary_path() const { return temporary_.path; }
 
-  // All is written: what temporary_path() names can be read. REQUIRES: called once, behind the last tensor.
-  // Errors: kIo.
+  // Syncs and closes the file; temporary_path() can then be read. REQUIRES: called once, after the last tensor. Error:
+  // kIo.
   Status close();
-  // REQUIRES: closed. Errors: kIo.
+  // Renames the file to its path. REQUIRES: closed. Error: kIo.
   Status finish();
 
  private:

@@ -1,19 +1,19 @@
-// Presents as one tensor what a safetensors checkpoint keeps in several parts: packed integers with their scales
-// and zero points, floats of a byte with theirs, blocks of four-bit floats. The tensor has the name that the
-// unquantised checkpoint has, and a number format that holds its values exactly. Its rows are put together when
-// they are read (base/tensor_view.h, RowSource), so opening reads scales only.
+// Presents tensors that a safetensors checkpoint stores in several parts as one: packed integers with scales and zero
+// points, one-byte floats with scales, blocks of 4-bit floats. The tensor has its name in the unquantised checkpoint,
+// and a number format that represents its values exactly. Its rows are assembled when they are read (RowSource of
+// base/tensor_view.h), so opening reads only the scales.
 //
-//   kept as                                                       presented as
+//   stored as                                                     presented as
 //   NAME_blocks U8 [.., n, 16], NAME_scales U8 [.., n]            NAME_blocks MXFP4 [.., 32 n]   (gpt-oss)
-//   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one for all, for each row, or
-//                                                                 for each block of config's weight_block_size
+//   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one per tensor, per row, or
+//                                                                 per block of config's weight_block_size
 //   NAME F8 without a scale                                       NAME F16
 //   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 where all zero points are 8, Q5_0
 //   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        else: q - z is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
 //
-// If no format holds the values, they are F32, rounded as the format's own product is. That happens when scales are
-// no halves, when rows or groups are no multiple of 32, and when the groups of columns lie out of order (g_idx).
+// If no format represents the values exactly, they are F32, rounded as the product of the stored format is: if scales
+// are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
 #pragma once
 
 #include <functional>
@@ -28,47 +28,46 @@
 
 namespace ibid {
 
-// The tensors as the files have them.
+// The tensors as stored in the files.
 struct StoredTensors {
   const std::vector<std::string>* names;
-  std::function<const TensorView*(std::string_view)> find;  // nullptr: not there
+  std::function<const TensorView*(std::string_view)> find;  // nullptr: absent
   std::string_view path;                                    // for messages
 };
 
 struct MadeTensor {
   std::string name;
   TensorView view;
-  std::unique_ptr<RowSource> source;  // of the view
+  std::unique_ptr<RowSource> source;  // owns view.source
 };
 
-// The content of config.json's quantization_config. Errors: kUnsupported for a method that is not read, by its
-// name.
+// The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method, with
+// its name; kBadNumber.
 struct QuantizationConfig {
   std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
-  bool zeros_are_less_one = false;   // GPTQ's first version stores zero points less one
+  bool zeros_are_less_one = false;   // GPTQ's first version stores zero points minus one
   uint64_t block_rows = 128, block_cols = 128;  // of F8
 };
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
 
-// All tensors of `stored` that have to be made. Errors, naming the tensor: kMissingTensor (a part), kBadShape and
-// kBadType (parts that do not fit together), kBadNumber (g_idx out of range), kNonFinite (a scale that is not finite),
-// kUnsupported.
+// Assembles all tensors of `stored` that have parts. Errors, with the tensor's name: kMissingTensor (a part), kBadShape
+// and kBadType (parts that do not match), kBadNumber (g_idx out of range), kNonFinite (a scale), kUnsupported.
 Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
 
-// split_kv_rows.cc: makes one matrix of the two that GGUF keeps for latent attention, in every layer that has both.
-// Errors, naming the tensor: kBadShape (they do not fit together), kUnsupported (a type that is not decoded).
+// split_kv_rows.cc: joins the two matrices that GGUF stores for latent attention, in every layer that has both. Errors,
+// with the tensor's name: kBadShape (they do not match), kUnsupported (a type without a decoder).
 Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored);
 
-// --- packed_int4_rows.cc: matrices of integers of four bits, eight in a word, with a scale and a zero point for each
-// group of a row: GPTQ, AWQ and compressed-tensors.
+// --- packed_int4_rows.cc: matrices of 4-bit integers, eight per word, with a scale and a zero point for each group of
+// a row: GPTQ, AWQ and compressed-tensors.
 
-// How eight integers lie in a word of 32 bits. The shapes of words, zero points and scales:
+// Order of eight integers in a 32-bit word. Shapes of words, zero points and scales:
 //   kGptq        [in / 8, out]   [groups, out / 8]   [groups, out]
 //   kAwq         [in, out / 8]   [groups, out / 8]   [groups, out]   in the order 0 2 4 6 1 3 5 7
 //   kCompressed  [out, in / 8]   [out / 8, groups]   [out, groups]
 enum class Int4Packing { kGptq, kAwq, kCompressed };
 
-// The parts of one matrix; those that are not there are nullptr.
+// The parts of one matrix; absent ones are null.
 struct Int4Parts {
   const TensorView* words = nullptr;
   const TensorView* zeros = nullptr;
@@ -76,7 +75,7 @@ struct Int4Parts {
   const TensorView* group_of_column = nullptr;  // g_idx
 };
 
-// `name` is the tensor that is made. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
+// `name` is the name of the result. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
 Result<MadeTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
                              const QuantizationConfig& config, std::string_view path);
 

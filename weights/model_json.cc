@@ -26,7 +26,7 @@ constexpr std::array<Word, 3> kWords = {{{"Infinity", std::numeric_limits<double
                                          {"-Infinity", -std::numeric_limits<double>::infinity()},
                                          {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
 
-// One of the words in a text.
+// Position of one of the words in a text.
 struct Found {
   size_t at;
   std::string_view word;
@@ -34,21 +34,21 @@ struct Found {
 
 bool is_blank(char c) { return kBlanks.find(c) != kBlanks.npos; }
 
-// Whether what follows a word ends it: the end of a value, or blanks.
+// True if `rest`, the text after a word, ends a JSON value: end of text, blank, ',', ']' or '}'.
 bool ends_word(std::string_view rest) {
   return rest.empty() || is_blank(rest[0]) || rest[0] == ',' || rest[0] == ']' || rest[0] == '}';
 }
 
-// The words outside strings that stand where a value does, behind '[', ',' or ':'. Whether the text around them is JSON
-// is not looked at here.
+// Finds the words outside strings in value position: after '[', ',' or ':'. Does not check that the text around them is
+// JSON.
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
   bool in_string = false;
-  char before = '\0';  // the last byte that is no blank
+  char before = '\0';  // the last byte that is not blank
   for (size_t i = 0; i < text.size() && all.size() <= at_most; ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;  // whatever is escaped does not end the string
+      if (c == '\\') ++i;  // an escaped character does not end the string
       in_string = c != '"';
       continue;
     }
@@ -68,7 +68,7 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// `text` with a number of the same length for each word: as good JSON as the text is, with the same offsets.
+// `text` with each word replaced by a number of the same length: valid JSON if the text is, with equal offsets.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");
@@ -114,7 +114,7 @@ std::optional<double> non_finite(const Json& value) {
 
 namespace {
 
-// Where a value stands, for messages.
+// Location of a value, for messages.
 struct Place {
   std::string_view file, key;
 };
@@ -140,7 +140,7 @@ Result<int64_t> as_int(const Place& place, const Json& value) {
   }
   if (value.is_number_integer()) return value.get<int64_t>();
   const double number = value.get<double>();
-  // Beyond 2^53 a double does not tell neighbouring integers apart.
+  // Above 2^53 a double cannot represent every integer.
   if (std::fabs(number) > 0x1p53 || number != std::trunc(number)) return bad_number(place, value);
   return static_cast<int64_t>(number);
 }

@@ -1,10 +1,10 @@
-// JSON files of a checkpoint (config.json and its kin), as Python's json module writes them: JSON, and behind it the
-// words Infinity, -Infinity and NaN for floats that JSON has no numbers for. Recent versions of transformers write
-// {"__float__": "Infinity"} instead; whichever a file has, the DOM has this object, so that it can be printed as JSON
-// and no reader takes it for a number unasked. Messages of users and tokenizer.json are plain JSON: parse_json().
+// JSON files of a checkpoint (config.json and similar), as written by Python's json module: JSON plus the words
+// Infinity, -Infinity and NaN for floats that JSON cannot represent. Recent versions of transformers write
+// {"__float__": "Infinity"} instead. Both become this object in the DOM, so that it can be printed as JSON and no
+// reader takes it for a number. Messages of users and tokenizer.json are plain JSON: parse_json().
 //
 // Source: the documentation of Python's json.dump (allow_nan), and PretrainedConfig of transformers (__float__).
-// Pure functions of their arguments.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@
 
 namespace ibid {
 
-// How many of the words one file may have: each grows to an object. A configuration has a few.
+// Maximum number of such words in a file, because each grows to an object. A configuration has a few.
 inline constexpr size_t kMaxNonFiniteWords = 1000;
 
-// Parses `text`; the words count where a value stands in an array or an object, whole and with the sign at the word.
-// Errors: those of parse_json(), with offsets in `text`; kLimitExceeded for more than kMaxNonFiniteWords words.
+// Parses `text`. A word is recognised as a whole value in an array or object, with its sign. Errors: those of
+// parse_json(), with offsets in `text`; kLimitExceeded for more than kMaxNonFiniteWords words.
 Result<Json> parse_model_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
-// The float that an object with "__float__" alone stands for; nullopt for everything else.
+// The float of an object whose only key is "__float__"; nullopt for any other value.
 std::optional<double> non_finite(const Json& value);
 
-// Typed reads from config.json under the rules of ModelFile's getters: a missing key and null are nullopt,
-// another type is kBadType, a number that does not fit is kBadNumber. Keys may be dotted paths into nested
-// objects ("rope_scaling.factor"); a key that has the dot itself comes first. A float may be infinite or NaN: the
-// caller checks its range. Not owning: `root` (may be null: then every key is missing) and `file`, the name for
-// messages, must outlive it.
+// Typed reads from config.json, with the rules of ModelFile's getters: a missing key and null are nullopt, another type
+// is kBadType, a number that does not fit is kBadNumber. Keys may be dotted paths into nested objects
+// ("rope_scaling.factor"); a key that contains the dot itself has precedence. Floats may be infinite or NaN: the caller
+// checks the range. Not owning: `root` (if null, every key is missing) and `file`, the name for messages, must outlive
+// it.
 class JsonValues {
  public:
   JsonValues(const Json* root, std::string_view file) : root_(root), file_(file) {}
 
-  // nullptr when the key is missing or null.
+  // nullptr if the key is missing or null.
   const Json* find(std::string_view key) const;
 
-  // A float with an integral value, such as 4096.0, is an integer; 1.5 is kBadNumber.
+  // Accepts a float with an integral value, such as 4096.0; 1.5 is kBadNumber.
   Result<std::optional<int64_t>> get_int(std::string_view key) const;
   Result<std::optional<double>> get_float(std::string_view key) const;
   Result<std::optional<bool>> get_bool(std::string_view key) const;

@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kGroup = 32;       // of Q4_0 and Q5_0
+constexpr size_t kGroup = 32;       // group size of Q4_0 and Q5_0
 constexpr uint64_t kPerWord = 8;
 constexpr int kMiddle = 8;          // the zero point of symmetric matrices
 
@@ -22,7 +22,7 @@ uint32_t word_at(const TensorView& tensor, uint64_t index) {
   return word;
 }
 
-// Element `index` of a row of eights. AWQ has the even ones in the lower half of a word, the odd ones in the upper.
+// Element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones in the upper.
 int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
   const uint64_t i = index % kPerWord;
   const uint64_t place = packing == Int4Packing::kAwq ? i / 2 + i % 2 * 4 : i;
@@ -32,7 +32,7 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int less = 0;                          // what stored zero points are less
+  int less = 0;                          // added to stored zero points
   std::vector<uint32_t> group_of_column;  // empty: in order
 };
 
@@ -133,7 +133,7 @@ class PackedInt4Rows : public RowSource {
   DType presented_;
 };
 
-// Checks the parts of one matrix against each other.
+// Checks the parts of one matrix for consistency.
 class Int4Checker {
  public:
   Int4Checker(const std::string& name, Int4Packing packing, const Int4Parts& parts, const QuantizationConfig& config,

@@ -16,7 +16,7 @@ namespace {
 
 struct DTypeName {
   std::string_view name;
-  std::optional<DType> dtype;  // nullopt: exists in the format and is not read
+  std::optional<DType> dtype;  // nullopt: in the format, but not supported
 };
 
 constexpr DTypeName kDTypeNames[] = {
@@ -44,7 +44,7 @@ constexpr DTypeName kDTypeNames[] = {
     {"F8_E5M2FNUZ", {}},
 };
 
-// A tensor before its bytes are placed.
+// A tensor whose data are not located yet.
 struct Info {
   const std::string* name;
   DType dtype;
@@ -60,7 +60,7 @@ class SafetensorsParser {
     TRY_ASSIGN(const std::string_view text, header_text());
     JsonLimits limits;
     limits.max_depth = 4;           // the format needs 3
-    limits.max_values = 3'000'000;  // 8 a tensor
+    limits.max_values = 3'000'000;  // 8 per tensor
     TRY_ASSIGN(const Json root, parse_json(text, std::string(what_) + ": header", limits));
     std::vector<Info> infos;
     for (const auto& [name, value] : root.items()) {
@@ -168,7 +168,7 @@ class SafetensorsParser {
     return {};
   }
 
-  // A member that is an array of at most `max_count` unsigned integers.
+  // Reads a member that is an array of at most `max_count` unsigned integers.
   Result<std::vector<uint64_t>> read_numbers(const Json& tensor, const char* member, const std::string& field,
                                              size_t max_count) const {
     const auto at = tensor.find(member);
@@ -191,7 +191,7 @@ class SafetensorsParser {
     return numbers;
   }
 
-  // Dimensions of 0 count as 1 while multiplying, so that they cannot hide a product that wrapped.
+  // Dimensions of 0 count as 1 in the product, so that they cannot hide an overflow.
   static std::optional<uint64_t> checked_bytes(const Info& info) {
     uint64_t bytes = dtype_block(info.dtype).bytes;
     bool empty = false;
@@ -204,7 +204,7 @@ class SafetensorsParser {
     return empty ? 0 : bytes;
   }
 
-  // Turns offsets into views, once they are known to fill the data exactly.
+  // Turns offsets into views, after checking that they cover the data exactly.
   Status place(std::vector<Info>& infos) {
     std::sort(infos.begin(), infos.end(), [](const Info& a, const Info& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
@@ -246,7 +246,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> fi
 
 namespace {
 
-// Each is an open file and a mapping; the largest public models have fewer than 200.
+// Each shard is an open file and a mapping; the largest public models have fewer than 200.
 constexpr size_t kMaxShards = 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The header of a safetensors file, checked.
+// The validated header of a safetensors file.
 // Spec: https://github.com/huggingface/safetensors, README and safetensors/src/tensor.rs. A file is
 //
 //   u64    length of the header, at most 100 000 000
@@ -35,29 +35,28 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;  // of __metadata__
 };
 
-// Reads and checks the header of `file` (the whole file's bytes). `what` names it in messages.
+// Parses and validates the header of `file` (the whole file's bytes). `what` names it in messages.
 //
-// The container's rules, all of them enforced: the header begins with '{' and only spaces follow its '}'; no
-// key twice; offsets contiguous without hole or overlap, from 0 to exactly the end of the file (so that
-// nothing can hide in it); the bytes of a tensor are what its dtype and shape need; __metadata__ maps strings
-// to strings. Errors: kTruncated, kBadHeader, kLimitExceeded (JSON depth and size), kDuplicate, kBadString,
-// kBadType, kUnsupported (a dtype that exists and is not read), kBadNumber, kBadShape, kOverflow, kBadOffset.
+// Enforces all rules of the container: the header starts with '{' and only spaces follow its '}'; keys are unique;
+// offsets are contiguous, from 0 to exactly the end of the file (so that nothing can hide in it); a tensor has the
+// bytes that dtype and shape need; __metadata__ maps strings to strings. Errors: kTruncated, kBadHeader, kLimitExceeded
+// (JSON depth and size), kDuplicate, kBadString, kBadType, kUnsupported (a known but unsupported dtype), kBadNumber,
+// kBadShape, kOverflow, kBadOffset.
 Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file, std::string_view what);
 
-// model.safetensors.index.json: says which file holds which tensor of a model that was cut into shards. A pure
-// function of text. It does not check the names of the files; MappedFile::open_in refuses unsafe ones.
+// model.safetensors.index.json: maps tensors to the files of a sharded model. A pure function of text. Does not check
+// file names; MappedFile::open_in() rejects unsafe ones.
 struct ShardIndex {
   struct Shard {
     std::string file;
     std::vector<std::string> tensors;  // sorted
   };
-  std::vector<Shard> shards;            // sorted by file, as their numbers are
-  std::optional<uint64_t> total_bytes;  // of all tensors, where the index says so
+  std::vector<Shard> shards;            // sorted by file, which is by number
+  std::optional<uint64_t> total_bytes;  // of all tensors, if the index has it
 };
 
-// {"metadata": {"total_size": n}, "weight_map": {"tensor": "file", ...}}
-// Errors: those of parse_json; kBadHeader where a member is not what it should be; kLimitExceeded for more
-// than 4096 files.
+// Parses {"metadata": {"total_size": n}, "weight_map": {"tensor": "file", ...}}. Errors: those of parse_json;
+// kBadHeader for a member of the wrong type; kLimitExceeded for more than 4096 files.
 Result<ShardIndex> parse_shard_index(std::string_view text, std::string_view what);
 
 }  // namespace ibid

@@ -19,13 +19,13 @@ constexpr char kConfigName[] = "config.json";
 constexpr char kSingleName[] = "model.safetensors";
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr uint64_t kMaxConfigBytes = 10'000'000;
-constexpr uint64_t kMaxCompanionBytes = 100'000'000;  // the largest tokenizer.json in use has 35 MB
+constexpr uint64_t kMaxCompanionBytes = 100'000'000;  // the largest tokenizer.json known has 35 MB
 
-// The text of `name` in `directory`; kNotFound when it is not there.
+// Reads the text of `name` in `directory`; kNotFound if it does not exist.
 Result<std::string> read_beside(const std::string& directory, const std::string& name, uint64_t max_bytes) {
   Result<MappedFile> file = MappedFile::open_in(directory, name);
   if (!file.ok()) {
-    // An empty file cannot be mapped, and is a text all the same.
+    // An empty file cannot be mapped, but is a valid empty text.
     if (file.status().code() == ErrorCode::kTruncated) return std::string();
     return file.status();
   }
@@ -130,13 +130,13 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
 }
 
 Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* wanted) {
-  // Whatever is recognised is named; anything else is told which rule of the container it breaks.
+  // Known file types are reported by name; for any other the parser reports the violated rule.
   const Sniffed sniffed = sniff(file.bytes());
   if (sniffed.content != Content::kSafetensors && !sniffed.looks_like.empty()) {
     return foreign_content_error(file.bytes(), file.path(), "a safetensors file");
   }
   Result<SafetensorsHeader> parsed = parse_safetensors_header(file.bytes(), file.path());
-  TRY(file.check_unchanged());  // first: an error may come of it
+  TRY(file.check_unchanged());  // first: a parse error may be due to the change
   TRY_ASSIGN(SafetensorsHeader header, std::move(parsed));
   size_t unlisted = 0;
   std::vector<bool> found(wanted == nullptr ? 0 : wanted->size());
@@ -199,7 +199,7 @@ const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
 }
 
 Result<std::optional<std::string>> SafetensorsModel::companion(std::string_view name) const {
-  // A file of a folder beside the weights is opened in that folder, which is a plain name as well.
+  // A file in a folder beside the weights: the folder must be a plain name too.
   std::string directory = directory_;
   if (const size_t slash = name.find('/'); slash != std::string_view::npos) {
     const std::string folder(name.substr(0, slash));

@@ -1,6 +1,5 @@
-// SafetensorsModel: safetensors weights with the files that Hugging Face keeps beside them, behind the
-// ModelFile interface. Metadata keys are those of config.json, dotted for nested objects. Thread-safety and
-// lifetimes: as ModelFile.
+// SafetensorsModel: safetensors weights, with the files that Hugging Face stores beside them, as a ModelFile. Metadata
+// keys are those of config.json, dotted for nested objects. Thread-safety and lifetimes: as ModelFile.
 #pragma once
 
 #include <memory>
@@ -20,15 +19,15 @@ namespace ibid {
 
 class SafetensorsModel : public ModelFile {
  public:
-  // A directory with config.json and model.safetensors, or model.safetensors.index.json and the shards it
-  // names. With options.vocabulary_only the weights are not opened, and config.json may be missing. Errors:
-  // kNotFound (config.json or the weights are missing), kMissingShard, kUnsafePath (a shard's name is not a
-  // plain file name, or a symlink that is not to be followed), kMismatch (a shard without a tensor that the
-  // index says it has), and those of parse_json and parse_safetensors_header.
+  // Opens a directory with config.json and model.safetensors, or model.safetensors.index.json and its shards. With
+  // options.vocabulary_only the weights are not opened, and config.json may be missing. Errors: kNotFound (config.json
+  // or the weights), kMissingShard, kUnsafePath (a shard's name is not a plain file name, or is a symlink that must not
+  // be followed), kMismatch (a shard lacks a tensor that the index lists), and those of parse_json and
+  // parse_safetensors_header.
   static Result<std::unique_ptr<ModelFile>> open_directory(const std::string& path,
                                                            const OpenOptions& options = {});
 
-  // One .safetensors file, with config.json beside it if there is one.
+  // Opens one .safetensors file, with config.json if there is one beside it.
   static Result<std::unique_ptr<ModelFile>> open_file(MappedFile file);
 
   Container container() const override { return Container::kSafetensors; }
@@ -76,10 +75,10 @@ class SafetensorsModel : public ModelFile {
   Status read_config();
   Status open_weights(bool follow_symlinks);
   Status open_shards(const std::string& index_text, bool follow_symlinks);
-  // Maps the tensors of `file`: those of `wanted` (sorted), or all when it is null.
+  // Adds the tensors of `file`: those in `wanted` (sorted), or all if it is null.
   Status take(MappedFile file, const std::vector<std::string>* wanted);
   void index_names();
-  // Called after index_names(): makes the tensors that are kept in parts.
+  // Assembles the tensors that are stored in parts. REQUIRES: index_names() was called.
   Status make_parts_whole();
 
   std::string path_;
@@ -90,7 +89,7 @@ class SafetensorsModel : public ModelFile {
   std::vector<std::string> names_;
   std::vector<TensorView> views_;                                   // of names_
   std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
-  std::vector<MadeTensor> made_;                                    // sorted by name; they come before views_
+  std::vector<MadeTensor> made_;                                    // sorted by name; they take precedence over views_
   std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
   std::vector<std::string> warnings_;
 };

@@ -17,9 +17,8 @@ struct NamedTensor {
   TensorView view;
 };
 
-// Tensors are laid out in the given order, without holes; the same tensors give the same bytes.
-// REQUIRES: names differ; dtypes are plain ones that the format knows.
-// Error: kIo.
+// Writes tensors in the given order, without holes; the output is deterministic. REQUIRES: names are unique; dtypes are
+// plain ones of the format. Error: kIo.
 Status write_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 
 }  // namespace ibid

@@ -7,8 +7,8 @@ namespace ibid {
 
 namespace {
 
-// Eight 6-bit scales and mins in 12 bytes: groups 0..3 in the low six bits of bytes 0..3 (scale) and 4..7
-// (min); groups 4..7 have their low nibbles in bytes 8..11 and their two high bits on top of the former.
+// Eight 6-bit scales and mins in 12 bytes. Groups 0..3: low six bits of bytes 0..3 (scales) and 4..7 (mins). Groups
+// 4..7: low nibbles in bytes 8..11, two high bits in the high bits of bytes 0..7.
 void split_k_scales(const uint8_t* packed, SuperBlock& block) {
   for (size_t g = 0; g < 8; ++g) {
     int scale = packed[g % 4] & 63;
@@ -116,14 +116,14 @@ SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
 
 namespace {
 
-// Eight codes of which value i is negative where bit i is set.
+// Negates value i of eight codes if bit i is set.
 void apply_signs(unsigned signs, int8_t* codes) {
   for (unsigned i = 0; i < 8; ++i) {
     if ((signs >> i & 1) != 0) codes[i] = static_cast<int8_t>(-codes[i]);
   }
 }
 
-// Seven signs; the eighth makes their number even.
+// Adds the eighth sign bit, which makes the number of set bits even.
 unsigned even_signs(unsigned seven) {
   return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7;
 }
@@ -147,7 +147,7 @@ void split_nibble_scales(const uint8_t* packed, size_t n, SuperBlock& block) {
   }
 }
 
-// Eight codes 8 g + 1 or 8 g - 1 for the entry's g of -1, 0, 1.
+// Eight codes 8 g + 1 or 8 g - 1 for the values g in {-1, 0, 1} of the entry.
 void put_shifted(const int8_t* book, unsigned index, bool down, int8_t* codes) {
   const int8_t* entry = book + 8 * index;
   for (size_t i = 0; i < 8; ++i) codes[i] = static_cast<int8_t>(8 * entry[i] + (down ? -1 : 1));
@@ -170,7 +170,7 @@ SuperBlock split_iq1_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The half is in the high nibbles of the four words of scales.
+// The FP16 scale is spread over the high nibbles of the four words of scales.
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq1);
   SuperBlock block;
@@ -230,7 +230,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format has (s + 1/2) / 2 for a scale: 2 (2 s + 1) eighths.
+// The scale of the format is (s + 1/2) / 2 = 2 (2 s + 1) / 8.
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3xxs);
   SuperBlock block;
@@ -246,7 +246,7 @@ SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format has 2 s + 1 for a scale and odd numbers to 15 for codes: with twice these, 4 (2 s + 1) eighths.
+// The scale of the format is 2 s + 1, its codes are odd numbers up to 15. With doubled codes: scale 4 (2 s + 1) / 8.
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3s);
   SuperBlock block;

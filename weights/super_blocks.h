@@ -1,7 +1,6 @@
-// Decoders of the blocks of 256 with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
-// codes are entries of a codebook (an index stands for four or eight values, with signs beside it). The bytes are
-// described in weights/block_formats.h, whose functions call these. Here is also BlockCursor, which reads the fields of
-// a block of any size.
+// Decoders of 256-value blocks with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
+// codes are codebook entries (an index selects four or eight values; signs are stored separately). Byte layouts: see
+// weights/block_formats.h, whose functions call these. Also BlockCursor, which reads the fields of a block.
 #pragma once
 
 #include <array>
@@ -14,7 +13,7 @@
 
 namespace ibid {
 
-// Reads a block's fields in order; by memcpy, because blocks of 18 or 210 bytes are never aligned.
+// Reads a block's fields in order, with memcpy, because blocks of 18 or 210 bytes are unaligned.
 class BlockCursor {
  public:
   explicit BlockCursor(const std::byte* at) : at_(at) {}
@@ -44,14 +43,14 @@ class BlockCursor {
 
 inline int nibble(uint8_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
 
-// A block of 256 before its scales are multiplied: scale of group g = d * scales[g] (by 1/8 for kEighthByCode),
-// min = -(dmin * mins[g]).
+// A 256-value block with factored scales: scale of group g = d * scales[g] (times 1/8 for kEighthByCode), min = -(dmin
+// * mins[g]).
 struct SuperBlock {
   uint16_t d = 0, dmin = 0;
   std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
 };
 
-// Q2_K to Q6_K. Each writes 256 codes, without their offset where the type has no mins.
+// Q2_K to Q6_K. Each writes 256 codes, minus their offset if the type has no mins.
 SuperBlock split_q2_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes);
@@ -67,7 +66,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 
-// The codebooks of ggml's IQ formats. They say which combinations of four or eight values an index may stand for.
+// The codebooks of ggml's IQ formats: the combinations of four or eight values that an index can select.
 enum class Codebook {
   kIq2xxs,  // 256 entries of 8: 8, 25, 43
   kIq2xs,   // 512 entries of 8
@@ -77,7 +76,7 @@ enum class Codebook {
   kIq1,     // 2048 entries of 8: -1, 0, 1
 };
 
-// The entries' values, one entry after the other. Expanded at first use; thread-safe.
+// The values of all entries, concatenated. Expanded at first use; thread-safe.
 const int8_t* codebook(Codebook book);
 
 }  // namespace ibid

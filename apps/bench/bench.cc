@@ -1,4 +1,4 @@
-// ibid bench: what a model does on this machine, beside what the machine can do and what others do.
+// ibid bench: measures a model on this machine, compared with the machine's peaks and other engines.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
@@ -26,7 +26,7 @@ std::string numbers_text(const std::vector<size_t>& numbers) {
   return text;
 }
 
-// The command that gives these figures again, without the paths of this machine.
+// Returns the command that repeats the measurement, without local paths.
 std::string command_of(const BenchArguments& arguments, const BenchSetup& setup) {
   std::string command = "ibid bench " + setup.model + " --what " + joined(arguments.what, ",") + " --threads " +
                         std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
@@ -95,7 +95,7 @@ std::string command_of_serve(const BenchArguments& arguments, const BenchSetup& 
          " --stagger " + with_point(shape.stagger_seconds) + " --seed " + std::to_string(shape.seed);
 }
 
-// A load on a server has a run of its own: nothing of a model is measured in this process.
+// Benchmarks a server; no model is measured in this process.
 Status run_load_bench(BenchArguments arguments) {
   const bool is_own = arguments.serve.url.empty();
   if (is_own && arguments.model.n_threads == 0) arguments.model.n_threads = available_cpus();

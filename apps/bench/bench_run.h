@@ -1,6 +1,6 @@
-// BenchRun: the parts of one `ibid bench`, in order: load, rates, turns of conversations, the time to the first token
-// against the history. Owns the model and the figures so far; prints each as it is measured, to standard output, and
-// says to standard error what it leaves out and how long it will take. Not thread-safe.
+// BenchRun: the parts of one `ibid bench`, in order: load, rates, conversation turns, time to first token by history
+// length. Owns the model and the figures. Prints each figure to standard output when measured; what is skipped, and the
+// expected duration, to standard error. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -44,27 +44,27 @@ struct BenchArguments {
 
 class BenchRun {
  public:
-  // `arguments` outlive the run.
+  // `arguments` must outlive the run.
   BenchRun(const BenchArguments& arguments, BenchSetup setup, std::vector<Rival> rivals);
 
-  // Loads the model, timed; plans the rest and says how long it will take.
+  // Loads the model and measures the time; plans the other parts and prints the expected duration.
   Status load(const std::string& path);
   Status rates();
   Status turns();
-  // The time to the first token against the history, and its reports.
+  // Measures the time to first token by history length, and writes the reports.
   Status curve();
   Status finish(FileOps& files) const;
 
  private:
-  // Keeps what fits into the context, and prints a notice for what does not.
+  // Selects the parts that fit into the context, and reports the others.
   void plan(bool has_conversations);
   void leave_out(const std::string& name, size_t positions) const;
   void print_heading() const;
   void emit(const Figure& figure);
   void emit_memory(size_t meter_bytes);
-  // A fall of the rate that neighbours of this machine may have made: both lengths once more.
+  // Measures both lengths of an unexpected fall of the prefill rate again, in case other processes caused it.
   Status measure_step_again(RateBench& bench);
-  // An engine on the model that was loaded; only one at a time may run.
+  // Creates an engine on the loaded model. At most one may run at a time.
   Result<std::shared_ptr<Engine>> make_engine(const std::string& cache_directory, const Fingerprint* fingerprint) const;
 
   const BenchArguments& arguments_;

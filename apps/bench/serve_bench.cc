@@ -28,12 +28,12 @@ namespace ibid {
 
 namespace {
 
-// OwnServer: this program once more, as `ibid serve` with one model on a free port of this machine, for as long as the
-// object lives. It ends with this process, whatever ends that.
+// OwnServer: runs this program as `ibid serve` with one model on a free local port for the lifetime of the object. The
+// server ends with this process, however that ends.
 class OwnServer {
  public:
-  // arguments: what stands behind `ibid serve`, without the port. Returns when the model is loaded.
-  // Error: kIo with the last line that the server said.
+  // arguments: those of `ibid serve`, without the port. Returns when the model is loaded. Error: kIo, with the last
+  // line of the server's output.
   static Result<std::unique_ptr<OwnServer>> start(const std::vector<std::string>& arguments);
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
@@ -43,20 +43,20 @@ class OwnServer {
 
  private:
   OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
-  // Reads what it says until it is ready. False: it has ended; then said_ is all of it.
+  // Reads the server's output until it is ready. Returns false if the server ended; said_ then has all output.
   bool await_ready();
 
   pid_t process_;
   int errors_;
   std::string said_;
   std::string url_;
-  std::thread reader_;  // of what it says later, which nobody needs
+  std::thread reader_;  // drains later output
 };
 
 constexpr const char* kThisProgram = "/proc/self/exe";
 constexpr std::string_view kAddress = "http://127.0.0.1:";
 
-// Bytes as they come; empty: the end.
+// Reads the next available bytes; empty: end of file.
 std::string read_some(int fd) {
   char bytes[4096];
   for (;;) {
@@ -80,7 +80,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   pointers.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
-  std::vector<char*> environment;  // without a key, which would keep this process out
+  std::vector<char*> environment;  // without an API key, which would lock out this process
   for (char** each = environ; *each != nullptr; ++each) {
     if (!std::string_view(*each).starts_with("IBID_API_KEY=")) environment.push_back(*each);
   }
@@ -88,7 +88,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   const pid_t parent = getpid();
   const pid_t process = fork();
   if (process == 0) {
-    // Nothing but calls that POSIX allows between fork() and exec().
+    // Only async-signal-safe calls between fork() and exec().
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
     dup2(ends[1], STDERR_FILENO);
@@ -134,7 +134,7 @@ void to_stdout(const std::string& text) {
   std::fflush(stdout);
 }
 
-// The values above 0 that `value` gives of the answered samples that `wanted` takes.
+// Returns the positive values of `value` for answered samples accepted by `wanted`.
 template <typename Wanted, typename Value>
 std::vector<double> values_of(const LoadResult& result, const Wanted& wanted, const Value& value) {
   std::vector<double> values;
@@ -205,7 +205,7 @@ void add_times(const std::string& what, const LoadShape& shape, const std::vecto
 
 std::string optional_text(const std::optional<size_t>& value) { return value ? std::to_string(*value) : ""; }
 
-// Where the load goes, and what it is called.
+// The server under load, and its name.
 struct Target {
   std::unique_ptr<OwnServer> own;
   ServerAddress address;
@@ -232,7 +232,7 @@ Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArgu
     const bool is_wanted = target.own != nullptr || model.model.empty() || each.name == model.model;
     if (is_wanted && target.model.name.empty()) target.model = each;
   }
-  if (target.model.name.empty()) target.model.name = model.model;  // by another name than it lists
+  if (target.model.name.empty()) target.model.name = model.model;  // the server may know it by an unlisted name
   return target;
 }
 

@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-// Words that most vocabularies have as one token each, with the blank in front of them.
+// Words that most vocabularies encode, with the blank before them, as one token.
 constexpr std::array<std::string_view, 64> kWords = {
     "time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state",
     "family", "student", "group", "country", "problem", "hand", "part", "place", "case", "week", "company",
@@ -31,7 +31,7 @@ uint64_t mixed(uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// So many words; another `stream` gives them in another order, from the first on.
+// Returns n words; each `stream` has an order of its own.
 std::string words(uint64_t seed, uint64_t stream, size_t n) {
   uint64_t state = seed;
   state = mixed(state) ^ stream * 0xD1342543DE82EF95u;
@@ -92,11 +92,11 @@ class Load {
     }
   }
 
-  // Returns the answer as it is sent back with the next question.
+  // Returns the answer's text for the history.
   std::string ask(const Json& messages, LoadSample& sample) {
     Json request = {{"messages", messages}, {"temperature", 0}, {"max_tokens", shape_.answer_tokens}};
     if (!model_.name.empty()) request["model"] = model_.name;
-    // All answers shall have one length: by ignore_eos, or where a server does not heed it by a bias against the end.
+    // All answers must have the same length: ignore_eos, and a bias against the end token for servers that ignore it.
     request["ignore_eos"] = true;
     if (shape_.end_token) request["logit_bias"][std::to_string(*shape_.end_token)] = -100;
     Result<ChatReply> reply = server_.complete(std::move(request), {}, [](const ChatPart&) {});
@@ -114,7 +114,7 @@ class Load {
     if (sample.n_said > 1) {
       sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_said - 1);
     }
-    return reply->content;  // thoughts do not come back to the server: clients leave them out
+    return reply->content;  // without reasoning, which clients do not send back
   }
 
   void no_counts() {
@@ -128,7 +128,7 @@ class Load {
   const std::function<void(const LoadSample&)>& tell_;
   const int64_t begin_ns_;
   std::mutex mutex_;
-  LoadResult result_;  // guarded
+  LoadResult result_;  // guarded by mutex_
 };
 
 }  // namespace

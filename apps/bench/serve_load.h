@@ -1,10 +1,9 @@
-// ServeLoad: several people who talk to a server at once, each in rounds: the same system message for all, a history
-// of one's own, questions that wait for the answer before and for a while to think. It measures what they see. The
-// shape is that of multi-round-qa of vLLM's production-stack.
+// ServeLoad: several concurrent users of a server. In each round a user sends a question, waits for the answer, and
+// then for a think time. All share one system message; each has a history of its own. Measures what users see. The
+// shape is that of multi-round-qa in vLLM's production-stack.
 //
-// Texts are plain words of an English vocabulary that a seed puts in order, so that each run of a load sends the same.
-// Lengths are counted in words, since only the server knows its tokens; how many those are, it says. For one thread,
-// which starts a thread for each user and joins it.
+// Texts are English words in an order set by the seed, so that each run sends the same texts. Lengths are in words,
+// since only the server can count tokens. Not thread-safe; starts and joins one thread per user.
 #pragma once
 
 #include <cstddef>
@@ -22,45 +21,45 @@ namespace ibid {
 struct LoadShape {
   size_t users = 4;
   size_t rounds = 4;
-  size_t system_words = 600;    // the same for all
-  size_t history_words = 300;   // of each user, in front of the first question
+  size_t system_words = 600;    // shared by all users
+  size_t history_words = 300;   // per user, before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
   double think_seconds = 0.5;   // between an answer and the next question
   double stagger_seconds = 0.5; // between the starts of two users
   uint64_t seed = 1;
-  std::optional<size_t> end_token;  // the id that ends an answer, for a server that has to be told never to take it
+  std::optional<size_t> end_token;  // id of the end token, for servers that do not support ignore_eos
 };
 
-// One question of one user as the user saw it. Times are in milliseconds.
+// One question of one user, as the user sees it. Times in milliseconds, unless noted.
 struct LoadSample {
-  size_t user = 0, round = 0;  // from 0 on
-  double start_s = 0;          // since the load began
+  size_t user = 0, round = 0;  // from 0
+  double start_s = 0;          // in seconds since the start of the load
   double first_ms = 0;         // to the first piece of text
   double total_ms = 0;
-  double token_ms = 0;         // from one token to the next, on average; 0: there was one token
-  std::optional<size_t> n_prompt, n_cached;  // as the server says
-  size_t n_said = 0;           // as the server says; else the pieces that came
-  std::string failure;         // empty: it was answered
+  double token_ms = 0;         // mean time between tokens; 0: only one token
+  std::optional<size_t> n_prompt, n_cached;  // as reported by the server
+  size_t n_said = 0;           // generated tokens as reported by the server, else the received pieces
+  std::string failure;         // empty: answered
 };
 
 struct LoadResult {
-  std::vector<LoadSample> samples;  // by user, then round
+  std::vector<LoadSample> samples;  // sorted by user, then round
   double wall_seconds = 0;          // from the first question to the end of the last answer
-  bool counts_are_servers = true;   // else n_said counts pieces
+  bool counts_are_servers = true;   // false: n_said counts pieces
 };
 
-// Asks all of it. `tell` hears of each sample as it is there, one at a time. A request that fails, or whose answer has
-// no word, is a sample, and its user goes on without the answer.
+// Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a
+// sample; the user continues without the answer.
 LoadResult run_load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
                     const std::function<void(const LoadSample&)>& tell);
 
-// The messages of a user in front of the first question and with it: the system message, and one of the user.
+// Returns the first request of a user: the system message, and the history with the first question.
 Json first_messages(const LoadShape& shape, size_t user);
-// The question of a round from 1 on.
+// Returns the question of a round, counted from 0.
 std::string question_of(const LoadShape& shape, size_t user, size_t round);
 
-// The value below which this share of the values lies, interpolated; 0 without values.
+// Returns the quantile `share` of the values, interpolated; 0 if `values` is empty.
 double at_share(std::vector<double> values, double share);
 
 }  // namespace ibid

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-// "812 bytes, 190 tokens"
+// Returns "812 bytes, 190 tokens".
 std::string size_text(const AttachedFile& file, const Talk& talk) {
   const std::optional<size_t> n_tokens = talk.count_tokens(file.text);
   return std::to_string(file.text.size()) + " bytes" + (n_tokens ? ", " + std::to_string(*n_tokens) + " tokens" : "");
@@ -20,7 +20,6 @@ std::string size_text(const AttachedFile& file, const Talk& talk) {
 
 }  // namespace
 
-// A message as it was typed: with the files that it names, and those that wait.
 AnswerCommands::Next AnswerCommands::message(std::string_view text) {
   Result<MessageWithFiles> message = find_attached_files(now().files(), text);
   if (!message.ok()) {
@@ -64,7 +63,7 @@ std::optional<Turn> AnswerCommands::answer(size_t question, size_t attempt, cons
   const size_t n_before = n_turns_before(question);
   state_.screen.wait("reading");
   Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
-    // From a pipe an empty line stands between two answers, for an answer may have several lines.
+    // From a pipe, separate answers by an empty line, because an answer may have several lines.
     if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
       state_.screen.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
     }
@@ -97,7 +96,7 @@ size_t AnswerCommands::n_turns_before(size_t message) const {
   return n;
 }
 
-// Another one than any answer that is known to it has had.
+// Returns an attempt number that no known answer to the question has used.
 size_t AnswerCommands::next_attempt(size_t question) {
   if (!state_.turn_options.sampler.seed) return 0;
   size_t attempt = state_.branches.n_answers_to(question + 1);
@@ -113,7 +112,7 @@ std::unique_ptr<Talk> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
   return copy.ok() ? *std::move(copy) : nullptr;
 }
 
-// --- other answers
+// --- further answers
 
 AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   if (messages().empty()) {
@@ -146,7 +145,7 @@ AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   return interrupted ? Next::kInterrupted : Next::kGoOn;
 }
 
-// "[N] TEXT"; without N the last user message is meant.
+// Parses "[N] TEXT"; N defaults to the last user message.
 AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
   size_t message = last_from(messages(), Role::kUser);
   std::string_view text = argument;
@@ -163,7 +162,7 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
     note("/edit [N] TEXT: what to say in its place (/history shows the numbers)");
     return Next::kGoOn;
   }
-  // The messages after it stay as a branch, which is in its file before this one's is written over.
+  // The messages from there on stay as a branch, which is saved before the current branch is overwritten.
   Branches& branches = state_.branches;
   if (const Status status = branches.go({branches.here().branch, message}, "/edit"); !status.ok()) {
     state_.fail(status);
@@ -218,7 +217,7 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
 }
 
-// --- files, and the file of the conversation
+// --- attached files, and saving
 
 AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
   if (argument.empty()) {
@@ -241,7 +240,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
-  // The turn reports errors of the text, and the save after it those of the file.
+  // Errors of the text are reported by the turn, errors of the file by the save() after it.
   Result<std::unique_ptr<Talk>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);

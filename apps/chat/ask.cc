@@ -1,4 +1,4 @@
-// ibid ask: one answer on standard output and nothing else.
+// ibid ask: writes one answer to standard output, and nothing else.
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ struct AskArguments {
 
 bool is_terminal(int fd) { return isatty(fd) == 1; }
 
-// Finds out what the words are: [MODEL] TEXT. Throws CLI::ValidationError when there can be no question.
+// Splits the words into [MODEL] TEXT. Throws CLI::ValidationError if there is no question.
 void sort_words(AskArguments& arguments) {
   std::vector<std::string>& words = arguments.words;
   const bool has_prompt = arguments.message.has_prompt();
@@ -59,7 +59,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   const Question question{arguments.words, arguments.message.files};
   TRY_ASSIGN(const std::string text,
              join_question(question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin, std::cin));
-  // A wrong form is refused before a model is loaded.
+  // Reject an invalid response format before the model is loaded.
   TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
@@ -75,7 +75,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   options.n_logprobs = arguments.n_logprobs;
   if (form) options.constraint = engine->state().constraints().make(*form);
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
-  signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
+  signal(SIGPIPE, SIG_IGN);  // so that the terminal's echo is restored before the program ends
   AnswerWriter output;
   SignOfLife waiting(STDERR_FILENO);
   waiting.say("reading");

@@ -25,10 +25,10 @@ bool is_there(const std::string& path) {
   return std::filesystem::is_regular_file(in_home(path), error);
 }
 
-// A word at the beginning of a text that stands in double quotes or has its blanks behind backslashes.
+// The first word of a text; may be in double quotes or have escaped blanks.
 struct Word {
   std::string text;   // without quotes and backslashes
-  size_t length = 0;  // bytes of it where it stands
+  size_t length = 0;  // bytes in the source text
   bool quoted = false;
 };
 
@@ -47,7 +47,7 @@ Word word_at(std::string_view text) {
   return word;
 }
 
-// What `text`, behind an @, names.
+// Returns the existing file named by `text`, which follows an @.
 std::optional<Word> file_named_at(std::string_view text) {
   Word word = word_at(text);
   while (!word.text.empty() && !is_there(word.text)) {
@@ -60,7 +60,7 @@ std::optional<Word> file_named_at(std::string_view text) {
   return word;
 }
 
-// A line of backticks that is longer than any in the text.
+// Returns a fence of backticks longer than any run in the text.
 std::string fence_for(const std::string& text) {
   size_t longest = 2, run = 0;
   for (const char c : text) {

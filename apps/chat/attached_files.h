@@ -1,4 +1,4 @@
-// Text files that go along with a message: /read FILE, and @FILE inside of what is typed.
+// Text files attached to a message: /read FILE, and @FILE inside a message.
 #pragma once
 
 #include <string>
@@ -17,29 +17,28 @@ struct AttachedFile {
   std::string text;  // without a byte order mark and without the last newline
 };
 
-// "~/x" is in the home directory. Errors: kNotFound, kNotRegularFile, kIo; kLimitExceeded beyond kMaxAttachedBytes;
-// kInvalidArgument for what is no UTF-8 text, or empty.
+// Reads a file; "~/x" is in the home directory. Errors: kNotFound, kNotRegularFile, kIo; kLimitExceeded above
+// kMaxAttachedBytes; kInvalidArgument if the content is empty or not UTF-8 text.
 Result<AttachedFile> read_attached_file(FileOps& files, const std::string& path);
 
-// The first word of `text`, which may stand in double quotes or have its blanks behind backslashes, and what
-// follows it without the blanks between.
+// Returns the first word of `text`, which may be in double quotes or have escaped blanks ("\ "), and the rest without
+// the blanks between them.
 struct FirstWord {
   std::string word;
   std::string_view rest;
 };
 FirstWord take_word(std::string_view text);
 
-// A message, and the files that it names. "@notes.txt", "@\"my notes.txt\"" and "@my\ notes.txt" at the
-// beginning of a word name one where there is such a file; a sign that ends a sentence may follow it. An
-// @ that names no file stays text.
+// A message and the files that it names. At the start of a word, "@notes.txt", "@\"my notes.txt\"" and "@my\ notes.txt"
+// name a file if it exists; closing punctuation may follow. Otherwise the @ is text.
 struct MessageWithFiles {
-  std::string text;  // the @ left out
+  std::string text;  // without the @ before file names
   std::vector<AttachedFile> files;
 };
-// Errors: those of read_attached_file() for a file that is there.
+// Finds and reads the files. Errors: those of read_attached_file() for an existing file.
 Result<MessageWithFiles> find_attached_files(FileOps& files, std::string_view text);
 
-// The message that is sent: the text, and behind it each file, between lines that do not occur in its text.
+// Returns the message to send: the text, then each file between fence lines that do not occur in it.
 std::string message_with_files(const MessageWithFiles& message);
 
 }  // namespace ibid

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// "  2  6 messages, other from message 2 on: ...the last words"
+// Returns "  2  6 messages, other from message 2 on: ...the last words".
 std::string line_of(const Branches::View& view) {
   std::string line = std::to_string(view.number) + "  ";
   if (view.messages == nullptr) return excerpt(line + view.problem, kLineColumns);
@@ -110,7 +110,7 @@ BranchCommands::Next BranchCommands::go_to(std::string_view argument) {
   return Next::kGoOn;
 }
 
-// --- beginning anew
+// --- starting anew
 
 bool BranchCommands::make_way() {
   if (!state_.kept || n_turns(messages()) == 0 || !state_.ask_person) return true;

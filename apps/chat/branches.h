@@ -1,10 +1,9 @@
-// The branches of one conversation: the present one, which grows, and the others, which were left by /edit, /regen,
-// /undo, /clear and the like and stay as they are. Nothing that was said is lost: what a command leaves behind is a
-// branch, and /undo returns to it.
+// Branches: the branches of one conversation. The current branch grows; /edit, /regen, /undo, /clear and similar
+// commands leave the other branches unchanged. Commands lose no messages: what they replace stays as a branch, and
+// /undo returns to it.
 //
-// A branch at rest is a Talk, or a file that is read when it is wanted. Their messages alone decide which
-// branches are worth showing and keeping: one that is the beginning of another, or of the present one, is not. For
-// one thread.
+// An inactive branch is a Talk in memory, or a file that is read on demand. A branch whose messages are a prefix of
+// another branch is neither listed nor saved. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,62 +32,63 @@ class Branches {
   const Talk& now() const { return *now_; }
   const Json& messages() const { return now_->messages(); }
 
-  // A place in a branch: behind its first n_messages. It stays valid while the branch grows.
+  // A place in a branch, after its first n_messages. Valid while the branch grows.
   struct Place {
     size_t branch = 0;
     size_t n_messages = 0;
   };
   Place here() const { return {now_id_, messages().size()}; }
 
-  // --- changes. `what` is the command, as /undo names it.
+  // --- changes. `what` names the command for /undo.
 
-  // The present branch has grown: it had n_before messages.
+  // Records that the current branch has grown; it had n_before messages.
   void has_grown(size_t n_before, std::string what);
-  // `next` becomes the present branch; the one before stays.
+  // Makes `next` the current branch; the previous one becomes an inactive branch.
   void replace(std::unique_ptr<Talk> next, std::string what);
-  // The present branch was changed in its older messages; `before` is how it was. what: empty: no step of its own.
+  // Records that older messages of the current branch changed; `before`: its previous state. what: empty adds no undo
+  // step.
   void was_rewritten(std::unique_ptr<Talk> before, std::string what);
-  // Goes to a place; the present branch stays. Where the branch has grown since, a copy of its beginning is taken.
-  // Errors: those of Talk::load() and fork(); kNotFound: no such branch. Nothing has changed then.
+  // Makes `place` the current branch, or a truncated copy if that branch is longer; the previous one stays. Errors:
+  // those of Talk::load() and fork(); kNotFound: no such branch. On error nothing has changed.
   Status go(Place place, std::string what);
-  // One step back or forth; returns its `what`. With nothing to undo, the last question and its answer are taken back.
-  // kNotFound: nothing to undo.
+  // Undoes or redoes one step; returns its `what`. With an empty history, undo() removes the last question and its
+  // answer. kNotFound: nothing to undo or redo.
   Result<std::string> undo();
   Result<std::string> redo();
-  // The last recorded change never was; what it made is forgotten. REQUIRES: it was go() to another place.
+  // Reverts the last step and discards the branch that it made. REQUIRES: the last step was go() to another place.
   void take_back();
 
-  // A branch beside the present one, which stays where it is. Returns its number.
+  // Adds an inactive branch. Returns its number.
   size_t add(std::unique_ptr<Talk> session);
 
-  // --- what there is
+  // --- queries
 
   struct View {
     size_t number = 0;
     const Json* messages = nullptr;  // nullptr: its file cannot be read
-    size_t n_common = 0;             // messages at the beginning that are the present branch's too
+    size_t n_common = 0;             // length of the common prefix with the current branch, in messages
     std::string problem;             // why it cannot be read
   };
-  // The branches that are worth it, in the order of their numbers.
+  // Returns the inactive branches that are not prefixes of another branch, ordered by number.
   std::vector<View> others();
-  // How many answers are known to the question that ends the first n messages of the present branch.
+  // Counts the branches that continue after the first n messages of the current branch, which end with a question.
   size_t n_answers_to(size_t n);
 
-  // --- files: which branch is in which. The files themselves are KeptConversation's.
+  // --- the file of each branch; KeptConversation writes the files
 
-  // A branch that is read from `path` when it is wanted. REQUIRES: no other has this number.
+  // Adds a branch that is read from `path` on demand. REQUIRES: the number is not in use.
   void add_file(size_t number, std::string path);
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
   const Talk* session_of(size_t number) const;
-  // All of them, the present one included, are kept under another name now: they stay for /undo alone.
-  // renamed: what became of a path.
+  // Marks all branches, the current one included, as saved under another name; they remain reachable by /undo only.
+  // renamed: returns the new path of a branch.
   void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
-  // Forgets the oldest of others() beyond so many. Returns how many went.
+  // Removes the oldest of others() until n are left. Returns the number removed.
   size_t forget_all_but(size_t n);
-  // The file is removed. A branch that was never read goes with it.
+  // Records that the branch's file was removed. Removes the branch if it is not in memory.
   void set_file_gone(size_t number);
-  // Whether others() may have changed since is_kept().
+  // True if others() may have changed since is_kept().
   bool changed() const { return changed_; }
   void is_kept() { changed_ = false; }
   void mark_changed() { changed_ = true; }
@@ -96,8 +96,8 @@ class Branches {
  private:
   struct Branch {
     std::unique_ptr<Talk> session;  // nullptr: in the file
-    std::optional<Json> messages;        // of the file, when they were read
-    std::string problem;                 // why they could not be
+    std::optional<Json> messages;        // of the file, once read
+    std::string problem;                 // why the file could not be read
     std::string path;                    // empty: in no file
     bool elsewhere = false;
   };
@@ -109,7 +109,7 @@ class Branches {
   const Json* messages_of(Branch& branch);
   Status load(Branch& branch);
   Status move_to(Place place);
-  void put_aside();  // the present branch, for now_ to be assigned
+  void put_aside();  // makes now_ an inactive branch; the caller then assigns now_
   void record(Place before, std::string what);
 
   std::unique_ptr<Talk> now_;
@@ -121,35 +121,34 @@ class Branches {
   bool changed_ = false;
 };
 
-// A conversation that is kept under a name: its lock, and which of its branches is in which file. Files are written
-// in an order that loses nothing if the process ends at any point: first what is left behind, then the conversation
-// itself; then what is no longer needed is removed.
+// A conversation saved under a name: its lock, and the files of its branches. The write order loses nothing if the
+// process ends at any point: branches first, then the conversation, then the removal of obsolete files.
 class KeptConversation {
  public:
-  // Takes the name for this process, and then looks what is there.
-  // Errors: kInvalidArgument: no name; kBusy: another process has it.
+  // Locks the name for this process, then looks up its files. Errors: kInvalidArgument: not a valid name; kBusy:
+  // another process holds it.
   static Result<KeptConversation> take(SessionFiles files, std::string name);
 
   const std::string& name() const { return name_; }
   const SessionFiles& files() const { return files_; }
-  // Whether there was nothing under this name when it was taken.
+  // True if nothing was saved under this name when it was locked.
   bool is_new() const { return is_new_; }
   size_t n_branches() const { return on_disk_.size(); }
-  // The file name of the model that it was saved with last; empty when it is new, or cannot be read.
+  // Returns the file name of the model that saved it last; empty if it is new or cannot be read.
   std::string saved_with() const;
 
-  // The conversation as it was kept, or a new one. Errors: kInvalidArgument for a system message that is not the kept
-  // one's; those of ChatSession::load() and create().
+  // Returns the saved conversation, or a new one. Errors: kInvalidArgument if the system message differs from the saved
+  // one; those of ChatSession::load() and create().
   Result<ChatSession> open(std::shared_ptr<Engine> engine, SessionOptions options) const;
-  // Makes known which other branches there are. REQUIRES: `branches` holds nothing but what open() returned.
+  // Adds the saved branches to `branches`. REQUIRES: `branches` holds only what open() returned.
   void add_branches(Branches& branches) const;
 
-  // Writes what has changed. Error: kIo and others of Talk::save(); what was kept before is still there then.
+  // Writes what has changed. Errors: those of Talk::save(), kIo. On error the previous files are still there.
   Status save(Branches& branches);
-  // Writes the present branch as it is with a question that waits for its answer.
+  // Writes `asked`: the current branch with an unanswered question.
   Status save_question(const Talk& asked) { return asked.save(files_.path(name_)); }
-  // Keeps all of it under another name, and leaves this one empty of branches: the next save() begins it anew.
-  // Errors: kInvalidArgument, kBusy, kDuplicate; those of save().
+  // Saves everything under another name and leaves this one without branches; the next save() starts it anew. Errors:
+  // kInvalidArgument, kBusy, kDuplicate; those of save().
   Status move_to(const std::string& name, Branches& branches);
 
  private:
@@ -162,10 +161,10 @@ class KeptConversation {
   std::set<size_t> on_disk_;  // branches with a file
 };
 
-// The last name of a model's path, be it a file or a directory.
+// Returns the last component of a model's path (file or directory).
 std::string model_file_name(const std::string& path);
 
-// A name that is free: `name` with a number behind it.
+// Returns `name` with the first number appended that makes it unused.
 std::string free_name_like(const SessionFiles& files, const std::string& name);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// ibid chat: a conversation in the terminal; from a pipe, one message a line.
+// ibid chat: a conversation in the terminal, or, from a pipe, with one message per line.
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,17 +35,17 @@ namespace ibid {
 
 namespace {
 
-// A conversation for programs: a line of standard input is a message, and a line of standard output is its answer or
-// an error as JSON (turn_report.h). An error does not end the conversation.
+// A conversation for programs: each line of standard input is a message, each line of standard output its answer or an
+// error as JSON (turn_report.h). An error does not end the conversation.
 struct ChatJson {
-  std::string model;  // its name
-  // The options of the answer to question number `turn`, counted from 0.
+  std::string model;  // model name
+  // Returns the options of the answer to question number `turn`, counted from 0.
   std::function<TurnOptions(size_t turn)> options;
-  // Keep the conversation, where it is kept: with a question that waits for its answer, and after the answer.
+  // Save a named conversation: with an unanswered question, and after its answer.
   std::function<Status(const Talk& asked)> keep_question;
   std::function<Status()> keep;
-  std::optional<std::string> first;  // a message before those of standard input
-  bool verbose = false;              // how fast each answer was goes to standard error
+  std::optional<std::string> first;  // message sent before those of standard input
+  bool verbose = false;              // report the speed of each answer on standard error
 };
 
 size_t n_answers(const Json& messages) {
@@ -54,7 +54,7 @@ size_t n_answers(const Json& messages) {
   return n;
 }
 
-// Takes the next message: `first`, or a line of standard input that holds more than blanks. False: at its end.
+// Reads the next message: `first`, then non-blank lines of standard input. Returns false at the end of the input.
 bool next_message(std::optional<std::string>& first, std::string& message) {
   if (first) {
     message = *std::exchange(first, std::nullopt);
@@ -67,7 +67,7 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
   return false;
 }
 
-// To the end of standard input. The exit status: 0; 1 when anything failed; kInterruptedStatus; kReaderGone.
+// Returns at the end of standard input: 0; 1 if any message failed; kInterruptedStatus; kReaderGone.
 Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
@@ -82,7 +82,7 @@ Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
     TurnOptions options = chat.options(n_answers(talk.messages()));
     options.stop = interrupt.token();
     const CompletionIdentity identity = new_completion(chat.model);
-    // The turn reports errors of the message, and chat.keep() those of the file.
+    // Errors of the message are reported by the turn, errors of the file by chat.keep().
     if (Result<std::unique_ptr<Talk>> asked = talk.fork();
         asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
       (void)chat.keep_question(**asked);
@@ -103,17 +103,17 @@ Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
   return exit_code;
 }
 
-// At the end of a program with a cache directory: waits until its keys and values are written, for no longer than a
-// person waits for a prompt, and says if some were not.
+// On destruction, if there is a cache directory, waits for pending writes of keys and values up to KvTier::kEndingNs
+// and reports a failure.
 class CacheEnding {
  public:
-  // `screen` must outlive this. Made before the conversation: it ends after it.
+  // `screen` must outlive this. Declare it before the conversation, so that it is destroyed after it.
   CacheEnding(std::shared_ptr<Engine> engine, Screen& screen) : engine_(std::move(engine)), screen_(screen) {}
   ~CacheEnding() {
     if (engine_->state().tier() == nullptr) return;
     const Status status = engine_->state().tier()->flush(KvTier::kEndingNs);
     if (status.ok()) return;
-    // Some errors have no words: there was no memory for them.
+    // A status without a message means that there was no memory for one.
     const std::string reason = status.message().empty() ? "no memory" : status.message();
     screen_.note("not all keys and values are on disk, the rest will be read again (" + reason + ")");
   }
@@ -135,18 +135,18 @@ struct ChatArguments {
   const CLI::Option* resume_option = nullptr;
   std::string when_full = "drop";
   const CLI::Option* when_full_option = nullptr;
-  std::string url;  // empty: the model runs here
+  std::string url;  // empty: run the model in this process
   std::string api_key_file;
-  bool names_model = false;  // with --url: on the command line, where --model is the server's and not this machine's
+  bool names_model = false;  // --model is on the command line; with --url only that names the server's model
 };
 
-// The conversation that is led, and the words that introduce it.
+// An opened conversation and its description.
 struct Opened {
   std::unique_ptr<Talk> talk;
   TurnOptions turn;
-  std::string model;   // its name
-  std::string title;   // the line above the conversation
-  size_t context = 0;  // 0: not known
+  std::string model;   // model name
+  std::string title;   // title line above the conversation
+  size_t context = 0;  // in tokens; 0: unknown
 };
 
 void tell_what_begins(const KeptConversation& kept, Screen& screen) {
@@ -161,7 +161,7 @@ void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session,
   const size_t n_held = session.state().kv().length();
   screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
-  // A file that has only another name finds its keys and values, up to the last page.
+  // If the model file was only renamed, all KV but that of an incomplete last page is found.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {
@@ -188,7 +188,7 @@ Result<SessionFiles> session_files() {
   return SessionFiles(system_file_ops(), std::move(directory));
 }
 
-// Makes the conversation go on, or begin, as the arguments say.
+// Resumes the named conversation or creates a new one.
 Result<ChatSession> open_session(const ChatArguments& arguments, const std::shared_ptr<Engine>& engine,
                                  const std::optional<KeptConversation>& kept) {
   const WhenFull policy = *when_full_by_name(arguments.when_full);
@@ -200,7 +200,7 @@ Result<ChatSession> open_session(const ChatArguments& arguments, const std::shar
   return session;
 }
 
-// The person's answer to a question; nullopt: Ctrl-C, or the end of the input.
+// Asks the user and returns the line typed; nullopt: Ctrl-C or end of input.
 std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const std::string& question) {
   screen.note(question);
   std::string line;
@@ -208,7 +208,7 @@ std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const 
   return line;
 }
 
-// 0, or the exit status of what ended it.
+// Runs the conversation. Returns the exit status: 0, 1 if a message failed, or kInterruptedStatus.
 Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive,
                  const std::optional<std::string>& first) {
   using Next = Conversation::Next;
@@ -227,7 +227,7 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
   return !interactive && conversation.any_failed() ? 1 : 0;
 }
 
-// The same for a program: messages and answers are lines.
+// As lead(), with --json.
 Result<int> lead_in_json(Opened opened, std::optional<KeptConversation> kept, ChatJson chat) {
   Branches branches(std::move(opened.talk));
   if (kept) kept->add_branches(branches);
@@ -252,7 +252,7 @@ void tell_what_answers(const ChatArguments& arguments, const Opened& opened, boo
   screen.note(opened.title + (opened.context > 0 ? " · context " + std::to_string(opened.context) : "") + " · /help");
 }
 
-// Leads what is opened: from the terminal, a pipe, or for a program.
+// Runs an opened conversation in one of three modes: terminal, pipe or JSON.
 Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::optional<KeptConversation> kept,
                         LineReader& reader, Screen& screen) {
   TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
@@ -297,7 +297,7 @@ Result<int> run_chat_with_server(const ChatArguments& arguments, bool interactiv
 }
 
 Result<int> run_chat(const ChatArguments& arguments) {
-  signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
+  signal(SIGPIPE, SIG_IGN);  // a closed standard output is detected when writing
   const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
   if (!arguments.url.empty()) return run_chat_with_server(arguments, interactive);
   std::optional<KeptConversation> kept;
@@ -308,10 +308,10 @@ Result<int> run_chat(const ChatArguments& arguments) {
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
   TRY(arguments.message.message().status());
-  // A wrong form is refused before a model is loaded.
+  // Reject an invalid response format before the model is loaded.
   TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
-  // Before the model is loaded: what is typed meanwhile waits for the prompt, unseen.
+  // Created before the model is loaded, so that text typed meanwhile is kept, without echo, for the first prompt.
   LineReader reader(interactive);
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model, cache_directory));
   TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));

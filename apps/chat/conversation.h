@@ -1,8 +1,7 @@
-// A conversation as the terminal leads it: messages, and the commands that begin with a slash (chat_command.h).
+// A conversation in the terminal: messages and slash commands (chat_command.h).
 //
-// Nothing that was said is lost: a command leaves the messages that it replaces as a branch (branches.h). If the
-// conversation is kept under a name, a question is in the file before its answer begins, and everything else as soon as
-// it has happened. For one thread.
+// Commands lose no messages: replaced messages stay as a branch (branches.h). A conversation saved under a name is
+// written with each question before its answer begins, and after every change. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,37 +20,36 @@
 
 namespace ibid {
 
-// The distance between the seeds of two turns of a conversation with --seed. Each turn has streams of random
-// numbers of its own, one for each attempt at an answer, and this many before they meet the next turn's.
+// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer uses a seed of its own, so the
+// seeds of two turns do not collide before this many attempts.
 inline constexpr uint64_t kSeedsOfATurn = 1000;
 
-// Asks the person something and returns the line that is the answer; nullopt: Ctrl-C, or the end of the input.
+// Asks the user a question and returns the line typed; nullopt: Ctrl-C or end of input.
 using AskPerson = std::function<std::optional<std::string>(const std::string& question)>;
 
 struct ConversationOptions {
   TurnOptions turn;
-  Result<SessionFiles> files;            // where /save keeps it, or why it cannot
-  std::optional<KeptConversation> kept;  // none: it is kept nowhere
-  bool commands = false;                 // a person types: lines may be commands, and @FILE is a file
-  bool verbose = false;                  // how fast each answer was is said
+  Result<SessionFiles> files;            // where /save writes, or why it cannot
+  std::optional<KeptConversation> kept;  // nullopt: not saved
+  bool commands = false;                 // interactive: lines may be commands, and @FILE attaches a file
+  bool verbose = false;                  // show the speed of each answer
   AskPerson ask_person;
 };
 
-// The state that all commands work on: the branches, the name the conversation is kept under, the settings of its next
-// answers, and the screen.
+// State shared by all commands: the branches, the saved conversation, the options of the next answers, and the screen.
 struct ConversationState {
-  // The step after a line.
+  // The next step after a line.
   enum class Next { kGoOn, kLeave, kInterrupted };
 
-  // `where` must outlive it.
+  // `where` must outlive the state.
   ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where);
   ConversationState(const ConversationState&) = delete;
   ConversationState& operator=(const ConversationState&) = delete;
 
   void note(const std::string& text) { screen.note(text); }
-  // Shows what went wrong.
+  // Shows an error.
   void fail(const Status& status);
-  // Forgets the oldest of too many branches, and writes what has changed if the conversation is kept.
+  // Drops the oldest branches over the limit, and saves the conversation if it has a name.
   void save();
 
   Branches branches;
@@ -64,16 +62,16 @@ struct ConversationState {
   Screen& screen;
   std::vector<Branches::Place> answers;  // of the last /answers
   std::vector<AttachedFile> attached;    // by /read, for the next message
-  size_t n_lines = 0;                    // from a pipe: which message this is
+  size_t n_lines = 0;                    // number of the current message, for errors when reading a pipe
   bool any_failed = false;
 };
 
-// The base of the classes of commands.
+// Base of the command classes.
 class ConversationCommands {
  public:
   using Next = ConversationState::Next;
 
-  // `state` must outlive it.
+  // `state` must outlive the object.
   explicit ConversationCommands(ConversationState& state) : state_(state) {}
 
  protected:
@@ -84,15 +82,16 @@ class ConversationCommands {
   ConversationState& state_;
 };
 
-// Messages, and the commands that have the model answer: /regen, /edit, /answers; and /read,
-// whose files go along with a message. The messages that an answer replaces stay as a branch.
+// Messages, and the commands that generate answers (/regen, /edit, /answers) or attach files (/read). Replaced messages
+// stay as a branch.
 class AnswerCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
 
-  // A message as it was typed: with the files that it names, and those that wait.
+  // Sends a typed message with the files that it names and those attached by /read.
   Next message(std::string_view text);
-  // Says `text` at the end of the present branch. what: as /undo names it; empty: no step of its own.
+  // Sends `text` at the end of the current branch. what: name for /undo; empty: no undo step of its own. said: set to
+  // true if it was answered.
   Next say(const std::string& text, const std::string& what, bool& said);
 
   Next regenerate(std::string_view);
@@ -103,24 +102,24 @@ class AnswerCommands : public ConversationCommands {
  private:
   using AskModel = std::function<Result<Turn>(const TurnOptions& options, const TurnCallback& show)>;
 
-  // The answer to the question with this number, as it comes. nullopt: it failed, or was stopped before its first word.
+  // Streams the answer to the message with index `question`. nullopt: it failed, or was stopped before its first token.
   std::optional<Turn> answer(size_t question, size_t attempt, const AskModel& ask, bool& interrupted);
-  // The options of an answer to this question. Each turn and each attempt has random numbers of its own.
+  // Returns the options of an answer, with a seed of its own for each turn and attempt.
   TurnOptions options_of(size_t question, size_t attempt) const;
   size_t next_attempt(size_t question);
   size_t n_turns_before(size_t message) const;
-  // A copy of the conversation where a message of so many bytes may make a full context drop some of it.
+  // Returns a copy of the conversation if a message of n_bytes may make a full context drop messages; else nullptr.
   std::unique_ptr<Talk> copy_if_room_is_short(size_t n_bytes);
-  // Writes the question to the file of a kept conversation, before the model sees it.
+  // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
-  void fail_turn(const Status& status);  // where Ctrl-C is no failure
+  void fail_turn(const Status& status);  // Ctrl-C is not reported as a failure
 
-  size_t attempted_question_ = SIZE_MAX;  // the last /regen
+  size_t attempted_question_ = SIZE_MAX;  // of the last /regen
   size_t last_attempt_ = 0;
   size_t n_answers_shown_ = 0;
 };
 
-// The commands that go to another place of the conversation, begin a new one, or keep it under a name.
+// Commands that switch to another branch or place, start a new conversation, or save it under a name.
 class BranchCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
@@ -138,14 +137,14 @@ class BranchCommands : public ConversationCommands {
 
  private:
   void go(Branches::Place place, const std::string& what, const std::string& words);
-  // Asks where a kept conversation goes that is about to begin anew. False: it stays as it is.
+  // Asks where to save a named conversation before it is restarted. Returns false if the user cancels or saving fails.
   bool make_way();
   Next begin_anew(const std::function<Status(Talk&)>& change, const std::string& what, const std::string& words);
 
-  std::vector<Branches::Place> forks_;  // where /fork was said
+  std::vector<Branches::Place> forks_;  // places where /fork was used
 };
 
-// The commands that show something, or that set how the next answers come about.
+// Commands that show information, or set options of the next answers.
 class SettingCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
@@ -159,7 +158,7 @@ class SettingCommands : public ConversationCommands {
   Next show_model(std::string_view);
   Next show_stats(std::string_view);
 
-  // Shows a person who comes back the last question and its answer, cut to the screen.
+  // Shows the last question and answer, cut to the screen, when a conversation is resumed.
   void show_last_exchange();
 
  private:
@@ -168,22 +167,22 @@ class SettingCommands : public ConversationCommands {
   std::string value_text(const SamplingOption& option);
 };
 
-// Tells messages from commands.
+// Dispatches lines to messages and commands.
 class Conversation {
  public:
   using Next = ConversationState::Next;
 
   Conversation(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& screen);
 
-  // One line: a message, or a command. Failures are shown, and the conversation stands as before.
+  // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
-  // A message as it is, whatever it begins with: what --prompt and --file say before anybody types.
+  // Sends a message literally, even if it begins with a slash: that of --prompt and --file, before any input.
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }
   const Talk& talk() const { return state_.branches.now(); }
 
-  // --- for the table of commands
+  // --- used by the command table
   AnswerCommands& answers() { return answers_; }
   BranchCommands& branches() { return branches_; }
   SettingCommands& settings() { return settings_; }

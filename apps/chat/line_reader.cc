@@ -22,7 +22,7 @@ namespace ibid {
 
 namespace {
 
-// The handler's end of a pipe: a Ctrl-C that comes a moment before the wait for keys begins ends that wait, too.
+// Write end of a self-pipe, so that a Ctrl-C just before poll() also ends the wait.
 int interrupt_fd = -1;
 
 void note_interrupt(int) {
@@ -31,7 +31,7 @@ void note_interrupt(int) {
   errno = saved;
 }
 
-// Where what is typed is shown: with everything else that is no answer, if that can be.
+// Returns the terminal for the typed text: standard error if possible, since answers are on standard output.
 std::optional<int> screen_for_typing() {
   if (obeys_sequences(STDERR_FILENO)) return STDERR_FILENO;
   if (obeys_sequences(STDOUT_FILENO)) return STDOUT_FILENO;
@@ -51,8 +51,8 @@ struct LineReader::Terminal {
   LineEditor editor;
 };
 
-// A terminal that understands no sequences: it echoes and edits by itself, and nothing is kept. From the first message
-// on Ctrl-C ends a line and not the process, at whatever moment it comes.
+// A terminal without escape sequences: it echoes and edits by itself, and there is no history. From the first read()
+// on, Ctrl-C always ends a line instead of the process.
 struct LineReader::PlainTerminal {
   PlainTerminal() {
     CHECK(pipe2(interrupts, O_CLOEXEC | O_NONBLOCK) == 0);
@@ -71,7 +71,7 @@ struct LineReader::PlainTerminal {
 
  private:
   void handle_interrupts();
-  // A line without its end.
+  // Reads a line without its newline.
   Outcome read_line(std::string& line);
 
   int interrupts[2] = {-1, -1};
@@ -126,7 +126,7 @@ LineReader::Outcome LineReader::PlainTerminal::read_line(std::string& line) {
   line.clear();
   for (;;) {
     pollfd sources[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupts[0], POLLIN, 0}};
-    if (poll(sources, 2, -1) < 0) continue;  // a signal
+    if (poll(sources, 2, -1) < 0) continue;  // interrupted by a signal
     char c = 0;
     if (sources[1].revents != 0 && ::read(interrupts[0], &c, 1) == 1) return Outcome::kInterrupted;
     if (sources[0].revents == 0) continue;

@@ -19,7 +19,7 @@ namespace ibid {
 
 namespace {
 
-// Whether a person at the terminal wants the model; no answer is a no.
+// Asks the user on a terminal whether to fetch the model. Anything but yes is no.
 bool person_agrees(const KnownModel& model, const std::string& directory) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) return false;
   std::fprintf(stderr, "The model '%s' is not there yet. Fetch it now (%s, %s)\ninto %s? [y/N] ", model.name,
@@ -29,10 +29,10 @@ bool person_agrees(const KnownModel& model, const std::string& directory) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// A model answers beyond its trained length, but ever worse.
+// Beyond its trained context a model still answers, with decreasing quality.
 void warn_of_long_context(const std::string& path, size_t context) {
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
-  if (!file.ok()) return;  // loading says why
+  if (!file.ok()) return;  // loading reports the error
   const Result<ModelConfig> config = read_config(**file);
   if (!config.ok() || context <= config->trained_context) return;
   const std::string trained = std::to_string(config->trained_context);

@@ -1,4 +1,4 @@
-// From command-line arguments to an engine, with remarks for the person who waits.
+// Creates an engine from command-line arguments, with remarks for the user.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace ibid {
 
-// The options of an engine as the arguments set them; the rest as it is by default.
+// Returns EngineOptions with the values of the arguments, else defaults.
 EngineOptions engine_options(const ModelArguments& arguments);
 
-// The path of the model. The default one, where it is meant and not there, is fetched when the arguments allow it
-// (--fetch) or `may_ask` and the person at the terminal says yes; else the error says which command fetches it.
+// Returns the path of the model. Fetches a missing default model if the arguments allow it (--fetch), or if `may_ask`
+// and the user agrees; otherwise the error names the command that fetches it.
 Result<std::string> find_model(const ModelArguments& arguments, bool may_ask = false);
 
-// Loads the model at `path`. Says on standard error when --context is more than the model was trained for.
+// Loads the model at `path`. Warns on standard error if --context exceeds the trained context.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const EngineOptions& options);
 // cache_directory, kv_budget_bytes: as in EngineOptions.

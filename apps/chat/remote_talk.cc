@@ -18,14 +18,14 @@ constexpr const char* kOurs = "ibid";
 
 Status unsupported(const std::string& what) { return {ErrorCode::kUnsupported, what}; }
 
-// Names of fields are those of options, with _ for -; servers other than ibid know most of them, too.
+// Field names are option names with _ for -; most are common to other servers too.
 std::string field_name(const SamplingOption& option) {
   std::string name = option.name();
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-// "0.7", "on": none for words that mean "whatever there is", as unlimited and random.
+// Returns 0.7 for "0.7", true for "on", null for words that mean the default, like unlimited and random.
 Json field_value(const std::string& text) {
   if (text == "on" || text == "off") return text == "on";
   const Result<Json> number = parse_json(text, "value");
@@ -33,7 +33,7 @@ Json field_value(const std::string& text) {
 }
 
 void add_bias(const SamplerOptions& sampler, Json& request) {
-  constexpr double kNever = -100;  // the protocol's least, which is "never" to it
+  constexpr double kNever = -100;  // minimum of the protocol, which means "never"
   for (const auto& [id, bias] : sampler.logit_bias) {
     request["logit_bias"][std::to_string(id)] = std::isfinite(bias) ? bias : kNever;
   }
@@ -46,7 +46,7 @@ FinishReason finish_reason(const ChatReply& reply) {
   return FinishReason::kStop;
 }
 
-// Tells of an answer as it comes, with its reasoning between the marks.
+// Emits the parts of an answer as TurnEvents, with the reasoning between the marks.
 class PartTeller {
  public:
   PartTeller(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
@@ -72,7 +72,7 @@ class PartTeller {
   }
 
  private:
-  // "look_up {"city": "Rome"}", on a line of its own.
+  // Emits "look_up {"city": "Rome"}" on a line of its own.
   void tell_call(const ChatPart& part) {
     end_reasoning();
     if (part.begins) {
@@ -96,7 +96,7 @@ class PartTeller {
   const TurnCallback& on_event_;
   std::string& text_;
   bool reasons_ = false;
-  bool calls_ = false;  // a tool
+  bool calls_ = false;  // inside a tool call
 };
 
 Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
@@ -132,7 +132,7 @@ Json message_of(const ChatReply& reply) {
   return message;
 }
 
-// A full context: what the server says, and what one can do here.
+// Adds advice for this client to the server's error about a full context.
 Status with_ways_out(const Status& status) {
   const std::string& text = status.message();
   const bool is_about_context =
@@ -162,7 +162,7 @@ Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, co
     remote->model = model;
     return remote;
   }
-  // Servers know models by other names than those they list; what they do not know they say.
+  // Servers may accept names that they do not list; an unknown name is an error of the request.
   if (!models->empty()) remote->model.owner = models->front().owner;
   return remote;
 }
@@ -191,7 +191,7 @@ Json RemoteTalk::request_of(const Json& messages, const TurnOptions& options) co
   const bool is_ours = model_->model.owner == kOurs;
   if (is_ours) request["return_progress"] = true;
   for (Json& message : request["messages"]) {
-    if (!is_ours) message.erase(kReasoningField);  // some refuse what they have written
+    if (!is_ours) message.erase(kReasoningField);  // some servers reject it in requests
   }
   for (const SamplingOption* option : model_->given) {
     if (Json value = field_value(option->get(options)); !value.is_null()) {
@@ -312,7 +312,7 @@ Status RemoteTalk::save(const std::string&) const { return can_be_kept(); }
 
 Result<std::unique_ptr<Talk>> RemoteTalk::load(const std::string&) const { return can_be_kept(); }
 
-// --- what there is to know
+// --- queries
 
 Status RemoteTalk::take_over(const SamplingOption& option) {
   model_->given.insert(&option);
@@ -330,7 +330,7 @@ std::vector<std::string> RemoteTalk::describe_model() const {
 std::vector<std::string> RemoteTalk::describe_costs() {
   ServedModel& model = model_->model;
   if (model.context == 0) {
-    // It may not have been loaded when the conversation began.
+    // The model may not have been loaded when the conversation began.
     const Result<std::vector<ServedModel>> models = model_->server.models();
     for (size_t i = 0; models.ok() && i < models->size(); ++i) {
       if ((*models)[i].name == model.name) model.context = (*models)[i].context;

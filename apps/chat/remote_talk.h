@@ -1,10 +1,10 @@
-// RemoteTalk: a conversation whose answers come from a server (apps/chat_client/chat_server.h). It holds the
-// messages and sends all of them each time; what was read once, a server that can will find again.
+// RemoteTalk: a conversation answered by a server (apps/chat_client/chat_server.h). It stores the messages and sends
+// all of them with each request; the server may cache the common prefix.
 //
-// Reasoning that the server tells apart stands in the answer between "<think>" and "</think>", as models write it; in
-// the message that is kept it is a field of its own.
+// Reasoning that the server reports separately appears in the answer between "<think>" and "</think>", as models write
+// it; the stored message has it in a field of its own.
 //
-// kUnsupported: several answers at once, pins, what a full context does, files.
+// Not supported (kUnsupported): several answers at once, pins, when_full policies, files.
 #pragma once
 
 #include <memory>
@@ -18,28 +18,28 @@
 
 namespace ibid {
 
-// The server and the options that all branches of a conversation share.
+// Server and settings, shared by all branches of a conversation.
 struct RemoteModel {
   ChatServer server;
-  ServedModel model;                      // the name may be empty: the server's own choice
-  std::set<const SamplingOption*> given;  // options that a person has set; of the others the server decides
-  Json fields = Json::object();           // more fields of every request
+  ServedModel model;                      // an empty name lets the server choose
+  std::set<const SamplingOption*> given;  // options set by the user; the server decides the others
+  Json fields = Json::object();           // additional fields of each request
 
-  // "smollm2 at http://127.0.0.1:8080"
+  // Returns "smollm2 at http://127.0.0.1:8080".
   std::string name() const;
 };
 
-// The model of this name, or the first of the server's; a server without a list of models may have it all the same.
-// Errors: those of ChatServer::models(); kNotFound: the server has no model.
+// Finds a model by name; empty: the server's first. Accepts an unlisted name, because servers may know models that they
+// do not list. Errors: those of ChatServer::models(); kNotFound: the server has no model.
 Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name);
 
-// Spares a person endless answers: an answer ends after a quarter of the context, and when it repeats itself, unless
-// something else was given or the server is not known to have such options.
+// Limits answers for a person: at most a quarter of the context, and an end at repetition, unless these options were
+// set or the server is not known to support them.
 void spare_person(RemoteModel& model, TurnOptions& options);
 
 class RemoteTalk final : public Talk {
  public:
-  // system: empty: none.
+  // system: empty for no system message.
   RemoteTalk(std::shared_ptr<RemoteModel> model, const std::string& system);
 
   const Json& messages() const override { return messages_; }
@@ -73,7 +73,7 @@ class RemoteTalk final : public Talk {
   std::vector<std::string> describe_costs() override;
 
  private:
-  // Answers these messages, which are the conversation then, with the answer.
+  // Sends `messages`; on success they, with the answer, become the conversation.
   Result<Turn> answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event);
   Json request_of(const Json& messages, const TurnOptions& options) const;
 
@@ -81,7 +81,7 @@ class RemoteTalk final : public Talk {
   Json messages_ = Json::array();
   Usage usage_;
   Timings last_;
-  size_t n_last_ = 0;  // tokens of the conversation, as the server said last; 0: it did not
+  size_t n_last_ = 0;  // tokens of the conversation as last reported by the server; 0: unknown
 };
 
 }  // namespace ibid

@@ -20,7 +20,7 @@ Status not_a_value(std::string_view text, const std::string& wanted) {
 
 template <typename T>
 std::optional<T> number_of(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);  // from_chars knows none
+  if (text.starts_with('+')) text.remove_prefix(1);  // from_chars does not accept a plus sign
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -34,7 +34,7 @@ std::string text_of(T value) {
   return {buffer.data(), end};
 }
 
-// Takes the changed sampler over if it is in range. The sampler names its fields; the caller names the option.
+// Stores the changed sampler if it is in range. Errors name the sampler's field; the caller adds the option's name.
 Status take(TurnOptions& options, SamplerOptions changed) {
   const Status status = check_sampler_options(changed, Sampler::kAnyVocabulary);
   if (!status.ok()) {
@@ -45,7 +45,7 @@ Status take(TurnOptions& options, SamplerOptions changed) {
   return {};
 }
 
-// Reads a field that is a number: a real one, or a count.
+// Parses a numeric field, real or integer.
 template <auto Field>
 Status set_number(TurnOptions& options, std::string_view text) {
   SamplerOptions changed = options.sampler;
@@ -61,7 +61,7 @@ std::string get_number(const TurnOptions& options) {
   return text_of(options.sampler.*Field);
 }
 
-// How far a penalty looks back: -1 is as far as there are ids.
+// Parses the window of a penalty; -1 means all tokens.
 template <std::optional<size_t> SamplerOptions::*Field>
 Status set_window(TurnOptions& options, std::string_view text) {
   const std::optional<int64_t> value = number_of<int64_t>(text);
@@ -162,7 +162,7 @@ constexpr std::array kOptions = {
                    set_switch<&TurnOptions::speculate>, get_switch<&TurnOptions::speculate>},
 };
 
-// Calls `use` with each of "--a,-b" without its dashes, until it returns true.
+// Calls `use` with each name of "--a,-b", without dashes, until it returns true.
 template <typename Use>
 bool any_name(std::string_view flags, const Use& use) {
   while (!flags.empty()) {

@@ -1,6 +1,5 @@
-// The options of one answer that have a name and a value: one table for the command line, the config file, the
-// recommendations in the model catalog and the commands of a chat, so that all of them know the same names, ranges
-// and words.
+// The named options of an answer, in one table for the command line, the config file, the model catalog and the chat
+// commands, so that all of them share names, ranges and values.
 #pragma once
 
 #include <array>
@@ -17,36 +16,36 @@
 namespace ibid {
 
 struct SamplingOption {
-  const char* flags;   // as on the command line, the name first: "--temperature,--temp"
-  const char* value;   // what stands for the value in help: "T"
+  const char* flags;   // as on the command line, name first: "--temperature,--temp"
+  const char* value;   // placeholder of the value in help: "T"
   const char* help;
-  bool common;         // what people look for first
-  // Reads `text` into the options. kInvalidArgument, and no change, for what is no such value or out of range; the
-  // message says the value and what is allowed, and leaves the option's name to the caller.
+  bool common;         // listed first in help
+  // Parses `text` into the options. kInvalidArgument, without a change, if it is malformed or out of range; the message
+  // has the value and the allowed range, and the caller adds the option's name.
   Status (*set)(TurnOptions& options, std::string_view text);
-  // The value as set() takes it.
+  // Returns the value in the syntax of set().
   std::string (*get)(const TurnOptions& options);
 
   std::string name() const;  // "temperature"
 };
 
 std::span<const SamplingOption> sampling_options();
-// By any of its names, with or without the dashes. nullptr: no such option.
+// Finds an option by any of its names, with or without dashes. nullptr: not found.
 const SamplingOption* find_sampling_option(std::string_view name);
 
-// Sets one option by any of its names.
+// Sets an option by any of its names.
 // Errors: kInvalidArgument, with the name, for an unknown one and for those of SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 
-// The options that chat and ask begin with: the library's defaults, but an answer ends when it repeats itself, and
-// after a quarter of the context, so that no answer fills a conversation for good.
+// Defaults of chat and ask: the library's, but an answer ends at a repetition, and after a quarter of the context, so
+// that no single answer fills it.
 TurnOptions terminal_defaults(size_t max_seq_len);
 
-// The options that differ from the library's defaults, as words of the command line: "--repeat-penalty 1.1
+// Returns the options that differ from the library's defaults, in command-line syntax: "--repeat-penalty 1.1
 // --repeat-last-n 64".
 std::string describe_sampling(const TurnOptions& options);
 
-// The words of --when-full and /when-full, which say what happens when the context is full.
+// Values of --when-full and /when-full, the policies for a full context.
 inline constexpr std::array<std::string_view, 3> kWhenFullNames = {"error", "drop", "cut"};  // as WhenFull
 
 inline std::string_view when_full_name(WhenFull policy) { return kWhenFullNames[static_cast<size_t>(policy)]; }

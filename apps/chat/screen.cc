@@ -36,7 +36,7 @@ void Screen::show(const TurnEvent& event) {
 
 void Screen::finish(const Turn& turn, size_t turn_number, size_t max_tokens) {
   waiting_.end();
-  // One message a line from a pipe: an answer ends its line.
+  // From a pipe, end even an empty answer with a newline.
   if (turn.text.empty()) answer_.write("\n");
   answer_.end_line();
   if (notes_to_terminal_) note(status_line(turn, turn_number, terminal_width(STDERR_FILENO) - 1));
@@ -68,7 +68,7 @@ AnswersOnScreen::AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& op
 void AnswersOnScreen::hear(size_t answer, const TurnEvent& event) {
   if (event.kind == TurnEvent::Kind::kText) answers_[answer].waiting += event.text;
   if (event.kind == TurnEvent::Kind::kFinish) answers_[answer].turn = *event.turn;
-  // The question is read once, and what a full context leaves out is the same for all.
+  // Prefill and left-out messages are common to all answers, so show them once.
   const bool is_of_all = event.kind == TurnEvent::Kind::kPrefill || event.kind == TurnEvent::Kind::kLeftOut;
   if (is_of_all && answer == 0 && !has_begun_) screen_.show(event);
   while (shown_ < answers_.size() && (!answers_[shown_].waiting.empty() || answers_[shown_].turn)) {

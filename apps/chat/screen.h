@@ -1,5 +1,5 @@
-// A turn on the screen: the answer as it comes (standard output), and around it, where standard error is a terminal,
-// the line of SignOfLife and a dim status line.
+// Screen: shows a turn: the answer on standard output as it is streamed; if standard error is a terminal, a progress
+// indicator before it and a dim status line after it.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ class Screen {
 
   bool writing_failed() const { return answer_.error() != 0; }
 
-  // Something begins that may take a while: until the next call of any of these, a line says so.
+  // Shows a progress indicator until the next call of any member.
   void wait(std::string what);
-  // To be called with every event of a turn.
+  // Handles an event of a turn. Call it for each event.
   void show(const TurnEvent& event);
-  // Ends the answer and shows the status line, and what to do about an answer that was cut, which a pipe hears of as
-  // well. max_tokens: the limit of the turn, as in TurnOptions.
+  // Ends the answer, shows the status line and advice on a truncated answer; a pipe gets the advice on standard error
+  // too. max_tokens: limit of the turn, as in TurnOptions.
   void finish(const Turn& turn, size_t turn_number, size_t max_tokens);
-  // The answer ends here, for it failed.
+  // Ends the answer after a failure.
   void break_off();
-  // A remark of ours.
+  // Writes a remark.
   void note(std::string_view text);
 
  private:
@@ -41,21 +41,21 @@ class Screen {
   SignOfLife waiting_;
 };
 
-// Shows several answers that come at once, one behind the other: the first one that is not finished as it comes,
-// the others when those before them are finished. Calls may come from any thread, one at a time.
+// Shows several answers generated in parallel one after the other: streams the first unfinished one and buffers the
+// later ones. Calls may come from any thread, one at a time.
 class AnswersOnScreen {
  public:
-  // options: of the first answer, with a seed; the others have the seeds behind it.
+  // options: of the first answer, with a seed; answer i uses seed + i.
   AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& options, size_t turn_number);
 
   void hear(size_t answer, const TurnEvent& event);
-  // There will be no more; ends the line that is being written.
+  // Ends the current line after a failure; no more events follow.
   void give_up();
 
  private:
   struct Answer {
-    std::string waiting;        // heard and not shown
-    std::optional<Turn> turn;   // finished
+    std::string waiting;        // received and not shown
+    std::optional<Turn> turn;   // set when finished
   };
   void begin_answer();
   void finish_answer();
@@ -65,8 +65,8 @@ class AnswersOnScreen {
   const size_t max_tokens_;
   const size_t turn_number_;
   std::vector<Answer> answers_;
-  size_t shown_ = 0;        // the answer that is being shown
-  bool has_begun_ = false;  // its title is there
+  size_t shown_ = 0;        // index of the shown answer
+  bool has_begun_ = false;  // its title was shown
 };
 
 }  // namespace ibid

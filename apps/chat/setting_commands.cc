@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// "name value   name value", in lines that fit.
+// Joins "name value" parts with blanks, in lines of at most kLineColumns.
 std::string in_lines(const std::vector<std::string>& parts) {
   std::string lines, line;
   for (const std::string& part : parts) {
@@ -116,7 +116,7 @@ Status SettingCommands::set_option(const SamplingOption& option, std::string_vie
   return {};
 }
 
-// "temperature 0.7"; what the server decides has no value here.
+// Returns "temperature 0.7"; an option that the server decides has no value.
 std::string SettingCommands::value_text(const SamplingOption& option) {
   return option.name() + " " + (now().decides(option) ? option.get(state_.turn_options) : "the server's");
 }

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-// The tokens that a template writes around a message, generously.
+// Upper estimate of the tokens that a template adds around a message.
 constexpr size_t kAroundAMessage = 256;
 
 Result<std::unique_ptr<Talk>> talk_of(Result<ChatSession> session) {
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Talk>> LocalTalk::load(const std::string& path) const {
 }
 
 bool LocalTalk::is_room_short(size_t n_bytes) const {
-  // A token has at least a byte.
+  // Each token has at least one byte.
   return session_.ids().size() + n_bytes + kAroundAMessage > session_.engine()->max_seq_len();
 }
 

@@ -1,8 +1,8 @@
-// Talk: one conversation as the screen leads it, wherever its answers come from: an engine in this process
-// (LocalTalk) or a server (remote_talk.h). An implementation refuses what it cannot do with kUnsupported and words for
-// a person, and changes nothing then.
+// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalTalk) or
+// by a server (remote_talk.h). Operations that an implementation does not support fail with kUnsupported and a message
+// for the user.
 //
-// A call that fails leaves it as it was. For one thread.
+// A failed call changes nothing. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,10 +33,10 @@ class Talk {
   Talk(const Talk&) = delete;
   Talk& operator=(const Talk&) = delete;
 
-  // [{"role": ..., "content": ...}, ...] as committed.
+  // Committed messages: [{"role": ..., "content": ...}, ...].
   virtual const Json& messages() const = 0;
 
-  // --- answers, as ChatSession has them
+  // --- answers, as in ChatSession
   virtual Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) = 0;
@@ -55,22 +55,22 @@ class Talk {
   virtual Status set_when_full(WhenFull policy) = 0;
   virtual Result<std::unique_ptr<Talk>> fork() const = 0;
 
-  // --- files. Ok: conversations of this kind are kept in files.
+  // --- files. can_be_kept() is ok if this kind of conversation can be saved.
   virtual Status can_be_kept() const = 0;
   virtual Status save(const std::string& path) const = 0;
-  // Another one of this kind, which save() wrote.
+  // Loads another conversation of this kind from a file that save() wrote.
   virtual Result<std::unique_ptr<Talk>> load(const std::string& path) const = 0;
   virtual FileOps& files() const = 0;
 
-  // --- what there is to know
-  // nullopt: only the server knows.
+  // --- queries
+  // nullopt: known to the server only.
   virtual std::optional<size_t> count_tokens(std::string_view text) const = 0;
   virtual std::optional<WhenFull> when_full() const = 0;
-  // Whether a message of so many bytes may make a full context drop some of the history.
+  // True if a message of n_bytes may make a full context drop some of the history.
   virtual bool is_room_short(size_t n_bytes) const = 0;
-  // A person has set this option of the answers. kUnsupported: it means nothing here.
+  // Records that the user set this option. kUnsupported: the option has no effect here.
   virtual Status take_over(const SamplingOption& option) = 0;
-  // Whether the value in TurnOptions counts; else the server decides.
+  // True if the value in TurnOptions is used; false: the server decides.
   virtual bool decides(const SamplingOption& option) const = 0;
   // Lines for /model and /stats.
   virtual std::vector<std::string> describe_model() const = 0;
@@ -80,7 +80,7 @@ class Talk {
   Talk() = default;
 };
 
-// LocalTalk: a conversation whose answers come from an engine in this process: a ChatSession.
+// LocalTalk: a conversation with an engine in this process, held as a ChatSession.
 class LocalTalk final : public Talk {
  public:
   explicit LocalTalk(ChatSession session) : session_(std::move(session)) {}

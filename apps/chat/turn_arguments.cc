@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kMaxSystemBytes = 16u << 20;
 
-// "ID=VALUE"; VALUE may be -inf.
+// Parses "ID=VALUE"; VALUE may be -inf.
 std::optional<std::pair<TokenId, double>> parse_logit_bias(const std::string& text) {
   TokenId id = 0;
   double bias = 0;
@@ -28,7 +28,7 @@ std::optional<std::pair<TokenId, double>> parse_logit_bias(const std::string& te
   const auto [behind_id, id_error] = std::from_chars(text.data(), end, id);
   if (id_error != std::errc() || behind_id == end || *behind_id != '=') return std::nullopt;
   const char* begin = behind_id + 1;
-  if (begin != end && *begin == '+') ++begin;  // from_chars knows none
+  if (begin != end && *begin == '+') ++begin;  // from_chars does not accept a plus sign
   const auto [behind_bias, bias_error] = std::from_chars(begin, end, bias);
   if (bias_error != std::errc() || behind_bias != end) return std::nullopt;
   return std::pair(id, bias);
@@ -45,7 +45,7 @@ std::string known_models_text() {
   return text;
 }
 
-// The default as help shows it: what a person gets, and what a program gets where that is something else.
+// Returns the default for help: the one for people, and the one for programs if it differs.
 std::string default_text(const SamplingOption& option) {
   const std::string of_program = option.get(TurnOptions());
   const std::string of_person = option.get(terminal_defaults(4));
@@ -162,7 +162,7 @@ bool is_inline_json(const std::string& text) {
   return begin != std::string::npos && text[begin] == '{';
 }
 
-// "a,b\,c" as "a" and "b,c".
+// Splits "a,b\,c" into "a" and "b,c".
 std::vector<std::string> split_choices(const std::string& text) {
   std::vector<std::string> choices(1);
   for (size_t i = 0; i < text.size(); ++i) {
@@ -207,7 +207,7 @@ void FormArguments::add(CLI::App& command) {
   list->type_name("A,B,C")->allow_extra_args(false);
   const std::vector<CLI::Option*> options = {schema, gbnf, pattern, list};
   for (CLI::Option* option : options) {
-    // A form that says nothing is a variable of a script that is not set, rather than a wish.
+    // An empty response format is probably an unset variable of a script.
     option->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
     option->group(kFormGroup);
     for (CLI::Option* other : options) {
@@ -254,7 +254,7 @@ Result<Json> FormArguments::fields() const {
 
 namespace {
 
-constexpr uint64_t kMaxBytes = 64u << 20;  // many times the longest context there is
+constexpr uint64_t kMaxBytes = 64u << 20;  // far above the longest context
 
 Result<std::string> checked(std::string text, const std::string& what) {
   if (!utf8_is_valid(text)) return Status(ErrorCode::kInvalidArgument, what + " is not UTF-8 text");
@@ -296,7 +296,7 @@ Result<std::string> join_question(const Question& question, std::istream* input,
     TRY_ASSIGN(const std::string part, read_input(*input));
     append_part(text, part, "\n\n");
   }
-  const char* separator = "\n\n";  // in front of the first word and around standard input; a blank between words
+  const char* separator = "\n\n";  // before the first word and around standard input; words are separated by blanks
   for (const std::string& word : question.words) {
     if (word == "-") {
       TRY_ASSIGN(const std::string part, read_input(input_named));

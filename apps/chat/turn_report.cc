@@ -35,7 +35,7 @@ std::string_view reason(FinishReason finish_reason) {
 
 struct Part {
   std::string text;
-  int importance;  // the least important goes first
+  int importance;  // parts of least importance are omitted first
 };
 
 std::string line_of(const std::vector<Part>& parts) {
@@ -52,7 +52,7 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   const std::string why(reason(turn.finish_reason));
   if (!why.empty()) parts.push_back({why, kAlways});
   parts.push_back({"turn " + std::to_string(turn_number), 2});
-  // A server may not say, and one that was cut off cannot.
+  // Servers may not report usage, and an interrupted answer has none.
   if (turn.usage.n_prompt > 0) {
     parts.push_back({std::to_string(turn.usage.n_prompt + turn.usage.n_decoded) + " tokens", 5});
     parts.push_back({std::to_string(turn.usage.n_cached) + " cached", 4});
@@ -88,9 +88,9 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) 
 
 std::string failure_text(const Status& status, AnswerPlace place) {
   if (status.code() != ErrorCode::kContextFull) return status.message();
-  // The words after the numbers name functions.
+  // The text after the numbers names library functions; cut it.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
-  // Old turns were let go already, as far as they may (runtime/session/context_policy.cc): it is this message's length.
+  // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
   if (numbers.starts_with("without the turns that may go") && place != AnswerPlace::kAsk) {
     const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
     return numbers + "\nways out: a shorter message, " + command + " cut leaves its middle out, a larger --context";
@@ -157,7 +157,7 @@ Json choice_json(size_t index, const Turn& turn, const Tokenizer* tokenizer) {
   return choice;
 }
 
-// The prompt is the first answer's, which read it for all.
+// The prompt was prefilled once, by the first answer.
 Json usage_json(std::span<const Turn> answers) {
   const Usage& first = answers.front().usage;
   Usage all;
@@ -197,7 +197,7 @@ ErrorName error_name(ErrorCode code) {
   }
 }
 
-// "BadHeader" as "bad_header".
+// Converts "BadHeader" to "bad_header".
 std::string snake_case(std::string_view name) {
   std::string text;
   for (const char c : name) {
@@ -213,7 +213,7 @@ std::string snake_case(std::string_view name) {
 std::string model_name(const Engine& engine) {
   const KnownModel* known = known_model_of_file(engine.name());
   std::filesystem::path path(engine.name());
-  if (!path.has_filename()) path = path.parent_path();  // "directory/"
+  if (!path.has_filename()) path = path.parent_path();  // for "directory/"
   return known != nullptr ? known->name : path.filename().string();
 }
 

@@ -1,4 +1,4 @@
-// The report of a turn: the lines below its answer for people, and the answer as JSON.
+// Reports on a turn: lines for people below its answer, and the answer as JSON.
 #pragma once
 
 #include <cstddef>
@@ -13,59 +13,58 @@
 
 namespace ibid {
 
-// "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s" in at most `width`
-// columns: why the answer ended, unless the model ended it, and as many of the others as fit, the least
-// important left out first. The reason is there however narrow it is.
+// Returns "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s" in at most `width` columns.
+// Omits the finish reason if the model ended the answer, and the least important parts if they do not fit. A finish
+// reason is shown at any width.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// The place where an answer is given. The ways out of its end have other names in each.
+// Context of an answer, which determines the commands that advice names.
 enum class AnswerPlace : uint8_t {
-  kChat,  // that takes commands
-  kPipe,  // a chat from a pipe
+  kChat,  // interactive chat with commands
+  kPipe,  // chat from a pipe
   kAsk,   // one answer
 };
 
-// Why a limit or its own repetition ended an answer, and what to do about it; empty for any other end. max_tokens: of
-// the turn, as in TurnOptions.
+// Returns why an answer ended at a limit or at its own repetition, with advice; empty for other ends. max_tokens: limit
+// of the turn, as in TurnOptions.
 std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 
-// A failure as a person at a terminal or a script can use it: what a message of the library says of its own functions
-// is left out, and the ways out are those of the place, in lines of their own.
+// Returns an error text for users: without the library's function names, with advice for the place on lines of its own.
 std::string failure_text(const Status& status, AnswerPlace place);
 
-// Lines of --verbose: which model answers (context 0: not known), and how it is sampled; how fast an answer was.
+// Lines of --verbose: the model (context 0: unknown) and sampling options; the speed of an answer.
 std::string settings_text(const std::string& model, size_t context, const TurnOptions& options);
 std::string rates_line(const Turn& turn);
 
-// "reading 512 of 6459 tokens". REQUIRES: event is of kPrefill.
+// Returns "reading 512 of 6459 tokens". REQUIRES: event.kind is kPrefill.
 std::string reading_line(const TurnEvent& event);
 
-// The messages that a full context left out of the history.
+// Describes the messages that were left out because of a full context.
 std::string left_out_line(const LeftOut& left_out);
 
-// An answer as JSON: one shape for every command that prints one (docs/json.md). Names and values follow
-// OpenAI's chat completions where they have one; the others stand beside them.
-// The fields that tell one object from another.
+// An answer as JSON, the same for every command that prints one (docs/json.md). Fields follow OpenAI's chat completions
+// where they exist; others are added beside them.
+// Identification fields of an object.
 struct CompletionIdentity {
   std::string id;         // "chatcmpl-" and 32 hexadecimal digits, random
   int64_t created = 0;    // seconds since 1970
-  std::string model;      // model_name(), or what the server calls it
+  std::string model;      // model_name(), or the server's name
 };
 CompletionIdentity new_completion(const std::string& model);
 
-// A known model's name, else the name of its file or directory.
+// Returns a known model's name, else the file or directory name.
 std::string model_name(const Engine& engine);
 
-// "stop" (a stop string too), "length"; ours: "repetition", "cancelled".
+// "stop" (for stop strings too), "length"; non-standard: "repetition", "cancelled".
 std::string finish_reason_json(FinishReason reason);
 
-// {"id", "object", "created", "model", "choices", "finish_reason", "messages", "usage", "timings", ...}.
-// `answers`: of one call, at least one; usage and timings are the sum and those of the first. `messages`: the
-// conversation with the first answer. tokenizer: nullptr where no answer has log-probabilities.
+// Returns {"id", "object", "created", "model", "choices", "finish_reason", "messages", "usage", "timings", ...}.
+// `answers`: of one call, at least one; usage is summed, timings are the first's. `messages`: the conversation with the
+// first answer. tokenizer: may be nullptr without log-probabilities.
 Json completion_json(const CompletionIdentity& identity, std::span<const Turn> answers, const Json& messages,
                      const Tokenizer* tokenizer);
 
-// {"error": {"message", "type", "code"}}.
+// Returns {"error": {"message", "type", "code"}}.
 Json error_json(const Status& status);
 
 }  // namespace ibid

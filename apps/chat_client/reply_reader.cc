@@ -71,7 +71,7 @@ std::string text_member_of(const Json& object, const char* name) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-// A cause in words that are not ours counts as the template's.
+// An unknown cause is counted as the template's.
 LostPrefix lost_prefix_of(const Json& json) {
   LostPrefix lost{.n_tokens = whole_member(json, "tokens").value_or(0),
                   .message = whole_member(json, "message").value_or(0),
@@ -86,7 +86,7 @@ LostPrefix lost_prefix_of(const Json& json) {
 
 std::string shown(const std::string& text) { return excerpt(one_line(text), kShownCharacters); }
 
-// {"error": {"message"}}, {"error": "..."}, {"message"} or {"detail"}.
+// Returns the message of {"error": {"message"}}, {"error": "..."}, {"message"} or {"detail"}.
 std::string message_of_error(const Json& json) {
   const Json* error = member(json, "error");
   if (error != nullptr && error->is_string()) return error->get<std::string>();
@@ -142,7 +142,7 @@ Status ReplyReader::take_chunk(const Json& chunk) {
   if (choices == nullptr || !choices->is_array() || choices->empty()) return {};
   const Json& choice = choices->front();
   if (const Json* delta = member(choice, "delta")) {
-    // vLLM and others call it "reasoning".
+    // vLLM and others name the field "reasoning".
     TRY(take_text(*delta, "reasoning", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "reasoning_content", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "content", ChatPart::Kind::kText, reply_.content));
@@ -164,7 +164,7 @@ Status ReplyReader::take_text(const Json& delta, const char* name, ChatPart::Kin
   return {};
 }
 
-// A call comes in parts: its name first, then its arguments, each with the number of the call.
+// Tool calls arrive in parts, the name first, then the arguments, each with the index of the call.
 Status ReplyReader::take_calls(const Json& deltas) {
   if (!deltas.is_array()) return {ErrorCode::kBadHeader, "the calls of tools are no list"};
   for (const Json& delta : deltas) {
@@ -218,7 +218,7 @@ void ReplyReader::take_costs(const Json& chunk) {
   if (const Json* ours = member(chunk, "ibid")) {
     if (const std::optional<size_t> seed = whole_member(*ours, "seed")) reply_.seed = *seed;
     if (const Json* lost = member(*ours, "lost_prefix")) reply_.lost_prefix = lost_prefix_of(*lost);
-    // Other words than the protocol has.
+    // Finish reasons that the protocol does not define.
     if (text_member_of(*ours, "finish_reason") == "repetition") reply_.finish_reason = "repetition";
   }
 }

@@ -28,7 +28,7 @@ std::string own_command(const std::string& words) {
 
 namespace {
 
-// How many letters have to be changed, added or left out to make one of the other.
+// Levenshtein distance: the number of inserted, removed or changed letters.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -53,8 +53,8 @@ std::string lower_case(std::string_view text) {
 }
 
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names) {
-  constexpr size_t kLongest = 256;   // nobody mistypes more
-  constexpr size_t kPartLetters = 4;  // a shorter part says nothing
+  constexpr size_t kLongest = 256;   // longer input is cut
+  constexpr size_t kPartLetters = 4;  // shorter substrings are too common
   const std::string wanted = lower_case(typed.substr(0, kLongest));
   std::vector<std::pair<size_t, std::string>> found;
   for (const std::string& name : names) {
@@ -63,7 +63,7 @@ std::vector<std::string> nearest_names(std::string_view typed, const std::vector
     const bool within = shorter >= kPartLetters &&
                         (wanted.find(other) != std::string::npos || other.find(wanted) != std::string::npos);
     const size_t apart = within ? 1 : distance(wanted, other);
-    const size_t most = shorter < kPartLetters ? 1 : std::max<size_t>(2, shorter / 3);  // two letters change places
+    const size_t most = shorter < kPartLetters ? 1 : std::max<size_t>(2, shorter / 3);  // 2 allows two swapped letters
     if (apart <= most) found.emplace_back(apart, name);
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

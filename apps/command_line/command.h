@@ -1,9 +1,8 @@
-// The common parts of the subcommands of `ibid`: exit statuses, advice, near names, options whose texts arrive as they
-// were typed, numbers and words with a range that an error can name.
+// Common parts of the subcommands of `ibid`: exit statuses, advice, similar names, text options passed through
+// literally, and validators for numbers and words.
 //
-// Each add_*() declares its options on `root` and, when the command line names it, runs and leaves the exit status in
-// `exit_code`: 0, 1 for a failure explained in one sentence on stderr, 2 for wrong usage. Results go to stdout,
-// everything else to stderr.
+// Each add_*() declares a command on `root`. If the command line selects it, it runs and sets `exit_code`: 0; 1 for a
+// failure, explained in one sentence on stderr; 2 for wrong usage. Results go to stdout, everything else to stderr.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -18,13 +17,13 @@
 
 namespace ibid {
 
-// "ibid: <message>" on stderr; returns 1.
+// Writes "ibid: <message>" to stderr; returns 1.
 int report(const Status& status);
-// The error of a standard output that takes no more: a full disk, say.
+// The error for a failed write to standard output, for example on a full disk.
 Status cannot_write();
-// The exit status for a standard output whose reader is gone (`| head -1`), as a shell reports SIGPIPE.
+// Exit status if the reader of standard output is gone (`| head -1`), as shells report SIGPIPE.
 inline constexpr int kReaderGone = 141;
-inline constexpr int kInterruptedStatus = 130;  // as shells report a program that Ctrl-C ended
+inline constexpr int kInterruptedStatus = 130;  // as shells report SIGINT
 inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);
@@ -41,19 +40,18 @@ void add_render(CLI::App& root, int& exit_code);
 void add_logits(CLI::App& root, int& exit_code);
 void add_perplexity(CLI::App& root, int& exit_code);
 
-// A command of this program as advice names it: in backticks, and as a person can type it.
-// "`ibid pull smollm2`" for "pull smollm2". $IBID_COMMAND stands for "ibid" where it is set: `./run` sets it, because
-// the program that it built is not on the PATH.
+// Returns a command of this program for advice, in backticks: "`ibid pull smollm2`" for "pull smollm2". $IBID_COMMAND
+// replaces "ibid" if set; `./run` sets it, because its program is not on the PATH.
 std::string own_command(const std::string& words);
 
-// ASCII letters in lower case.
+// Lowers ASCII letters.
 std::string lower_case(std::string_view text);
 
-// Those of `names` that a person may have meant by `typed`, nearest first: few letters apart (Levenshtein), or one
-// within the other. Case does not count.
+// Returns the `names` that `typed` may be a misspelling of, nearest first: a small Levenshtein distance, or one
+// contains the other. Ignores case.
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names);
 
-// The groups of a command's help, in this order.
+// Groups of a command's help, in order.
 inline constexpr const char* kCommonGroup = "Options";
 inline constexpr const char* kSamplingGroup = "Sampling";
 inline constexpr const char* kRareSamplingGroup = "Sampling, rarely needed";
@@ -61,32 +59,32 @@ inline constexpr const char* kRunningGroup = "How the model runs";
 inline constexpr const char* kServerGroup = "A server instead of a model here";
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
-// CLI11 takes an argument "[a,b]" for a list, and after "--" it may still take "-x" for an option. protect_texts()
-// marks such arguments before it sees them, and what the functions below declare takes the mark off again.
+// CLI11 parses an argument "[a,b]" as a list, and "-x" after "--" possibly as an option. protect_texts() marks such
+// arguments before parsing; the option functions below remove the mark.
 std::vector<std::string> protect_texts(int argc, char** argv);
 std::string protect_text(std::string text);
 std::string plain_text_argument(std::string text);
 
-// An option whose value is a text, and one that may be given several times.
+// Add an option for one text, and one that may be repeated.
 CLI::Option* add_text_option(CLI::App& command, const std::string& names, std::string& text, const std::string& help);
 CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vector<std::string>& texts,
                            const std::string& help);
 
-// A whole number in this range; CLI11 itself wraps, saturates, and writes ranges with 309 digits.
+// Validates an integer in [least, most]; CLI11's own check wraps, saturates, and prints ranges with 309 digits.
 CLI::Validator whole_number(uint64_t least, uint64_t most);
-// One of these words.
+// Validates that the value is one of `words`.
 CLI::Validator one_of(std::vector<std::string> words);
 
-// Amounts as people write them: "8G", "512M", "30s", "5m".
-// A whole number of bytes, or of K, M, G, T (1024 each); nullopt: another text, or beyond 2^63.
+// Amounts in human units: "8G", "512M", "30s", "5m". Parses a whole number of bytes, or of K, M, G, T (powers of 1024);
+// nullopt: malformed, or above 2^63.
 std::optional<uint64_t> read_bytes(std::string_view text);
-// A whole number of seconds, or of ms, s, m, h; nullopt: another text, or more than a year.
+// Parses a whole number of seconds, or of ms, s, m, h; nullopt: malformed, or more than a year.
 std::optional<std::chrono::milliseconds> read_time(std::string_view text);
 CLI::Validator amount_of_bytes();
-// or_never: "never" is allowed, too.
+// or_never: also accepts "never".
 CLI::Validator amount_of_time(bool or_never);
 
-// `text` without the newlines at its end, which a pipe or a file has and a person does not mean.
+// Removes the newlines at the end of `text`, as pipes and files add them.
 std::string without_final_newlines(std::string text);
 
 }  // namespace ibid

@@ -31,7 +31,7 @@ std::string place(const Config& config, const ConfigSetting& setting) {
   return config.path + ":" + std::to_string(setting.line) + ": ";
 }
 
-// Options that a file may set; -h, --config and --preset themselves it may not.
+// Finds an option that a file may set, which excludes -h, --config and --preset.
 CLI::Option* find_option(CLI::App& command, const std::string& name) {
   CLI::Option* option = command.get_option_no_throw("--" + name);
   const bool may = option != nullptr && option->get_configurable() && option != command.get_help_ptr();
@@ -42,7 +42,7 @@ std::vector<CLI::App*> commands_of(CLI::App& root) {
   return root.get_subcommands([](CLI::App* command) { return !command->get_group().empty(); });
 }
 
-// The commands that a table speaks to; "preset.X" to those that have --preset.
+// Returns the commands that a table applies to; "preset.X" applies to those with --preset.
 std::vector<CLI::App*> commands_of_table(CLI::App& root, const std::string& table) {
   std::vector<CLI::App*> commands = commands_of(root);
   std::erase_if(commands, [&](CLI::App* command) {
@@ -57,7 +57,7 @@ std::string nearest_hint(const std::string& name, const std::vector<std::string>
   return near.empty() ? "" : "; did you mean " + near.front() + "?";
 }
 
-// Every name in the file is one that is known, used now or not: a mistake is told at once.
+// Checks all names of the file, used or not, so that mistakes are reported at once.
 void check_names(CLI::App& root, const Config& config) {
   for (const ConfigTable& table : config.tables) {
     if (commands_of_table(root, table.name).empty() || table.name == kPresetTable) {
@@ -112,7 +112,7 @@ struct ConfigArguments {
   std::string preset;
 };
 
-// The file that --config names, or the user's own where there is one. Empty: none.
+// Returns the path of --config, else of the user's config file if it exists. Empty: none.
 std::string config_path(const ConfigArguments& arguments, bool was_given) {
   if (was_given) return arguments.path;
   const Result<std::string> folder = user_folder(UserFolder::kConfig);
@@ -150,7 +150,7 @@ void apply_config(CLI::App& root, CLI::App& command, const ConfigArguments& argu
   apply_table(command, config, "");
 }
 
-// The parts of a parsed document as settings and tables in the order of the file.
+// Converts a parsed document to settings and tables, in file order.
 class ConfigReader {
  public:
   ConfigReader(std::string_view text, const std::string& path) : text_(text), config_{path, {}, {}} {}
@@ -178,7 +178,7 @@ class ConfigReader {
     return {ErrorCode::kBadHeader, config_.path + ":" + std::to_string(line) + ": " + what};
   }
 
-  // Refuses a line by which tables would nest deeper than toml++ can take down again.
+  // Records where lines begin. Rejects lines whose dotted keys would nest tables too deep for toml++ to destroy.
   Status find_lines() {
     constexpr std::ptrdiff_t kMostDots = 4000;
     for (size_t begin = text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;;) {
@@ -211,7 +211,7 @@ class ConfigReader {
       }
       config_.settings.push_back(std::move(setting));
     }
-    // [a.b] alone makes a table `a` that has tables only.
+    // A file with [a.b] only has no table `a` of its own.
     if (!name.empty() && (has_settings || table.empty())) config_.tables.push_back({name, table.source().begin.line});
     return {};
   }
@@ -228,7 +228,7 @@ class ConfigReader {
     return {};
   }
 
-  // A number as it is written, without its '_'. REQUIRES: it is within a line.
+  // Returns a number or boolean as written, without '_'. REQUIRES: it is on one line.
   std::string spelling(const toml::source_region& region) {
     const size_t begin = offset_of(region.begin), end = offset_of(region.end);
     std::string word(text_.substr(begin, end - begin));
@@ -236,7 +236,7 @@ class ConfigReader {
     return word;
   }
 
-  // toml++ counts characters. Places of one line come in their order: the search goes on from the last one.
+  // Returns the byte offset of a position (toml++ counts characters); continues from the last one on the line.
   size_t offset_of(const toml::source_position& place) {
     if (place.line != at_.line || place.column < at_.column) {
       at_ = {place.line, 1};
@@ -253,7 +253,7 @@ class ConfigReader {
   const std::string_view text_;
   Config config_;
   std::vector<size_t> line_begins_;
-  toml::source_position at_{0, 0};  // of offset_
+  toml::source_position at_{0, 0};  // position of offset_
   size_t offset_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kHelpColumn = 26;  // where descriptions begin
+constexpr size_t kHelpColumn = 26;  // column of descriptions
 
 std::string help_entry(const std::string& heading, const std::string& help) {
   std::string line = "  " + heading;
@@ -121,7 +121,7 @@ std::vector<OptionGroup> option_groups(const CLI::App& command) {
     found->options.push_back(option);
   }
   if (groups.front().options.empty()) groups.erase(groups.begin());
-  // CLI11 declares --help first, in the group of the common options; what people look for comes before it.
+  // CLI11 declares --help first in the common group; move it to the end.
   for (OptionGroup& group : groups) {
     const auto is_help = [&](const CLI::Option* option) { return option == command.get_help_ptr(); };
     std::stable_partition(group.options.begin(), group.options.end(), std::not_fn(is_help));

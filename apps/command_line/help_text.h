@@ -1,4 +1,4 @@
-// The help of the program and of each command, at most 78 columns wide.
+// The help of the program and its commands, at most 78 columns wide.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -11,35 +11,35 @@ namespace ibid {
 
 inline constexpr size_t kHelpWidth = 78;
 
-// Gives `root`, its commands and theirs a formatter that wraps, puts short names first and says ranges and defaults in
-// the same way everywhere.
+// Sets on `root` and all commands below a formatter that wraps lines, lists short names first and shows ranges and
+// defaults uniformly.
 void use_help_text(CLI::App& root);
 
-// "-t, --threads N": all names of an option, the short ones first, and what stands for its value. A word of the
-// command line is its name alone.
+// Returns "-t, --threads N": all names of an option, short ones first, and the placeholder of its value. A positional
+// has its name only.
 std::string option_heading(const CLI::Option& option);
-// Its description, with its default where it has one.
+// Returns the description of an option, with its default if it has one.
 std::string option_help(const CLI::Option& option);
 
-// The options of a command that its help shows: words of the command line first, then by groups in their order.
+// Options shown in the help of a command: positionals first, then by group.
 struct OptionGroup {
-  std::string title;  // empty: words of the command line
+  std::string title;  // empty: positionals
   std::vector<const CLI::Option*> options;
 };
 std::vector<OptionGroup> option_groups(const CLI::App& command);
 
-// The commands of `app` that its help shows.
+// Subcommands of `app` shown in its help.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
 std::vector<std::string> command_names(const CLI::App& app);
-// "ibid sessions show".
+// Returns "ibid sessions show".
 std::string full_name(const CLI::App& command);
-// The command that the words name, from the root on: {"sessions", "show"}. nullptr: no such command.
+// Finds a command by its words below the root: {"sessions", "show"}. nullptr: not found.
 const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& words);
 
-// "ibid ask [OPTIONS] [TEXT...]".
+// Returns "ibid ask [OPTIONS] [TEXT...]".
 std::string usage_line(const CLI::App& command);
 
-// `text` in lines of at most `width` columns, broken at blanks, each with `indent` blanks in front, but for the first.
+// Wraps `text` at blanks to `width` columns. All lines but the first begin with `indent` blanks.
 std::string wrapped(std::string_view text, size_t indent, size_t width);
 
 }  // namespace ibid

@@ -24,7 +24,7 @@ constexpr std::array kFileTypes = {
     FileType{"Q6_K", 18, DType::kQ6_K, DType::kQ6_K, false},
 };
 
-// The layer that "blk.7.attn_v.weight" belongs to.
+// Returns the layer of "blk.7.attn_v.weight".
 std::optional<size_t> layer_of(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -34,13 +34,13 @@ std::optional<size_t> layer_of(std::string_view name) {
   return error == std::errc() ? std::optional(layer) : std::nullopt;
 }
 
-// llama.cpp's use_more_bits: the first and the last eighth of the layers, and every third between.
+// llama.cpp's use_more_bits: the first and last eighth of the layers, and every third between.
 bool takes_more_bits(size_t layer, size_t n_layers) {
   const size_t eighth = n_layers / 8;
   return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
 }
 
-// Rows that are not whole blocks of 256 take the nearest type with blocks of 32, or halves.
+// If rows are not a multiple of 256 values, returns the nearest type with blocks of 32 values, or F16.
 DType that_fits(DType dtype, uint64_t row) {
   if (row % dtype_block(dtype).values == 0) return dtype;
   const DType smaller = dtype == DType::kQ4_K   ? DType::kQ5_0

@@ -1,4 +1,4 @@
-// ibid convert: a model as one GGUF file, its weights in another type.
+// ibid convert: writes a model as one GGUF file, optionally with another weight type.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -47,7 +47,7 @@ void print(const ConvertArguments& arguments, const Conversion& conversion) {
               types.c_str());
 }
 
-// The names of types are in capitals; who writes "q8_0" means one of them.
+// Type names are upper case; accepts lower case as well.
 std::string in_capitals(std::string& type) {
   for (char& c : type) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return {};

@@ -35,13 +35,13 @@ namespace ibid {
 
 namespace {
 
-// A tensor and the type that it will have.
+// A tensor to write and its new type.
 struct ConversionJob {
   std::string name;
   TensorView tensor;
   DType dtype;
 
-  // The tensor as it will be; its data are the old ones.
+  // Returns the view as it is written; the data are still the source's.
   TensorView written() const {
     TensorView view = tensor;
     view.dtype = dtype;
@@ -49,14 +49,13 @@ struct ConversionJob {
   }
 };
 
-// The tensors and the metadata of a model, of either container, as a GGUF has them. Owns the file that its jobs refer
-// to.
+// Tensors and metadata of a model in either container, as GGUF has them. Owns the file that the jobs refer to.
 struct ConversionSource {
   std::unique_ptr<ModelFile> file;
-  std::vector<GgufTensor> made;  // of a directory
-  ModelConfig config;            // likewise
+  std::vector<GgufTensor> made;  // of a directory only
+  ModelConfig config;            // of a directory only
   std::vector<ConversionJob> jobs;
-  GgufWriter writer;  // with all metadata, and no tensors
+  GgufWriter writer;  // all metadata, no tensors
 
   bool is_directory() const { return file->container() == Container::kSafetensors; }
 };
@@ -64,7 +63,7 @@ struct ConversionSource {
 constexpr std::string_view kFileTypeKey = "general.file_type";
 constexpr std::string_view kVersionKey = "general.quantization_version";
 
-// Entries that only a split file has, and those that are written anew.
+// True for entries of split files only, and for those that are rewritten.
 bool is_replaced(const GgufEntry& entry, const FileType* file_type) {
   if (entry.key.starts_with("split.") || entry.key == "general.alignment") return true;
   return file_type != nullptr && (entry.key == kFileTypeKey || entry.key == kVersionKey);
@@ -96,7 +95,7 @@ Status take_gguf(ConversionSource& source, const FileType* file_type) {
   return {};
 }
 
-// The type that most weights of the tensors have.
+// Returns the file type of the type with the most weights.
 const FileType* type_of_most(const std::vector<ConversionJob>& jobs) {
   std::map<DType, uint64_t> values;
   for (const ConversionJob& job : jobs) values[job.dtype] += job.tensor.shape.elements();
@@ -124,7 +123,7 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
         file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
     source.jobs.push_back({tensor.name, tensor.view, dtype});
   }
-  // The weights that are written have them multiplied in.
+  // The factors are already multiplied into the written weights.
   if (to->recurrent.gguf_folds_factors) source.config = without_factors(source.config);
   TRY(write_gguf_keys(file, source.config, *to, source.writer));
   const std::filesystem::path path = std::filesystem::absolute(file.path()).lexically_normal();
@@ -135,7 +134,7 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   return write_gguf_vocabulary(file, source.config.vocab_size, source.writer);
 }
 
-// file_type nullptr: every tensor keeps the type it has, but for what GGUF wants as F32 or has no type for.
+// file_type nullptr: tensors keep their type, unless GGUF requires F32 or has no such type.
 // Errors: those of open_model_file(), read_config(), gguf_tensors() and write_gguf_vocabulary().
 Result<ConversionSource> open_conversion_source(const std::string& path, const FileType* file_type) {
   ConversionSource source;
@@ -144,7 +143,7 @@ Result<ConversionSource> open_conversion_source(const std::string& path, const F
   return source;
 }
 
-// Whether the file at `path` is the model and has the tokenizer of a directory that was converted.
+// Verifies that the file at `path`, converted from a directory, is the same model with the same tokenizer.
 // Errors: those of check_same_model() and check_same_tokenizer(); those of reading it.
 Status check_conversion(const ConversionSource& source, const std::string& path) {
   if (!source.is_directory()) return {};
@@ -154,14 +153,14 @@ Status check_conversion(const ConversionSource& source, const std::string& path)
   return check_same_tokenizer(*source.file, *written);
 }
 
-// TensorEncoder: rows of a tensor in another type, shared among threads. Not thread-safe itself.
+// TensorEncoder: converts rows of a tensor to another type, in parallel. Not thread-safe.
 class TensorEncoder {
  public:
-  // `path` names the model in messages. `team` must outlive the object.
+  // `path`: name of the model in errors. `team` must outlive the object.
   TensorEncoder(ThreadTeam& team, std::string path) : team_(team), path_(std::move(path)) {}
 
-  // Rows [first, first + n) of the job's tensor in its type; valid until the next call, or as long as the
-  // file where nothing has to be done. Errors: kNonFinite (a value that is not finite, or that the type cannot hold).
+  // Encodes rows [first, first + n) of the job's tensor. The result is valid until the next call, or, if nothing had to
+  // be converted, as long as the file. Errors: kNonFinite (a value is not finite, or too large for the type).
   Result<std::span<const std::byte>> encode(const ConversionJob& job, uint64_t first, uint64_t n);
 
  private:
@@ -174,14 +173,14 @@ class TensorEncoder {
 };
 
 constexpr float kLargestHalf = 65504.0f;
-constexpr size_t kRowsAtOnce = 16;  // neighbours of a turned matrix share cache lines
+constexpr size_t kRowsAtOnce = 16;  // adjacent rows of a transposed matrix share cache lines
 
 size_t bytes_of_row(DType dtype, uint64_t n_cols) {
   const BlockSize block = dtype_block(dtype);
   return n_cols / block.values * block.bytes;
 }
 
-// False where a value does not fit.
+// Returns false if a value is not finite or does not fit.
 bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range own) {
   const TensorView& tensor = job.tensor;
   const uint64_t n_cols = tensor.shape[tensor.shape.rank - 1];
@@ -203,7 +202,7 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
     if (same) continue;
     for (size_t i = 0; i < n; ++i) {
       dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
-      // Not fabs(value) > limit, which NaN is not.
+      // NaN must fail, which it would not with fabs(value) > limit.
       if (!std::ranges::all_of(floats, [&](float value) { return std::fabs(value) <= limit; })) return false;
       quantize_row(job.dtype, floats, {out + i * out_bytes, out_bytes});
     }
@@ -240,7 +239,7 @@ Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& jo
 
 constexpr uint64_t kPieceValues = uint64_t{8} << 20;  // 32 MB as floats
 
-// Copies or encodes all tensors in their order.
+// Converts or copies all tensors in order.
 Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, GgufStream& stream,
                      const ConversionControl& control) {
   ConversionProgress so_far;
@@ -255,7 +254,7 @@ Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, Ggu
       const uint64_t n = std::min(step, n_rows - first);
       TRY_ASSIGN(const std::span<const std::byte> encoded, encoder.encode(job, first, n));
       TRY(stream.write(encoded));
-      // Behind every piece, not every tensor: one may be larger than what memory is meant to hold.
+      // After every piece, because a single tensor may exceed the intended memory.
       source.file->release(job.tensor);
       so_far.done += encoded.size();
       if (control.progress) control.progress(so_far);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr long kConnectSeconds = 20;
 constexpr int kLookAgainMs = 1000;
-constexpr long kSilenceBeforeProbe = 30;  // seconds; then the system asks the host whether it is there
+constexpr long kSilenceBeforeProbe = 30;  // seconds without data before TCP keepalive probes
 constexpr long kProbeSeconds = 10;
 constexpr size_t kMaxErrorBytes = 64u << 10;
 
@@ -40,7 +40,7 @@ using Easy = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Multi = std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)>;
 using Lines = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
-// Runs the transfer to its end, or until it is told to stop, which a thread that waits for bytes hears at once.
+// Runs the transfer until it ends or `stop` is requested, which wakes a waiting thread at once.
 CURLcode run(CURL* curl, std::stop_token stop) {
   const Multi multi(curl_multi_init(), curl_multi_cleanup);
   if (multi == nullptr || curl_multi_add_handle(multi.get(), curl) != CURLM_OK) return CURLE_FAILED_INIT;
@@ -67,7 +67,7 @@ CURLcode run(CURL* curl, std::stop_token stop) {
   return code;
 }
 
-// This machine is reached without a proxy, whatever the environment says of proxies, and so is what it excepts itself.
+// Hosts reached without a proxy: this machine, whatever the environment says, and the environment's own exceptions.
 std::string hosts_without_proxy() {
   std::string hosts = "localhost,127.0.0.1,::1";
   const char* more = std::getenv("no_proxy");
@@ -92,7 +92,7 @@ void set_url(CURL* curl, const HttpRequest& request, bool follows) {
   curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
-// json: nullptr for a GET.
+// json: nullptr sends a GET.
 Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json, const TakeBytes& take) {
   if (!request.url.starts_with("https://") && !request.url.starts_with("http://")) {
     return Status(ErrorCode::kInvalidArgument, request.url + ": wanted a URL that begins with https:// or http://");
@@ -115,7 +115,7 @@ Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json,
   if (request.offset > 0) set(CURLOPT_RANGE, (std::to_string(request.offset) + "-").c_str());
   Lines lines(nullptr, curl_slist_free_all);
   if (json != nullptr) {
-    // Without "Expect" a long text is sent at once; some servers would never ask for it.
+    // Disables "Expect: 100-continue", to which some servers never respond, so the body is sent at once.
     lines.reset(curl_slist_append(curl_slist_append(nullptr, "Content-Type: application/json"), "Expect:"));
     set(CURLOPT_HTTPHEADER, lines.get());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json->size()));

@@ -1,11 +1,10 @@
-// HTTP and HTTPS from the client's side: GET as fetching models needs it, with bytes as they come and from an offset
-// on; and POST of a JSON text, as talking to a server needs it. libcurl does the work.
+// HTTP client on libcurl: GET for model downloads, streamed and resumable at an offset, and POST of JSON for chat
+// servers.
 //
-// A GET follows redirects, at most kMaxRedirects, and never from https to http; a POST follows none, so that nobody's
-// messages go to a host that was not named. The token goes to the host that was named and to none that it redirects
-// to. Nothing is kept and nothing is executed. Thread-safe: each call has a connection of its own, which is closed
-// when the call returns. A host that is gone without a word is noticed within two minutes, also where an answer may be
-// silent for ever. Certificates are trusted as the system does, or as the file in SSL_CERT_FILE says.
+// GET follows at most kMaxRedirects redirects, never from https to http; POST follows none, so that messages are sent
+// only to the named host. The token is not sent to hosts of redirects. No cookies or caches. Thread-safe: each call
+// opens a connection and closes it. A dead host is detected within two minutes even without a timeout for silence.
+// Certificates are verified with the system's CA store, or the file in SSL_CERT_FILE.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +21,30 @@ namespace ibid {
 struct HttpRequest {
   std::string url;       // http:// or https://
   std::string token;     // empty: none
-  uint64_t offset = 0;   // bytes of the answer that are there already
-  std::stop_token stop;  // ends it at once
-  std::string unix_socket = {};  // the path of a socket to connect to, whatever host the URL names; empty: none
-  long silent_seconds = 30;      // no byte for so long: the connection is given up; 0: never
+  uint64_t offset = 0;   // bytes of the body to skip, for resuming
+  std::stop_token stop;  // cancels the request at once
+  std::string unix_socket = {};  // path of a Unix socket to connect to instead of the URL's host; empty: none
+  long silent_seconds = 30;      // timeout without any received byte; 0: none
 };
 
 struct HttpAnswer {
-  long status = 0;                        // 200, 206, 404 ...; 0: no answer came
-  std::optional<uint64_t> retry_after_s;  // what a 429 or 503 asks for
+  long status = 0;                        // 200, 206, 404 ...; 0: no response
+  std::optional<uint64_t> retry_after_s;  // Retry-After of a 429 or 503
   std::string content_type;
-  std::string error_text;                 // what an answer with a status from 300 on says; its first 64 KiB
-  std::string problem;                    // why it ended before its end; empty: it is whole
-  bool is_untrusted = false;              // the problem is the host's certificate
-  bool has_no_tls = false;                // the problem is that what answers speaks no TLS
+  std::string error_text;                 // body of a response with status 300 or above, up to 64 KiB
+  std::string problem;                    // why the response is incomplete; empty: complete
+  bool is_untrusted = false;              // the problem: the host's certificate is not trusted
+  bool has_no_tls = false;                // the problem: the peer does not speak TLS
 };
 
 inline constexpr long kMaxRedirects = 5;
 
-// Takes the next bytes of an answer with a status below 300. False: no more of it, which is told as a problem.
+// Receives the next bytes of a body with a status below 300. Return false to abort, which is reported as a problem.
 using TakeBytes = std::function<bool(long status, std::string_view bytes)>;
 
-// Error: kInvalidArgument for a URL of another kind. Failures of the network are in the answer.
+// Error: kInvalidArgument for an unsupported URL. Network failures are reported in the answer.
 Result<HttpAnswer> http_get(const HttpRequest& request, const TakeBytes& take);
-// `json` is what is sent.
+// Sends `json` as the body.
 Result<HttpAnswer> http_post(const HttpRequest& request, const std::string& json, const TakeBytes& take);
 
 }  // namespace ibid

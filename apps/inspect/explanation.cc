@@ -16,7 +16,7 @@ namespace ibid {
 
 namespace {
 
-// The plan, and whether the shortest conversation fits beside the weights.
+// Plans the memory, and checks that the shortest conversation fits beside the weights.
 Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
   TRY_ASSIGN(inspection.config, read_config(file));
   TRY_ASSIGN(inspection.kv_noise, estimate_kv_noise(file, *inspection.config, options.n_threads));
@@ -50,7 +50,7 @@ namespace {
 
 constexpr size_t kUsualContexts[] = {4096, 32768};
 
-// The needs of the usual contexts and the trained one, or of the context that was asked for alone.
+// Memory needs for the requested context, else for usual contexts and the trained one.
 std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOptions& options) {
   std::vector<size_t> contexts;
   if (options.max_seq_len != 0) {
@@ -78,7 +78,7 @@ std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOp
   return needs;
 }
 
-// Names in a column, values beside it; a value of several lines stays in its column.
+// Prints names and values in two columns. Further lines of a value stay in its column.
 void print_facts(const char* title, const Facts& facts) {
   constexpr int kNameWidth = 18;
   if (facts.empty()) return;
@@ -94,7 +94,7 @@ void print_facts(const char* title, const Facts& facts) {
   }
 }
 
-// Texts of a template hold line feeds of their own.
+// Escapes newlines, which template texts contain.
 Facts in_one_line(Facts facts) {
   for (Fact& fact : facts) fact.text = one_line(fact.text);
   return facts;
@@ -203,7 +203,7 @@ void print_explanation(const Explanation& explanation, bool tensors) {
 }
 
 void print_check(const Explanation& explanation) {
-  constexpr size_t kMostOfAKind = 12;  // tensors with the same trouble
+  constexpr size_t kMostOfAKind = 12;  // findings shown per kind
   const Inspection& inspection = explanation.inspection;
   if (!inspection.runs()) std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
   const WeightReport& report = *explanation.check;

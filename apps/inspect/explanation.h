@@ -1,6 +1,6 @@
-// The findings of `ibid inspect` about a model file: whether this program runs it, its cost, and its contents.
-// The header is read, and of the weights those that make queries, keys and values (model/weights/kv_precision.h); on
-// request all, of which nothing is kept.
+// The report of `ibid inspect` on a model file: whether it runs, its memory cost, and its contents. Reads the header
+// and the weights from which keys and values are computed (model/weights/kv_precision.h); all weights on request,
+// without keeping them.
 #pragma once
 
 #include <array>
@@ -27,47 +27,47 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;    // of one that cannot be used: its metadata alone
-  std::optional<ModelConfig> config;  // where the architecture is known and its numbers are sound
-  Status verdict;                     // ok: it runs
-  std::vector<KvNoise> kv_noise;      // of each layer of the cache, with a plan
-  std::optional<MemoryPlan> plan;     // where enough of it is sound
+  std::unique_ptr<ModelFile> file;    // if the model cannot be used: metadata only
+  std::optional<ModelConfig> config;  // if the architecture is known and its parameters are valid
+  Status verdict;                     // ok: the model runs
+  std::vector<KvNoise> kv_noise;      // per layer of the KV cache; set if `plan` is
+  std::optional<MemoryPlan> plan;     // if the file is valid enough
 
   bool runs() const { return verdict.ok(); }
 };
 
-// Looks at the header of the model at `path`. A file whose tensors cannot be used still has metadata to show. Error:
-// the file's, when there is nothing to show at all.
+// Inspects the header of the model at `path`. If the tensors are unusable, the metadata can still be shown. Error: that
+// of the file, if nothing can be shown.
 Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options);
 
-// Reads the weights of a model that runs by its header. The verdict becomes that of loading: no weight may be NaN or
-// infinite. progress(bytes read) is called now and then.
+// Reads all weights of a model with an ok verdict, and sets the verdict to that of loading: NaN and infinite weights
+// are errors. progress(bytes read) is called repeatedly.
 void look_at_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress);
 
-// The memory that a conversation of `context` positions needs: weights, scratch, keys and values.
+// Memory of a conversation of `context` positions: weights, scratch buffers, keys and values.
 struct MemoryNeed {
   size_t context = 0;
-  std::array<size_t, kKvTypes.size()> bytes{};  // by kKvTypes
+  std::array<size_t, kKvTypes.size()> bytes{};  // indexed as kKvTypes
 };
 
-// All that is shown of a model, for people and as JSON.
+// Everything shown of a model, for people and as JSON.
 struct Explanation {
   Inspection inspection;
-  Status chat;                        // ok: it has a tokenizer and a chat template that work
-  std::unique_ptr<Tokenizer> tokenizer;  // where it can be loaded
+  Status chat;                        // ok: tokenizer and chat template work
+  std::unique_ptr<Tokenizer> tokenizer;  // nullptr if it cannot be loaded
   std::vector<TensorUse> uses;
   Facts model, kv_rows, tokens, chat_template;
-  std::vector<MemoryNeed> needs;      // of a few contexts, where there is a plan
-  std::string sampling;               // recommended for it, as command-line words; empty: nothing
-  std::optional<WeightReport> check;  // where it was asked for
+  std::vector<MemoryNeed> needs;      // for a few contexts, if there is a plan
+  std::string sampling;               // recommended options in command-line syntax; empty: none
+  std::optional<WeightReport> check;  // if requested
 
   bool sound() const { return !check || check->sound(); }
 };
 
-// Loads the tokenizer and the template; no weight is read.
+// Loads the tokenizer and the template. Reads no weights.
 Explanation explain(Inspection inspection, const ModelOptions& options);
 
-// tensors: with a line for each.
+// tensors: print a line for each tensor.
 void print_explanation(const Explanation& explanation, bool tensors);
 void print_check(const Explanation& explanation);
 Json explanation_json(const Explanation& explanation);

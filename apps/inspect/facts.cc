@@ -100,7 +100,7 @@ const char* part_name(KvPart part) {
   return kNames[static_cast<size_t>(part)];
 }
 
-// The layers of the model whose keys, or values, are finer than the type's: "keys in 16 bits: 0-2, 4, 8 (5 of 24)".
+// Appends the layers with more precise keys or values than the type: "keys in 16 bits: 0-2, 4, 8 (5 of 24)".
 void add_exceptions(const ModelConfig& config, const KvLayout& layout, bool keys, std::string& text, Json& json) {
   const KvRowFormat usual(layout.dtype());
   for (const KvPart part : {KvPart::kF16, KvPart::kInt8}) {

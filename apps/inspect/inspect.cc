@@ -1,5 +1,5 @@
-// ibid inspect: whether a model runs, what it is, what it will cost in memory and what is in its file, before anything
-// is loaded; with --check, whether its weights are sound. With --quick no weight is read.
+// ibid inspect: whether a model runs, its architecture, memory cost and tensors, without loading it; with --check,
+// whether its weights are valid. With --quick no weight is read.
 #include <cstdio>
 #include <memory>
 
@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kWholeArray = 32;  // longer ones (a vocabulary has 50,000 texts) are shown by their beginning
+constexpr size_t kWholeArray = 32;  // longer arrays are cut (a vocabulary has 50,000 texts)
 constexpr size_t kBeginning = 8;
 
 template <typename T>
@@ -26,7 +26,7 @@ Json array_json(const std::vector<T>& values) {
   return {{"length", values.size()}, {"first", std::move(list)}};
 }
 
-// Takes the value over if it is there and of this type.
+// Stores the value if it is present and of this type.
 template <typename T>
 bool take(Result<std::optional<T>> value, Json& json) {
   if (!value.ok() || !value->has_value()) return false;
@@ -186,7 +186,7 @@ Status check(Explanation& explanation, int n_threads) {
   return {};
 }
 
-// 0: it runs, and nothing is wrong with its weights; 1: it does not, or something is.
+// Returns 0 if the model runs and its weights have no damage, else 1.
 Result<int> inspect(const InspectArguments& arguments) {
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(Inspection inspection, look_at_model(path, arguments.model.options()));

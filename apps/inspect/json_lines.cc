@@ -1,5 +1,5 @@
-// The commands that answer each JSON line with a JSON line: `ibid tokenize`, text to ids and back, and `ibid render`,
-// conversations through a model's chat template.
+// Commands that answer each JSON line with a JSON line: `ibid tokenize` converts between text and tokens, `ibid render`
+// applies a chat template to conversations.
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -20,8 +20,8 @@ namespace ibid {
 
 namespace {
 
-// Reads standard input line by line, and writes `answer(line)` for each non-empty one, in order. A line that
-// is not JSON ends the run with an error that names its number.
+// Reads standard input and writes `answer(line)` for each non-empty line, in order. Stops with an error, which has the
+// line number, at a line that is not JSON.
 Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer) {
   std::string text;
   for (size_t number = 1; std::getline(std::cin, text); ++number) {
@@ -37,7 +37,7 @@ Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer
   return {};
 }
 
-// A key that is true or false, and false where it is not there.
+// Returns a boolean member; false if it is absent.
 Result<bool> flag(const Json& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return false;
@@ -94,7 +94,7 @@ namespace {
 
 Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path) {
   if (!template_path.empty()) {
-    constexpr uint64_t kMaxBytes = 16u << 20;  // beyond what compile() takes, which says so in its own words
+    constexpr uint64_t kMaxBytes = 16u << 20;  // above the limit of compile(), which reports a larger template
     TRY_ASSIGN(const std::string text, read_file(system_file_ops(), template_path, kMaxBytes));
     return ChatTemplate::compile(text);
   }
@@ -108,7 +108,7 @@ Json as_reply(const Result<std::string>& text) {
   return {{"error", text.status().message()}};
 }
 
-// Takes `name` out of the line; null when it is not there.
+// Removes the member `name` and returns it; null if it is absent.
 Json take(Json& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return {};
@@ -122,7 +122,7 @@ std::string take_now(Json& line) {
   return now.is_string() ? now.get<std::string>() : TemplateVariables{}.now;
 }
 
-// {"messages", "tools"?, ..., "now"}: every other key is a variable of the template.
+// Renders {"messages", "tools"?, ..., "now"}; all other keys are variables of the template.
 Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   TemplateVariables variables;
   variables.now = take_now(line);
@@ -143,7 +143,7 @@ Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   return as_reply(text.ok() ? Result<std::string>(text->bytes()) : Result<std::string>(text.status()));
 }
 
-// {"template", "variables", "now"}: any template with any variables.
+// Renders {"template", "variables", "now"}.
 Result<Json> render_snippet(Json line) {
   const Json source = take(line, "template");
   if (!source.is_string()) {
@@ -159,7 +159,7 @@ Result<Json> render_snippet(Json line) {
   return as_reply(compiled->render_plain(variables, now));
 }
 
-// Answers every line. 1: at least one of the answers was an error.
+// Answers all lines. Returns 1 if any answer was an error.
 Result<int> render(const std::string& model, const std::string& template_path) {
   int exit_code = 0;
   const auto noting_errors = [&](Result<Json> reply) {

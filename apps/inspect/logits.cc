@@ -1,5 +1,5 @@
-// ibid logits: the logits of given ids, to a file or against a reference. ibid perplexity: how well a model predicts a
-// text.
+// ibid logits: writes the logits of given tokens, or compares them with a reference. ibid perplexity: measures how well
+// a model predicts a text.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -33,7 +33,7 @@ struct LogitsArguments {
 
 struct Sequence {
   Tokens ids;
-  std::vector<int64_t> positions;  // ascending as given; all of them when the file names none
+  std::vector<int64_t> positions;  // in the given order; all positions if the file has no list
 };
 
 Result<std::vector<Sequence>> read_sequences(const std::string& path) {
@@ -75,7 +75,7 @@ TensorView int64_view(const std::vector<int64_t>& values) {
   return {DType::kI64, Shape{{values.size()}, 1}, std::as_bytes(std::span(values))};
 }
 
-// The rows of one sequence for the output file.
+// Output rows of one sequence.
 struct LogitRows {
   std::vector<int64_t> ids;
   std::vector<int64_t> positions;
@@ -174,12 +174,12 @@ Result<std::string> read_text(const std::string& path) {
   return text.str();
 }
 
-// The text is one window: nothing is prepended, every token but the first is predicted from all before it.
+// The text is one window: nothing is prepended, and each token but the first is predicted from all tokens before it.
 Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(const auto file, open_model_file(path));
-  TRY(read_config(*file).status());  // first: it says what is no model
+  TRY(read_config(*file).status());  // first, since its error says if the file is not a model
   TRY_ASSIGN(const auto tokenizer, load_tokenizer(*file));
   const Tokens tokens = tokenizer->encode(text, TextOrigin::kInput);
   if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": wanted at least two tokens"};

@@ -40,7 +40,7 @@ namespace {
 
 std::string name_of(const char* what, size_t n) { return std::string(what) + "." + std::to_string(n); }
 
-// A float32 tensor of the reference, copied: its place in the file may be unaligned.
+// A float32 tensor of the reference, copied because it may be unaligned in the file.
 struct FloatRows {
   size_t n_rows = 0;
   size_t n_cols = 0;
@@ -78,7 +78,7 @@ double kl_of_whole_rows(std::span<const float> reference, std::span<const float>
   return kl;
 }
 
-// The likeliest tokens by themselves, everything else as one outcome.
+// KL divergence over the top tokens and one outcome for all others.
 double kl_of_top(std::span<const int64_t> ids, std::span<const float> reference, double log_z,
                  std::span<const float> ours) {
   const double our_log_z = log_sum_exp(ours);

@@ -12,7 +12,7 @@ namespace {
 
 std::string plural(size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
-// "all 30 layers", "layers 0-4, 6-10 (22 of 26)".
+// Returns "all layers" or "layers 0-4, 6-10 (22 of 26)".
 std::string layers_text(const std::vector<size_t>& layers, size_t n_layers) {
   if (layers.size() == n_layers) return "all layers";
   return (layers.size() == 1 ? "layer " : "layers ") + ranges_text(layers) + " (" + std::to_string(layers.size()) +
@@ -65,7 +65,7 @@ std::string attention_kind(const ModelConfig& config) {
   return most == 1 ? "multi-query" : "grouped-query";
 }
 
-// Layers whose heads are others than those of the first, and layers that read the rows of others.
+// Adds layers whose heads differ from the first layer's, and layers that reuse keys and values of other layers.
 void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) {
   const LayerConfig& first = config.layers[config.first_attending()];
   const auto apart = layers_that(config, [&](const LayerConfig& layer) {

@@ -1,4 +1,4 @@
-// ibid models: what is on this machine, and whether it runs here.
+// ibid models: lists the models on this machine, and whether they run.
 #include <signal.h>
 
 #include <cerrno>
@@ -21,7 +21,7 @@ namespace {
 
 struct Summary {
   std::string architecture;
-  std::string types;  // the one with most of the bytes first
+  std::string types;  // the type with the most bytes first
   uint64_t bytes = 0;
   size_t context = 0;
   Status verdict;
@@ -35,9 +35,9 @@ std::string architecture_of(const ModelFile& file) {
   return "";
 }
 
-// Small tensors (norms) have types of their own that nobody asks for.
+// Lists the weight types, without those of small tensors (norms).
 std::string types_of(const ModelFile& file) {
-  constexpr size_t kWorthNaming = 20;  // of the bytes: a type with a twentieth
+  constexpr size_t kWorthNaming = 20;  // divisor: a type needs at least 1/20 of the bytes
   std::map<std::string, size_t> bytes;
   size_t all = 0;
   for (const std::string& name : file.tensor_names()) {
@@ -69,7 +69,7 @@ Summary summarize(const LocalModel& model) {
   return summary;
 }
 
-// The reason without what the listing says anyway: the path in front, and what else is supported.
+// Cuts the path and the list of supported values from an error, which the listing repeats.
 std::string short_reason(const Status& verdict, const std::string& path) {
   std::string reason = verdict.message().substr(0, verdict.message().find(" (supported:"));
   if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);

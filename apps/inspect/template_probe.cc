@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-// Words that no template holds.
+// Words that do not occur in any template.
 constexpr const char* kQuestion = "Kestrelquestion";
 constexpr const char* kReply = "Kestrelreply";
 constexpr const char* kSystem = "Kestrelsystem";
@@ -49,7 +49,7 @@ class Probe {
     if (!text.ok()) return text.status();
     return text->bytes();
   }
-  // Empty where the template refuses.
+  // Returns the rendered text; empty if the template raises an error.
   std::string text(const Json& messages, Json values = Json::object()) const {
     Result<std::string> rendered = render(messages, std::move(values));
     return rendered.ok() ? *std::move(rendered) : std::string();
@@ -89,7 +89,7 @@ Fact system_fact(const Probe& probe) {
 }
 
 Fact tools_fact(const Probe& probe) {
-  const char* variable = nullptr;  // that offers them: some templates have names of their own for it
+  const char* variable = nullptr;  // that takes the tools; its name differs between templates
   for (const char* name : {"tools", "xml_tools", "python_tools"}) {
     const Json values = {{name, tools()}};
     if (variable == nullptr && probe.shows(Json::array({question()}), kTool, values)) variable = name;
@@ -109,7 +109,7 @@ Fact tools_fact(const Probe& probe) {
   result["name"] = kTool;
   result["tool_call_id"] = "call00001";
   one.push_back(result);
-  // A template that prints whatever a message says knows nothing of tools yet.
+  // A result also shows if the template just prints every message, which is not tool support.
   const bool answered = (offered || called) && probe.shows(one, kToolResult, with_tools);
   std::string text;
   const auto add = [&](bool is_so, const char* what) {
@@ -127,7 +127,7 @@ Fact tools_fact(const Probe& probe) {
            {"results", answered}}};
 }
 
-// A variable that turns thinking on and off, or says how much.
+// A template variable that switches thinking or sets its effort.
 struct Switch {
   const char* variable;
   Json on, off;
@@ -151,7 +151,7 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
     text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (without it: " + otherwise + ")";
     json["switches"].push_back({{"variable", known.variable}, {"default", otherwise}});
   }
-  // In the text of a system message, which is the template's affair where it changes more than these words.
+  // /no_think in the system text is a switch if it changes more of the prompt than the word itself.
   constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
   const auto with_system = [&](std::string_view word) {
     const Json conversation = Json::array({make_message(Role::kSystem, std::string(word)), question()});
@@ -188,7 +188,7 @@ Fact thinking_fact(const Probe& probe) {
   return {"thinking", text.empty() ? "no" : text, std::move(json)};
 }
 
-// How answers say that they call a tool, or think: what a parser of answers goes by.
+// The format in which answers contain tool calls and reasoning, as the reply parser uses it.
 Fact replies_fact(const ChatTemplate& chat_template) {
   const ReplyFormat format = find_reply_format(chat_template);
   const std::string calls = describe_calls(format), reasoning = describe_reasoning(format);
@@ -210,7 +210,7 @@ Fact roles_fact(const Probe& probe) {
 Fact content_fact(const Probe& probe) {
   const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
   const Json messages = Json::array({make_message_of_parts(Role::kUser, parts)});
-  // One that prints the list itself has not understood it.
+  // A template that prints the list as such does not support parts.
   const bool understood = probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") &&
                           !probe.shows(messages, "\"type\"");
   return {"content", understood ? "a text, or parts" : "a text", {{"parts", understood}}};
@@ -224,7 +224,7 @@ Fact date_fact(const Probe& probe) {
   return {"date", printed ? "printed" : "no", printed};
 }
 
-// Whether the third turn renders its own messages alone.
+// Tests if the third turn renders only its own messages.
 Fact growth_fact(const ChatTemplate& chat_template) {
   ConversationRenderer renderer(chat_template, {});
   Json messages = Json::array();

@@ -14,7 +14,7 @@ bool has_any(std::string_view name, std::initializer_list<std::string_view> word
   return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
-// Collects tensors by name, each once.
+// Collects tensors by name, without duplicates.
 class Collector {
  public:
   Collector(const ModelFile& file, std::vector<TensorUse>& uses) : file_(file), uses_(uses) {}
@@ -34,7 +34,7 @@ class Collector {
   const ModelFile& file_;
   std::vector<TensorUse>& uses_;
   std::set<std::string> seen_;
-  std::set<const std::byte*> parts_;  // where the parts of made tensors begin
+  std::set<const std::byte*> parts_;  // data of the parts of composed tensors
 };
 
 void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow& row, size_t layer, Collector& all) {
@@ -43,7 +43,7 @@ void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow
     if (!source.ok() || !source->found()) return;
     const bool added = all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf,
                                row.per_layer() ? layer : kNoLayer);
-    if (!added) return;  // a tensor of all experts, or one that holds several roles
+    if (!added) return;  // already added: a tensor shared by all experts or several roles
   }
 }
 

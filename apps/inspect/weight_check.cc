@@ -17,9 +17,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kLanes = 16;  // sums side by side, which a compiler keeps in registers
+constexpr size_t kLanes = 16;  // parallel sums, kept in vector registers
 
-// Not finite where a value is not, or where a square is beyond a float.
+// Not finite if a value is not finite, or if a square overflows a float.
 float sum_of_squares(std::span<const float> values) {
   std::array<float, kLanes> sums{};
   size_t i = 0;
@@ -35,7 +35,7 @@ float sum_of_squares(std::span<const float> values) {
 }  // namespace
 
 void ValueSums::add(std::span<const float> values) {
-  constexpr float kSmallest = 1e-30f;  // below it squares may have vanished
+  constexpr float kSmallest = 1e-30f;  // smaller squares may have underflowed
   const float sum = sum_of_squares(values);
   if (std::isfinite(sum) && sum > kSmallest) {
     squares += static_cast<double>(sum);
@@ -75,12 +75,12 @@ uint64_t RmsHistogram::n_far(int powers) const {
 
 namespace {
 
-constexpr uint64_t kJobValues = uint64_t{1} << 20;   // of one job: enough to be worth taking
-constexpr size_t kPieceValues = size_t{1} << 14;     // decoded at once: 64 kB of floats, which stay in the cache
-constexpr int kFarRowPowers = 5;                     // 32 times the median row, or a 32nd of it
-constexpr double kFarMatrix = 16;                    // times the median of the layers, or so much less
+constexpr uint64_t kJobValues = uint64_t{1} << 20;   // values per job
+constexpr size_t kPieceValues = size_t{1} << 14;     // values decoded at once: 64 kB of floats, fits into the cache
+constexpr int kFarRowPowers = 5;                     // a factor of 32 from the median row
+constexpr double kFarMatrix = 16;                    // factor from the median of the layers
 constexpr size_t kLayersToCompare = 4;
-constexpr float kFarNorm = 128;                      // times the median weight
+constexpr float kFarNorm = 128;                      // factor from the median weight
 
 // Rows [first, first + n) of a tensor.
 struct Job {
@@ -88,7 +88,7 @@ struct Job {
   uint64_t first, n;
 };
 
-// The sums of a tensor. The sums of jobs are kept apart, and added in the jobs' order.
+// Sums of a tensor. Squares are kept per job and added in job order, so that the result is deterministic.
 struct TensorSums {
   std::mutex mutex;
   uint64_t n_rows = 0, n_cols = 0;
@@ -104,7 +104,7 @@ bool is_readable(const TensorView& tensor) {
   return can_dequantize(tensor.dtype) && tensor.shape.elements() > 0 && tensor.shape.rank > 0;
 }
 
-// One thread's share of the work on a job.
+// Reads rows of a job on one thread.
 class RowReader {
  public:
   RowReader(const TensorView& tensor, std::vector<float>& floats, std::vector<std::byte>& made)
@@ -147,7 +147,7 @@ class Check {
       sums_.push_back(std::make_unique<TensorSums>());
       if (is_readable(uses[i].tensor)) add_jobs(i);
     }
-    // As they lie in the file: what is read next is what the system has read ahead.
+    // File order, to benefit from readahead.
     std::ranges::stable_sort(jobs_, {}, [&](const Job& job) { return uses_[job.tensor].tensor.data.data(); });
     squares_.resize(jobs_.size());
   }
@@ -183,7 +183,7 @@ class Check {
     }
   }
 
-  // Returns the bytes that were read.
+  // Returns the number of bytes read.
   uint64_t read(size_t j, std::vector<float>& floats, std::vector<std::byte>& made) {
     const Job& job = jobs_[j];
     const TensorView& tensor = uses_[job.tensor].tensor;
@@ -204,7 +204,7 @@ class Check {
     whole.n_infinite += n_infinite;
     whole.n_zero_rows += n_zero_rows;
     whole.rows.add(rows);
-    // A tensor that is put together does not say which bytes a row took.
+    // A composed tensor cannot tell the bytes of a row, so it is released as a whole.
     if ((whole.n_rows_left -= job.n) == 0 && tensor.source != nullptr) file_.release(tensor);
     if (tensor.source == nullptr) {
       TensorView part = tensor;
@@ -216,9 +216,9 @@ class Check {
 
   const ModelFile& file_;
   const std::vector<TensorUse>& uses_;
-  std::vector<std::unique_ptr<TensorSums>> sums_;  // of each tensor
+  std::vector<std::unique_ptr<TensorSums>> sums_;  // per tensor
   std::vector<Job> jobs_;
-  std::vector<double> squares_;                    // of each job
+  std::vector<double> squares_;                    // per job
 };
 
 std::string of_text(uint64_t n, uint64_t all, const char* what) {
@@ -246,7 +246,7 @@ void judge_values(const TensorUse& use, const TensorSums& sums, std::vector<Find
   }
 }
 
-// A norm has few weights: they are read once more.
+// Norms are small enough to be read a second time.
 void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Finding>& findings) {
   if (use.tensor_class != "norms" || use.tensor.source != nullptr) return;
   std::vector<float> weights(use.tensor.shape.elements());
@@ -267,7 +267,7 @@ void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Fin
                           short_number_text(median) + "; the largest is " + short_number_text(most)});
 }
 
-// The same matrix in other layers, by the table's name for it.
+// Compares each matrix with those of the same role in other layers.
 void judge_layers(const std::vector<TensorUse>& uses, const Check& check, std::vector<Finding>& findings) {
   std::map<std::string_view, std::vector<double>> by_role;
   const auto is_compared = [&](size_t i) {
@@ -332,7 +332,7 @@ Result<WeightReport> check_weights(const ModelFile& file, const std::vector<Tens
   std::vector<Finding> findings;
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!is_readable(uses[i].tensor)) {
-      if (can_dequantize(uses[i].tensor.dtype)) continue;  // a scalar, or empty
+      if (can_dequantize(uses[i].tensor.dtype)) continue;  // scalar or empty
       const std::string type(dtype_name(uses[i].tensor.dtype));
       findings.push_back({FindingKind::kUnread, uses[i].name, 0, "it holds no weights, but " + type});
       continue;

@@ -1,7 +1,7 @@
-// Reads every weight of a model once and lists damage and oddities of the numbers.
+// Reads every weight of a model once, and lists damage and anomalies.
 //
-// Rows are decoded by weights/block_formats.h, in pieces, on all threads; memory does not grow with the model. The
-// findings do not depend on the number of threads.
+// Rows are decoded piecewise by weights/block_formats.h on all threads, so memory does not grow with the model.
+// Findings do not depend on the number of threads.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace ibid {
 
-// Squares of finite values; counts of the others.
+// Sum of squares of the finite values; counts of the others.
 struct ValueSums {
   double squares = 0;
   uint64_t n_nan = 0, n_infinite = 0;
@@ -29,12 +29,12 @@ struct ValueSums {
   void add(std::span<const float> values);
 };
 
-// Rows by the power of two of their RMS.
+// Histogram of rows by the exponent of their RMS.
 class RmsHistogram {
  public:
   void add(double rms);
   void add(const RmsHistogram& other);
-  // Rows more than `powers` powers of two away from the median row.
+  // Counts rows more than `powers` powers of two away from the median.
   uint64_t n_far(int powers) const;
 
  private:
@@ -44,51 +44,51 @@ class RmsHistogram {
 };
 
 enum class FindingKind : uint8_t {
-  // Damage: no sound model has these.
+  // Damage: never in a valid model.
   kNaN,
   kInfinity,
-  kAllZero,        // a matrix without a value but 0
+  kAllZero,        // a matrix of zeros
   kVocabulary,     // tokenizer, embedding and configuration disagree
-  // Oddities: a sound model may have them.
-  kZeroRows,       // rows of a matrix without a value but 0
-  kFarRows,        // rows whose RMS is far from that of the matrix' other rows
-  kFarMatrix,      // a matrix whose RMS is far from that of the same one in other layers
-  kNormOutlier,    // a weight of a norm that is far from the others
-  kUnread,         // a tensor of a type that holds no weights
+  // Anomalies: possible in a valid model.
+  kZeroRows,       // zero rows of a matrix
+  kFarRows,        // rows with an RMS far from the median row's
+  kFarMatrix,      // a matrix with an RMS far from that of the same matrix in other layers
+  kNormOutlier,    // norm weights far above the median
+  kUnread,         // a tensor whose type is not a weight type
 };
 
-// "nan", "zero rows": for people and for JSON.
+// Returns "nan", "zero rows" and so on, for text and JSON.
 const char* finding_name(FindingKind kind);
 inline bool is_damage(FindingKind kind) { return kind <= FindingKind::kVocabulary; }
 
 struct Finding {
   FindingKind kind;
-  std::string tensor;    // empty: of the model
-  uint64_t count = 0;    // of values or rows; 0 where there is nothing to count
-  std::string text;      // the whole of it in words, without the tensor's name
+  std::string tensor;    // empty: the whole model
+  uint64_t count = 0;    // of values or rows; 0 if not applicable
+  std::string text;      // description without the tensor's name
 };
 
 struct WeightReport {
-  size_t n_tensors = 0;  // that were read
+  size_t n_tensors = 0;  // tensors read
   uint64_t n_values = 0;
   uint64_t bytes = 0;
-  std::vector<Finding> findings;  // damage first, each in the order of the tensors
+  std::vector<Finding> findings;  // damage first, then in tensor order
 
   bool sound() const { return findings.empty() || !is_damage(findings.front().kind); }
 };
 
-// progress(bytes done) is called from one thread, now and then. Errors: kOutOfMemory (threads), kChangedOnDisk.
+// Calls progress(bytes done) repeatedly on one thread. Errors: kOutOfMemory (threads), kChangedOnDisk.
 Result<WeightReport> check_weights(const ModelFile& file, const std::vector<TensorUse>& uses, const ModelConfig* config,
                                    int n_threads, const std::function<void(uint64_t bytes)>& progress);
-// The bytes that check_weights() will read.
+// Returns the number of bytes that check_weights() reads.
 uint64_t bytes_to_check(const std::vector<TensorUse>& uses);
 
-// Where tokenizer, embedding, head and configuration do not go together. config, tokenizer: nullptr where they could
+// Reports disagreements between tokenizer, embedding, head and configuration. config, tokenizer: nullptr if they could
 // not be read.
 std::vector<Finding> check_vocabulary(const std::vector<TensorUse>& uses, const ModelConfig* config,
                                       const Tokenizer* tokenizer);
 
-// Sorts them in as WeightReport has them.
+// Inserts findings in the order of WeightReport::findings.
 void add_findings(WeightReport& report, std::vector<Finding> findings);
 
 }  // namespace ibid

@@ -18,7 +18,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// One part of a path that means itself everywhere.
+// True for a path component without special meaning on any system.
 bool is_plain(std::string_view part) {
   return !part.empty() && part.size() <= 255 && part.front() != '.' && part.front() != '-' &&
          std::all_of(part.begin(), part.end(),
@@ -49,7 +49,7 @@ Result<std::string> text_of(const Json& json, const char* field) {
   return found->get<std::string>();
 }
 
-// nullopt: nothing of a model, or a name that is no plain path, which nobody fetches.
+// Returns nullopt for files that are not part of a model, or whose path is unsafe.
 Result<std::optional<HubFile>> file_of(const Json& json) {
   if (!json.is_object()) return bad_field("siblings");
   HubFile file;
@@ -70,7 +70,7 @@ Result<std::optional<HubFile>> file_of(const Json& json) {
   return std::optional<HubFile>(std::move(file));
 }
 
-// "a-00002-of-00003.gguf": "a" and 2; else nullopt.
+// Parses "a-00002-of-00003.gguf" into "a" and 2; else nullopt.
 struct Part {
   std::string stem;
   std::string number;
@@ -87,7 +87,7 @@ std::optional<Part> part_of(const std::string& path) {
   return Part{path.substr(0, path.size() - kPattern.size()), tail.substr(1, 5)};
 }
 
-// Whether the name holds the words of the quantisation between signs: "Q4_K_M" in "x-Q4_K_M.gguf", not "4_K".
+// True if the name contains the quantisation as a whole word: "Q4_K_M" in "x-Q4_K_M.gguf", but not "4_K".
 bool has_tag(const std::string& path, const std::string& tag) {
   const std::string name = lower_case(base_name(path)), wanted = lower_case(tag);
   for (size_t i = name.find(wanted); i != std::string::npos; i = name.find(wanted, i + 1)) {
@@ -98,7 +98,7 @@ bool has_tag(const std::string& path, const std::string& tag) {
   return false;
 }
 
-// Models in one file each, or the first part of one in several. Projectors of images are left out.
+// Returns the GGUF models: single files, and the first part of split ones; without image projectors.
 std::vector<HubFile> gguf_models(const HubListing& listing) {
   std::vector<HubFile> models;
   for (const HubFile& file : listing.files) {
@@ -120,7 +120,7 @@ std::vector<HubFile> with_parts(const HubListing& listing, const HubFile& first)
   return parts;
 }
 
-// A model as Hugging Face has it: what lies beside config.json.
+// Returns the files of a Hugging Face directory: config.json, weights and tokenizer.
 std::vector<HubFile> directory_files(const HubListing& listing) {
   std::vector<HubFile> files;
   bool has_config = false, has_weights = false;
@@ -193,7 +193,7 @@ Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const H
   }
   if (meant.empty()) return what_there_is(name, models, " has no '" + name.choice + "'");
   if (meant.size() > 1 && name.choice.empty()) {
-    // The choice of most people where there are many.
+    // Most common quantisation, if several are available.
     const auto usual = std::find_if(meant.begin(), meant.end(),
                                     [](const HubFile& file) { return has_tag(file.path, "Q4_K_M"); });
     if (usual != meant.end()) meant = {*usual};

@@ -1,7 +1,7 @@
-// Models on a hub that speaks the API of huggingface.co: what a repository holds, and which of its files are a model.
+// Models on a hub with the API of huggingface.co: the listing of a repository, and the selection of a model's files.
 //
-// What a hub says comes from outside. Files whose names are no plain paths are left out, and malformed sizes and
-// checksums are errors before anything is fetched.
+// Hub data is untrusted. Files with unsafe names are skipped; malformed sizes and checksums are errors before any
+// download.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +18,33 @@ namespace ibid {
 struct HubName {
   std::string owner;
   std::string name;
-  std::string choice;  // a file, or a quantisation; empty: what there is
+  std::string choice;  // a file, or a quantisation; empty: automatic
 
   std::string repository() const { return owner + "/" + name; }
 };
-// kInvalidArgument for anything else: letters, digits and -_. only, and no name of dots.
+// Error: kInvalidArgument for any other form, and for unsafe characters or a leading dot or dash in a name.
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 
-// The last part of a path in a repository.
+// Returns the last component of a path.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 struct HubFile {
-  std::string path;    // in the repository; plain, relative, without ".."
+  std::string path;    // in the repository; relative, without ".." or hidden components
   uint64_t size = 0;
-  std::string sha256;  // 64 hexadecimal digits; empty: the hub knows none (small files)
+  std::string sha256;  // 64 hexadecimal digits; empty: the hub has none (small files)
 };
 
 struct HubListing {
-  std::string revision;  // the commit: all files are of one
+  std::string revision;  // commit of all files
   std::vector<HubFile> files;
 };
 
-// Reads what the hub says of a repository. Error: kBadHeader naming the field.
+// Parses the hub's description of a repository. Error: kBadHeader, naming the field.
 Result<HubListing> parse_hub_listing(const Json& json);
 
-// The files of the model that is meant: one .gguf file, all parts of a split one, or the files of a directory with
-// config.json and safetensors. Errors: kNotFound and kInvalidArgument, with what there is.
+// Selects the files of the model: one .gguf file, all parts of a split one, or a directory with config.json and
+// safetensors. Errors: kNotFound and kInvalidArgument, with the available choices.
 Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const HubName& name);
 
 }  // namespace ibid

@@ -32,25 +32,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
-constexpr size_t kConnections = 4;  // files at a time
+constexpr size_t kConnections = 4;  // parallel downloads
 
-// A file of a model, and where it is kept.
+// A file of a model and its local paths.
 struct ModelPart {
   HubFile file;
   std::string target, part;
   FileState state = FileState::kMissing;
-  uint64_t there = 0;  // bytes of the part
+  uint64_t there = 0;  // bytes of the part already present
 };
 
-// A model is what has this file: the others of it come first.
+// True for the file that makes a directory loadable as a model; it is written last.
 bool makes_a_model(const HubFile& file) {
   return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
 }
 
-// The files of one pull on their way. Those that take the place of older ones do so when all have come.
+// One pull. Downloaded files replace older ones only when all are complete.
 class Download {
  public:
-  // `model`: all files, of which those that are there are not fetched.
+  // `model`: all files; those already present are not downloaded.
   Download(HubAccess access, std::string repository_url, HubOrigin origin, std::vector<ModelPart> model)
       : access_(std::move(access)), url_(std::move(repository_url)), origin_(std::move(origin)),
         model_(std::move(model)), stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
@@ -68,7 +68,7 @@ class Download {
   uint64_t total() const { return total_; }
   uint64_t there() const { return done_; }
 
-  // Fetches all of them; those that make a model of the others come after them.
+  // Downloads all files, those of makes_a_model() last.
   Status run() {
     ByteProgress progress(done_, total_);
     progress_ = &progress;
@@ -82,7 +82,7 @@ class Download {
 
  private:
 
-  // Files [next_, end), on as many connections as are worth it.
+  // Downloads files [next_, end) on up to kConnections threads.
   void fetch_until(size_t end) {
     std::vector<std::jthread> others;
     const size_t n = std::min(kConnections, end - next_);
@@ -98,7 +98,7 @@ class Download {
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
       if (status_.ok()) status_ = status;
-      stop_.request_stop();  // the others end as well; what has come of them is kept
+      stop_.request_stop();  // stops the other downloads; their parts are kept
       return;
     }
   }
@@ -106,7 +106,7 @@ class Download {
   Status fetch(const ModelPart& missing) {
     const HubFile& file = missing.file;
     TRY_ASSIGN(auto part, PartFile::open(missing.part));
-    // Without a digest nobody knows whether what is there is the beginning of this file.
+    // Without a digest the part may belong to another version of the file.
     if (part->size() > file.size || file.sha256.empty()) TRY(part->restart());
     TRY(fetch_into(*part, access_, file, url_ + file.path, [this](int64_t bytes) { moved(bytes); }));
     if (!file.sha256.empty()) {
@@ -127,8 +127,8 @@ class Download {
     return {};
   }
 
-  // At no time is there a model of which some files are new and some old: until all are new, what makes it a model is
-  // not there. A pull that is cut off here goes on with what has come.
+  // Never leaves a loadable mix of new and old files: the files of makes_a_model() are removed first and written last.
+  // If interrupted, the next pull continues.
   Status replace_older() {
     if (fetched_.empty()) return {};
     for (const ModelPart& one : model_) {
@@ -161,17 +161,17 @@ class Download {
   }
 
   HubAccess access_;
-  std::string url_;  // of a file but for its path
+  std::string url_;  // URL prefix of the files
   HubOrigin origin_;
   std::vector<ModelPart> model_;
-  std::vector<ModelPart> files_;  // those of it that have to come
+  std::vector<ModelPart> files_;  // the missing and outdated ones
   std::atomic<size_t> next_{0};
   uint64_t total_ = 0;
   std::mutex mutex_;
-  // Guarded:
+  // Guarded by mutex_:
   uint64_t done_ = 0;
-  Status status_;  // the first error
-  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // that take the place of older files
+  Status status_;  // first error
+  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // complete, to replace older files
   ByteProgress* progress_ = nullptr;
 
   std::stop_source stop_;
@@ -187,7 +187,7 @@ Status check_room(const std::string& directory, uint64_t wanted) {
                               format_bytes(wanted) + "; IBID_MODELS names another directory"};
 }
 
-// Where the files of a model are kept, and what is there of them.
+// Determines the local paths and the state of a model's files.
 Result<std::vector<ModelPart>> look_for(const std::vector<HubFile>& files, const HubOrigin& origin,
                                         const std::string& directory) {
   std::vector<ModelPart> model;
@@ -205,7 +205,7 @@ Result<std::vector<ModelPart>> look_for(const std::vector<HubFile>& files, const
   return model;
 }
 
-// .gguf files of earlier versions lie in the models directory itself. True if all of these do.
+// True if all files are in the models directory itself, where earlier versions put .gguf files.
 bool lie_in(const std::string& directory, const std::vector<HubFile>& files) {
   return std::ranges::all_of(files, [&directory](const HubFile& file) {
     const std::string path = directory + "/" + base_name(file.path);
@@ -237,7 +237,7 @@ Status make_directories(const std::vector<ModelPart>& model) {
   return {};
 }
 
-// http is for hubs on this machine: over a network anybody could read the token and write the model.
+// Plain http is allowed for hubs on this machine only; on a network, others could read the token and alter the model.
 bool is_trusted_endpoint(const std::string& endpoint) {
   if (endpoint.find('@') != std::string::npos) return false;
   if (endpoint.starts_with("https://")) return endpoint.size() > 8;
@@ -247,7 +247,7 @@ bool is_trusted_endpoint(const std::string& endpoint) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
-// Waits for so long, or until it is stopped.
+// Waits for the time, or until stop is requested.
 void wait_or_stop(double seconds, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any never;

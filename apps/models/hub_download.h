@@ -1,7 +1,7 @@
-// Fetches the files of a model from a hub into the models directory, several at a time.
+// Downloads the files of a model from a hub into the models directory, several in parallel.
 //
-// A file is written to ".pull-..." beside its place, and renamed when its size and SHA-256 are what the hub says.
-// So it is there whole or not at all. The bytes that came before a cut, a kill or Ctrl-C are not fetched again.
+// A file is written to ".pull-..." in its target directory and renamed when size and SHA-256 match the hub's, so it is
+// either complete or missing. Bytes received before an interruption are not downloaded again.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,36 @@
 
 namespace ibid {
 
-// Requests are repeated as often as it takes. After a cut the transfer continues where it was. If a hub says that it is
-// asked too often, the next request waits for as long as the hub says, up to a minute at a time.
+// Access to a hub. Failed requests are retried, and an interrupted transfer resumes at its offset. A 429 delays the
+// next request as the hub demands, at most a minute at a time.
 struct HubAccess {
-  std::string endpoint;   // "https://huggingface.co"; nothing else is asked but what it redirects to
-  std::string token;      // for repositories that want one; for the endpoint alone
-  std::string directory;  // where models are kept
-  // Between attempts. Tests have no time to wait.
+  std::string endpoint;   // "https://huggingface.co"; only this host and its redirects are contacted
+  std::string token;      // for private repositories; sent to the endpoint only
+  std::string directory;  // the models directory
+  // Waits between attempts. Tests replace it.
   std::function<void(double seconds)> wait;
-  std::stop_token stop;   // ends what goes on; what has come is kept
+  std::stop_token stop;   // cancels requests; received bytes are kept
 };
 
-// `what` names the thing in messages. Errors: kNotFound, kUnsupported (a token is wanted, or is not taken), kIo,
-// kLimitExceeded, kCancelled.
+// Downloads a small text. `what` names it in errors. Errors: kNotFound, kUnsupported (a token is missing or rejected),
+// kIo, kLimitExceeded, kCancelled.
 Result<std::string> fetch_text(const HubAccess& access, const std::string& url, const std::string& what);
 
-// Fetches what is missing of `part`; moved() is told how many bytes there are more, or, where all of it has to come
-// again, less. Errors: as above, and kMismatch for a file that is longer or shorter than the hub said.
+// Downloads the missing bytes of `part`. moved() receives the change of the byte count; negative if the download
+// restarts. Errors: those of fetch_text(); kMismatch if the size differs from the hub's.
 Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, const std::string& url,
                   const std::function<void(int64_t bytes)>& moved);
 
-// $HF_ENDPOINT, $HF_TOKEN and models_directory(). Errors: those of models_directory(); kInvalidArgument for an
-// endpoint that is no https URL (http: of this machine alone, a token is not for others to read), and for a token that
-// holds what no token has.
+// Reads $HF_ENDPOINT, $HF_TOKEN and models_directory(). Errors: those of models_directory(); kInvalidArgument for an
+// endpoint that is not https (http is allowed for this machine only, to protect the token), and for a malformed token.
 Result<HubAccess> hub_access(std::stop_token stop);
 
 // Returns the path of the model: the .gguf file (the first part of a split one), or the directory. Each repository has
-// a directory of its own in the models directory. A file that is there with the SHA-256 that the hub lists is not
-// fetched again; one that an earlier revision of the repository had is replaced. Progress goes to standard error.
-// Errors: kNotFound, kUnsupported (the hub wants a token, or does not take it), kIo (the network; no room, before
-// anything is fetched), kMismatch (size or checksum), kDuplicate (another file has the name), kBusy (another process
-// fetches it), kCancelled, those of parse_hub_name(), parse_hub_listing() and choose_hub_files().
+// its own directory in the models directory. A file with the SHA-256 of the hub is not downloaded again; one of an
+// earlier revision is replaced. Progress is shown on standard error. Errors: kNotFound, kUnsupported (a token is
+// missing or rejected), kIo (network; no disk space, before the download), kMismatch (size or checksum), kDuplicate
+// (another file has the name), kBusy (another process downloads it), kCancelled, those of parse_hub_name(),
+// parse_hub_listing() and choose_hub_files().
 Result<std::string> pull_from_hub(const HubAccess& access, const HubName& name);
 
 }  // namespace ibid

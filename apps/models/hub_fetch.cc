@@ -10,10 +10,10 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMaxListingBytes = 16u << 20;
-constexpr int kMaxAttempts = 6;             // that bring nothing, one behind the other
+constexpr int kMaxAttempts = 6;             // consecutive attempts without progress
 constexpr uint64_t kLongestWaitSeconds = 60;
 
-// The error of an answer that no further attempt will change; ok: try again.
+// Returns the error of a response that retrying cannot change; ok: retry.
 Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::string& what) {
   switch (answer.status) {
     case 401:
@@ -44,7 +44,7 @@ Status given_up(const HttpAnswer& answer, const std::string& what) {
   return {ErrorCode::kIo, what + ": " + why + "; what has come is kept, and the same command goes on from there"};
 }
 
-// Before attempt number n, counted from 1. False: longer than anybody wants to wait.
+// Waits before attempt n, counted from 1. Returns false if the hub demands too long a wait.
 bool wait_before(int n, const HttpAnswer& answer, const HubAccess& access) {
   if (answer.retry_after_s && *answer.retry_after_s > kLongestWaitSeconds) return false;
   access.wait(answer.retry_after_s ? static_cast<double>(*answer.retry_after_s) : 0.25 * (1 << n));
@@ -75,12 +75,12 @@ Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, 
     moved(-static_cast<int64_t>(part.size()));
     return part.restart();
   };
-  uint64_t most = part.size();  // that ever was there: an attempt that does not get further has brought nothing
+  uint64_t most = part.size();  // largest size so far; an attempt that does not exceed it made no progress
   bool was_at_end = false;
   for (int attempt = 1; part.size() < file.size;) {
     bool is_first = true, too_much = false;
     const auto take = [&](long status, std::string_view bytes) {
-      // A server that knows no ranges sends all of it again.
+      // A server without range support sends the whole file.
       if (std::exchange(is_first, false) && status != 206 && part.size() > 0 && !restart().ok()) return false;
       too_much = bytes.size() > file.size - part.size();
       if (too_much || !part.append(bytes)) return false;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxPathBytes = 4096;
 constexpr uint64_t kMaxManifestBytes = 1u << 20;
 constexpr const char* kHubStore = "hugging face";
-constexpr const char* kOllamaHost = "registry.ollama.ai";  // which its names leave out
+constexpr const char* kOllamaHost = "registry.ollama.ai";  // omitted from Ollama's model names
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
@@ -35,7 +35,7 @@ std::string below_home(const std::string& path) {
   return home ? *home + path : "";
 }
 
-// A folder that a variable names, as Python's programs read it: ~ is the home.
+// Returns a directory from an environment variable; "~/" is expanded, as Python programs do.
 std::optional<std::string> folder_variable(const char* name) {
   const std::optional<std::string> value = variable(name);
   return value && value->starts_with("~/") ? below_home(value->substr(1)) : value;
@@ -60,14 +60,14 @@ void add_folder(const fs::path& folder, const char* store, std::vector<LocalMode
     }
     for (const fs::path& inner : directory_entries(path)) {
       if (is_gguf_model(inner)) models.push_back({name + "/" + without_gguf(inner), inner.string(), store});
-      for (const fs::path& file : gguf_models_in(inner)) {  // repositories have folders, too
+      for (const fs::path& file : gguf_models_in(inner)) {  // repositories may have subdirectories
         models.push_back({name + "/" + inner.filename().string() + "/" + without_gguf(file), file.string(), store});
       }
     }
   }
 }
 
-// --- hub: models--OWNER--NAME/refs/main names a directory in snapshots/
+// --- Hugging Face hub: models--OWNER--NAME/refs/main names a directory in snapshots/
 
 std::string hub_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
@@ -77,8 +77,8 @@ std::string hub_folder() {
   return cache_folder() + "/huggingface/hub";
 }
 
-// The revisions of a repository, that of main first, then those fetched last. A file lies in the revision that was
-// asked for when it was fetched, and in no other.
+// Returns the snapshots of a repository: first that of main, then the newest. A file is only in the snapshot that was
+// current when it was downloaded.
 std::vector<fs::path> snapshots_of(const fs::path& repository) {
   std::vector<fs::path> snapshots = directory_entries(repository / "snapshots");
   std::error_code error;
@@ -94,7 +94,7 @@ std::vector<fs::path> snapshots_of(const fs::path& repository) {
   return snapshots;
 }
 
-// A model of the revision main replaces one of the same name in an older revision.
+// Keeps the first model of a name, so that the main revision hides older ones.
 void add_once(LocalModel model, std::vector<LocalModel>& models) {
   const auto same = [&](const LocalModel& other) { return other.name == model.name && other.store == model.store; };
   if (std::none_of(models.begin(), models.end(), same)) models.push_back(std::move(model));
@@ -106,7 +106,7 @@ void add_repository(const fs::path& repository, const std::string& name, std::ve
     if (is_model_directory(snapshot)) add_once({name, snapshot.string(), kHubStore}, found);
     for (const fs::path& path : directory_entries(snapshot)) {
       if (is_gguf_model(path)) add_once({name + ":" + without_gguf(path), path.string(), kHubStore}, found);
-      for (const fs::path& inner : gguf_models_in(path)) {  // large ones have a folder for each type
+      for (const fs::path& inner : gguf_models_in(path)) {  // large models have a directory for each type
         add_once({name + ":" + without_gguf(inner), inner.string(), kHubStore}, found);
       }
     }
@@ -129,7 +129,7 @@ void add_hub(std::vector<LocalModel>& models) {
 
 // --- Ollama: manifests/HOST/NAMESPACE/MODEL/TAG names a blob by its digest
 
-// "sha256:" and 64 digits, and nothing that could be a path.
+// Returns a digest of "sha256:" and 64 hexadecimal digits; rejects anything that could be a path.
 std::optional<std::string> blob_name(const Json& manifest) {
   const auto layers = manifest.find("layers");
   if (layers == manifest.end() || !layers->is_array()) return std::nullopt;
@@ -198,7 +198,7 @@ std::vector<LocalModel> one_each(std::vector<LocalModel> models) {
   return kept;
 }
 
-// LM Studio writes where it has its folder, if not in the usual place.
+// LM Studio records the place of a relocated directory in a file.
 std::vector<std::string> lm_studio_folders() {
   const Result<std::string> pointer =
       read_file(system_file_ops(), below_home("/.lmstudio-home-pointer"), kMaxPathBytes);

@@ -1,4 +1,4 @@
-// The models that are on this machine: those of ibid, and, read-only, those that other programs have fetched.
+// Models on this machine: those of ibid and, read-only, those downloaded by other programs.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 namespace ibid {
 
 struct LocalModel {
-  std::string name;   // what a person types: "qwen3:0.6b", "Qwen/Qwen3-0.6B"
+  std::string name;   // as users type it: "qwen3:0.6b", "Qwen/Qwen3-0.6B"
   std::string path;   // a .gguf file, or a directory with config.json
   std::string store;  // "ibid", "hugging face", "llama.cpp", "ollama", "lm studio"
 };
 
-// By stores in this order, within one by name. A store that is not there has none; what in it cannot be read, or is
-// not what its program writes, is left out: nothing of a store is executed, changed, or followed out of it.
+// Returns models by store in this order, then by name. Unreadable or malformed entries are skipped; nothing in a store
+// is executed or changed, and no path leads out of it.
 std::vector<LocalModel> local_models();
 
-// Folders of stores that are there and may not be read by this user.
+// Returns existing store directories that this user may not read.
 std::vector<std::string> unreadable_stores();
 
-// The models that a word means: those with this name, in small or capital letters, else those whose name, or the part
-// of it behind the owner, begins so. One file is one model, however many stores have it.
+// Returns the models that match a word: those with this name, ignoring case, else those whose name, with or without the
+// owner, begins with it. A file in several stores counts once.
 std::vector<LocalModel> models_named(std::string_view word, const std::vector<LocalModel>& models);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// The options that mean the same in every command: the model, and how it runs.
+// Options that are common to all commands: the model, and how it runs.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -44,17 +44,17 @@ struct ModelArguments {
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;
-  bool fetch = false;                // the default model may be fetched when it is not there
+  bool fetch = false;                // a missing default model may be downloaded
 
-  // Declares MODEL and -m (one of them has to be given if `required`).
+  // Declares MODEL and -m; one of them must be given if `required`.
   void add_model(CLI::App& command, bool required);
-  // Declares -m alone, for a command whose words are something else.
+  // Declares -m only, for a command with other positionals.
   void add_model_option(CLI::App& command);
   void add_fetch(CLI::App& command);
-  // Declares the options that every command that runs a model has.
+  // Declares the options of commands that run a model.
   void add_running(CLI::App& command);
 
-  // The words as options. REQUIRES: they passed the command line's checks.
+  // Converts the arguments. REQUIRES: they passed validation.
   ModelOptions options() const;
 };
 

@@ -29,7 +29,7 @@ Status several(const std::string& path, const std::vector<fs::path>& models) {
   return {ErrorCode::kInvalidArgument, what};
 }
 
-// A file by which a directory of another kind is known.
+// A file that identifies an unsupported kind of directory.
 struct Sign {
   const char* file;
   const char* what;
@@ -126,7 +126,7 @@ bool exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// The names that a model may have here: known ones and those of the models of this machine.
+// Returns the names of known and local models.
 std::vector<std::string> names_here(const std::vector<LocalModel>& models) {
   std::vector<std::string> names;
   for (const KnownModel& model : kModels) names.push_back(model.name);
@@ -135,7 +135,7 @@ std::vector<std::string> names_here(const std::vector<LocalModel>& models) {
   return names;
 }
 
-// A URL, or OWNER/NAME as model hubs have it.
+// True for a URL, or OWNER/NAME as on model hubs.
 bool looks_like_a_remote_name(const std::string& argument) {
   const std::string name = lower_case(argument);
   for (const char* beginning : {"http://", "https://", "hf.co/", "huggingface.co/", "hf:", "ollama:"}) {
@@ -230,7 +230,7 @@ Result<std::string> resolve_model(const std::string& argument) {
   const std::vector<LocalModel> models = local_models();
   const HubModel* hub = find_hub_model(argument);
   if (hub != nullptr && directory.ok()) {
-    // Earlier versions kept it in the models directory itself.
+    // Earlier versions stored it in the models directory itself.
     for (const std::string& folder : {"/" + repository_folder(*parse_hub_name(hub->hub_name)), std::string()}) {
       const std::string path = *directory + folder + "/" + hub->file;
       if (exists(path)) return path;

@@ -27,19 +27,19 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = ".pull-";
 constexpr size_t kNameDigits = 24;
-constexpr size_t kDirectoryDigits = 6;  // of mkdtemp
+constexpr size_t kDirectoryDigits = 6;  // added by mkdtemp
 constexpr time_t kAbandonedSeconds = 7 * 24 * 3600;
 
 Status system_error(const std::string& path) { return {ErrorCode::kIo, path + ": " + std::strerror(errno)}; }
 
-// Whether `path` still names the file of `fd`: it may have been removed or renamed before it was locked.
+// True if `path` still names the file of `fd`, which may have been removed or renamed before it was locked.
 bool is_at(const std::string& path, int fd) {
   struct stat held {}, named {};
   return fstat(fd, &held) == 0 && lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
          held.st_dev == named.st_dev;
 }
 
-// Whether it is the name of a part, or of the directory that a package is unpacked in.
+// True for the name of a part, or of a directory for unpacking packages.
 bool is_part_name(const std::string& name) {
   const std::string_view digits = std::string_view(name).substr(std::min(kPrefix.size(), name.size()));
   if (!name.starts_with(kPrefix)) return false;
@@ -47,7 +47,7 @@ bool is_part_name(const std::string& name) {
          (digits.size() == kNameDigits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos);
 }
 
-// The bytes that were given back, as far as they are known.
+// Returns the freed bytes; 0 for directories.
 uint64_t remove_if_abandoned(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return 0;
@@ -163,7 +163,7 @@ std::string note_path(const std::string& target) {
   return (path.parent_path() / ("." + path.filename().string() + ".pulled")).string();
 }
 
-// nullopt: no note, or one that cannot be read, which counts as none.
+// Returns nullopt without a readable note.
 std::optional<Note> read_note(const std::string& target) {
   const std::string path = note_path(target);
   const Result<std::string> text = read_file(system_file_ops(), path, kMaxNoteBytes);
@@ -212,7 +212,7 @@ void note_pulled_file(const std::string& target, const HubOrigin& origin, const 
 }
 
 std::string repository_folder(const HubName& name) {
-  // No name holds an @, so that owners and names with two dashes keep apart.
+  // Names contain no @, so names with two dashes remain unambiguous.
   const bool ambiguous = name.owner.find("--") != name.owner.npos || name.name.find("--") != name.name.npos;
   return name.owner + (ambiguous ? "@" : "--") + name.name;
 }

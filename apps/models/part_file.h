@@ -1,8 +1,8 @@
-// The files of the models directory while they are fetched, and their identity afterwards. A PartFile holds the bytes
-// that have come, under a name of its own beside the file's place, locked by the process that fetches it.
+// Partially downloaded files in the models directory, and the origin of complete ones. A PartFile has a temporary name
+// beside its target and is locked by the downloading process.
 //
-// A pull that was killed leaves its part, and the next one continues it. remove_abandoned_parts() removes parts that no
-// process has written to for a week, since they take room on the disk; it leaves parts that are locked.
+// The part of an interrupted pull is resumed by the next one. remove_abandoned_parts() deletes unlocked parts that were
+// not written to for a week.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ibid {
 
 class PartFile {
  public:
-  // Makes it, or goes on with what is there. Errors: kBusy (another process fetches it), kIo.
+  // Creates the file, or opens an existing part. Errors: kBusy (another process downloads it), kIo.
   static Result<std::unique_ptr<PartFile>> open(const std::string& path);
 
   // Removes the file if it is empty.
@@ -28,12 +28,12 @@ class PartFile {
   uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
-  bool append(std::string_view bytes);  // false: status() says why
+  bool append(std::string_view bytes);  // false: see status()
   Status restart();
-  // Its bytes are on the disk, and it has its name.
+  // Syncs the file and renames it to `target`.
   Status finish(const std::string& target);
   void discard();
-  const Status& status() const { return status_; }  // of appending
+  const Status& status() const { return status_; }  // of append()
 
  private:
   PartFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -44,18 +44,18 @@ class PartFile {
   Status status_;
 };
 
-// The SHA-256 of a file in hexadecimal. Error: kIo.
+// Returns the SHA-256 of a file in hexadecimal. Error: kIo.
 Result<std::string> sha256_of_file(const std::string& path);
 
-// Beside its place, and different for each content, so that parts of two revisions never mix.
+// Returns a path in `directory` that depends on `content`, so that parts of different revisions never mix.
 std::string part_path(const std::string& directory, std::string_view content);
 
-// Removes the parts in `directory`, and the folders that packages were unpacked in, that nobody holds and nobody wrote
-// to for a week. Returns the bytes of the parts.
+// Removes unlocked parts, and directories of unpacked packages, not written to for a week. Returns the bytes of the
+// removed parts.
 uint64_t remove_abandoned_parts(const std::string& directory);
 
-// The repository and commit that a file is fetched from. A note beside the file names them, its path there and the
-// SHA-256 that was verified. Name and size do not identify a file; its digest does.
+// The repository and commit of a downloaded file. A note beside the file stores them with its path in the repository
+// and the verified SHA-256, since name and size do not identify a file.
 struct HubOrigin {
   std::string repository;  // "hf:OWNER/NAME"
   std::string revision;
@@ -63,17 +63,17 @@ struct HubOrigin {
 
 enum class FileState {
   kMissing,
-  kSame,   // it has the digest of the hub's file
-  kOlder,  // it came from this repository and was not changed since; or it has the size of a file without a digest
+  kSame,   // same digest as the hub's file
+  kOlder,  // unchanged file of this repository, or, without a digest, of the same size
 };
 
-// Compares the file at `target` with the hub's; reads all of it. Error: kDuplicate when it is another file.
+// Compares the file at `target`, which is read completely, with the hub's. Error: kDuplicate if it is unrelated.
 Result<FileState> compare_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
-// Writes the note of a file that was fetched. The file can be used without it, so errors are not reported.
+// Writes the note of a downloaded file. Ignores errors, because the file is usable without it.
 void note_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
-// The directory of a repository's files in the models directory; different for each repository.
+// Returns the directory name of a repository in the models directory; unique per repository.
 std::string repository_folder(const HubName& name);
 
 }  // namespace ibid

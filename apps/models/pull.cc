@@ -1,4 +1,4 @@
-// ibid pull: fetches the default model, or one of the hub.
+// ibid pull: downloads the default model, or one of a hub.
 #include <cstdio>
 #include <memory>
 #include <string>

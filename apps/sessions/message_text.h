@@ -1,4 +1,4 @@
-// Messages as people read them. A message that came out of a file may have content of any kind.
+// Messages as text for people. A message from a file may have content of any kind.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@
 
 namespace ibid {
 
-// The content where it is a string; the texts where it is a list of parts; else what it is as JSON.
+// Returns the content if it is a string, the joined texts if it is a list of parts, else its JSON.
 std::string text_of(const Json& message);
 
-// How many answers there are.
+// Counts the answers.
 size_t n_turns(const Json& messages);
 
-// The number of the last message of this role, or messages.size().
+// Returns the index of the last message of this role, or messages.size().
 size_t last_from(const Json& messages, Role role);
 
-// At most max_characters of the text in one line, with "..." for what is missing behind them.
+// Returns at most max_characters of the text in one line; "..." marks a cut at the end.
 std::string excerpt(const std::string& text, size_t max_characters);
 
-// The same for the end of the text.
+// As excerpt(), for the end of the text.
 std::string excerpt_of_end(const std::string& text, size_t max_characters);
 
 }  // namespace ibid

@@ -15,14 +15,14 @@ namespace ibid {
 
 namespace {
 
-// With ".1000.ibid.tmp" behind it, it has to fit into the 255 bytes that file systems allow.
+// With ".1000.ibid.tmp" appended, the name must fit into 255 bytes, the limit of most file systems.
 constexpr size_t kMaxEscapedBytes = 230;
 
 bool stands_for_itself(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// Characters that a terminal obeys or does not show: two names that look the same would be two conversations.
+// Control and invisible characters; with them two names could look the same.
 bool is_invisible(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD || (c >= 0x200B && c <= 0x200F) ||
          (c >= 0x2028 && c <= 0x202F) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || (c >= 0xFFF0 && c <= 0xFFFF) ||
@@ -86,7 +86,7 @@ std::optional<std::string> unescape_session_name(std::string_view escaped) {
     name += static_cast<char>(high * 16 + low);
     i += 2;
   }
-  // One name has one file: "%41" is not how "A" is written.
+  // Accept only the canonical escape: "%41" is not the escape of "A".
   if (!check_session_name(name).ok() || escape_session_name(name) != escaped) return std::nullopt;
   return name;
 }
@@ -99,7 +99,7 @@ constexpr size_t kMaxNearNames = 3;
 
 struct FileOfSession {
   std::string name;
-  std::optional<size_t> branch;  // none: the conversation itself
+  std::optional<size_t> branch;  // nullopt: the main file
 };
 
 std::optional<FileOfSession> parse_file_name(std::string_view file) {
@@ -122,7 +122,7 @@ std::optional<FileOfSession> parse_file_name(std::string_view file) {
   return parsed;
 }
 
-// " (process 123)", as the holder of the lock wrote it there.
+// Returns " (process 123)" from the content of the lock file.
 std::string holder_of(FileOps& files, const std::string& lock_path) {
   const Result<std::string> text = read_file(files, lock_path, kMaxLockBytes);
   if (!text.ok()) return "";
@@ -196,7 +196,7 @@ Result<std::unique_ptr<FileLock>> SessionFiles::lock(const std::string& name) co
     return {ErrorCode::kBusy, "another ibid" + holder_of(*files_, lock_path) + " is in this conversation ('" + name +
                                   "'); leave it there first, or take another name"};
   }
-  // For messages of other processes while it is held; nothing depends on it.
+  // Informs other processes of the holder; failure is harmless.
   if (const Result<std::unique_ptr<File>> file = files_->create(lock_path); file.ok()) {
     const std::string holder = std::to_string(getpid()) + "\n";
     (void)(*file)->write(std::as_bytes(std::span(holder)));

@@ -1,10 +1,9 @@
-// The folder of kept conversations. A conversation NAME is "NAME.ibid", and each of its other branches is
-// "NAME.<number>.ibid" beside it (names as escape_session_name() writes them); "NAME.ibid.lock" names the process
-// that has it open.
+// The directory of saved conversations. A conversation NAME is the file "NAME.ibid"; its other branches are
+// "NAME.<number>.ibid" (NAME escaped by escape_session_name()); "NAME.ibid.lock" holds the id of the process that has
+// it open.
 //
-// Files are replaced whole, so that reading needs no lock. Writing, renaming and removing take the name's lock.
-// NAME.ibid is the conversation itself. It is renamed or removed last, so that a command that was interrupted can
-// be given again.
+// Files are replaced atomically, so reading needs no lock. Writing, renaming and removing take the lock of the name.
+// NAME.ibid is renamed or removed last, so that an interrupted command can be repeated.
 #pragma once
 
 #include <memory>
@@ -21,12 +20,12 @@ namespace ibid {
 
 inline constexpr size_t kMaxNameCharacters = 64;
 
-// Error: kInvalidArgument saying what a name is.
+// Error: kInvalidArgument, which describes valid names.
 Status check_session_name(std::string_view name);
 
-// "my talk" -> "my%20talk". REQUIRES: check_session_name().
+// Escapes a name for file names: "my talk" becomes "my%20talk". REQUIRES: check_session_name() is ok.
 std::string escape_session_name(std::string_view name);
-// The name that escape_session_name() gave this; nullopt when it gives this for none.
+// Inverse of escape_session_name(); nullopt: not the escaped form of any name.
 std::optional<std::string> unescape_session_name(std::string_view escaped);
 
 class SessionFiles {
@@ -35,29 +34,29 @@ class SessionFiles {
 
   FileOps& ops() const { return *files_; }
 
-  // REQUIRES: check_session_name().
+  // REQUIRES: check_session_name() is ok.
   std::string path(const std::string& name) const;
   std::string branch_path(const std::string& name, size_t branch) const;
 
   bool exists(const std::string& name) const;
-  // The names of all conversations, sorted. Error: kIo; a folder that is not there holds none.
+  // Returns the names of all conversations, sorted; none if the directory does not exist. Error: kIo.
   Result<std::vector<std::string>> names() const;
-  // The numbers of a conversation's other branches, rising.
+  // Returns the numbers of a conversation's other branches, ascending.
   Result<std::vector<size_t>> branches(const std::string& name) const;
-  // Up to three names that `name` may be a slip of.
+  // Returns up to three similar names.
   std::vector<std::string> names_near(const std::string& name) const;
 
-  // Makes the folder where it is not there. Error: kBusy, naming the process that has the conversation open.
-  // nullptr: nothing can be locked there, because the folder is read-only, say. Saving will fail then, and say why.
+  // Locks a conversation; creates the directory if needed. nullptr: locking is impossible, for example in a read-only
+  // directory; saving will then fail with the reason. Error: kBusy, with the process that holds the lock.
   Result<std::unique_ptr<FileLock>> lock(const std::string& name) const;
 
-  // With its branches. Errors: kBusy; kNotFound; kDuplicate when `to` is there already; kIo.
+  // Renames or removes a conversation with its branches. Errors: kBusy; kNotFound; kDuplicate if `to` exists; kIo.
   Status rename(const std::string& from, const std::string& to) const;
   Status remove(const std::string& name) const;
-  // Renames the files of the branches alone. REQUIRES: both locks are held.
+  // Renames the branch files only. REQUIRES: both locks are held.
   Status rename_branches(const std::string& from, const std::string& to) const;
 
-  // kNotFound with the names that are near.
+  // Returns kNotFound with similar names.
   Status no_such(const std::string& name) const;
 
  private:
@@ -65,7 +64,7 @@ class SessionFiles {
   std::string directory_;
 };
 
-// Below user_folder(kState) and user_folder(kCache), whose errors they have.
+// Directories below user_folder(kState) and user_folder(kCache). Errors: those of user_folder().
 Result<std::string> sessions_directory();
 Result<std::string> kv_cache_directory();
 

@@ -1,4 +1,4 @@
-// ibid sessions: the conversations that `ibid chat --resume NAME` keeps.
+// ibid sessions: manages the conversations saved by `ibid chat --resume NAME`.
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ Status print(const std::string& text) {
   return written ? Status() : cannot_write();
 }
 
-// Text of strangers is shown to a terminal without what a terminal obeys.
+// Saved text is untrusted, so control characters are removed on a terminal.
 Status print_content(const std::string& text) {
   return print(isatty(STDOUT_FILENO) == 1 ? without_controls(text) : text);
 }
@@ -75,7 +75,7 @@ Status rename(const SessionFiles& files, const SessionsArguments& arguments) {
   return files.rename(arguments.name, arguments.new_name);
 }
 
-// The person's answer; a "no" is not an error.
+// Asks for confirmation. A refusal is not an error.
 Result<bool> may_delete(const SessionFiles& files, const std::string& name, bool yes) {
   if (yes) return true;
   if (isatty(STDIN_FILENO) != 1) {
@@ -90,7 +90,7 @@ Result<bool> may_delete(const SessionFiles& files, const std::string& name, bool
 }
 
 Status remove(const SessionFiles& files, const SessionsArguments& arguments) {
-  // All names are looked at before anything goes.
+  // Check all names before anything is removed.
   for (const std::string& name : arguments.names) {
     TRY(check_session_name(name));
     if (!files.exists(name)) return files.no_such(name);

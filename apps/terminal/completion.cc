@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMaxNames = 10'000;  // that are looked at in one directory
+constexpr size_t kMaxNames = 10'000;  // entries read of one directory
 
 std::string without_backslashes(std::string_view text) {
   std::string plain;
@@ -36,7 +36,7 @@ std::string expanded(const std::string& path) {
   return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
 }
 
-// The names of files that begin as `typed` does, with its directory in front of them.
+// Returns the paths that begin with `typed`, with the directory as it was typed.
 std::vector<std::string> files(std::string_view typed) {
   const size_t slash = typed.rfind('/');
   const std::string_view directory = slash == std::string_view::npos ? "" : typed.substr(0, slash + 1);
@@ -58,7 +58,7 @@ std::vector<std::string> files(std::string_view typed) {
   return found;
 }
 
-// Where the word that ends the text begins; a blank behind a backslash is part of it.
+// Returns the offset of the last word of `text`; a blank after a backslash is part of the word.
 size_t last_word(std::string_view text) {
   for (size_t i = text.size(); i > 0; --i) {
     const bool blank = text[i - 1] == ' ' || text[i - 1] == '\n' || text[i - 1] == '\t';
@@ -107,7 +107,7 @@ std::string common_beginning(const std::vector<std::string>& candidates) {
     const auto [end, other] = std::mismatch(common.begin(), common.end(), candidate.begin(), candidate.end());
     common.erase(end, common.end());
   }
-  size_t whole = 0;  // not into the middle of a character
+  size_t whole = 0;  // end of the last whole character
   while (whole < common.size() && grapheme_end(common, whole) <= common.size()) {
     const size_t end = grapheme_end(candidates.front(), whole);
     if (end > common.size()) break;

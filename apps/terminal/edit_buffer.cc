@@ -9,9 +9,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kMaxCharacter = 4;  // bytes: more than that is pasted
+constexpr size_t kMaxCharacter = 4;  // bytes: longer text is a paste
 constexpr size_t kMaxMoments = 200;
-constexpr size_t kMaxMomentBytes = 16'000'000;  // of all of them: pastes are long
+constexpr size_t kMaxMomentBytes = 16'000'000;  // of all undo states together; pastes may be long
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
@@ -183,7 +183,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
   const size_t margin = text_columns(prompt);
   out.rows.emplace_back(prompt);
   size_t column = margin;
-  size_t extra = 0;  // columns that a terminal may need beyond those, for emoji that it does not join
+  size_t extra = 0;  // further columns used by terminals that do not join emoji
   const auto next_row = [&](size_t indent) {
     out.rows.emplace_back(indent, ' ');
     column = indent;
@@ -195,7 +195,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
     const std::string_view cluster = text.substr(i, end - i);
     size_t columns = tab ? kTabColumns - column % kTabColumns : grapheme_columns(cluster);
     const bool newline = cluster == "\n";
-    // A cursor behind a full row stands in the next one, and so does what follows.
+    // If the row is full, the cursor and the text after it move to the next row.
     const size_t needed = cluster.empty() ? 1 : tab ? columns : widest_columns(cluster);
     if (column + extra + needed > width && !newline) next_row(0);
     if (i == cursor) {
@@ -203,7 +203,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
       out.cursor_row = out.rows.size() - 1;
       out.cursor_column = column;
     }
-    if (i >= text.size() || newline) {  // an empty line has nothing in it to be copied
+    if (i >= text.size() || newline) {  // no trailing blanks in empty lines, so that none are copied
       if (out.rows.size() > 1 && out.rows.back() == std::string(margin, ' ')) out.rows.back().clear();
     }
     if (i >= text.size()) return out;

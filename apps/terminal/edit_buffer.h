@@ -1,5 +1,5 @@
-// A text that is being written, and a cursor in it: what keys do to them. The cursor stands between grapheme
-// clusters, so that a letter goes with its marks and a family of emoji as one. Knows nothing of terminals.
+// EditBuffer: a text and a cursor, with the operations of the editing keys. The cursor is always between grapheme
+// clusters, so a letter and its marks, or an emoji family, move as one. Independent of the terminal.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@ class EditBuffer {
   const std::string& text() const { return text_; }
   size_t cursor() const { return cursor_; }  // in bytes
 
-  // Another text, with the cursor at its end. Can be undone.
+  // Replaces the text and moves the cursor to its end. Can be undone.
   void replace(std::string_view text);
-  // The same without a way back: a new line begins.
+  // Clears text and undo history for a new message.
   void reset();
-  // Puts `text` in place of [begin, cursor). REQUIRES: begin <= cursor().
+  // Replaces [begin, cursor) by `text`. REQUIRES: begin <= cursor().
   void replace_behind(size_t begin, std::string_view text);
 
   void insert(std::string_view text);
   void erase_left();
   void erase_right();
-  void erase_word_left();      // letters and digits, as Alt-Backspace
-  void erase_argument_left();  // up to a blank, as Ctrl-W
+  void erase_word_left();      // letters and digits (Alt-Backspace)
+  void erase_argument_left();  // up to a blank (Ctrl-W)
   void erase_word_right();
-  void kill_to_end();          // of the line in which the cursor is; at its end the newline
+  void kill_to_end();          // of the current line; at its end, the newline
   void kill_to_begin();
-  void yank();                 // what the last of these three took
-  void transpose();            // the cluster in front of the cursor with the one behind it
+  void yank();                 // inserts the last killed text
+  void transpose();            // swaps the clusters before and after the cursor
   void undo();
 
   void left();
@@ -39,7 +39,7 @@ class EditBuffer {
   void word_right();
   void to_line_begin();
   void to_line_end();
-  // A line up or down in a text of several; false: there is no such line.
+  // Moves one line up or down in a multi-line text. Returns false if there is no such line.
   bool up();
   bool down();
   void to_end() { cursor_ = text_.size(); }
@@ -63,19 +63,19 @@ class EditBuffer {
   std::string text_;
   size_t cursor_ = 0;
   std::string killed_;
-  std::vector<Moment> moments_;  // before each change
-  size_t typed_to_ = kNowhere;   // characters that go on there belong to the last change
+  std::vector<Moment> moments_;  // undo states, one before each change
+  size_t typed_to_ = kNowhere;   // typed text that continues here is undone with the last change
 };
 
-// The places of a text's characters, and of the cursor, in the rows of a terminal.
+// A text laid out in the rows of a terminal.
 struct LaidOutText {
-  std::vector<std::string> rows;  // as they are written: tabs as blanks; none wider than the terminal
+  std::vector<std::string> rows;  // as written: tabs expanded; none wider than the terminal
   size_t cursor_row = 0;
   size_t cursor_column = 0;  // < the terminal's width
 };
 
-// The first row begins with `prompt`, the row behind each newline with as many blanks; what is too long goes
-// on in column 0 of the next. cursor: in bytes of `text`. REQUIRES: width >= 4 and wider than the prompt.
+// The first row begins with `prompt`; rows after a newline are indented by its width. Text that is too long continues
+// in column 0 of the next row. cursor: byte offset in `text`. REQUIRES: width >= 4 and wider than the prompt.
 LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t cursor, size_t width);
 
 }  // namespace ibid

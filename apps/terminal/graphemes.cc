@@ -10,13 +10,13 @@ namespace {
 
 using Break = ClusterBreak;
 
-constexpr uint32_t kVariationSelector16 = 0xFE0F;  // "show it as an emoji"
+constexpr uint32_t kVariationSelector16 = 0xFE0F;  // requests emoji presentation
 
 struct Character {
   uint32_t code_point;
   Break kind;
   bool pictograph;
-  bool consonant;  // of an Indic script, that a linker joins to the next
+  bool consonant;  // of an Indic script; a linker joins it to the next one
   size_t columns;
   size_t length;
 };
@@ -30,11 +30,11 @@ Character character_at(std::string_view text, size_t offset) {
 
 bool is_mark(Break kind) { return kind == Break::kExtend || kind == Break::kLinker || kind == Break::kZwj; }
 
-// The state of a cluster that decides whether it takes the next character.
+// State of a cluster that decides if it takes the next character.
 struct Cluster {
   Break last = Break::kOther;
-  bool open_pictograph = false;  // a pictograph, then nothing but marks
-  bool open_consonant = false;   // a consonant, then nothing but marks
+  bool open_pictograph = false;  // a pictograph followed by marks only
+  bool open_consonant = false;   // a consonant followed by marks only
   bool linked = false;           // one of those marks is a linker
   size_t n_regional = 0;
 
@@ -47,7 +47,7 @@ struct Cluster {
     last = c.kind;
   }
 
-  // UAX 29, GB3 to GB13.
+  // Rules GB3 to GB13 of UAX 29.
   bool takes(const Character& next) const {
     const Break n = next.kind;
     if (last == Break::kControl || n == Break::kControl) return false;
@@ -98,7 +98,7 @@ size_t grapheme_end(std::string_view text, size_t offset) {
   return offset;
 }
 
-// Clusters cannot be read backwards; none reaches across a newline or two ASCII characters in a row.
+// Clusters are parsed forwards only; none extends across a newline or two adjacent ASCII characters.
 size_t grapheme_begin(std::string_view text, size_t offset) {
   const auto is_ascii = [&](size_t i) { return static_cast<unsigned char>(text[i]) < 0x80; };
   size_t begin = offset - 1;

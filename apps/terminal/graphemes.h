@@ -1,7 +1,7 @@
-// Grapheme clusters (UAX 29), and how many columns of a terminal each fills. A cluster is one character to a reader:
-// a letter with its marks, a syllable of Hangul, a flag, a family of emoji. Columns are an agreement: a terminal that
-// does not join emoji shows a family as several characters, and no program can find that out. Text is UTF-8; an
-// invalid byte stands for itself. Thread-safe.
+// Grapheme clusters (UAX 29) and their width in terminal columns. A reader sees a cluster as one character: a letter
+// with its marks, a Hangul syllable, a flag, an emoji family. Widths are a convention: some terminals show an emoji
+// family as several characters, and a program cannot detect that. Text is UTF-8; an invalid byte is a cluster of its
+// own. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,26 @@
 
 namespace ibid {
 
-// Where the cluster that begins at `offset` ends. REQUIRES: offset < text.size().
+// Returns the end of the cluster that begins at `offset`. REQUIRES: offset < text.size().
 size_t grapheme_end(std::string_view text, size_t offset);
-// Where the cluster that ends at `offset` begins. REQUIRES: 0 < offset <= text.size().
+// Returns the start of the cluster that ends at `offset`. REQUIRES: 0 < offset <= text.size().
 size_t grapheme_begin(std::string_view text, size_t offset);
 
-// Columns of one cluster; 0 for one that shows nothing. A tab, which depends on where it stands, is 0 here.
+// Columns of one cluster; 0 if it is invisible, and for a tab, whose width depends on its column.
 size_t grapheme_columns(std::string_view cluster);
 
-// A tab reaches to the next multiple of so many columns.
+// Distance of tab stops in columns.
 inline constexpr size_t kTabColumns = 8;
-// The most columns that a terminal may give it, namely one that joins nothing: a row that is planned with these
-// breaks nowhere by itself.
+// Maximum columns on any terminal, that is, on one that joins no emoji. A row planned with these never wraps by itself.
 size_t widest_columns(std::string_view cluster);
-// Columns of a text that stands in one row. No tabs, no newlines.
+// Columns of a text in one row. REQUIRES: no tabs or newlines.
 size_t text_columns(std::string_view text);
 size_t widest_text_columns(std::string_view text);
-// Whether a terminal that joins nothing gives the text as many columns as one that joins.
+// True if terminals with and without emoji joining give the text the same width.
 bool terminals_agree(std::string_view text);
 
-// Whether lines may break in front of and behind the character at `offset` without a blank, as in Chinese and
-// Japanese; not in front of what closes (a full stop, a bracket), which belongs to the character before.
+// True if lines may break before and after the character at `offset` without a blank, as in Chinese and Japanese.
+// Closing punctuation (a full stop, a bracket) must not be separated from the character before it.
 bool breaks_without_blank(std::string_view text, size_t offset);
 bool closes_a_phrase(std::string_view text, size_t offset);
 

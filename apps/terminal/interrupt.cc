@@ -16,15 +16,15 @@ namespace ibid {
 
 namespace {
 
-constexpr int kLookAgainMs = 200;  // whether the process is in the foreground again
+constexpr int kLookAgainMs = 200;  // interval of checks for being in the foreground again
 
-// Read by the handler, which may only make calls that POSIX calls async-signal-safe.
+// Read by the signal handler, which may make async-signal-safe calls only.
 int wake_fd = -1;
 volatile sig_atomic_t n_interrupts = 0;
 const termios* restore_terminal = nullptr;
 
-// The first interrupt wakes a thread that asks for the stop, which takes locks that a handler must not. The
-// second one ends the process as Ctrl-C does, with the terminal as it was found.
+// The first SIGINT wakes the thread that requests the stop, because that takes locks. The second restores the terminal
+// and ends the process.
 void on_interrupt(int) {
   const int saved = errno;
   n_interrupts = n_interrupts + 1;
@@ -42,7 +42,7 @@ void on_interrupt(int) {
 }  // namespace
 
 EchoOff::EchoOff() {
-  if (TerminalInput::current() != nullptr) return;  // the line editor does that then
+  if (TerminalInput::current() != nullptr) return;  // the line editor turns off the echo itself
   if (isatty(STDIN_FILENO) != 1 || tcgetattr(STDIN_FILENO, &before_) != 0) return;
   termios quiet = before_;
   quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
@@ -62,11 +62,11 @@ struct InterruptScope::Watcher {
   std::thread thread;
 };
 
-// Collects what is typed meanwhile, until the scope ends or Ctrl-C comes; Ctrl-C empties what was collected.
+// Collects typed text until the scope ends or Ctrl-C is pressed, which discards it.
 void InterruptScope::watch(int wake) {
   TerminalInput* input = TerminalInput::current();
   for (char reason = 0; reason == 0;) {
-    // A process in the background would be stopped by reading from the terminal.
+    // Reading from the terminal would stop a background process.
     const bool typing = input != nullptr && TerminalModes::may_touch(input->fd());
     pollfd sources[2] = {{wake, POLLIN, 0}, {typing ? input->fd() : -1, POLLIN, 0}};
     if (poll(sources, 2, input != nullptr && !typing ? kLookAgainMs : -1) <= 0) continue;

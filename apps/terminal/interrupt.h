@@ -1,8 +1,7 @@
-// The terminal while an answer is given: Ctrl-C is a stop token, and text that is typed ahead is not shown before its
-// turn comes. While an InterruptScope lives, SIGINT asks its token to stop. If the answer does
-// not stop, a second SIGINT ends the process as usual. Outside of any scope SIGINT does what it did before. If
-// lines are edited (TerminalInput), what is typed meanwhile is collected for the editor. Ctrl-C throws that away,
-// so that nothing more of a text that was pasted line by line is answered.
+// Ctrl-C and type-ahead during an answer. While an InterruptScope exists, SIGINT requests a stop on its token; if the
+// answer does not stop, a second SIGINT ends the process. Outside of a scope SIGINT keeps its previous handler. If the
+// line editor is active (TerminalInput), text typed meanwhile is collected for it unseen; Ctrl-C discards that text, so
+// that the rest of a text pasted line by line is not answered.
 #pragma once
 
 #include <termios.h>
@@ -11,8 +10,8 @@
 
 namespace ibid {
 
-// While it lives, a terminal on standard input keeps what is typed without echoing it. Does nothing where
-// lines are edited.
+// Turns off the echo of a terminal on standard input while it exists; typed text stays in the system's queue. Does
+// nothing if the line editor is active.
 class EchoOff {
  public:
   EchoOff();
@@ -25,7 +24,7 @@ class EchoOff {
   bool changed_ = false;
 };
 
-// One at a time in the process; made and destroyed on the same thread.
+// At most one in the process; constructed and destroyed on the same thread.
 class InterruptScope {
  public:
   InterruptScope();

@@ -32,7 +32,7 @@ std::string editor_command() {
   return "vi";
 }
 
-// Removes the file, and what editors like to leave beside it, at the end of the scope.
+// Temporary file. Removes it and the usual backup files of editors on destruction.
 class EditedFile {
  public:
   static Result<EditedFile> create(const std::string& text) {
@@ -60,7 +60,7 @@ class EditedFile {
   std::string path_;
 };
 
-// Its exit status; Ctrl-C in the editor is the editor's.
+// Returns the editor's exit status. Ctrl-C is left to the editor.
 int run(const std::string& editor, const std::string& path) {
   struct sigaction ignore {};
   struct sigaction before_interrupt {}, before_quit {};
@@ -71,7 +71,7 @@ int run(const std::string& editor, const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGPIPE}) ::signal(signal, SIG_DFL);
-    dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output holds answers alone
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output is for answers only
     execl("/bin/sh", "sh", "-c", command.c_str(), "ibid", path.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
@@ -83,10 +83,9 @@ int run(const std::string& editor, const std::string& path) {
   return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// The text as the user's own editor ($VISUAL, else $EDITOR, else vi) leaves it, without the newlines at its end. It
-// passes through a temporary file of the user's alone (0600) that is removed afterwards. REQUIRES: the terminal is as
-// it was found. Errors: kIo; kInvalidArgument when the editor failed, and then nothing was changed, or left something
-// that is no text.
+// Edits `text` in the user's editor ($VISUAL, else $EDITOR, else vi), through a temporary file of mode 0600, and
+// returns the result without trailing newlines. REQUIRES: terminal mode kFound. Errors: kIo; kInvalidArgument if the
+// editor failed or the result is not valid text. On error nothing has changed.
 Result<std::string> edit_externally(const std::string& text) {
   const std::string editor = editor_command();
   TRY_ASSIGN(const EditedFile file, EditedFile::create(text));
@@ -140,7 +139,7 @@ LineEditor::Outcome LineEditor::read(std::string& text) {
     const KeyPress press = read_key(input_);
     step = handle(press);
     last_key_ = press.key;
-    // Keys that come all at once are shown all at once.
+    // Draws once for keys that arrive together.
     if (step == Step::kGoOn && !input_.has_byte()) draw();
   }
   if (step != Step::kEnd) {
@@ -237,8 +236,8 @@ void LineEditor::recall(bool older) {
   buffer_.replace(recalled_ == entries.size() ? unsent_ : entries[recalled_]);
 }
 
-// Ctrl-R: the newest message that holds what is typed; Ctrl-R again for an older one. Any other key takes it,
-// Ctrl-C and Ctrl-G do not.
+// Ctrl-R finds the newest message with the typed text, again an older one. Ctrl-C and Ctrl-G cancel; any other key
+// accepts.
 void LineEditor::search() {
   const std::vector<std::string>& entries = history_.entries();
   std::string wanted;
@@ -286,7 +285,7 @@ void LineEditor::complete_word(bool again) {
     buffer_.replace_behind(completion.begin, common);
     return;
   }
-  if (!again) return;  // the second Tab shows what there is
+  if (!again) return;  // a second Tab lists the candidates
   draw();
   end_line();
   std::string row;
@@ -326,8 +325,8 @@ void LineEditor::suspend() {
 
 void LineEditor::draw() { draw_as(kPrompt, buffer_.text(), buffer_.cursor()); }
 
-// Everything is written anew in one piece: what a terminal makes of a character that it measures otherwise
-// than we do is then wrong for as long as it is on the row, and not behind it.
+// Redraws everything in one write. If the terminal measures a character differently, the error is then limited to its
+// row and does not persist.
 void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t cursor) {
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
   const size_t height = std::max<size_t>(terminal_height(screen_), 1);
@@ -344,7 +343,7 @@ void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t 
   const auto up = [&](size_t n) {
     if (n > 0) out += "\x1b[" + std::to_string(n) + "A";
   };
-  // Characters at the end need no more than themselves.
+  // Text appended at the end is written alone.
   const bool appended = rows.size() == drawn_.size() && cursor_row == drawn_cursor_row_ &&
                         cursor_row + 1 == rows.size() && !drawn_.empty() &&
                         drawn_cursor_column_ == text_columns(drawn_.back()) &&
@@ -381,7 +380,7 @@ void LineEditor::end_line() {
   forget_drawing();
 }
 
-// Most terminals wrap what stands in rows that have become too long, and the cursor goes with it.
+// Most terminals rewrap rows that have become too long, and move the cursor with them.
 void LineEditor::size_changed() {
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
   size_t above = drawn_cursor_column_ / width;
@@ -393,7 +392,7 @@ void LineEditor::size_changed() {
 }
 
 void LineEditor::write(std::string_view bytes) const {
-  write_all(screen_, bytes);  // a terminal that is gone is found when reading
+  write_all(screen_, bytes);  // a closed terminal is detected when reading
 }
 
 }  // namespace ibid

@@ -1,10 +1,9 @@
-// One message, written at a terminal: editing by grapheme clusters over any number of lines, pastes as they
-// are, the messages before, search among them, completion, the user's own editor. docs/decisions has why it
-// is our own.
+// LineEditor: edits one message at a terminal, by grapheme clusters and over any number of lines, with pastes, history,
+// search, completion and an external editor. docs/decisions explains why it is our own.
 //
-// Keys are those of Emacs and of every shell. Enter sends; it begins a new line behind a backslash, which
-// goes away, and within """ ... """, and Alt-Enter always does. A text that needs more rows than the terminal
-// has is seen in part.
+// Keys are those of Emacs and shells. Enter sends the message. It inserts a newline after a backslash, which it
+// removes, and inside """ ... """; Alt-Enter always inserts one. If a text has more rows than the terminal, a part of
+// it is shown.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +22,21 @@ namespace ibid {
 
 class LineEditor {
  public:
-  // All of them outlive it. screen_fd: the terminal that shows what is typed.
+  // All references must outlive the editor. screen_fd: terminal on which the text is shown.
   LineEditor(TerminalInput& input, TerminalModes& modes, int screen_fd, LineHistory& history);
 
   void set_completion(CompletionWords words) { words_ = std::move(words); }
 
   enum class Outcome { kText, kEnd, kInterrupted };
-  // The next message as it was typed; afterwards the cursor stands at the beginning of an empty row. kEnd:
-  // Ctrl-D in an empty line, or the terminal is gone. kInterrupted: Ctrl-C; what was typed, and what waits,
-  // is forgotten. REQUIRES: the mode is kTyping, and the cursor at the beginning of an empty row.
+  // Reads the next message as typed; afterwards the cursor is at the start of an empty row. kEnd: Ctrl-D in an empty
+  // line, or the terminal is closed. kInterrupted: Ctrl-C; discards the typed text and the type-ahead. REQUIRES: mode
+  // kTyping, and the cursor at the start of an empty row.
   Outcome read(std::string& text);
 
  private:
   enum class Step { kGoOn, kSend, kEnd, kInterrupted };
   Step handle(const KeyPress& press);
-  bool edit(const KeyPress& press);  // keys that change the text or move in it; false for any other
+  bool edit(const KeyPress& press);  // editing and movement keys; returns false for any other key
   Step enter();
   void recall(bool older);
   void search();
@@ -47,8 +46,8 @@ class LineEditor {
 
   void draw();
   void draw_as(std::string_view prompt, std::string_view text, size_t cursor);
-  void forget_drawing();        // the cursor is in an empty row
-  void end_line();              // below all that is drawn
+  void forget_drawing();        // the cursor is in an empty row, nothing is drawn
+  void end_line();              // moves to a new row below the drawing
   void size_changed();
   void write(std::string_view bytes) const;
 
@@ -58,19 +57,19 @@ class LineEditor {
   LineHistory& history_;
   CompletionWords words_;
   EditBuffer buffer_;
-  size_t recalled_ = 0;         // of the history: what the buffer came from; its size: from nowhere
-  std::string unsent_;          // what was there before something was recalled
+  size_t recalled_ = 0;         // index of the history entry in the buffer; entries().size(): none
+  std::string unsent_;          // text before a history entry was recalled
   Key last_key_ = Key::kNone;
-  // The rows on the screen, from the first that is visible.
+  // Visible rows on the screen.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
-  bool expects_continued_ = false;  // the process stopped itself, and what is to be drawn is known
-  size_t top_ = 0;              // the first row that is visible
+  bool expects_continued_ = false;  // after suspend(): kContinued must not forget the drawing
+  size_t top_ = 0;              // index of the first visible row
 };
 
-// The message that was typed: without the """ around it, and without newlines at its end.
+// Returns the typed message without the """ around it and without trailing newlines.
 std::string message_of(std::string_view typed);
-// Whether """ was opened and not closed.
+// True if """ was opened and not closed.
 bool is_open_block(std::string_view typed);
 
 }  // namespace ibid

@@ -1,9 +1,8 @@
-// The messages that were sent before, newest last, and the file that keeps them for the next start of the program.
+// LineHistory: the sent messages, newest last, and the file that keeps them between runs.
 //
-// The file has a message a line, newlines written as \n and backslashes as \\. Any number of processes may
-// have it open: each adds its own under a lock, and one that finds it grown beyond its bounds writes the
-// newest part anew. It is the user's alone (0600). A file that cannot be read or written costs its lines, and
-// nothing else.
+// The file has one message per line, with newlines escaped as \n and backslashes as \\. Several processes may use it at
+// once: each appends under a lock, and one that finds the file over its bounds rewrites it with the newest part. Its
+// mode is 0600. If it cannot be read or written, history is lost and nothing else fails.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +17,10 @@ class LineHistory {
   static constexpr size_t kMaxEntries = 1000;
   static constexpr size_t kMaxBytes = 1'000'000;  // of the file, and of the entries in memory
 
-  // path: empty keeps nothing beyond the process. An existing file is read now.
+  // Reads an existing file. path: empty keeps the history in memory only.
   explicit LineHistory(std::string path = {});
 
-  // A message that was sent. One that is empty, or that came just before, is not kept twice.
+  // Adds a sent message. Ignores an empty message and a repetition of the previous one.
   void add(std::string_view entry);
   const std::vector<std::string>& entries() const { return entries_; }
 

@@ -1,5 +1,4 @@
-// The output of the program for people: answers on standard output, and beside them, on standard error, remarks: notes,
-// help, errors.
+// Output for people: answers on standard output; remarks (notes, help, errors) on standard error.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +11,24 @@ namespace ibid {
 
 enum class RemarkStyle : uint8_t { kPlain, kDim };
 
-// The text and a newline. On a terminal its lines are broken at words to the terminal's width, and what a
-// terminal would obey is left out; dim where colours are shown.
+// Writes the text and a newline to standard error. On a terminal, wraps at words to its width and removes control
+// characters; kDim applies where colours are shown.
 void remark(std::string_view text, RemarkStyle style = RemarkStyle::kPlain);
 
-// Writes an answer to standard output as it comes: on a terminal wrapped at words and without control characters,
-// anywhere else byte by byte as it is.
+// Writes an answer to standard output piece by piece: on a terminal wrapped at words and without control characters,
+// else unchanged.
 class AnswerWriter {
  public:
   AnswerWriter();
 
   void write(std::string_view text);
-  // A line for programs: nothing is broken.
+  // Writes a line for programs, without wrapping.
   void write_line(std::string_view line);
-  // Ends the line that was begun, if one was.
+  // Ends the current line, if one was begun.
   void end_line();
 
   bool at_line_start() const { return at_line_start_; }
-  // The errno of the first write that failed, else 0. After it nothing is written.
+  // errno of the first failed write, else 0. After a failure nothing more is written.
   int error() const { return error_; }
 
  private:

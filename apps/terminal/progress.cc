@@ -16,11 +16,11 @@ namespace ibid {
 
 namespace {
 
-// Between two changes of the line.
+// Minimum time between two updates of a line.
 constexpr std::chrono::milliseconds kBetweenBytes{200};
 constexpr std::chrono::milliseconds kBetweenSigns{100};
-constexpr double kSure = 1.0;                     // seconds, before which a rate says nothing
-constexpr std::chrono::seconds kWorthTelling{2};  // SignOfLife shows how long it takes from then on
+constexpr double kSure = 1.0;                     // seconds before a rate is shown
+constexpr std::chrono::seconds kWorthTelling{2};  // SignOfLife shows the elapsed time from then on
 
 std::string duration(double seconds) {
   const auto whole = static_cast<uint64_t>(std::ceil(seconds));
@@ -80,7 +80,7 @@ void SignOfLife::say(std::string what) {
     changed_.notify_all();
     return;
   }
-  // Signals are for the threads that expect them.
+  // Block all signals in the new thread; other threads handle them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -114,7 +114,7 @@ void SignOfLife::draw() {
   std::string line = what_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since_);
   if (seconds >= kWorthTelling) line += " · " + std::to_string(seconds.count()) + " s";
-  // A row that wraps could not be erased.
+  // A wrapped row could not be erased.
   const size_t width = terminal_width(screen_);
   while (!line.empty() && text_columns(line) >= width) line.resize(grapheme_begin(line, line.size()));
   if (line == shown_ || line.empty()) return;

@@ -1,4 +1,4 @@
-// The lines on a terminal that say how far something is. A terminal that does not obey sequences gets none.
+// Progress lines on a terminal. Nothing is shown on a terminal that does not support escape sequences.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// How much of a file has come, how fast, and how long it will take. Not thread-safe.
+// Progress of a download: bytes, rate and remaining time. Not thread-safe.
 class ByteProgress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,12 +31,12 @@ class ByteProgress {
   Clock::time_point shown_{};
 };
 
-// "12 MB of 98 MB · 5.1 MB/s · 17 s left". seconds: since there were `before` bytes.
+// Returns "12 MB of 98 MB · 5.1 MB/s · 17 s left". seconds: time since there were `before` bytes.
 std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double seconds);
 
-// The name of what is waited for, while nothing else comes: "reading 512 of 6459 tokens · 3 s". The line appears when
-// nothing came for a while, so that fast things do not flicker, and is erased when something comes. say() and end() may
-// be called from any thread. REQUIRES: nothing else writes to the terminal between say() and end().
+// Progress indicator for a wait: "reading 512 of 6459 tokens · 3 s". Appears after `silence`, so that fast steps do not
+// flicker; end() erases it. say() and end() may be called from any thread. REQUIRES: nothing else writes to the
+// terminal between say() and end().
 class SignOfLife {
  public:
   using Clock = std::chrono::steady_clock;
@@ -47,10 +47,9 @@ class SignOfLife {
   SignOfLife(const SignOfLife&) = delete;
   SignOfLife& operator=(const SignOfLife&) = delete;
 
-  // Waiting begins, or is for something else now. REQUIRES: the cursor stands at the beginning of an empty
-  // row.
+  // Starts the indicator, or changes its text. REQUIRES: the cursor is at the start of an empty row.
   void say(std::string what);
-  // Waiting is over; the row is empty again.
+  // Stops the indicator and empties the row.
   void end();
 
  private:
@@ -63,11 +62,11 @@ class SignOfLife {
   const bool dim_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;             // begins with the first say()
+  std::thread thread_;             // started by the first say()
   // Guarded:
-  std::string what_;               // empty: nothing is waited for
+  std::string what_;               // empty: not waiting
   Clock::time_point since_;
-  std::string shown_;              // what stands there; empty: nothing
+  std::string shown_;              // the line on the screen; empty: none
   bool leaves_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The terminal at a file descriptor: its properties, which are asked for anew each time, because people resize; its
-// modes; and writing to it.
+// The terminal at a file descriptor: its properties, read at each call because the window may be resized; its modes;
+// and writing to it.
 #pragma once
 
 #include <cstddef>
@@ -9,39 +9,38 @@
 namespace ibid {
 
 inline constexpr size_t kUsualWidth = 80;
-// Text is laid out for at least so many columns, however narrow the terminal says that it is.
+// Minimum width that text is laid out for, even on a narrower terminal.
 inline constexpr size_t kLeastWidth = 8;
 
-// Columns and rows; 80 and 24 where there is no terminal, or it does not know.
+// Columns and rows; 80 and 24 if `fd` is not a terminal or has no known size.
 size_t terminal_width(int fd);
 size_t terminal_height(int fd);
 
-// Whether it is a terminal that understands sequences: TERM is neither dumb nor missing.
+// True for a terminal that supports escape sequences: TERM is set and not "dumb".
 bool obeys_sequences(int fd);
-// The same, and the user has not said no to colours (NO_COLOR, not empty: no-color.org).
+// True if obeys_sequences() and colours are not disabled (NO_COLOR not empty, no-color.org).
 bool shows_colours(int fd);
 
-// Writes all bytes to a terminal or a file. False: it takes no more. For signal handlers as well.
+// Writes all bytes. Returns false on failure. Async-signal-safe.
 bool write_all(int fd, std::string_view bytes);
 
-// The modes of the terminal that people type into: as it was found, while a line is edited, and while an answer is
-// given. While a TerminalModes lives, whatever ends or stops the process (Ctrl-Z, a hang-up, a crash) first puts the
-// terminal back as it was found. A process that goes on after Ctrl-Z gets its modes again.
+// Modes of the terminal that the user types into. A TerminalModes restores the original mode when a signal ends or
+// stops the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z.
 //
-// Pasted text comes in brackets (ESC[200~ ... ESC[201~) in both modes but the first, so that what is pasted
-// while an answer is given is one piece as well.
+// All modes but kFound enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one
+// piece as well.
 enum class TerminalMode : uint8_t {
-  kFound,      // it echoes and edits by itself
-  kTyping,     // every key comes at once, Ctrl-C and Ctrl-Z included
-  // Keys come at once and unseen; Ctrl-C and Ctrl-Z are signals. Where nobody handles SIGINT, the first one is
-  // ignored, because the answer that it was meant for has just ended; the second one ends the process.
+  kFound,      // original mode: the terminal echoes and edits
+  kTyping,     // each key arrives at once, Ctrl-C and Ctrl-Z included
+  // Keys arrive at once without echo; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT is
+  // ignored, because the answer that it was meant for has just ended; the second ends the process.
   kAnswering,
 };
 
-// At most one in the process. set() is for one thread.
+// At most one in the process. set() must be called on one thread.
 class TerminalModes {
  public:
-  // keys_fd: the terminal that is typed into; screen_fd: where sequences go.
+  // keys_fd: the terminal that is read; screen_fd: where escape sequences are written.
   TerminalModes(int keys_fd, int screen_fd);
   ~TerminalModes();
   TerminalModes(const TerminalModes&) = delete;
@@ -49,13 +48,12 @@ class TerminalModes {
 
   void set(TerminalMode mode);
 
-  // Puts the terminal back as it was found, if a TerminalModes lives. For signal handlers.
+  // Restores the original mode if a TerminalModes exists. Async-signal-safe.
   static void restore_in_handler();
-  // Whether the process may read from that terminal and set its modes: one in the background would be
-  // stopped. For signal handlers as well.
+  // True if the process may read the terminal and set its modes; a background process would be stopped.
+  // Async-signal-safe.
   static bool may_touch(int keys_fd);
-  // Stops the process as Ctrl-Z does, with the terminal as it was found; returns when the shell lets it go
-  // on.
+  // Stops the process like Ctrl-Z, in the original mode. Returns when the process is continued.
   void suspend();
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 TerminalInput* the_input = nullptr;
 
-// Signals become bytes in a pipe, which can be waited for together with keys.
+// Self-pipe: signal handlers write bytes to it, so that poll() waits for keys and signals together.
 int signal_pipe[2] = {-1, -1};
 struct sigaction size_before, continue_before;
 
@@ -41,7 +41,7 @@ void size_after_stop(int signal) {
 
 }  // namespace
 
-// REQUIRES of its maker: TerminalModes, whose handler for SIGCONT it calls, lives longer.
+// REQUIRES: the TerminalModes, whose SIGCONT handler this one calls, outlives it.
 TerminalInput::TerminalInput(int keys_fd) : keys_(keys_fd) {
   CHECK(the_input == nullptr) << "one TerminalInput at a time";
   CHECK(pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) == 0);
@@ -118,7 +118,7 @@ namespace {
 
 using Event = TerminalInput::Event;
 
-// How long the rest of a sequence may take, over a slow line as well. Escape alone means nothing here.
+// Maximum wait for the rest of an escape sequence, enough for a slow line. Escape alone has no function.
 constexpr std::chrono::milliseconds kSequencePatience{500};
 constexpr std::string_view kPasteEnd = "\x1b[201~";
 
@@ -151,7 +151,7 @@ Key control_key(char c) {
   }
 }
 
-// ESC and one character: what Alt sends.
+// Decodes ESC and one character, as Alt sends it.
 Key alt_key(char c) {
   switch (c) {
     case 'b': return Key::kWordLeft;
@@ -167,7 +167,7 @@ Key alt_key(char c) {
   }
 }
 
-// ESC [ ... or ESC O ..., without those two characters.
+// Decodes an ESC [ or ESC O sequence, given without these two characters.
 Key sequence_key(std::string_view s) {
   const bool by_words = s.find(";5") != std::string_view::npos || s.find(";3") != std::string_view::npos;
   switch (s.back()) {
@@ -177,7 +177,7 @@ Key sequence_key(std::string_view s) {
     case 'D': return by_words ? Key::kWordLeft : Key::kLeft;
     case 'H': return Key::kHome;
     case 'F': return Key::kEnd;
-    case 'M': return Key::kEnter;  // of the block of digits
+    case 'M': return Key::kEnter;  // numeric keypad
     default: break;
   }
   if (s == "1~" || s == "7~") return Key::kHome;
@@ -187,7 +187,7 @@ Key sequence_key(std::string_view s) {
   return Key::kNone;
 }
 
-// The pasted text, up to its closing bracket. A paste that the terminal does not close ends when no more comes.
+// Reads pasted text up to its closing bracket, or until no more bytes arrive.
 std::string read_paste(TerminalInput& input) {
   std::string text;
   char c = 0;
@@ -218,7 +218,7 @@ KeyPress read_escape(TerminalInput& input) {
   return {sequence_key(sequence)};
 }
 
-// Ctrl-X Ctrl-E, as in shells.
+// Ctrl-X Ctrl-E opens the editor, as in shells.
 KeyPress read_after_control_x(TerminalInput& input) {
   char c = 0;
   const bool editor = input.next(c, kSequencePatience) == Event::kByte && c == '\x05';

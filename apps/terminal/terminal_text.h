@@ -1,5 +1,5 @@
-// Texts for a terminal. Those of strangers (answers, metadata, templates' own errors) lose their control characters,
-// which a terminal would obey: move the cursor, set the title, answer questions as if the user typed.
+// Text for terminals. Untrusted text (answers, metadata, template errors) must lose its control characters, which could
+// move the cursor, set the title, or make the terminal send input as if typed.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace ibid {
 
-// `text` without control characters but newline and tab.
+// Returns `text` without control characters except newline and tab.
 std::string without_controls(std::string_view text);
 
-// The same in one line: newlines and tabs as \n and \t.
+// As without_controls(), on one line: newlines and tabs are written as \n and \t.
 std::string one_line(std::string_view text);
 
-// A line of at most 255 bytes as printf writes it.
+// Formats as printf does, at most 255 bytes.
 template <typename... Values>
 std::string formatted(const char* format, Values... values) {
   std::array<char, 256> line;

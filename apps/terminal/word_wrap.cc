@@ -10,8 +10,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kCodeIndent = 4;   // blanks, as Markdown has it
-constexpr size_t kLineBegin = 32;   // bytes of a line that are looked at
+constexpr size_t kCodeIndent = 4;   // blanks, as in Markdown
+constexpr size_t kLineBegin = 32;   // bytes of a line that are inspected
 
 bool is_blank(std::string_view character) { return character == " " || character == "\t"; }
 
@@ -30,7 +30,7 @@ bool is_fence(std::string_view line) {
   return line.starts_with("```") || line.starts_with("~~~");
 }
 
-// The column where the text of the line begins: behind its indentation, and behind the sign of a list's item.
+// Returns the column of the line's text, after the indentation and the marker of a list item.
 size_t text_begin(std::string_view line) {
   const size_t sign = std::min(line.find_first_not_of(" \t"), line.size());
   size_t end = sign;
@@ -51,7 +51,7 @@ size_t text_begin(std::string_view line) {
   return behind_sign + blank_columns(line.substr(end, text - end), behind_sign);
 }
 
-// A line may break between these two without a blank.
+// True if a line may break between the two without a blank.
 bool breaks_between(std::string_view word, std::string_view next) {
   if (word.empty() || closes_a_phrase(next, 0)) return false;
   size_t last = word.size() - 1;
@@ -64,7 +64,7 @@ bool breaks_between(std::string_view word, std::string_view next) {
 std::string WordWrap::push(std::string_view text, size_t width) {
   width = std::max(width, kLeastWidth);
   if (width_ != width && column_ > 0) {
-    // Terminals draw such a row differently; it takes no more than it surely has room for.
+    // Terminals redraw a resized row differently, so count the row as no fuller than the new width.
     can_move_ = false;
     column_ = std::min(column_, width);
   }
@@ -85,7 +85,7 @@ std::string WordWrap::finish() {
   return out;
 }
 
-// Decides at the first character that is no blank what the line is. A list's item may be indented.
+// Classifies the line at its first non-blank character. An indented list item is not code.
 void WordWrap::look_at_line(std::string_view character) {
   if (line_begin_.size() < kLineBegin) line_begin_ += character;
   if (line_ != Line::kUnknown || is_blank(character)) return;
@@ -110,8 +110,8 @@ void WordWrap::put(std::string_view character, std::string& out) {
   }
 }
 
-// A tab near the edge of a terminal stays there, and what follows it covers what stood there: only those that indent
-// the line are left as they are.
+// A tab near the right edge does not advance, and the next character overwrites the cell: only indenting tabs are
+// written as tabs, others as blanks.
 void WordWrap::put_in_code(std::string_view character, std::string& out) {
   const bool indents = leading_columns(line_begin_) >= code_column_ && code_column_ + kTabColumns < width_;
   const size_t columns = blank_columns(character, code_column_);
@@ -137,20 +137,20 @@ void WordWrap::put_newline(std::string& out) {
   out += '\n';
 }
 
-// Whether the word has room from that column on, on any terminal. A row on which terminals differ is never quite
-// full: where the cursor waits at the end of a full one it is moved otherwise.
+// True if the word, placed at column `begin`, fits on any terminal. If terminals differ on the row, it must not become
+// full: moving the cursor from the end of a full row differs between terminals.
 bool WordWrap::word_fits(size_t begin) const {
   const size_t widest = begin + extra_ + widest_text_columns(word_);
   return widest < width_ || (widest == width_ && !is_disputed_);
 }
 
-// Where the next rows of the line begin: narrow terminals have no room for that.
+// Indentation of continuation rows; 0 if it exceeds half the width.
 size_t WordWrap::hang() const {
   const size_t columns = text_begin(line_begin_);
   return columns * 2 > width_ ? 0 : columns;
 }
 
-// Begins another row of the line; returns the column where it stands.
+// Begins a continuation row and returns its first column.
 size_t WordWrap::begin_row(std::string& out) {
   const size_t columns = hang();
   out += '\n';
@@ -160,7 +160,7 @@ size_t WordWrap::begin_row(std::string& out) {
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
-  const bool first = column_ == 0;  // of its row; blanks in front of it are the line's indentation
+  const bool first = column_ == 0;  // of its row; blanks before it are the line's indentation
   word_ = character;
   if (!first && (is_lost_ || !word_fits(column_ + gap))) {
     column_ = before_word_ = word_column_ = begin_row(out);
@@ -187,7 +187,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   word_ += character;
   const size_t columns = text_columns(word_);
   const bool fits = word_fits(word_column_);
-  // The beginning of a word on which terminals differ is not known.
+  // If terminals differ on the word's width, its start cannot be found again to erase it.
   const bool sure = !is_written_ || terminals_agree(word_);
   if (!fits && can_move_ && sure && hang() + columns <= width_) return move_word(out);
   if (is_written_) out += character;
@@ -195,7 +195,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
     column_ = std::min(word_column_ + columns, width_);
     return;
   }
-  // The terminal goes on in its next row.
+  // The terminal itself continues in the next row.
   if (!is_written_) write_word(out);
   is_lost_ = is_lost_ || is_disputed_ || !terminals_agree(word_);
   word_ = character;
@@ -205,7 +205,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   column_ = text_columns(character);
 }
 
-// The word to the next row; its last character was not written yet.
+// Moves the word to the next row; its last character is not written yet.
 void WordWrap::move_word(std::string& out) {
   if (is_written_ && is_disputed_) {
     out += "\x1b[" + std::to_string(column_ - before_word_) + "D\x1b[K";
@@ -241,7 +241,7 @@ std::string wrapped(std::string_view text, size_t width) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    // The second column of a table begins behind two blanks or more.
+    // At least two blanks separate the columns of a table.
     const size_t first = std::min(line.find_first_not_of(' '), line.size());
     size_t indent = first;
     if (const size_t gap = line.find("  ", first); gap != std::string_view::npos) {

@@ -1,5 +1,4 @@
-// Breaks text at blanks into lines that fit a terminal: text that is still coming (WordWrap), and remarks
-// (wrapped).
+// Wraps text at blanks to the terminal's width: streamed text (WordWrap) and whole texts (wrapped()).
 #pragma once
 
 #include <cstddef>
@@ -8,23 +7,22 @@
 
 namespace ibid {
 
-// Text comes in pieces and is shown at once. A word that turns out not to fit is taken back and written again
-// in the next row; with it goes the blank in front of it, so that no row ends in blanks. A word longer than a
-// row, a line in a block of code (``` or indented) and nothing else is left to the terminal to break, which
-// lets people copy it whole. Chinese and Japanese break between characters. The rows of a list's item, and of what is
-// indented below one, begin where its text does.
+// WordWrap shows each piece at once. A word that turns out not to fit is erased, with the blank before it, and written
+// in the next row. The terminal itself wraps words longer than a row and lines of code blocks (``` or indented), so
+// that they can be copied whole. Chinese and Japanese text wraps between characters. Continuation rows of a list item,
+// and of text indented below one, are indented to the item's text.
 class WordWrap {
  public:
-  // may_erase: the terminal obeys sequences; else a word waits until it is whole.
+  // may_erase: the terminal supports escape sequences; else a word is written only when it is complete.
   explicit WordWrap(bool may_erase) : may_erase_(may_erase) {}
 
-  // Returns what to write for the next piece: whole characters, no control characters but newline and tab. width:
-  // of the terminal now.
+  // Returns the output for the next piece: whole characters, no control characters but newline and tab. width: current
+  // width of the terminal.
   std::string push(std::string_view text, size_t width);
-  // Returns what is still to be written when no more comes. Blanks at the end are dropped.
+  // Returns the rest of the output at the end of the text. Drops trailing blanks.
   std::string finish();
 
-  // Whether the cursor stands at the beginning of a row that nothing was written to.
+  // True if the cursor is at the start of an empty row.
   bool at_line_start() const { return column_ == 0 && word_.empty() && blanks_.empty() && !in_code_line_; }
 
  private:
@@ -47,25 +45,25 @@ class WordWrap {
   const bool may_erase_;
   size_t width_ = 0;
   bool in_fence_ = false;
-  bool in_code_line_ = false;    // and something of the line was written
-  size_t code_column_ = 0;       // of a line of code, had the terminal no edge
+  bool in_code_line_ = false;    // some of a code line was written
+  size_t code_column_ = 0;       // column in the code line if rows had no end
   Line line_ = Line::kUnknown;
-  std::string line_begin_;       // the first bytes of the line, to know a fence or a list's item by
-  std::string blanks_;           // not written: they go where the next word goes
-  std::string word_;             // the word at the end; of one longer than a row the part in its last row
-  size_t column_ = 0;            // behind what was written, the word included
-  size_t word_column_ = 0;       // where the word begins
-  size_t before_word_ = 0;       // where the blanks in front of it begin
-  size_t extra_ = 0;             // what a terminal that joins no emoji may need of the row in front of the word
-  bool is_disputed_ = false;     // terminals differ on where the word begins
-  bool is_lost_ = false;         // the terminal broke such a row, nobody knows where: the next word begins a new one
-  size_t held_gap_ = 0;          // columns of blanks in front of the word that were not written
-  bool is_written_ = false;      // the word, as far as it came
-  bool can_move_ = false;        // the word may go to the next row
+  std::string line_begin_;       // first bytes of the line, to detect code fences and list items
+  std::string blanks_;           // blanks not yet written, before the next word
+  std::string word_;             // current word; of a word longer than a row, the part in its last row
+  size_t column_ = 0;            // after the written text and the word
+  size_t word_column_ = 0;       // start of the word
+  size_t before_word_ = 0;       // start of the blanks before the word
+  size_t extra_ = 0;             // columns that terminals without emoji joining use in addition, before the word
+  bool is_disputed_ = false;     // terminals differ on the column of the word
+  bool is_lost_ = false;         // the terminal wrapped a disputed row somewhere: begin a new row with the next word
+  size_t held_gap_ = 0;          // columns of unwritten blanks before the word
+  bool is_written_ = false;      // the received part of the word was written
+  bool can_move_ = false;        // the word may be moved to the next row
 };
 
-// `text` with each of its lines broken at blanks to fit `width`. In a line of a table ("/name  what it does")
-// the rest stands below the second column. A word that is too long stays whole.
+// Returns `text` with each line wrapped at blanks to `width`. Continuation rows of a table line ("/name  what it does")
+// are indented to its second column. Words longer than a row stay whole.
 std::string wrapped(std::string_view text, size_t width);
 
 }  // namespace ibid

@@ -5,12 +5,12 @@
   pip install unicodedata2==16.0.0 regex==2026.11.19           # decompositions, numeric types; clusters and widths
   make_unicode_tables.py node_modules/@unicode
 
-The version is part of what a tokenizer computes: a letter that one version does not know is split elsewhere.
-Hugging Face `tokenizers` (0.22) splits by Unicode 16.0, but brings text to NFC by Unicode 9.0: characters
-that are younger neither decompose nor reorder there. What a version says of a character never changes later
-(Unicode stability policy), so its tables are today's without the younger characters.
+Tokenization depends on the version: text is split differently at a letter that the version does not have.
+Hugging Face `tokenizers` (0.22) splits by Unicode 16.0, but normalises to NFC by Unicode 9.0, in which younger
+characters neither decompose nor reorder. Normalisation data never change (Unicode stability policy), so the tables of
+9.0 are those of 16.0 without the younger characters.
 
-Python answers by the version it was built with (3.14 by 16.0); templates are held against one that may be older.
+Python uses the version that it was built with (3.14: 16.0); templates are compared with a Python that may be older.
 
 A terminal's clusters and columns are those of the package `regex`: UAX 29 and East Asian Width of Unicode 17.0, and W
 for code points that are not assigned.
@@ -159,7 +159,7 @@ def normalization(package, younger):
 
 
 def compatibility(younger):
-    """Full decompositions of the characters that canonical equivalence leaves as they are, or decomposes less."""
+    """Full compatibility decompositions of the characters that NFD leaves unchanged or decomposes less."""
     def decomposed(form, c):
         return [ord(x) for x in ucd.normalize(form, chr(c))]
 
@@ -174,9 +174,9 @@ def mapping(package, name):
 
 
 def classes(package):
-    """What categories do not say. Cased: what decides about a capital sigma at the end of a word, where characters that
-    are Case_Ignorable are skipped. JoinsPrevious, JoinsNext: Grapheme_Cluster_Break; both bits for what joins neither,
-    because a character that joins both does not exist."""
+    """Properties beyond the general category. Cased: decides whether a capital sigma ends a word (Case_Ignorable
+    characters are skipped). JoinsPrevious, JoinsNext: from Grapheme_Cluster_Break; both bits mean that a character joins
+    neither neighbour, because none joins both."""
     def breaks(*names):
         return {c for name in names for c in code_points(package, "Grapheme_Cluster_Break/" + name)}
 
@@ -298,7 +298,7 @@ def record_tables(tables):
 
 
 def decomposition_table(name, mappings):
-    """What becomes what, and where in the text of all results it stands."""
+    """Lines of the sorted keys, of their offsets in the text of all results, and of that text."""
     keys, offsets, chars = sorted(mappings), [0], []
     for c in keys:
         chars.extend(mappings[c])

@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// Hangul syllables are composed by arithmetic (Unicode 3.12).
+// Hangul syllables are composed arithmetically (Unicode 3.12).
 constexpr uint32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
 constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
 
@@ -23,7 +23,7 @@ uint8_t combining_class(uint32_t c) {
   return normalization == 255 ? 0 : normalization;
 }
 
-// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is not among them.
+// Index of a character that has only a compatibility decomposition; kCompatibleSize if it has none.
 size_t find_compatible(uint32_t c) {
   using namespace unicode_data;
   if (c < 0x80) return kCompatibleSize;
@@ -32,7 +32,7 @@ size_t find_compatible(uint32_t c) {
   return found == end || *found != c ? kCompatibleSize : static_cast<size_t>(found - kCompatible);
 }
 
-// As normalization_class(): 0 for a border of the form.
+// As normalization_class(): 0 for a boundary of the form.
 uint8_t class_in(NormalForm form, uint32_t c) {
   const uint8_t normalization = normalization_class(c);
   if (normalization != 0 || !is_compatible(form)) return normalization;
@@ -77,7 +77,7 @@ uint32_t compose(uint32_t first, uint32_t second) {
   return found != end && *found == pair ? kComposed[found - kComposedPair] : 0;
 }
 
-// Marks in the order of their classes, equal ones as they stand.
+// Sorts combining marks by their class; equal classes keep their order.
 void reorder(CodePoints& chars) {
   for (size_t i = 0; i < chars.size();) {
     size_t end = i;
@@ -88,12 +88,12 @@ void reorder(CodePoints& chars) {
   }
 }
 
-// Every character joins the last starter before it unless something of its own class or above, or another
-// starter, stands between (D115, D117).
+// Every character joins the last starter before it unless a character of its own class or above, or another starter, is
+// between them (D115, D117).
 void recompose(CodePoints& chars) {
   size_t out = 0, starter = 0;
   bool has_starter = false;
-  uint8_t last_class = 0;  // of what was kept behind the starter; 0 when nothing was
+  uint8_t last_class = 0;  // of the last character kept after the starter; 0 if none
   for (const uint32_t c : chars) {
     const uint8_t its_class = combining_class(c);
     const bool adjacent = has_starter && out == starter + 1;
@@ -113,7 +113,7 @@ void recompose(CodePoints& chars) {
   chars.resize(out);
 }
 
-// Where the segment that begins at `begin` ends: at the next character that is a border.
+// End of the segment that starts at `begin`: the next boundary character.
 size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   const DecodedChar first = utf8_decode(raw, begin);
   size_t pos = begin + first.length;
@@ -126,7 +126,7 @@ size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   return pos;
 }
 
-// A segment of one character that is its own normal form; most of any text is made of these.
+// True for a segment of one character that is its own normal form, as most of any text is.
 bool is_inert(std::string_view raw, size_t begin, size_t end, NormalForm form) {
   const DecodedChar c = utf8_decode(raw, begin);
   return begin + c.length == end && (!c.valid || (class_in(form, c.code_point) == 0 && !is_decomposed(form)));
@@ -136,7 +136,7 @@ std::string normal_form(std::string_view segment, NormalForm form) {
   CodePoints chars;
   for (size_t pos = 0; pos < segment.size();) {
     const DecodedChar c = utf8_decode(segment, pos);
-    if (!c.valid) return std::string(segment);  // stands alone
+    if (!c.valid) return std::string(segment);  // a segment of its own
     decompose(c.code_point, form, chars);
     pos += c.length;
   }
@@ -150,7 +150,7 @@ std::string normal_form(std::string_view segment, NormalForm form) {
 }  // namespace
 
 NfcText::NfcText(std::string_view raw, NormalForm form) : raw_(raw) {
-  size_t copied = 0;  // raw text that normal_ accounts for
+  size_t copied = 0;  // length of the raw text already copied to normal_
   for (size_t begin = 0; begin < raw.size();) {
     if (static_cast<unsigned char>(raw[begin]) < 0x80 &&
         (begin + 1 == raw.size() || static_cast<unsigned char>(raw[begin + 1]) < 0x80)) {
@@ -176,7 +176,7 @@ NfcText::NfcText(std::string_view raw, NormalForm form) : raw_(raw) {
 size_t nfc_stable_prefix(std::string_view raw, NormalForm form) {
   size_t pos = raw.size() - utf8_incomplete_tail(raw);
   while (pos > 0) {
-    // Invalid bytes are borders too; a step back over one of them is a step to a border.
+    // Invalid bytes are boundaries too; stepping back over one steps to a boundary.
     size_t begin = pos - 1;
     for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i)
       --begin;

@@ -1,5 +1,5 @@
-// Normal forms (UAX 15) as Hugging Face `tokenizers` computes them, with a map back to the text they came from:
-// characters younger than Unicode 9.0 neither decompose nor reorder. Thread-safe.
+// Normal forms (UAX 15) as Hugging Face `tokenizers` computes them: characters younger than Unicode 9.0 neither
+// decompose nor reorder. Maps positions back to the original text. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,31 +14,31 @@ namespace ibid {
 enum class NormalForm {
   kC,
   kD,   // decomposed
-  kKc,  // compatibility characters (ligatures, full width, superscripts) become what they stand for
+  kKc,  // compatibility characters (ligatures, full width, superscripts) are replaced
   kKd,
 };
 
 class NfcText {
  public:
-  // Bytes that are not UTF-8 stay as they are and compose with nothing. `raw` must outlive the object:
-  // text that is in normal form already is not copied.
+  // Bytes that are not UTF-8 stay unchanged and compose with nothing. `raw` must outlive the object: text that is
+  // already normalised is not copied.
   explicit NfcText(std::string_view raw, NormalForm form = NormalForm::kC);
 
   std::string_view text() const { return changes_.empty() ? raw_ : std::string_view(normal_); }
 
-  // The place in the raw text that corresponds to a place in text(); nothing inside of what was changed.
+  // The position in the raw text that corresponds to a position in text(); nullopt inside a changed part.
   std::optional<size_t> raw_position(size_t position) const { return changes_.raw_position(position); }
-  // The first place in text() that does not come from raw[0, raw_position).
+  // The first position in text() that does not come from raw[0, raw_position).
   size_t position_of(size_t raw_position) const { return changes_.position_of(raw_position); }
 
  private:
   std::string_view raw_;
-  std::string normal_;  // used from the first change on
+  std::string normal_;  // used if anything changed
   TextChanges changes_;
 };
 
-// How much of `raw` an append cannot change in normal form: up to the last character that does not compose
-// with what stands before it.
+// Length of the prefix of `raw` whose normal form no appended text can change: up to the last character that does not
+// compose with preceding ones.
 size_t nfc_stable_prefix(std::string_view raw, NormalForm form = NormalForm::kC);
 
 }  // namespace ibid

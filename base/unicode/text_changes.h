@@ -1,4 +1,4 @@
-// TextChanges: maps the places of a text to those of the text that it was rewritten to, and back. A value.
+// TextChanges: maps positions of a text to those of its rewritten form, and back. A value type.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ class TextChanges {
     size_t raw_begin, raw_end, begin, end;
   };
 
-  // REQUIRES: `change` lies behind all before it.
+  // REQUIRES: `change` is after all earlier ones.
   void add(const Change& change) { changes_.push_back(change); }
   bool empty() const { return changes_.empty(); }
 
-  // The place in the raw text that corresponds to a place in the new one; nothing inside of what was changed.
+  // The position in the raw text that corresponds to a position in the new one; nullopt inside a changed part.
   std::optional<size_t> raw_position(size_t position) const {
     const auto next = std::upper_bound(changes_.begin(), changes_.end(), position,
                                        [](size_t p, const Change& change) { return p < change.begin; });
@@ -30,7 +30,7 @@ class TextChanges {
     return last.raw_end + (position - last.end);
   }
 
-  // The first place in the new text that does not come from raw[0, raw_position).
+  // The first position in the new text that does not come from raw[0, raw_position).
   size_t position_of(size_t raw_position) const {
     const auto next = std::upper_bound(changes_.begin(), changes_.end(), raw_position,
                                        [](size_t p, const Change& change) { return p < change.raw_begin; });

@@ -1,5 +1,5 @@
-// Properties of Unicode code points: categories, classes and case mappings (version 16.0), what the normal forms need
-// (version 9.0; make_unicode_tables.py says why), and what a terminal's line needs. Where white space begins and ends.
+// Properties of Unicode code points: categories, classes and case mappings (version 16.0), data of the normal forms
+// (version 9.0; see make_unicode_tables.py), clusters and columns of terminals. Also finds the ends of white space.
 // Tables are constant; everything is thread-safe.
 #pragma once
 
@@ -45,23 +45,23 @@ enum class GeneralCategory : uint8_t {
   Zs,
 };
 
-// Grapheme_Cluster_Break (UAX 29), with InCB=Linker for what would be Extend. In the order of the generated tables.
+// Grapheme_Cluster_Break (UAX 29), with InCB=Linker split from Extend. In the order of the generated tables.
 enum class ClusterBreak : uint8_t {
   kOther, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacingMark, kL, kV, kT, kLv, kLvt, kLinker
 };
 
-// All that the tables say of one code point.
+// The properties of one code point.
 struct UnicodeRecord {
   uint8_t property;       // the general category in the low five bits, then White_Space, word character, Script=Han
-  uint8_t normalization;  // 0: a starter that never composes with what stands before it (a border for NFC);
-                          // 255: any other starter; else the canonical combining class
-  uint8_t classes;        // a bit for each class below
+  uint8_t normalization;  // 0: a starter that never composes with a preceding character (an NFC boundary); 255: any
+                          // other starter; else the canonical combining class
+  uint8_t classes;        // one bit per class below
   uint8_t cluster;        // the ClusterBreak in the low four bits, then Extended_Pictographic, InCB=Consonant, columns
 };
 
 // Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins others in a cluster.
 inline constexpr uint8_t kDigitClass = 0x01, kNumericClass = 0x02, kLowerClass = 0x04, kUpperClass = 0x08;
-inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass: what is not also ignorable
+inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass: not also ignorable
 inline constexpr uint8_t kJoinsPreviousClass = 0x40, kJoinsNextClass = 0x80, kJoinsNothingClass = 0xC0;
 
 // Every `stride`-th code point of [first, last] maps to itself plus delta.
@@ -69,7 +69,7 @@ struct CaseRange {
   uint32_t first, last, stride;
   int32_t delta;
 };
-// A code point that maps to several; text is UTF-8.
+// A code point that maps to several code points; `text` is UTF-8.
 struct CaseSpecial {
   uint32_t code_point;
   const char* text;
@@ -84,7 +84,7 @@ namespace unicode_data {  // unicode_tables.cc
 
 inline constexpr uint8_t kCategoryMask = 0x1F, kSpaceBit = 0x20, kWordBit = 0x40, kHanBit = 0x80;
 
-// 32 code points are a block, 32 blocks a group; equal ones are stored once.
+// A block is 32 code points, a group 32 blocks; equal blocks and equal groups are stored once.
 extern const uint8_t kRecordGroups[1088];
 extern const uint16_t kRecordBlocks[];
 extern const uint8_t kRecordNumbers[];
@@ -94,7 +94,7 @@ extern const UnicodeRecord kRecords[];
 extern const uint32_t kDecomposed[], kDecomposedText[];
 extern const uint16_t kDecomposedOffset[];
 extern const size_t kDecomposedSize;
-// Full decompositions of the characters that only the forms NFKC and NFKD decompose.
+// Full decompositions of the characters that decompose only in NFKC and NFKD.
 extern const uint32_t kCompatible[], kCompatibleText[];
 extern const uint16_t kCompatibleOffset[];
 extern const size_t kCompatibleSize;
@@ -120,7 +120,7 @@ inline const UnicodeRecord& unicode_record(uint32_t code_point) {
 inline uint8_t unicode_property(uint32_t code_point) { return unicode_record(code_point).property; }
 inline uint8_t normalization_class(uint32_t code_point) { return unicode_record(code_point).normalization; }
 
-// Whether it is of all `classes` (bits).
+// True if the code point has all `classes` (bits).
 inline bool in_classes(uint32_t code_point, uint8_t classes) {
   return (unicode_record(code_point).classes & classes) == classes;
 }
@@ -168,13 +168,13 @@ inline bool is_han(uint32_t code_point) {
   return (unicode_property(code_point) & unicode_data::kHanBit) != 0;
 }
 
-// Appends what the code point maps to as UTF-8; nothing and false: it maps to itself.
+// Appends the mapping of the code point, as UTF-8. If it maps to itself, returns false and appends nothing.
 bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code_point);
 
-// Where the white space that ends at text[end - 1] begins; not looked for before `floor`. Invalid bytes are no white
-// space. REQUIRES: floor <= end.
+// Start of the white space that ends at text[end - 1], not before `floor`. Invalid bytes are not white space. REQUIRES:
+// floor <= end.
 size_t spaces_begin(std::string_view text, size_t end, size_t floor = 0);
-// Where the white space from text[begin] on ends.
+// End of the white space that starts at text[begin].
 size_t spaces_end(std::string_view text, size_t begin);
 
 }  // namespace ibid

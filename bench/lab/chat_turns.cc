@@ -21,12 +21,12 @@ namespace {
 
 constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
                                   "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
-constexpr size_t kMostTokensOfWord = 8;  // the longest with its blank, where every byte is a token
+constexpr size_t kMostTokensOfWord = 8;  // the longest word with its blank, if every byte is a token
 
 }  // namespace
 
 std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, size_t n_tokens, size_t seed) {
-  const size_t stride = 7 + 2 * (seed / std::size(kWords));  // odd: all words come in turn
+  const size_t stride = 7 + 2 * (seed / std::size(kWords));  // odd, so that all words are used
   std::string text(lead);
   for (size_t word = 0;;) {
     const size_t n = tokenizer.encode(text, TextOrigin::kInput).size();
@@ -75,7 +75,7 @@ std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
   return text;
 }
 
-// A message that costs kConversationMessage, the template's around it included: the words differ from turn to turn.
+// A message of kConversationMessage tokens, including the template's around it. The words differ from turn to turn.
 std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, size_t turn) {
   std::string text = "Please go on, and bring in these words:";
   for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kConversationMessage - kTemplateTokens; ++i) {
@@ -84,7 +84,7 @@ std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, siz
   return text + ".";
 }
 
-// The whole prompt of `messages` from nothing: render, tokenise, read, and choose a token.
+// Runs the prompt of `messages` without any cache: renders, tokenises, prefills and samples a token.
 Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   const int64_t start = engine.state().clock().steady_ns();
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
@@ -121,7 +121,7 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   return {};
 }
 
-// The share of the time to the first token that is not the model's: rendering, tokenising, matching, choosing.
+// Share of the time to the first token outside the model: rendering, tokenising, matching, sampling.
 double besides_model_percent(const Timings& timings) {
   return timings.ttft_ms > 0 ? 100 * (timings.ttft_ms - timings.prefill_ms) / timings.ttft_ms : 0;
 }

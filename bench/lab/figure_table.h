@@ -1,5 +1,5 @@
-// Figures as a person reads them while they are measured: no line is longer than 78 characters, which a terminal of 80
-// columns shows whole. Lines come with their ends. Text only: nothing is measured here.
+// Formats figures as table rows for the terminal while they are measured. No line is longer than 78 characters, so that
+// it fits 80 columns. Lines include their line ends. Text only.
 //
 //                                     median      quartiles         work   of peak
 //   decode behind 1024           307.5 tok/s    297.5-312.5    30.0 GB/s      73 %
@@ -17,19 +17,18 @@ namespace ibid {
 
 inline constexpr size_t kTableColumns = 78;
 
-// The meaning of the rows of these kinds and of the columns, a line or two each. Unknown kinds are passed over.
+// Explains the rows of these kinds and the columns, a line or two each. Ignores unknown kinds.
 std::string figure_legend(const std::vector<const char*>& kinds, bool with_rivals);
 
-// The columns of every row but those of a growing conversation, which have their own, explained in front of them.
+// Column headings of all rows except those of a growing conversation, which have their own heading and explanation.
 std::string figure_header();
 std::string conversation_header();
 
-// A figure's row, and under it a line for every rival that did the same work: its value, and how many times better
-// the figure is.
+// A figure's row, followed by a line for every rival that did the same work: its value, and the ratio of the two.
 std::string figure_row(const Figure& figure, std::span<const Rival> rivals);
 
-// The largest fall of the prefill rate in words. `again` is the same step measured a second time, with `from` 0 where
-// that was not done. Empty when there is no step.
+// Describes the largest drop of the prefill rate. `again` is the same step measured a second time, or has `from` 0.
+// Returns an empty string if there is no step.
 std::string prefill_step_line(const PrefillStep& step, const PrefillStep& again);
 
 // Enough digits to compare, never an exponent: 1.25, 43.7, 5079.

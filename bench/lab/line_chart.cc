@@ -12,8 +12,8 @@ constexpr double kLeft = 66, kTop = 34, kBottom = 48;
 constexpr double kMarker = 4;
 constexpr double kLineHeight = 16;
 constexpr double kLabelHeight = 2 * kLineHeight + 4;  // a name and its note
-constexpr double kSame = 1e-9;  // of logarithms, which are rounded
-constexpr double kTickRoom = 62, kStepRoom = 50;      // pixels from one number of an axis to the next, about
+constexpr double kSame = 1e-9;  // tolerance for rounded logarithms
+constexpr double kTickRoom = 62, kStepRoom = 50;      // approximate pixels between the numbers of an axis
 
 template <typename... Values>
 std::string text_of(const char* format, Values... values) {
@@ -22,10 +22,10 @@ std::string text_of(const char* format, Values... values) {
   return text;
 }
 
-// As few digits as say it: 0.5, 20, 4,000.
+// Formats with the fewest digits that are exact: 0.5, 20, 4,000.
 std::string label_of(double value) { return value < 1 && value > 0 ? text_of("%g", value) : grouped(value, 0); }
 
-// 1, 2 or 5 times a power of ten that gives about `n` steps up to `most`.
+// Returns 1, 2 or 5 times a power of ten that gives approximately `n` steps up to `most`.
 double step_of(double most, double n) {
   const double raw = std::max(most, 1e-9) / n;
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -134,7 +134,7 @@ std::string series_svg(const ChartSeries& series, const Axes& axes, size_t i) {
   return svg + markers + "</g>\n";
 }
 
-// The name of a series, and where its line ends: labels that would cover each other move apart.
+// Label of a series at the end of its line. Labels that would overlap are moved apart.
 struct EndLabel {
   size_t series = 0;
   double y = 0;  // of the label's middle
@@ -150,7 +150,7 @@ std::vector<EndLabel> labels_of(const LineChart& chart, const Axes& axes) {
   }
   std::stable_sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
   for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
-  double lowest = axes.bottom() - kLabelHeight / 2;  // from below, back into the drawing
+  double lowest = axes.bottom() - kLabelHeight / 2;  // from the bottom, back into the drawing
   for (size_t i = labels.size(); i-- > 0; lowest -= kLabelHeight) labels[i].y = std::min(labels[i].y, lowest);
   return labels;
 }

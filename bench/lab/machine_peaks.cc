@@ -22,15 +22,15 @@ namespace {
 using Lanes [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;  // every 64-bit machine has such registers
 
 constexpr int kPasses = 5;
-constexpr int kAccumulators = 12;  // two units, latency 4 or 5: ten would do
+constexpr int kAccumulators = 12;  // two units with latency 4 or 5 need ten
 constexpr int kSteps = 400'000;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds from the first thread's beginning of `work` to the last one's end, best of `passes`. A thread may leave the
-// barrier late, having lost its core: its own time alone would miss what the others did meanwhile.
+// Seconds from the first thread's start of `work` to the last thread's end, best of `passes`. A thread that lost its
+// core may leave the barrier late; its own time alone would not include the work of the others before that.
 template <typename Work>
 double best_seconds(ThreadTeam& team, int passes, Work work) {
   struct alignas(kCacheLine) Times {
@@ -56,8 +56,8 @@ double best_seconds(ThreadTeam& team, int passes, Work work) {
 }
 
 #if defined(__x86_64__)
-// One multiply-add on each of kAccumulators registers, kSteps times; the empty asm keeps every step. Named,
-// because gcc keeps an array of them in memory.
+// One multiply-add on each of kAccumulators registers, kSteps times; the empty asm keeps every step. Separate
+// variables, because gcc would keep an array in memory.
 #define IBID_PEAK_STEP(a)     \
   a = IBID_PEAK_OPERATION(a); \
   asm volatile("" : "+v"(a));
@@ -126,8 +126,7 @@ template <size_t kAhead>
   for (size_t i = 0; i < kPieces; ++i) sum[i] ^= at[i];
 }
 
-// Whole cache lines, kStreams stretches side by side; each line is asked for kAhead bytes before its turn, into the
-// second-level cache.
+// Reads whole cache lines in kStreams interleaved ranges; prefetches each line kAhead bytes in advance to the L2 cache.
 template <size_t kStreams, size_t kAhead>
 uint64_t read_streams(std::span<const std::byte> bytes) {
   const size_t lines = bytes.size() / kCacheLine, each = lines / kStreams;
@@ -141,8 +140,8 @@ uint64_t read_streams(std::span<const std::byte> bytes) {
   return sum[0][0] ^ sum[0][1];
 }
 
-// Which way is the fastest differs from machine to machine: some foresee one stream well, some more of them; what is
-// asked for too early is thrown out again, too late it is waited for.
+// The fastest way depends on the machine: hardware prefetchers follow one stream, or several. Lines prefetched too
+// early are evicted before use, lines prefetched too late are waited for.
 constexpr ReadWay kReadWays[] = {
     {1, 0, read_streams<1, 0>},         {1, 2048, read_streams<1, 2048>}, {1, 6144, read_streams<1, 6144>},
     {1, 12288, read_streams<1, 12288>}, {2, 0, read_streams<2, 0>},       {2, 2048, read_streams<2, 2048>},
@@ -160,7 +159,7 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
     return best_seconds(team, passes, [&](const Worker& worker) {
       const Range share = worker.share(lines);
       const uint64_t sum = way.read(bytes.subspan(share.begin * kCacheLine, share.size() * kCacheLine));
-      asm volatile("" : : "r"(sum));  // what nobody uses would not be read
+      asm volatile("" : : "r"(sum));  // a use, so that the compiler keeps the reads
     });
   };
   const ReadWay* fastest = kReadWays;
@@ -181,8 +180,8 @@ double float_peak_gops(ThreadTeam& team, Isa isa) {
   return isa >= Isa::kAvx2 ? peak_gops(team, float_loop_avx2, 2 * 8) : 0;
 }
 
-// With tiles too, the vectors' peak: that of tiles, eight times as high, is out of reach of any format with a scale
-// per 32 columns.
+// With AMX too this is the peak of vectors: that of tiles, eight times as high, cannot be reached by a format with a
+// scale per 32 columns.
 double int8_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa >= Isa::kAvx512) return peak_gops(team, int8_loop_avx512, 2 * 64);
   if (isa == Isa::kAvxVnni) return peak_gops(team, int8_loop_avxvnni, 2 * 32);
@@ -208,7 +207,7 @@ Result<PeakMeter> PeakMeter::create(int n_threads, size_t largest_bytes) {
   const size_t n_bytes = n_lines * kCacheLine;
   TRY_ASSIGN(meter.arena_, Arena::create(Arena::padded(n_bytes)));
   meter.bytes_ = {meter.arena_.allocate(n_bytes), n_bytes};
-  // Memory that was never written is one page of zeros, which is read from the cache.
+  // Unwritten memory maps to one page of zeros, which would be read from the cache.
   std::memset(meter.bytes_.data(), 1, n_bytes);
   return meter;
 }

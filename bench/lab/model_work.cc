@@ -25,7 +25,7 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
 
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
-  // Layers that write no rows read those of another.
+  // Layers without own keys and values read those of another layer.
   TRY_ASSIGN(const KvLayout layout, kv_layout_of(file, config, options));
   size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -51,11 +51,11 @@ constexpr size_t kDecodeTokens = 8;
 constexpr int kPacePasses = 2;  // the first warms up
 // Attention multiplies floats, which are about half as fast as the bytes of the linear layers.
 constexpr double kFloatsToInt8 = 2;
-constexpr double kPeaksPerFigure_s = 0.1;  // what the machine can do is measured beside every figure
+constexpr double kPeaksPerFigure_s = 0.1;  // time to measure the machine's peaks with every figure
 
 double seconds_since(int64_t start) { return 1e-3 * milliseconds_since(system_clock(), start); }
 
-// Seconds of `tokens` tokens in passes of `chunk`, behind what `entry` holds.
+// Seconds of `tokens` tokens in passes of `chunk`, appended to `entry`.
 Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t tokens, size_t chunk) {
   const Tokens ids(chunk, TokenId{1});
   Logits logits;
@@ -67,7 +67,7 @@ Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t to
   return seconds_since(start);
 }
 
-// At least `rounds` samples and one that warms up; short ones are repeated until they are kLeastSampled_s together.
+// Total time of at least `rounds` samples and one warm-up; short ones are repeated up to kLeastSampled_s in total.
 double sampled_s(size_t rounds, double one_s) {
   const double n = std::clamp(kLeastSampled_s / std::max(one_s, 1e-9), static_cast<double>(rounds),
                               static_cast<double>(std::max(rounds, kMostSamples)));
@@ -80,12 +80,12 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   for (size_t turn = 0; turn < kConversationTurns; ++turn, history += kConversationStep) {
     if (history + kConversationStep > run.context) break;
     sum += pace.prefill_s(kConversationMessage, history) + pace.decode_s(kConversationAnswer, history);
-    sum += pace.prefill_s(history + kConversationMessage, 0);  // all of it read again
+    sum += pace.prefill_s(history + kConversationMessage, 0);  // cold prefill of the same prompt
   }
   return sum;
 }
 
-// A history is read twice to begin with, and once more in every round; the rest of a round are turns behind it.
+// A history is prefilled twice at first, and once more in every round, which also has four turns after it.
 double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
   const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
   const double read = pace.prefill_s(history, 0);

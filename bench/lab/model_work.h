@@ -1,5 +1,4 @@
-// The bytes and operations that one token costs a model, read off its file. They are the numerators of GB/s and
-// GOP/s.
+// Bytes and operations per token of a model, computed from its file: the numerators of GB/s and GOP/s.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace ibid {
 // The shapes of the parts of a benchmark. bench/lab/rates.h:
 inline constexpr size_t kRateDecodeTokens = 48;
 inline constexpr size_t kRateTurnTokens = 44;
-// A short prefill takes as long as the clock's and the neighbours' noise: it is repeated for this long.
+// Short prefills are repeated for this long in total, to average out the noise of the clock and other processes.
 inline constexpr double kLeastSampled_s = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
@@ -43,18 +42,18 @@ struct ModelWork {
   std::vector<LayerConfig> layers;
   double operations_per_token = 0;  // linear layers, two per multiply-add; attention is not counted
   double attention_operations_per_position = 0;  // of a token, for each position that it attends to; all layers
-  double operations_of_head = 0;    // for every row that wants logits
+  double operations_of_head = 0;    // for every row that computes logits
   bool int8 = false;                // whether the operations are int8
 
-  // Keys and values that one token reads which stands behind `position` others.
+  // Bytes of keys and values read by a token at `position`.
   size_t kv_bytes_at(size_t position) const;
 };
 
 // Errors: those of plan_memory() and the tensor table.
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
-// The parts of a run; one that is not wanted is empty or 0. Its duration is estimated before it begins: a few passes
-// are timed, and the rest is counting. That is right to a third or so on a machine whose load stays as it is.
+// The parts of a run; a part that is not run is empty or 0. estimated_seconds() extrapolates from a few timed passes
+// (measure_pace()); the error is approximately a third if the load of the machine does not change.
 struct PlannedRun {
   size_t rounds = 5;
   std::vector<size_t> prefills;        // lengths
@@ -63,14 +62,14 @@ struct PlannedRun {
   std::vector<size_t> system_lengths;  // of eight short chat turns each
   size_t conversations = 0;
   std::vector<size_t> histories;       // of the report
-  size_t context = 0;                  // a conversation ends there
+  size_t context = 0;                  // maximum length of a conversation
 };
 
-// How fast this model runs here.
+// Speed of the model on this machine.
 struct ModelPace {
   double prefill_token_s = 0;   // of a short prompt
-  double decode_token_s = 0;    // behind few others
-  // The addition of one more position before a token, in parts of the times above.
+  double decode_token_s = 0;    // after few others
+  // Additional time for each position before a token, as a fraction of the times above.
   double prefill_per_position = 0;
   double decode_per_position = 0;
 

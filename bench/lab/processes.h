@@ -1,5 +1,5 @@
-// The share of the machine that other processes had during a measurement, because figures of a shared machine are of
-// little use; and the memory of this process.
+// CPU share of other processes during a measurement, because figures of a shared machine are of little use; and the
+// memory of this process.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@ namespace ibid {
 
 class OtherProcesses {
  public:
-  OtherProcesses();  // from now on
+  OtherProcesses();  // starts the measurement
 
-  // Per cent of all CPUs that every process but this one had since construction, 0 to 100; 0 where the system
-  // does not say. The system counts in ticks of 10 ms.
+  // Percentage of all CPUs that other processes used since construction, 0 to 100; 0 if the system does not report
+  // it. Resolution: 10 ms.
   double percent() const;
 
  private:
@@ -30,7 +30,7 @@ struct ProcessMemory {
   size_t resident_bytes = 0;
   size_t peak_bytes = 0;  // largest resident_bytes so far
 };
-// Zeros where the system does not say.
+// Zeros if the system does not report it.
 ProcessMemory process_memory();
 
 }  // namespace ibid

@@ -59,7 +59,7 @@ Status RateBench::feed(TokenSpan ids) {
 }
 
 Status RateBench::stand_at(size_t n) {
-  // Less is left where a recurrent state was not kept: it is kept now, for the next time.
+  // Without a checkpoint at n, slicing leaves fewer positions; keep_only_here() keeps one for the next call.
   const size_t n_left = entry_.slice_to_at_most(n);
   TRY(feed(TokenSpan(spread_ids(n)).subspan(n_left)));
   entry_.state().keep_only_here(n);

@@ -1,12 +1,12 @@
-// RateBench: the rates of one model without any conversation around it, with the work of the programs that
-// time other engines (bench/rivals): given ids, fed up to the next token's logits.
+// RateBench: prefill and decode rates of one model without a conversation, with the same work as the programs that
+// time other engines (bench/rivals): given tokens, up to the next token's logits.
 //
-//   prefill n        n new tokens from nothing
-//   decode depth     48 tokens one by one behind `depth` others
-//   turn history 44  44 new tokens at once behind `history` others
+//   prefill n        n new tokens in an empty sequence
+//   decode depth     48 tokens one by one after `depth` others
+//   turn history 44  44 new tokens at once after `history` others
 //
-// Each is repeated and the median counts; the first repetition warms up and does not. The engine's own parts
-// of a turn (template, tokenizer, matching, sampling) are measured by bench/lab/chat_turns.h.
+// Reports the median of several repetitions after one warm-up. The engine's own parts of a turn (template, tokenizer,
+// matching, sampling) are measured by bench/lab/chat_turns.h.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class RateBench {
   // Positions that a figure at `depth` needs.
   static size_t positions_for_depth(size_t depth);
 
-  // Room for `most_positions`. `model` outlives the bench. Errors: those of PeakMeter::create().
+  // For sequences up to `most_positions`. `model` must outlive the bench. Errors: those of PeakMeter::create().
   static Result<std::unique_ptr<RateBench>> create(LanguageModel& model, ModelWork work, int n_threads,
                                                    size_t rounds, size_t most_positions);
   RateBench(const RateBench&) = delete;
@@ -38,18 +38,18 @@ class RateBench {
   Status decode(size_t depth, const FigureSink& sink);
   Status turn(size_t history, const FigureSink& sink);
 
-  // The memory that the peaks are measured on: the bench's, not the engine's.
+  // Bytes of the bench's own memory for measuring peaks.
   size_t meter_bytes() const { return meter_.bytes(); }
 
  private:
   RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds, size_t most_positions);
 
-  // The ids that every engine gets: spread over the vocabulary, so that none profits from a repeated one.
+  // The tokens that every engine gets: spread over the vocabulary, so that no engine profits from a repeated one.
   Tokens spread_ids(size_t n) const;
   // Makes the entry hold `n` positions, of spread_ids(n).
   Status stand_at(size_t n);
   Status feed(TokenSpan ids);
-  // Seconds of feeding `ids` behind `depth` positions, all at once or one by one; at least rounds_ samples.
+  // Seconds of prefilling `ids` after `depth` positions, all at once or one by one; at least rounds_ samples.
   Result<std::vector<double>> sample(size_t depth, TokenSpan ids, bool one_by_one);
   Throughput operations_rate(size_t n_tokens, double seconds);
 

@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-constexpr mode_t kEverybody = 0666;  // less what the umask takes
+constexpr mode_t kEverybody = 0666;  // before the umask
 
 // 0, or the errno of the call that failed.
 int write_all(int fd, std::string_view text) {
@@ -30,7 +30,7 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 Status write_public_file(const std::string& path, std::string_view text) {
-  // Beside the file, so that rename() replaces it; named after the process, so that two runs do not meet.
+  // In the same directory, so that rename() replaces the file; with the process id, so that two runs do not collide.
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kEverybody);
   if (fd < 0) return errno_status(errno, path, "create");

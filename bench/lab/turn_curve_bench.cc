@@ -73,7 +73,7 @@ TurnOptions greedy(size_t max_tokens) {
   return options;
 }
 
-// Logits behind everything that the session holds: they depend on every stored bit.
+// Logits after the session's last token: they depend on every stored bit.
 Result<std::vector<float>> logits_behind(const ChatSession& session) {
   TRY_ASSIGN(KvCacheEntry entry, session.state().kv().fork());
   const TokenSpan ids = session.ids();
@@ -89,12 +89,12 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// The state that a point's rounds begin with.
+// State at the start of a point's rounds.
 struct TurnCurveBench::Prepared {
   ChatSession session;  // the history
-  KvCacheEntry rows;    // its keys and values: the store, which is cleared between turns, does not keep them
+  KvCacheEntry rows;    // its keys and values, kept here because the store is cleared between turns
   Tokens prompt;        // of one more message, for the bare pass
-  size_t n_cached = 0;  // of it
+  size_t n_cached = 0;  // tokens of the prompt
 };
 
 struct TurnCurveBench::Sample {
@@ -115,7 +115,7 @@ TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options,
                                std::unique_ptr<ScratchDirectory> scratch, std::shared_ptr<Engine> engine)
     : factory_(std::move(factory)), options_(options), scratch_(std::move(scratch)), engine_(std::move(engine)) {}
 
-// Other words in every round, so that nobody finds an earlier round's message.
+// Different words in every round, so that no earlier round's message is found in a cache.
 std::string TurnCurveBench::question(size_t round) const {
   constexpr const char* kLead = "Please go on, and bring in these words:";
   return text_of_tokens(engine_->state().tokenizer(), kLead, options_.message_tokens, round);
@@ -134,7 +134,7 @@ Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t r
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::warm_turn(const Prepared& prepared, size_t round) const {
-  engine_->state().store().clear(kNamespace);  // what the turn reuses is the session's own
+  engine_->state().store().clear(kNamespace);  // so that the turn reuses only the session's own keys and values
   TRY_ASSIGN(KvCacheEntry own, prepared.rows.fork());
   TRY(engine_->state().store().insert(kNamespace, own));
   TRY_ASSIGN(ChatSession session, prepared.session.fork());
@@ -160,7 +160,7 @@ Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const 
   return loaded_turn(std::move(engine), round);
 }
 
-// As many rows as the warm turn feeds, where it feeds them: the model's part of its time.
+// Time of one pass with as many rows as the warm turn prefills, at the same positions: the model's part of its time.
 Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
   const size_t n_left = entry.slice_to_at_most(prepared.n_cached);
@@ -188,8 +188,8 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
   return session;
 }
 
-// An engine that has had the conversation leaves it in its directory, and is closed. From a file it would not: rows of
-// a file serve the session that loads them alone.
+// Runs the conversation in an engine that writes its cache directory, and closes it. A loaded conversation would not be
+// written: keys and values loaded from a file are used only by that session.
 Status TurnCurveBench::write_cache_directory(size_t history) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
   if (engine->state().tier() == nullptr) return engine->state().tier_status();
@@ -227,7 +227,7 @@ Result<TurnCurvePoint> TurnCurveBench::measure(size_t history) {
       TRY_ASSIGN(warm, warm_turn(prepared, round));
       return {};
     };
-    const bool forward = round % 2 == 1;  // every other round the other way round
+    const bool forward = round % 2 == 1;  // alternate the order
     if (forward) TRY(hold());
     if (!forward) {
       TRY_ASSIGN(cold, cold_turn(round));

@@ -1,11 +1,11 @@
 // TurnCurveBench measures the points of a TurnCurve: at each history the turn in the session that holds it, the same
-// turn read again, the same turn of a conversation resumed from disk, and the bare pass, in interleaved rounds.
+// turn cold, the same turn of a conversation resumed from disk, and the bare pass, in interleaved rounds.
 //
-// "Read again" loads the saved conversation (its text, and the ids of its answers) into an engine whose store was
-// emptied. "Resumed" loads it into a new engine with the cache directory that an earlier engine wrote and closed;
-// before that the system is asked to forget the files. Neither counts the loading of the model.
+// "Cold" loads the saved conversation (its text, and the tokens of its answers) into an engine whose store was
+// cleared. "Resumed" loads it into a new engine with the cache directory that an earlier engine wrote and closed,
+// after dropping the files from the OS page cache. Neither includes loading the model.
 //
-// Not thread-safe. REQUIRES: nothing else uses the model meanwhile.
+// Not thread-safe. REQUIRES: no other user of the model meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@
 
 namespace ibid {
 
-// ScratchDirectory: a directory for the files of a measurement, removed with everything in it at the end.
+// ScratchDirectory: a directory for the files of a measurement, removed with its contents by the destructor.
 class ScratchDirectory {
  public:
-  // In the system's directory for temporary files ($TMPDIR), for its owner alone. Error: kIo.
+  // In the system's directory for temporary files ($TMPDIR), accessible only to its owner. Error: kIo.
   static Result<std::unique_ptr<ScratchDirectory>> create();
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;
@@ -36,11 +36,11 @@ class ScratchDirectory {
   // The path of `name` in it.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // Removes everything in it.
+  // Removes its contents.
   void empty() const;
 
-  // Asks the system to drop from its memory what it keeps of the files here and below, so that they are read from the
-  // device the next time. Files that are not on the device yet, or that live in memory only, stay.
+  // Asks the OS to drop all files below from the page cache, so that the next read is from the device. Pages not yet
+  // written to the device, and files on memory file systems, stay.
   void forget_files() const;
 
  private:
@@ -51,8 +51,7 @@ class ScratchDirectory {
 // SharedModel: a loaded model as the model of several engines, so that a restart can be measured without loading it
 // again. An engine owns its model; this one owns a share of it.
 //
-// Not thread-safe: of the engines on one model only one may run passes at a time, since each has a scheduler of its
-// own.
+// Not thread-safe: only one of the engines on a model may run passes at a time, since each has its own scheduler.
 class SharedModel : public LanguageModel {
  public:
   explicit SharedModel(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}
@@ -71,24 +70,24 @@ class SharedModel : public LanguageModel {
 
 class TurnCurveBench {
  public:
-  // Engines on one model, one at a time in use (SharedModel), with a fingerprint; with a cache directory
-  // unless it is empty.
+  // Creates engines with a fingerprint on one model (SharedModel), one of which is in use at a time; without a cache
+  // directory if it is empty.
   using EngineFactory = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
 
-  // Positions that a conversation needs beyond its history: a message, its answer and what the template adds.
+  // Positions that a conversation needs after its history: a message, its answer and the template's tokens.
   static constexpr size_t kTurnPositions = 160;
 
   struct Options {
     size_t rounds = 5;
     size_t message_tokens = 48;
-    bool forget_files = true;  // ask the system to, before a conversation is resumed
+    bool forget_files = true;  // drop the files from the page cache before a conversation is resumed
   };
 
   // Errors: the factory's; kIo.
   static Result<std::unique_ptr<TurnCurveBench>> create(EngineFactory factory, const Options& options);
 
-  // A point at `history` tokens, or a few more. REQUIRES: history + kTurnPositions fit into the context.
-  // Errors: those of ChatSession; kIo when the cache directory cannot be used.
+  // Measures a point at `history` tokens, or a few more. REQUIRES: history + kTurnPositions fit into the context.
+  // Errors: those of ChatSession; kIo if the cache directory cannot be used.
   Result<TurnCurvePoint> measure(size_t history);
 
  private:

@@ -39,10 +39,10 @@ dt { color: var(--soft); } dd { margin: 0 0 0.5rem 0; overflow-wrap: anywhere; }
 
 std::string cell(const std::string& text) { return "<td>" + html_escaped(text) + "</td>"; }
 
-// Three digits that say something: 9.87, 28.7, 148, 8,583.
+// Formats with three significant digits or more: 9.87, 28.7, 148, 8,583.
 std::string ms_digits(double ms) { return grouped(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0); }
 
-// The same with its unit: 28.7 ms, 8.58 s.
+// As above, with a unit: 28.7 ms, 8.58 s.
 std::string duration(double ms) {
   if (ms < 1000) return ms_digits(ms) + " ms";
   return grouped(ms / 1000, ms < 10e3 ? 2 : ms < 100e3 ? 1 : 0) + " s";
@@ -69,7 +69,7 @@ ChartSeries series_of(const char* name, std::span<const TurnCurvePoint> points, 
   return series;
 }
 
-// The claim of the page, in one line.
+// The conclusion of the page, in one line.
 std::string claim_of(std::span<const TurnCurvePoint> points) {
   if (points.empty()) return "Nothing was measured";
   const TurnCurvePoint& last = points.back();
@@ -104,7 +104,7 @@ std::string drawing(LineChart chart, const char* scale_class) {
 
 constexpr const char* kAxis = "tokens of history";
 
-// The switch is a box and the style sheet: no script.
+// The switch is a checkbox with CSS, without a script.
 std::string three_ways(std::span<const TurnCurvePoint> points) {
   LineChart chart{"Time to the first token against the history", kAxis, "ms to the first token", false, {}};
   chart.series = {series_of("reuse", points, &TurnCurvePoint::warm_ms, false),

@@ -1,9 +1,9 @@
 // Attention of all layers over stored pages: one decoded token, a short turn or a prefill, per type of keys and
-// values; and several sequences that begin with the same pages, which are read once (shared) or by each (apart).
+// values; and several sequences that begin with the same pages, read once (shared) or once per sequence (apart).
 //   bench_attention [--benchmark_filter=decode/f16] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
 // Shapes: SmolLM2-135M (9 heads, 3 KV heads, head_dim 64, 30 layers) and a layer stack of a 7B model with
 // grouped heads (32 heads, 8 KV heads, 128, 4 of its 32 layers). Counters: ms for all layers, GB/s of keys and
-// values, GFLOP/s (4 per query head, position seen and dimension).
+// values, GFLOP/s (4 per query head, visible position and dimension).
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ int thread_count() {
   return wanted == nullptr ? 2 : std::atoi(wanted);
 }
 
-// Several sequences of n_rows new rows each, behind `shared` positions of all and `own` ones of each.
+// Several sequences of n_rows new rows each, after `shared` common positions and `own` separate ones.
 struct Company {
   size_t n_sequences, shared, own, n_rows;
 };
@@ -49,7 +49,7 @@ struct Company {
 constexpr Company kCompany[] = {
     {8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
 
-// Pages of random rows, all layers in each, as the cache has them.
+// Pages of random rows, with all layers in each page, as in the cache.
 struct History {
   KvHeadBlock block;
   size_t layer_bytes;
@@ -124,7 +124,7 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
   state.counters["GFLOP/s"] = Counter(flops * passes * 1e-9, Counter::kIsRate);
 }
 
-// `together`: what the sequences share is attended once.
+// `together`: shared blocks are read once.
 void run_company(benchmark::State& state, const Model& model, KvDType dtype, const Company& company, bool together) {
   const size_t n_positions = company.shared + company.own + company.n_rows;
   const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;

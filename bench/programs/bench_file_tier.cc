@@ -1,7 +1,7 @@
-// What the cold tier costs: reading a history back, the part of writing that its caller waits for, and taking a
-// directory over. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the page cache.
+// Costs of the file tier: reading a history, the part of writing that blocks the caller, and opening an existing
+// directory. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the OS page cache.
 //
-//   bench_file_tier [--benchmark_filter=...]           the directory is made below $TMPDIR
+//   bench_file_tier [--benchmark_filter=...]           creates a directory in $TMPDIR
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ Tokens random_tokens(uint64_t seed, size_t n) {
   return tokens;
 }
 
-// An entry of these ids; what is in its pages does not matter here, as long as it is not all the same.
+// An entry of these tokens, with random bytes in its pages.
 KvCacheEntry entry_of(KvPagePool& pool, TokenSpan tokens) {
   std::vector<KvPage> pages = *pool.allocate(KvLayout::pages_for(tokens.size()));
   std::mt19937_64 rng(7);
@@ -91,7 +91,7 @@ void miss(benchmark::State& state) {
 }
 BENCHMARK(miss)->Unit(benchmark::kMicrosecond);
 
-// A turn of a conversation whose history is on disk already: what write_behind() itself takes.
+// Time of write_behind() itself, for a turn of a conversation whose history is on disk already.
 void hand_over_a_turn(benchmark::State& state) {
   Tier tier(kSmolLm2);
   const Tokens ids = random_tokens(1, static_cast<size_t>(state.range(0)));

@@ -1,10 +1,10 @@
-// Grammars on a model's vocabulary: what it costs to compile one, and to say which tokens may stand next.
+// Grammars on a model's vocabulary: cost of compiling one, and of computing the masks of allowed tokens.
 //
-//   bench_grammar MODEL      MODEL: anything with a tokenizer, also a directory with tokenizer.json alone
+//   bench_grammar MODEL      MODEL: anything with a tokenizer, also a directory with only tokenizer.json
 //
-// An answer is a walk through masks: at each step one of the allowed tokens at random, or, every other time, the
-// longest that begins what a given answer goes on with. Times are of one thread, in microseconds; a first answer fills
-// what is kept, a second one finds it.
+// A given answer is tokenised step by step, each time with its longest matching token, which the mask must allow.
+// Times are of one thread, in microseconds. A first answer fills the caches of masks, a second one uses
+// them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -118,7 +118,7 @@ void run(const Case& one, const std::shared_ptr<const TokenTexts>& vocabulary) {
   std::printf("  kept: %.1f MB, %zu configurations\n", megabytes, counters.n_configs);
 }
 
-// What NextTokens does besides asking for the mask: it writes the logits that are left.
+// The cost of NextTokens besides the mask: writing the remaining logits.
 void run_restrict(const Grammar& grammar, const std::shared_ptr<const TokenTexts>& vocabulary) {
   const auto prototype = make_constraint(grammar, vocabulary);
   NextTokens next(prototype.get(), {}, 0);

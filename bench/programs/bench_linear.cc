@@ -1,10 +1,10 @@
 // Linear layers: every panel type, shapes of models of 135M to 7B and a vocabulary head, 1 to 512 rows; float weights
 // through OpenBLAS too (-blas).
-// bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2) A run goes
-// through enough copies of the matrix to leave the caches of one core, as a model does. Counters: GB/s of weights and
-// its share of the read bandwidth of as many bytes; GOP/s and its share of the peak of the instruction, both measured
-// in this process. `model` runs all weights of SmolLM2-135M in one type (which types with blocks of 256 columns
-// cannot have).
+// bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
+// A run uses enough copies of the matrix to exceed the caches of one core, as a model does. Counters: GB/s of weights
+// and its share of the read bandwidth for as many bytes; GOP/s and its share of the instruction's peak, both measured
+// in this process. `model` runs all weights of SmolLM2-135M in one type (not types with blocks of 256 columns, which
+// its row lengths do not allow).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ constexpr size_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 512};
 constexpr size_t kWorkingSet = size_t{84} << 20;
 constexpr size_t kMaxColumns = 4096;
 
-// Files have no rows of other lengths in blocks of 256.
+// Types with blocks of 256 columns exist only for rows of a multiple of 256.
 size_t columns_of_blocks(PanelType type) {
   return panel_is_float(type) ? 1 : panel_format(type).super_scales() ? kSuperChunkCols : kQuantBlock;
 }
@@ -61,7 +61,7 @@ ThreadTeam& team() {
   return *instance;
 }
 
-// One panel of plausible numbers.
+// One panel of plausible weights.
 std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
   std::mt19937 rng(1);
   const size_t n = kPanelRows * n_cols;
@@ -132,7 +132,7 @@ class Workload {
     scratch_ = arena_.allocate(scratch_stride_ * static_cast<size_t>(team().size()));
   }
 
-  // Goes once through all matrices; returns seconds.
+  // Multiplies by all matrices once; returns seconds.
   double run(const Kernels& kernels, Numerics numerics) {
     double seconds = 0;
     team().run([&](Worker& worker) {

@@ -1,16 +1,16 @@
-// bench_memory: what the keys, values and recurrent states of one long sequence take, as the pool counts them.
+// bench_memory: memory of the keys, values and recurrent states of one long sequence, as counted by the pool.
 //
 //   bench_memory MODEL [--positions 32768] [--ways least,engine] [--kv f16] [--threads N]
 //
-// The layers' keys, values and states are stored for every position, in passes as long as the model's; what they are
-// does not matter here and is not computed. Two ways to keep them, a JSON line for each:
+// Stores keys, values and states for every position, in passes as long as the model's, with constant
+// numbers instead of computed ones. Two ways, with a JSON line for each:
 //
-//   least   the pool has room for what must stay: rows of all positions where a layer reads all of them, windows, and
-//           the states of the passes; whatever else was kept goes
-//   engine  the pool has the budget of an engine whose context is so long, and the store keeps the states that the
+//   least   the pool has the minimum budget: all positions of layers that read all of them, windows, and
+//           the states of the passes; all other data is evicted
+//   engine  the pool has the budget of an engine with that context, and the store keeps the states that the
 //           engine keeps of a prompt (runtime/generate/state_borders.h)
 //
-// `all_bytes` is computed: the rows of all positions in all layers, as if none had a window or a state.
+// `all_bytes` is computed: all positions in all layers, as if no layer had a window or a state.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -31,7 +31,7 @@
 namespace ibid {
 namespace {
 
-// The ids that every engine gets (bench/rivals/time_llama_cpp.py).
+// The tokens that every engine gets (bench/rivals/time_llama_cpp.py).
 Tokens spread_ids(size_t n) {
   Tokens ids(n);
   for (size_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(1000 + i * 7919 % 30000);
@@ -48,7 +48,7 @@ class LongSequence {
         store_(pool_),
         entry_(pool_) {}
 
-  // Passes end where a state is kept.
+  // Appends all positions. Passes end at checkpoints.
   Status fill(bool keeps_states) {
     const size_t state_bytes = model_.kv_layout().state_bytes();
     StateBorders borders;
@@ -80,7 +80,7 @@ class LongSequence {
   }
 
  private:
-  // One pass of n rows, which are all alike.
+  // Appends one pass of n equal rows.
   Status append(size_t n) {
     const KvLayout& layout = model_.kv_layout();
     TRY(entry_.reserve(n));

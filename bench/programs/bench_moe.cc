@@ -1,8 +1,8 @@
-// The experts of a made-up model: 12 layers of 64 experts, 8 of them for each row, 1.2 B parameters of which 0.15 B are
-// used for a row. 1 row (decode) to 512 (prefill), every row with experts of its own.
+// The experts of a synthetic model: 12 layers of 64 experts, 8 of them active per row, 1.2 B parameters of which 0.15 B
+// are used for a row. 1 row (decode) to 512 (prefill), each row routed separately.
 //   bench_moe [--benchmark_filter=moe/P4k] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
 // Counters: GB/s of the experts that some row uses, each counted once, and its share of the read bandwidth of all of
-// them; the share of all experts that were used; GOP/s. A block that read what nobody uses would show it here: at one
+// them; the share of all experts that were used; GOP/s. Reading unused experts would show in the bandwidth: at one
 // row, `used%` is 12.5.
 #include <benchmark/benchmark.h>
 
@@ -65,7 +65,7 @@ class Workload {
     make_input(!panel_is_float(type));
   }
 
-  // Once through all layers; returns seconds.
+  // Runs all layers once; returns seconds.
   double run() {
     double seconds = 0;
     const LinearContext context{&kernels_, Numerics::kExact, scratch_, scratch_stride_};
@@ -120,7 +120,7 @@ class Workload {
       const auto matrix = [&](size_t n_rows, size_t n_cols) {
         const size_t bytes = packed_bytes(type, n_rows, n_cols);
         std::byte* data = arena_.allocate(bytes);
-        std::memset(data, 0x24, bytes);   // halves of 0.016; any code will do
+        std::memset(data, 0x24, bytes);   // halves of 0.016; codes may be arbitrary
         if (experts_.empty()) experts_ = {data, 0};
         experts_ = {experts_.data(), data + bytes};
         return PackedMatrix{type, n_rows, n_cols, data};

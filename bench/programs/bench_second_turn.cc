@@ -1,12 +1,12 @@
 // bench_second_turn: the second turn of a chat whose template drops the thinking of the first answer, with the work and
-// the JSON lines of bench/rivals/second_turn_llama_cpp.py, which says what that work is.
+// the JSON lines of bench/rivals/second_turn_llama_cpp.py, which describes them.
 //
 //   bench_second_turn MODEL [--histories 4096,16384] [--rounds 3] [--threads N] [--kv f16]
 //
-// The states are kept where the engine keeps them (runtime/generate/state_borders.h). Two ways to go on:
+// Checkpoints are at the positions of the engine's (runtime/generate/state_borders.h). Two ways to continue:
 //
-//   kept     from the end of the first prompt, as a session does
-//   nothing  everything is read again
+//   kept     resumes at the end of the first prompt, as a session does
+//   nothing  prefills the whole prompt again
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kThinking = 200, kReply = 100, kNew = 44;
 
-// The ids that every engine gets (bench/rivals/time_llama_cpp.py).
+// The tokens that every engine gets (bench/rivals/time_llama_cpp.py).
 Tokens history_ids(size_t n) {
   Tokens ids(n);
   for (size_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(1000 + i * 7919 % 30000);
@@ -69,7 +69,7 @@ class SecondTurn {
   }
 
  private:
-  // Reads a prompt up to the logits of its last id, keeping states on the way.
+  // Prefills a prompt up to the logits of its last token, with checkpoints on the way.
   Status read(const Tokens& prompt) {
     const StateBorders borders(entry_.length(), prompt.size(), {}, share_);
     while (entry_.length() < prompt.size()) {

@@ -1,8 +1,8 @@
-// bench_sessions: the promises about sessions, measured, one row each: what, goal, measured, whether it holds.
+// bench_sessions: measures the claims about sessions, one row each: claim, goal, measured value, whether it holds.
 //
 //   bench_sessions [MODEL] [--what chat,prompt,resume,memory,company] [--rounds 5] [--threads N] [--kv f16] [--json]
 //
-// Exit status 0 although a goal is missed: the row says so. 1: something could not be measured.
+// Exit status: 0 even if a goal is missed, which the row shows; 1 if something could not be measured.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

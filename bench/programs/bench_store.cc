@@ -1,5 +1,5 @@
-// What a turn pays for finding its prefix: find_longest_prefix on a warm store, and insert after a turn.
-// Pages are small here on purpose: the cost of a lookup does not depend on what the pages hold.
+// Cost of prefix lookup in a turn: find_longest_prefix() on a warm store, and insert() after a turn.
+// Most pages are small here, because the cost of a lookup does not depend on their contents.
 //
 //   bench_store [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
@@ -83,8 +83,8 @@ BENCHMARK(hit)
 // The pages of SmolLM2-135M with keys and values in 8 bits: 0.75 MiB.
 KvLayout smollm2() { return KvLayout::make(30, 3, 64, KvDType::kInt8); }
 
-// A lookup of 4,000 known tokens, all but the last, and what follows it before anything is computed: a page of the
-// entry's own for the last, partial one.
+// Looks up 3,999 of 4,000 cached tokens and reserves one position, which copies the partial last page: all steps before
+// the forward pass.
 void warm_turn(benchmark::State& state) {
   KvPagePool pool(smollm2(), size_t{1} << 30);
   LruKvCacheStore store(pool);
@@ -106,7 +106,7 @@ void warm_turn(benchmark::State& state) {
 }
 BENCHMARK(warm_turn)->Unit(benchmark::kMicrosecond);
 
-// Giving back a page, which zeroes it; and getting one, which does not.
+// Freeing a page, which zeroes it, and allocating one, which does not.
 void free_page(benchmark::State& state) {
   KvPagePool pool(smollm2(), size_t{1} << 30);
   std::vector<KvPage> held = pool.allocate(300).value();  // more than the caches of the processor hold
@@ -153,7 +153,7 @@ void insert_turn(benchmark::State& state) {
   uint64_t turn = 1;
   for (auto _ : state) {
     state.PauseTiming();
-    // From the same history every time: the turn before is dropped again.
+    // The same history every time: removes the previous turn.
     session.slice_to_length(history);
     feed(session, random_tokens(++turn, 64));
     state.ResumeTiming();

@@ -1,5 +1,5 @@
-// How much of what is asked for the store still has, under both orders of eviction and several budgets:
-// tokens reused / tokens asked. The pages are small and hold no rows: which of them stay does not depend on that.
+// Hit rate of the store under both eviction policies and several budgets: tokens reused / prompt tokens.
+// The pages are small and hold no keys and values, since eviction does not depend on their contents.
 //
 //   bench_store_workloads [branching | conversations | TRACE.jsonl]
 //
@@ -7,7 +7,7 @@
 // and then send a long document once, under shared and declared system prompts; and `conversations`, with the shape
 // of the conversation trace of Mooncake (arXiv 2407.00079; FAST25-release/README.md: 12,031 requests in one hour,
 // 12,035 tokens in, 343 out on average). Or the file of such a trace: lines with input_length, output_length
-// and hash_ids, each of which stands for 512 tokens.
+// and hash_ids, each of which represents 512 tokens.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ struct Request {
   Tokens reply;
   size_t n_declared = 0;  // of the prompt: a system prompt
 };
-// Made anew for every run, request by request: a trace is larger than memory.
+// Generated again for every run, request by request, since a trace is larger than memory.
 using Workload = std::function<void(const std::function<void(const Request&)>&)>;
 
 struct Reuse {
@@ -42,7 +42,7 @@ struct Reuse {
   double per_cent() const { return 100.0 * static_cast<double>(reused) / static_cast<double>(asked); }
 };
 
-// The store's part of a turn: look up the prompt, hold its pages, insert prompt and reply.
+// The store's part of a turn: looks up the prompt, holds its pages, inserts prompt and reply.
 void serve(KvPagePool& pool, LruKvCacheStore& store, const Request& request, bool declares, Reuse& reuse) {
   KvCacheEntry entry = store.find_longest_prefix(kUser, request.prompt).entry;
   reuse.asked += request.prompt.size();
@@ -102,8 +102,8 @@ class Dice {
 
 void append(Tokens& to, const Tokens& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// 24 users, 4 system prompts of 1,500 tokens. A conversation ends and the next begins; every third document is
-// read once and never again.
+// 24 users, 4 system prompts of 1,500 tokens. When a user's conversation ends, the next begins; documents are sent once
+// and never again.
 void branching(const std::function<void(const Request&)>& serve_one) {
   Dice dice(1);
   std::array<Tokens, 4> systems;
@@ -114,7 +114,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
   };
   std::array<User, 24> users;
   for (size_t i = 0; i < 6000; ++i) {
-    // A few users at a time are busy, and by and by others.
+    // Eight users at a time are active; the set changes gradually.
     User& user = users[(i / 60 + dice.below(8)) % users.size()];
     if (dice.chance(0.08)) {
       Request document{dice.tokens(dice.length(12000, 0.5)), dice.tokens(200)};
@@ -131,7 +131,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
                  dice.tokens(dice.length(300, 0.8)), 1500});
       continue;
     }
-    if (!user.turns.empty() && what < 0.22) {  // edit: an older branch goes on, the newer is abandoned
+    if (!user.turns.empty() && what < 0.22) {  // edit: continues at an earlier turn, abandons the later ones
       const size_t turn = dice.below(user.turns.size());
       user.said.resize(user.turns[turn]);
       user.turns.resize(turn);
@@ -144,9 +144,9 @@ void branching(const std::function<void(const Request&)>& serve_one) {
   }
 }
 
-// Conversations that begin at random, most of them with one long request and no more. As in the trace, where a request
-// was taken to continue the one whose last block but one it has: 2.24 begin in a second; of those that have had 1, 2,
-// ... requests kGoesOn go on, half of them within two minutes; most messages are short, a quarter are documents.
+// Conversations that begin at random, most with only one, long request. Statistics of the trace, where a request counts
+// as a continuation of the one whose second last block it contains: 2.24 conversations begin per second; after 1, 2,
+// ... requests a share kGoesOn continues, half within two minutes; most messages are short, a quarter are documents.
 constexpr std::array<double, 7> kGoesOn = {0.275, 0.405, 0.547, 0.603, 0.669, 0.716, 0.766};
 void conversations(const std::function<void(const Request&)>& serve_one) {
   Dice dice(2);
@@ -188,7 +188,7 @@ void conversations(const std::function<void(const Request&)>& serve_one) {
   }
 }
 
-// The number behind "key": in a line of JSON.
+// The number after "key": in a line of JSON.
 size_t number_of(const std::string& line, const std::string& key) {
   const size_t at = line.find("\"" + key + "\":");
   return at == std::string::npos ? 0 : std::strtoull(line.c_str() + at + key.size() + 3, nullptr, 10);
@@ -203,12 +203,12 @@ void trace(const std::string& path, const std::function<void(const Request&)>& s
     while (at != nullptr && *at != ']') {
       char* end = nullptr;
       const auto hash = static_cast<TokenId>(std::strtoull(at + 1, &end, 10));
-      // 512 ids that no other hash has; which page they are in makes the rest.
+      // 512 token ids that no other hash has.
       for (TokenId i = 0; i < 512; ++i) request.prompt.push_back(hash * 512 + i);
       at = end;
     }
     request.prompt.resize(std::min(request.prompt.size(), number_of(line, "input_length")));
-    // What was answered is not in the trace, only what of it the next request repeats.
+    // The trace has no answers, except the parts that the next request repeats.
     request.reply = Dice(n).tokens(number_of(line, "output_length"));
     for (TokenId& id : request.reply) id = -1 - id;
     serve_one(request);

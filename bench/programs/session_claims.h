@@ -1,7 +1,7 @@
-// What is promised of sessions, each promise with its goal beside what was measured. bench_sessions prints them.
+// Claims about sessions, each with its goal and its measured value. bench_sessions prints them.
 //
-// Counts are exact and the same on every machine; times and rates are not, and mean something on a machine with nothing
-// else to do only.
+// Counts are exact and the same on every machine; times and rates are not, and are meaningful only on an otherwise idle
+// machine.
 #pragma once
 
 #include <cstdio>
@@ -17,17 +17,17 @@ namespace ibid {
 
 struct Claim {
   std::string what;
-  std::string goal;      // empty: none, the number is for information
+  std::string goal;      // empty: no goal, for information only
   std::string measured;
-  std::optional<bool> holds;  // nothing: there is no goal
+  std::optional<bool> holds;  // nullopt: no goal
   Json values = Json::object();
 };
 using ClaimSink = std::function<void(const Claim&)>;
 
-// An engine on one model file; each call loads it anew. With a cache directory unless it is empty.
+// Loads the model file and returns an engine on it; without a cache directory if it is empty.
 using LoadEngine = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
 
-// Up to 199 bytes.
+// snprintf() to a string of at most 199 bytes.
 template <typename... Values>
 std::string text_of(const char* format, Values... values) {
   char text[200];
@@ -35,7 +35,7 @@ std::string text_of(const char* format, Values... values) {
   return text;
 }
 
-// An answer of n tokens, one a pass: what drafts save is another measurement.
+// An answer of n tokens, one per pass: speculation is measured elsewhere.
 inline TurnOptions greedy_reply(size_t n_tokens) {
   TurnOptions options;
   options.sampler.temperature = 0;
@@ -49,11 +49,11 @@ inline TurnOptions greedy_reply(size_t n_tokens) {
 Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink);
 // 50 sessions with one system message of 3,000 tokens.
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink);
-// A conversation of 4,000 tokens goes on after a restart.
+// Resuming a conversation of 4,000 tokens after a restart.
 Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
-// Finding 4,000 tokens in memory, and what they cost there.
+// Looking up 4,000 tokens in the store, and their memory.
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink);
-// Sessions beside each other: gaps, rates, cancelling, eight at once.
+// Concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
 Status claims_of_company(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
 
 }  // namespace ibid

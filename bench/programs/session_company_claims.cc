@@ -1,4 +1,4 @@
-// Sessions beside each other: one reads while another decodes, cancelling, eight that decode.
+// Concurrent sessions: prefill while another session decodes, cancellation, eight decoding sessions.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -18,23 +18,23 @@ namespace ibid {
 namespace {
 
 constexpr size_t kPromptTokens = 4000;
-constexpr size_t kStepsAlone = 40;  // that a decoding session does before and after it has company
+constexpr size_t kStepsAlone = 40;  // decode steps before and after another session is active
 constexpr size_t kTogether = 8, kTogetherTokens = 128;
 
-// A session that decodes on a thread of its own until it is stopped, and the times of its tokens.
+// A session that decodes on its own thread until it is stopped, and the times of its tokens.
 class Decoder {
  public:
   Decoder(std::shared_ptr<Engine> engine, size_t seed, size_t n_tokens) : engine_(std::move(engine)) {
     thread_ = std::jthread([this, seed, n_tokens](const std::stop_token& stop) { run(seed, n_tokens, stop); });
   }
 
-  // Waits until it has said n tokens more, or has ended.
+  // Waits until it has emitted n more tokens, or has ended.
   void wait_for_tokens(size_t n) {
     std::unique_lock lock(mutex_);
     const size_t wanted = times_ns_.size() + n;
     said_.wait(lock, [&] { return times_ns_.size() >= wanted || ended_; });
   }
-  // Milliseconds until the turn had returned.
+  // Stops the turn; returns the milliseconds until it returned.
   double stop() {
     const int64_t start = engine_->state().clock().steady_ns();
     thread_.request_stop();
@@ -46,7 +46,7 @@ class Decoder {
   const Status& status() const { return status_; }
   const std::vector<int64_t>& times_ns() const { return times_ns_; }
 
-  // Milliseconds between tokens of which the second came in [from, to]. REQUIRES: stopped or joined.
+  // Milliseconds between consecutive tokens, the later in [from, to]. REQUIRES: stopped or joined.
   std::vector<double> gaps_ms(int64_t from_ns, int64_t to_ns) const {
     std::vector<double> gaps;
     for (size_t i = 1; i < times_ns_.size(); ++i) {
@@ -99,7 +99,7 @@ std::string long_text(const Engine& engine, size_t seed) {
   return text_of_tokens(engine.state().tokenizer(), "", kPromptTokens, seed);
 }
 
-// Reads a text that nobody has read, up to its first token.
+// Prefills an uncached text and decodes its first token.
 Result<Reading> read_prompt(const std::shared_ptr<Engine>& engine, const std::string& text) {
   engine->state().store().clear("");
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
@@ -161,7 +161,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
   return {};
 }
 
-// Milliseconds from the wish to the return of a turn that is reading its prompt.
+// Milliseconds from the cancellation to the return of a turn that is prefilling.
 Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed) {
   engine->state().store().clear("");
   const std::string text = long_text(*engine, seed);
@@ -175,7 +175,7 @@ Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed
     status = session.send(text, options).status();
     stopped_ns = engine->state().clock().steady_ns();
   });
-  // Somewhere in the first half of the prompt, elsewhere each time.
+  // In the first half of the prompt, at a different position each time.
   std::this_thread::sleep_for(std::chrono::milliseconds(300 + 37 * (seed % 16)));
   const int64_t wished_ns = engine->state().clock().steady_ns();
   source.request_stop();

@@ -1,4 +1,4 @@
-// What sessions reuse, and what it costs: long chats, a shared system message, resuming, the store.
+// Reuse in sessions and its cost: long chats, a shared system message, resuming, the store.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,7 +17,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kLongTurns = 100, kLongTurnTokens = 81, kLongMessageTokens = 52;
-constexpr size_t kTemplateTokens = 12;  // about what the template puts around a message
+constexpr size_t kTemplateTokens = 12;  // approximately, added by the template around a message
 constexpr size_t kCountedTurns = 200, kCountedMessageTokens = 12, kCountedReplyTokens = 8;
 constexpr size_t kSystemTokens = 3000, kSystemSessions = 50;
 constexpr size_t kResumedTokens = 4000;
@@ -59,8 +59,8 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   return {};
 }
 
-// Replies differ in their bytes and turns in where their pages end, so the counters are compared by their means over a
-// hundred turns each; a counter that grew with the history would be three times as large in the second.
+// Replies differ in bytes, and turns in the position of page ends, so the counters are compared by their means over a
+// hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
 Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
@@ -68,7 +68,7 @@ Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   for (size_t turn = 1; turn <= kCountedTurns; ++turn) {
     const std::string message = text_of_tokens(engine->state().tokenizer(), "", kCountedMessageTokens, turn);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(kCountedReplyTokens)));
-    if (turn == 1) continue;  // looks into the store, which later turns need not
+    if (turn == 1) continue;  // searches the store, unlike later turns
     const size_t half = turn > kCountedTurns / 2 ? 1 : 0;
     const size_t n_turns = half == 1 ? kCountedTurns / 2 : kCountedTurns / 2 - 1;
     for (size_t i = 0; i < std::size(kWorkFields); ++i) {
@@ -111,7 +111,7 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     n_pages_apart += KvLayout::pages_for(session.state().kv().length());
     sessions.push_back(std::move(session));
     if (i == 0) continue;
-    // Two prompts may be the same; the answers behind them are said, not read.
+    // Two prompts may be equal; the answers after them are decoded, not prefilled.
     const size_t common =
         std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
     n_again += saturating_sub(common, turn.usage.n_cached);

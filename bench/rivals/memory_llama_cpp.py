@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What the keys, values and recurrent states of one sequence take in llama.cpp.
+"""Memory of the keys, values and recurrent states of one sequence in llama.cpp.
 
   memory_llama_cpp.py MODEL.gguf --libraries DIR [--positions 32768] [--kv f16,q8_0] [--checkpoints 16]
 
-llama.cpp takes the memory of all positions when a context is made, and says in its log how much: nothing needs to be
-computed for that. Where a model has windows, once with the cache that holds them alone (swa_full off) and once with the
-one that can be cut anywhere (on). A JSON line for each, the log's MiB as they stand there.
+llama.cpp allocates the memory of all positions when a context is created, and logs its size, so nothing has to be
+computed. Models with windows are measured with the cache that holds only the windows (swa_full off) and with the one
+that can be cut anywhere (on). A JSON line for each, with the MiB of the log.
 
-A checkpoint is what llama-server copies of a sequence to go on from: what cannot be cut, windows or recurrent states.
-Its size is asked behind 2,048 positions that are read, more than the windows of these models; bytes of several are that
-size by their number.
+A checkpoint is the part of a sequence that llama-server copies to resume from: state that cannot be cut, windows or
+recurrent states. Its size is measured after 2,048 positions, more than the windows of these models; the bytes of
+several checkpoints are that size times their number.
 """
 import argparse
 import json
@@ -24,8 +24,8 @@ BUFFER = re.compile(r"(KV|RS) buffer size = +([\d.]+) MiB")
 
 
 def set_swa_full(ffi, params, wanted):
-    """Sets the flag where the library has it, which the bindings may not know: a version may have a field more in front
-    of the flags. They are found by their defaults: embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified.
+    """Sets the flag at its offset in the library, which may have one more field before the flags than the bindings.
+    They are found by their defaults: embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified.
     """
     memory = ffi.buffer(ffi.addressof(params))
     at = bytes(memory).find(bytes([0, 1, 1, 1, 1, 0]))
@@ -35,7 +35,7 @@ def set_swa_full(ffi, params, wanted):
 
 
 class Memory(Sequence):
-    """A context whose cache of windows is the full one or not; the rest is Sequence's."""
+    """A Sequence whose context has the full cache of windows or not."""
 
     def __init__(self, library, model, positions, kv, swa_full):
         lib = library.lib

@@ -3,15 +3,15 @@
 
   second_turn_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--histories 4096,16384] [--kv f16] [--flash 1]
 
-The first turn reads a prompt of so many tokens and says 300: 200 of thinking and 100 of an answer. The second prompt is
-the first prompt, the answer without its thinking, and 44 tokens that are new: 144 tokens differ. Three ways to go on:
+The first turn prefills a prompt of the given length and decodes 200 tokens of thinking and 100 of an answer. The second
+prompt is the first one, the answer without its thinking, and 44 new tokens: 144 tokens differ. Three ways to continue:
 
-  cut         what llama.cpp's memory does when it is asked to forget everything behind the first prompt; where it
-              refuses, because a recurrent state cannot be cut, everything is read again
-  checkpoint  the recurrent state was copied at the end of the first prompt, as llama-server does, and is put back
-  nothing     everything is read again
+  cut         removes all positions after the first prompt from llama.cpp's memory; if it refuses, because a recurrent
+              state cannot be cut, prefills the whole prompt again
+  checkpoint  restores a copy of the recurrent state at the end of the first prompt, as llama-server does
+  nothing     prefills the whole prompt again
 
-A JSON line for each: tokens that were read, milliseconds up to the next token's logits, bytes of the copy.
+A JSON line for each: tokens prefilled, milliseconds up to the next token's logits, bytes of the copy.
 """
 import argparse
 import json
@@ -21,17 +21,17 @@ import time
 from time_llama_cpp import Library, Sequence, numbers, spread_ids
 
 THINKING, REPLY, NEW = 200, 100, 44
-PARTIAL_ONLY = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what cannot be cut, without the rows of attention
+PARTIAL_ONLY = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: state that cannot be cut, without the KV of attention
 
 
 class Turns(Sequence):
     def say(self, n):
-        """Appends n ids one by one, as an answer comes."""
+        """Appends n tokens one by one, as an answer is decoded."""
         for i in range(n):
             self.feed([3000 + 97 * i])
 
     def forget_behind(self, n):
-        """Whether the memory is willing to."""
+        """Removes the positions after `n`; returns whether the memory could."""
         done = self.lib.llama_memory_seq_rm(self.lib.llama_get_memory(self.context), 0, n, -1)
         if done:
             self.length = n
@@ -55,7 +55,7 @@ class Turns(Sequence):
 
 
 def second_turn(turns, history, way):
-    """(tokens read, ms, bytes of the copy) of the second turn."""
+    """(tokens prefilled, ms, bytes of the copy) of the second turn."""
     prompt = spread_ids(history)
     turns.forget_all()
     turns.feed(prompt)

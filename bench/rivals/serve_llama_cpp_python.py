@@ -4,15 +4,14 @@
   serve_llama_cpp_python.py IBID MODEL.gguf [--pairs 3] [--threads N] [--context N] [--out FOLDER]
                             [--kv-budget BYTES] [--csv FILE --commit NAME --model-name NAME] [-- OPTIONS OF THE LOAD]
 
-The other server has its prefix cache on: its one sequence goes on from the longest prefix that it holds, and beside it
-a cache in memory (--cache) keeps the states of other conversations, as many as fit --cache-bytes. It answers one
-request at a time, and is told not to end it when another comes. --cache-bytes 0 leaves the cache in memory out. Both
-servers start anew for each load, and the order
-of the two changes from pair to pair.
+The other server has its prefix cache on: its one sequence resumes from the longest prefix that it holds, and in
+addition a cache in memory (--cache) keeps the states of other conversations, up to --cache-bytes. It answers one
+request at a time, and is configured not to interrupt it when another arrives. --cache-bytes 0 disables the cache in
+memory. Both servers are restarted for each load, and their order alternates from pair to pair.
 
-Prints the medians of the pairs, and the median of their ratios, above 1 where ibid is better. With --csv they become
-rows of a results file (../results/README.md), with --out there is a file of requests for each load, of which
-../serve_picture.py draws a picture.
+Prints the medians of the pairs, and the median of their ratios, above 1 if ibid is better. With --csv these are written
+as rows of a results file (../results/README.md); with --out a file of requests is written for each load, which
+../serve_picture.py draws.
 
 Run it with the Python of an environment that has `pip install "llama-cpp-python[server]"`.
 """
@@ -81,7 +80,7 @@ class Rival:
 
 
 def figures_of(output):
-    """what: (value, unit), of the lines that a load prints."""
+    """what: (value, unit), from the lines that a load prints."""
     figures = {}
     for line in map(json.loads, output.splitlines()):
         field = next(name for name in VALUES if name in line)
@@ -180,7 +179,7 @@ def main():
 
 
 def shape_of(load):
-    """users/rounds, as the rows of `ibid bench --csv` have it."""
+    """users/rounds, as in the rows of `ibid bench --csv`."""
     def given(name, default):
         return load[load.index(name) + 1] if name in load else default
     return given("--users", "4") + "/" + given("--rounds", "5")

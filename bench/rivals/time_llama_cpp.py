@@ -4,12 +4,12 @@
   time_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--rounds 5] [--kv f16|f32|q8_0|q4_0] [--flash 0,1]
                     [--what prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096] [--repeat-rows]
 
-DIR holds libllama, libggml and the CPU variants; README.md says which packages bring them. Without --flash both
-settings are timed; whoever compares takes the better one.
+DIR contains libllama, libggml and the CPU variants; README.md lists the packages with them. Without --flash both
+settings are timed; comparisons use the better one.
 
-With --repeat-rows a history beyond 512 tokens is not computed: its keys and values are those of the first 512 again and
-again. What is timed behind it costs the same, since it does not depend on the numbers, and 16,384 tokens take less than
-a second where llama.cpp would read them for half an hour.
+With --repeat-rows a history beyond 512 tokens is not computed: the keys and values of the first 512 are repeated. The
+time of the following tokens is the same, since it does not depend on the numbers, and 16,384 tokens take less than a
+second instead of half an hour of prefill.
 """
 import argparse
 import ctypes
@@ -25,7 +25,7 @@ GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}
 BATCH = 512
 DECODE_TOKENS = 48
 TURN_TOKENS = 44
-LEAST_SECONDS = 0.2  # of the samples of one figure together
+LEAST_SECONDS = 0.2  # minimum total of the samples of one figure
 MOST_SAMPLES = 50
 
 
@@ -34,16 +34,16 @@ def numbers(text):
 
 
 def spread_ids(n):
-    """Ids spread over the vocabulary, so that no engine profits from a repeated one."""
+    """Tokens spread over the vocabulary, so that no engine profits from a repeated one."""
     return [1000 + i * 7919 % 30000 for i in range(n)]
 
 
 def repeat_rows(saved, n):
-    """The state of a sequence of m positions, as llama_state_seq_get_data writes it, as one of n: rows come again.
+    """Extends the state of a sequence of m positions (llama_state_seq_get_data) to n positions by repeating its rows.
 
-    magic, 0, streams (1), m; m times position, 1, sequence id; values transposed?, layers; of each layer the keys:
-    type, bytes of a row (64 bits), rows; and of each the values: the same, or if transposed type, bytes of a number,
-    numbers of a row, and of each number those of all positions.
+    Format: magic, 0, streams (1), m; m times position, 1, sequence id; values transposed?, layers; keys of each layer:
+    type, bytes of a row (64 bits), rows; values of each layer: the same, or if transposed type, bytes of a number,
+    numbers of a row, then for each number those of all positions.
     """
     at = 0
 
@@ -108,7 +108,7 @@ class Library:
 
 
 class Sequence:
-    """One sequence in a context of its own."""
+    """One sequence in its own context."""
 
     def __init__(self, library, model, capacity, threads, flash, kv, repeats_rows=False):
         self.lib, self.ffi, self.repeats_rows = library.lib, library.ffi, repeats_rows
@@ -129,7 +129,7 @@ class Sequence:
         self.lib.llama_free(self.context)
 
     def feed(self, ids):
-        """Appends ids; when it returns, the logits behind the last one are there."""
+        """Appends tokens; the logits after the last one are computed when it returns."""
         for first in range(0, len(ids), BATCH):
             part = ids[first:first + BATCH]
             batch = self.batch
@@ -157,7 +157,7 @@ class Sequence:
         self.length = n
 
     def fill(self, n):
-        """Makes the sequence hold n positions, of rows that it has."""
+        """Makes the sequence hold n positions, by repeating its rows."""
         size = self.lib.llama_state_seq_get_size(self.context, 0)
         buffer = self.ffi.new("uint8_t[]", size)
         if self.lib.llama_state_seq_get_data(self.context, buffer, size, 0) != size:
@@ -167,7 +167,7 @@ class Sequence:
             raise SystemExit("llama_state_seq_set_data failed")
 
     def sample(self, depth, ids, one_by_one, rounds):
-        """Seconds of feeding ids behind `depth` positions; the first time warms up."""
+        """Seconds of appending tokens after `depth` positions; the first time is a warm-up."""
         samples = []
         while len(samples) < rounds + 1 or (sum(samples[1:]) < LEAST_SECONDS and len(samples) <= MOST_SAMPLES):
             self.stand_at(depth)

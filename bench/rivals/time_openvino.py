@@ -4,9 +4,9 @@
   time_openvino.py MODEL.gguf [--threads 2] [--rounds 5] [--kv u8|f16|f32] [--what prefill,decode,turns]
                    [--lengths 8,64,512] [--depths 0,1024,4096]
 
-Its paged pipeline with prefix caching, which is how it holds conversations. It has no call that feeds ids and no
-more, so a prefill or a turn is a call of generate() for one token, sampling and detokenising included, and decode is
-what it reports per token behind the first. Its reader changes the weights: a mark for speed, not at equal quality.
+Uses its paged pipeline with prefix caching, its way of caching conversations. It has no call that only prefills, so
+a prefill or a turn is a call of generate() for one token, including sampling and detokenising, and decode is the time
+that it reports per token after the first. Its loader changes the weights: comparable in speed, not in quality.
 """
 import argparse
 import json
@@ -23,14 +23,14 @@ def numbers(text):
 
 
 def spread_ids(n, salt=0):
-    """Ids spread over the vocabulary; another salt gives other ids from the first one on, so that no prefix of them
-    is found in the cache."""
+    """Tokens spread over the vocabulary; another salt gives other tokens from the first one on, so that no prefix is
+    found in the cache."""
     return [1000 + (salt * 613 + i * 7919) % 30000 for i in range(n)]
 
 
 class Pipeline:
     def __init__(self, path, threads, kv):
-        # Importing takes seconds: a wrong argument should not.
+        # Imported here because it takes seconds: argument errors are reported before.
         import openvino
         import openvino_genai as genai
         self.openvino, self.genai = openvino, genai
@@ -43,7 +43,7 @@ class Pipeline:
         self.pipeline = genai.LLMPipeline(path, "CPU", **properties)
 
     def generate(self, ids, n_tokens):
-        """Seconds of the call, and milliseconds per token behind the first."""
+        """Seconds of the call, and milliseconds per token after the first."""
         import numpy
         config = self.genai.GenerationConfig()
         config.max_new_tokens = config.min_new_tokens = n_tokens

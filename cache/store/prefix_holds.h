@@ -54,7 +54,7 @@ class NodeHolds {
 
 class PrefixHolds {
  public:
-  // The queue is told when a node gets its first mark or loses its last.
+  // Calls queue.update() when a node gets its first mark or loses its last.
   PrefixHolds(EvictionQueue& queue, KvPagePool& pool) : queue_(queue), pool_(pool) {}
 
   // pin() may throw std::bad_alloc. unpin() does nothing if the node was removed.

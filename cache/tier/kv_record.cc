@@ -72,7 +72,7 @@ static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) 
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
-// Ids are padded to 8 bytes, so that the block table is aligned within the record.
+// Tokens are padded to 8 bytes, so that the block table is aligned within the record.
 std::optional<uint64_t> header_bytes_of(uint64_t n_ids, uint64_t n_blocks) {
   const auto ids = checked_mul<uint64_t>(n_ids, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;

@@ -43,7 +43,7 @@ struct ReadLimits {
 // Counters since the tier was made; values marked "now" are current.
 struct KvTierStats {
   size_t hits = 0;          // calls of extend() that added positions
-  size_t misses = 0;        // and that added none
+  size_t misses = 0;        // calls that added none
   size_t tokens_read = 0;
   size_t pages_read = 0;
   size_t pages_written = 0;
@@ -59,8 +59,8 @@ struct KvTierStats {
   size_t waiting = 0;       // records queued now
   uint64_t waiting_bytes = 0;  // of them, and of the record that is being written
   std::string disabled_reason;  // why nothing is written now; empty: writing works
-  // Records that other versions of this program had written when the tier was made, with both versions; empty: none.
-  // They are not used, and evicted like others.
+  // Records of other versions of this program found when the tier was made, with both versions; empty: none. They are
+  // not used, and evicted like others.
   std::string other_versions;
 };
 

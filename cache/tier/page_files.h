@@ -53,7 +53,7 @@ class TierDirectory {
   static constexpr size_t kMaxQuarantined = 8;
 
   // Creates the directory if it is missing, and takes its lock. Errors: kIo; kBusy if another process has the lock;
-  // kUnsafePath, with what to do about it, for a symlink and for a directory that others own or may enter.
+  // kUnsafePath, with a remedy, for a symlink, for a directory of another user and for one that others may access.
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
   // Lists the records by names and headers only: those of `fingerprint` with their tokens, others without. Removes what

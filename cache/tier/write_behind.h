@@ -2,8 +2,8 @@
 // (WriteQueue), a thread that writes when a processor is idle, and the handling of write errors.
 //
 // The thread writes one record at a time, and starts one only while a processor is idle. flush() does not wait for the
-// thread, but writes on the calling one. So on a machine that is never idle nobody waits, and no thread that may be
-// starved holds a lock or a page (base/idle_time.h).
+// thread, but writes on the calling one. So no caller waits for an idle machine, and no thread that may be starved
+// holds a lock or a page (base/idle_time.h).
 //
 // Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops them. A
 // record is copied before it is written, so no page is held during I/O. If the window part of a page was evicted, the

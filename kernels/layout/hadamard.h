@@ -1,12 +1,12 @@
-// The Hadamard transform of a head: what rotated rows (KvHeadBlock) are stored in, and why they lose little
-// in few bits. One large dimension of a key spends the whole range of the row's codes; rotated, it is spread evenly
-// over all of them. Queries are rotated as keys are, so scores stay what they were, and a sum of rotated values is
-// rotated back.
+// Hadamard transform of a head, in which rotated rows (KvHeadBlock) are stored so that few bits lose little. One large
+// dimension of a key would take up the whole range of the row's codes; the transform spreads it evenly over all
+// dimensions. Queries are transformed like keys, so scores do not change, and a sum of transformed values is
+// transformed back.
 //
-// A head is cut into blocks, each the largest power of two that fits into what is left: 64 is one block, 80 are two,
-// of 64 and 16. A block of n numbers is cut to +-kHadamardLimit, goes through log2(n) butterflies,
+// A head is divided into blocks, each the largest power of two that fits into the rest: 64 is one block, 80 are two,
+// of 64 and 16. A block of n numbers is clamped to +-kHadamardLimit, passes log2(n) butterfly stages,
 //   half = 1, 2, 4 ... n / 2:  (x[i], x[i + half]) becomes (x[i] + x[i + half], x[i] - x[i + half]),
-// and is multiplied by 1 / sqrt(n) in the end. The matrix is its own inverse.
+// and is finally multiplied by 1 / sqrt(n). The matrix is its own inverse.
 // Source: Ashkboos et al. 2024 (QuaRot); Fino & Algazi 1976 (the butterflies).
 //
 // Pure arithmetic. Always inlined, because it is compiled for several instruction sets.
@@ -16,22 +16,22 @@
 
 namespace ibid {
 
-// Sums of 1024 such numbers are finite. Nothing that a model computes comes near it.
+// Sums of 1024 numbers up to this limit are finite. Values of real models are far below it.
 inline constexpr float kHadamardLimit = 0x1p100f;
 
-// The first block of n numbers. REQUIRES: n > 0.
+// Size of the first block of n numbers. REQUIRES: n > 0.
 [[gnu::always_inline]] inline size_t hadamard_block(size_t n) {
   return size_t{1} << (63 - __builtin_clzll(n));
 }
 
-// 1 / sqrt(block): a power of two, or that times sqrt(1/2), rounded once.
+// 1 / sqrt(block): a power of two, or a power of two times sqrt(1/2), rounded once.
 [[gnu::always_inline]] inline float hadamard_factor(size_t block) {
   float factor = 1.0f;
   for (; block >= 4; block /= 4) factor *= 0.5f;
   return block == 2 ? factor * 0.70710678f : factor;
 }
 
-// One block, in place.
+// Transforms one block in place.
 template <typename Number>
 [[gnu::always_inline]] inline void transform_block(Number* x, size_t block) {
   constexpr Number kLimit{kHadamardLimit};

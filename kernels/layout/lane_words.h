@@ -1,5 +1,5 @@
-// The same four bytes of 16 rows side by side, as a panel has them. Packing (model/weights/pack_blocks.cc) begins and
-// ends with these; everything between is arithmetic in 16 lanes, which compilers turn into vectors.
+// Interleaves the same four bytes of 16 rows, as in a panel. Packing (model/weights/pack_blocks.cc) loads and stores
+// with these functions; the rest of it is arithmetic in 16 lanes, which compilers vectorise.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace ibid::lanes {
 
 inline constexpr size_t kLanes = kPanelRows;
 
-// 32-bit words of 16 rows: lane r of a word is row r's. In memory as a panel has its codes.
+// 32-bit words of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
 using Word = uint32_t[kLanes];
-// Where the blocks begin, one address per lane.
+// Addresses of the blocks, one per lane.
 using Blocks = const std::byte* [kLanes];
 
 inline uint32_t load_word(const std::byte* at) {
@@ -31,7 +31,7 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Four words of four rows, written out because the compiler would move them one by one.
+// Transposes four words of four rows. Written with shuffles because the compiler would move the words one by one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
@@ -44,7 +44,7 @@ inline FourWords load_four(const std::byte* at) {
   for (size_t w = 0; w < 4; ++w) std::memcpy(&words[w][first_row], &columns[w], sizeof(FourWords));
 }
 
-// The words at byte `offset` of each block.
+// Loads kWords words at byte `offset` of each block.
 template <size_t kWords>
 void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
   constexpr size_t kFours = kWords / 4 * 4;
@@ -62,14 +62,14 @@ inline void store_halves(const Word& halves, unsigned shift, std::byte* __restri
   std::memcpy(out, stored, sizeof stored);
 }
 
-// The byte of each word that begins at bit `shift`.
+// Stores the byte of each word that begins at bit `shift`.
 inline void store_bytes(const Word& bytes, unsigned shift, std::byte* __restrict out) {
   uint8_t stored[kLanes];
   for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint8_t>(bytes[r] >> shift);
   std::memcpy(out, stored, sizeof stored);
 }
 
-// Zeros in the lanes of rows that do not exist, in [begin, end), of elements of `bytes` bytes.
+// Zeroes the lanes of missing rows (n_rows and above) in [begin, end), for elements of `bytes` bytes.
 inline void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t bytes) {
   for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
 }

@@ -20,11 +20,11 @@ T load(const std::byte* at, size_t index) {
   return value;
 }
 
-// Where the parts of column k of lane `lane` lie in a chunk's codes (kernels/layout/panel.h).
+// Byte offsets and bit positions of one code in a chunk's codes (kernels/layout/panel.h).
 struct CodePlace {
   size_t byte;
   unsigned shift;     // of the code, or its low bits, in the byte
-  size_t high_byte;   // 5 and 6 bit types: where the bits above the nibble are
+  size_t high_byte;   // 5 and 6 bit types: byte with the bits above the nibble
   unsigned high_shift;
 };
 
@@ -55,7 +55,7 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
   return static_cast<int>(code) - format.offset;
 }
 
-// The stored code of every value that a table has: the first where it has one twice.
+// Stored code of every value, indexed by the value as a byte. If a table has a value twice, its first code.
 using StoredCodes = std::array<uint8_t, 256>;
 
 StoredCodes stored_codes(const PanelFormat& format) {
@@ -71,7 +71,7 @@ StoredCodes stored_codes(const PanelFormat& format) {
   return stored;
 }
 
-// Two bits of each column from `shift` on, four columns 4 apart in a byte (kernels/layout/panel.h).
+// Packs bits shift and shift + 1 of each column's code; a byte holds four columns, 4 apart (kernels/layout/panel.h).
 void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* out) {
   for (size_t v = 0; v < 2; ++v) {
     uint8_t pairs[4] = {};
@@ -82,7 +82,7 @@ void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* o
   }
 }
 
-// The codes of one block of 32 columns of one lane, a block at a time because load time is spent here.
+// Packs the codes of one block of 32 columns of one lane, a whole block at a time because load time is spent here.
 void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
                 std::byte* out) {
   uint8_t stored[kQuantBlock];
@@ -113,7 +113,7 @@ uint16_t scale_bits(const PanelFormat& format, float scale) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(scale) >> 16);
 }
 
-// The scales and mins of one lane of a chunk whose first group is `first` of the row, and which has `n` of them.
+// Packs scales and mins of one lane of a chunk with `n` groups. `first`: index in the row of the chunk's first group.
 void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_groups, size_t first, size_t n,
                  size_t lane, std::byte* chunk) {
   if (format.super_scales()) {

@@ -27,7 +27,7 @@ const char* panel_type_name(PanelType type) { return info_of(type).name; }
 
 namespace {
 
-// Whether a panel of this format has a place for every number of a block of that layout.
+// True if panels of this format store blocks of `layout` exactly.
 bool holds(const PanelFormat& format, const QuantLayout& layout) {
   return format.scales == layout.scales && format.has_mins == layout.has_mins && format.table == layout.table &&
          layout.group_size % format.group == 0 && format.min_code() <= layout.min_code &&

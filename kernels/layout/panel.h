@@ -1,9 +1,9 @@
 // Packed weights: the layout that every linear kernel reads.
 //
-// A weight matrix W [n_rows (outputs), n_cols (inputs)] is cut into panels of 16 rows. Within a panel the 16
-// rows lie in the 16 lanes of a vector, so one output is one lane, its sum over k runs in increasing k in
-// one accumulator, and no sum is ever split or reordered: that is what makes results independent of
-// instruction set, thread count and the number of input rows.
+// A weight matrix W [n_rows (outputs), n_cols (inputs)] is divided into panels of 16 rows. Within a panel the 16
+// rows are the 16 lanes of a vector, so one output is one lane, its sum over k runs in increasing k in one
+// accumulator, and no sum is ever split or reordered. This makes results independent of instruction set, thread
+// count and the number of input rows.
 //
 //   panel:  chunk 0 | chunk 1 | ...                  64-byte aligned
 //   chunk:  scales [groups][16] | mins [groups][16] (m types) | codes               64 columns; scales, mins: halves
@@ -13,13 +13,13 @@
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
-//   6 bit   as 4 bit, then two vectors of high bits: bits 2 m and 2 m + 1 of byte [v][r][i] are those of
+//   6 bit   as 4 bit, then two vectors of high bits: bits 2 m and 2 m + 1 of byte [v][r][i] are the high bits of
 //           k = 4 (4 v + m) + i
 //   2 bit   [2][16][4]   bits 2 m and 2 m + 1 of byte [v][r][i] are the code of k = 4 (4 v + m) + i
-//   5 bit   as 4 bit, then the fifth bits: 16 x uint32 of the block; bit 8 i + j of word r is that of
-//           k = 4 j + i, so that one shift by j brings it to bit 0 of byte i for all four
-// Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row may have
-// fewer blocks than there is room for: the others are zero.
+//   5 bit   as 4 bit, then the fifth bits: 16 x uint32 per block; bit 8 i + j of word r is the fifth bit of
+//           k = 4 j + i, so one shift by j moves it to bit 0 of byte i for all four i
+// vpdpbusd multiplies 4 consecutive k in one 32-bit lane. If the last chunk of a row has fewer blocks than a full
+// chunk, the others are zero.
 //
 // | type | from                | scales       | value                       |
 // |------|---------------------|--------------|-----------------------------|
@@ -41,14 +41,14 @@
 // | kPH  | F16                 | none         | [k][16] halfs               |
 // | kPB  | BF16                | none         | [k][16] bfloats             |
 // | kPE4, kPE5 | F8_E4M3, F8_E5M2 with scales | float per 32 | s h(byte), rounded to float |
-// | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
+// | kPF  | F32 (and types without an exact panel) | none | [k][16] floats |
 //
-// t[c] is the value of code c in a table of 16 (base/number_formats.h): a codebook's entries have no more values than
-// that, so what a file says with one index for four or eight numbers is stored as four bits for each, exactly.
+// t[c] is the value of code c in a table of 16 (base/number_formats.h). Codebook entries have at most 16 distinct
+// values, so a file's one index for four or eight numbers is stored exactly as four bits per number.
 //
-// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes; but kPE4 and kPE5 have one for 32
-// columns: 16 floats, the rows' scales, and [32][16] bytes. h widens a byte to a half: E5M2 is its upper byte, and
-// E4M3 has a half's fields, 2^-8 of its value with a half's bias, for which the scale is stored by 2^8.
+// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes. Only kPE4 and kPE5 have one chunk per
+// 32 columns: 16 floats (the rows' scales) and [32][16] bytes. h widens a byte to a half: an E5M2 byte is the half's
+// upper byte; E4M3's bit fields placed in a half give 2^-8 of its value, so its scales are stored times 2^8.
 #pragma once
 
 #include <cstddef>
@@ -61,16 +61,16 @@ namespace ibid {
 
 const char* panel_type_name(PanelType type);
 
-// The panel type that holds a tensor of `dtype` exactly: of those with the same kind of scales and mins, and with its
-// table or room for its codes, the one with the fewest bits; kPF where there is none. REQUIRES: dtype is a float or
+// Returns the panel type that stores a tensor of `dtype` exactly: the one with the fewest bits among those with the
+// same kind of scales and mins and the same table or code range; kPF if none fits. REQUIRES: dtype is a float or
 // quantised type, or kF64, which is rounded to floats.
 PanelType panel_type_for(DType dtype);
 
 inline bool panel_is_f8(PanelType type) { return type == PanelType::kPE4 || type == PanelType::kPE5; }
 inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // 32 columns
-// What the file's scale is stored by.
+// Factor by which the file's scale is multiplied when it is stored.
 inline float f8_scale_factor(PanelType type) { return type == PanelType::kPE4 ? 256.0f : 1.0f; }
-// The half that stands for a byte of kPE4 (2^-8 of its value) or kPE5.
+// Widens a byte of kPE4 (to 2^-8 of its value) or kPE5 to a half.
 inline uint16_t f8_half(PanelType type, uint8_t byte) {
   if (type == PanelType::kPE5) return static_cast<uint16_t>(byte << 8);
   return static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7);
@@ -79,19 +79,19 @@ inline uint16_t f8_half(PanelType type, uint8_t byte) {
 // REQUIRES: !panel_is_float(type).
 PanelFormat panel_format(PanelType type);
 
-// The bytes that the kernels look stored codes up in: value + offset, four times, 64-byte aligned; nullptr without a
-// table.
+// Returns the lookup table of stored codes for byte shuffles: value + offset, repeated four times, 64-byte aligned;
+// nullptr for types without a table.
 const uint8_t* panel_lookup(PanelType type);
 
-// The scale, or the min (types with mins), of a group of a chunk (0 .. groups_per_chunk()) and row `lane`, exactly
-// as the kernels compute it.
+// Return the scale, or the min (types with mins), of group 0 .. groups_per_chunk() - 1 of a chunk and row `lane`, bit
+// for bit as the kernels compute it.
 float panel_scale(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 
-// The value of column k of row `lane` in a panel of kPE4 or kPE5, exactly as the kernels compute it.
+// Returns the value of column k of row `lane` in a panel of kPE4 or kPE5, bit for bit as the kernels compute it.
 float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane);
 
-// A packed matrix. The bytes belong to whoever packed them (an Arena).
+// View of a packed matrix. Its creator (an Arena) owns the bytes.
 struct PackedMatrix {
   PanelType type = PanelType::kPF;
   size_t n_rows = 0;                    // outputs
@@ -106,12 +106,12 @@ struct PackedMatrix {
 size_t panel_bytes(PanelType type, size_t n_cols);
 size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols);
 
-// Where a packer takes rows from: row i of the result is row source_row(i) of the source.
+// Order in which a packer reads rows: row i of the result is row source_row(i) of the source.
 struct RowOrder {
-  // Runs of `block` rows, `stride` apart, from row `first` on: a part of a fused tensor. block 0: one run.
+  // Runs of `block` rows, `stride` apart, starting at row `first`: part of a fused tensor. block 0: one run.
   size_t first = 0, block = 0, stride = 0;
-  // Within each head of head_dim rows the first rotary_dim are adjacent pairs (2 i + s): they become halves
-  // (i + s rotary_dim / 2), as Kernels::rope turns them. 0: as they are.
+  // Within each head of head_dim rows the first rotary_dim are adjacent pairs (2 i + s); they are reordered to halves
+  // (i + s rotary_dim / 2), the pairing of Kernels::rope. 0: not reordered.
   size_t head_dim = 0, rotary_dim = 0;
 
   static RowOrder halves_of_pairs(size_t head_dim, size_t rotary_dim) { return {0, 0, 0, head_dim, rotary_dim}; }

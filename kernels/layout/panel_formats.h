@@ -1,7 +1,7 @@
-// The one table of panel types: what each is called and how its codes are stored. kernels/layout/panel.h says what
-// the bytes of a panel mean. Sizes, packers, twins and the kernels of every instruction set follow from a row here.
+// Table of panel types with their names and code formats; kernels/layout/panel.h describes the bytes of a panel. Sizes,
+// packers, reference kernels and the kernels of every instruction set are derived from its rows.
 //
-// Everything is constexpr and inlined by force, because files that are compiled for more than the baseline include it.
+// Everything is constexpr or always inlined, because files that are compiled for more than the baseline include it.
 #pragma once
 
 #include <cstddef>
@@ -14,43 +14,43 @@ namespace ibid {
 
 inline constexpr size_t kPanelRows = 16;
 inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
-inline constexpr size_t kChunkCols = 64;        // of a chunk; kernels see rows padded to a multiple of it
-inline constexpr size_t kSuperChunkCols = 256;  // of a chunk with super scales
+inline constexpr size_t kChunkCols = 64;        // columns per chunk; kernels get rows padded to a multiple of this
+inline constexpr size_t kSuperChunkCols = 256;  // columns per chunk with super scales
 
 enum class PanelType : uint8_t {
-  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kP2k,                 // codes are numbers
-  kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices of a table
+  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kP2k,                 // codes are integers
+  kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices into a table
   kPH, kPB, kPE4, kPE5, kPF,                                         // floats
 };
 inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 1;
 
 [[gnu::always_inline]] constexpr bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
 
-// How the codes of a quantised panel are stored.
+// Code format of a quantised panel.
 struct PanelFormat {
   size_t group;        // columns per scale, and per min: 32 or 16
   int bits;            // per code: 2, 4, 5, 6, 8
-  int offset;          // stored code = code + offset; with a table, what the kernels add to the values
+  int offset;          // stored code = code + offset; with a table, added to its values by the kernels
   bool has_mins;
   ScaleKind scales;    // mins are of the same kind
   CodeTable table = CodeTable::kNumbers;
 
   bool operator==(const PanelFormat&) const = default;
-  // Scales and mins are a half of the chunk by an integer of the group; else 16 bits each.
+  // True if a group's scale and min are integer codes times a half of the chunk; otherwise each is a 16-bit number.
   constexpr bool super_scales() const {
     return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode;
   }
   constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
-  // The smallest and the largest code, or value of the table.
+  // Smallest and largest code, or value of the table.
   int min_code() const;
   int max_code() const;
   constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
   constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // of a chunk: scales, or mins
-  // Bytes from the chunk's start.
+  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // scales, or mins, of a chunk
+  // Byte offsets in the chunk.
   constexpr size_t mins_at() const { return 2 * group_codes(); }                    // halves
-  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }                 // super scales: halves of the mins
+  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }                 // super scales: the mins' halves
   constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
   constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
   constexpr size_t codes_at() const {
@@ -70,7 +70,7 @@ struct PanelInfo {
   size_t bytes_per_value;  // float types
 };
 
-// In the order of PanelType.
+// Indexed by PanelType.
 inline constexpr PanelInfo kPanels[] = {
     {PanelType::kP4, "P4", {32, 4, 8, false, ScaleKind::kHalf}, 0},
     {PanelType::kP4m, "P4m", {32, 4, 0, true, ScaleKind::kHalf}, 0},

@@ -1,6 +1,6 @@
-// Input rows of a linear layer in int8, as its kernels read them. A view: the memory belongs to whoever gave it
-// (model/forward/activations.h, model/forward/moe_block.h). No lock: one pass fills it, a barrier, then all threads
-// read.
+// Input rows of a linear layer in int8, as its kernels read them. A view: the buffers of the pass own the memory
+// (model/forward/activations.h, model/forward/moe_block.h). No lock: the threads of a pass fill it, then after a
+// barrier all threads read.
 #pragma once
 
 #include <cstddef>
@@ -12,41 +12,41 @@ namespace ibid {
 
 // Per row and per block of 32 columns one scale:
 //   x[k] ~ scale * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
-// Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk. Rows of one block lie side
-// by side in groups, as a tile of rows reads them: sixteen, or where there are fewer than nine rows the next power of
-// two, since one row's blocks 512 bytes apart would fall out of the first-level cache. Rows of the last group that are
-// not there may be read (and what comes of them is dropped).
-inline constexpr size_t kRowGroup = 16;  // the largest group: a part of the rows begins at a multiple of it
+// Columns are padded with zeros to a multiple of 64, so that kernels never get a half chunk. The rows of a group are
+// interleaved block by block, as a tile of rows reads them. A group has sixteen rows, or with fewer than nine rows the
+// next power of two, since blocks of one row that are 512 bytes apart would be evicted from the L1 cache. Kernels may
+// read the missing rows of the last group; they drop the results.
+inline constexpr size_t kRowGroup = 16;  // the largest group; a subrange of rows starts at a multiple of this
 
 struct QuantizedRows {
   size_t n_rows = 0;
-  size_t n_cols = 0;            // as in the layer, a multiple of 32; padded_cols() are there
-  size_t group = kRowGroup;     // G, rows that lie side by side: a power of two
+  size_t n_cols = 0;            // columns of the layer, a multiple of 32; padded_cols() are stored
+  size_t group = kRowGroup;     // G, interleaved rows: a power of two
   int8_t* q = nullptr;          // [row groups, blocks, G, 32]  -127..127
   float* scale = nullptr;       // [row groups, blocks, G]
-  float* scaled_sum = nullptr;  // [row groups, blocks, G]  scale * float(sum of q): what a min of 32 columns multiplies
-  int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: what codes that
-  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  are stored as code + 128 count too much
+  float* scaled_sum = nullptr;  // [row groups, blocks, G]  scale * float(sum of q): the factor of a min of 32 columns
+  int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: corrects a sum of products
+  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  with codes stored as code + 128; over 16 columns
 
   [[gnu::always_inline]] size_t padded_cols() const {
     return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
   }
   [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
-  // Where a row's block is in scale, scaled_sum and offset32, and, times 32, in q.
+  // Index of a row's block in scale, scaled_sum and offset32, and, times 32, in q.
   [[gnu::always_inline]] size_t at(size_t row, size_t block) const {
     const size_t in_group = row & (group - 1);
     return (row - in_group) * blocks() + block * group + in_group;
   }
-  // In offset16: half 0 or 1 of the block.
+  // Index of half 0 or 1 of a row's block in offset16.
   [[gnu::always_inline]] size_t half_at(size_t row, size_t block, size_t half) const {
     const size_t in_group = row & (group - 1);
     return (row - in_group) * 2 * blocks() + (2 * block + half) * group + in_group;
   }
 
-  // Room for n rows, which nothing is known of yet. REQUIRES: n is at most what the memory was made for.
+  // Sets the number of rows to n, with undefined contents. REQUIRES: the memory was sized for at least n rows.
   void set_rows(size_t n);
 
-  // The arrays of n_rows rows, one after another in memory: 64-byte aligned, bytes(n_rows, n_cols) long.
+  // View of `memory` as the arrays of n_rows rows, one after another: 64-byte aligned, bytes(n_rows, n_cols) long.
   static size_t bytes(size_t n_rows, size_t n_cols);
   static QuantizedRows from(std::byte* memory, size_t n_rows, size_t n_cols);
 };

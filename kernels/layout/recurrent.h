@@ -1,12 +1,12 @@
-// What the kernels of recurrent layers read and write: plain data, filled in by the forward pass
-// (model/forward/recurrent_block.cc) and read by the functions of Kernels that compute them (kernels/kernels.h).
+// Parameters of the kernels of recurrent layers: plain data, filled by the forward pass
+// (model/forward/recurrent_block.cc) and read by the functions of Kernels (kernels/kernels.h).
 //
-// All three advance a state by rows of one sequence, row after row, in one fixed order per element of the state. So
-// whoever cuts the rows differently, puts some of them through again, or has other sequences beside, gets the same
-// bits. Different columns, channels or heads have nothing in common: workers share those, never rows.
+// All three kernels advance a state by rows of one sequence, row after row, in one fixed order per element of the
+// state. So results are bit-identical however rows are split into calls, recomputed or batched with other sequences.
+// Different columns, channels or heads are independent: threads divide those, never rows.
 //
-//   S    the state of one head: N keys by P values. Mamba-2 calls keys B, queries C, values x, rates dt.
-//   d    by what a row of S decays before it takes in a token: one number for the head, or one for each key.
+//   S    state of one head: N keys by P values. Mamba-2 calls keys B, queries C, values x, rates dt.
+//   d    decay factor of a row of S before a token is added: one number per head, or one per key.
 //
 //                     d                        rate        delta
 //   Mamba-2           exp(dt A)                dt          no      (Dao & Gu 2024)
@@ -14,7 +14,7 @@
 //   Kimi delta        exp(g), for each key     beta        yes     (Kimi Linear 2025)
 //   lightning         exp(-s)                  1           no      (Qin et al. 2024; MiniMax-01 2025)
 //
-// Nothing here owns memory. Strides and counts are of floats; `before` and `after` of a StateStep are 64-byte aligned.
+// Nothing here owns memory. Strides and counts are in floats; `before` and `after` of a StateStep are 64-byte aligned.
 #pragma once
 
 #include <cstddef>
@@ -22,32 +22,32 @@
 namespace ibid {
 
 // y[t][c] = bias[c] + sum over j of weight[j][c] x[t - (K - 1) + j][c], j increasing, one fma each; without a bias
-// the sum begins with 0. Then y / (1 + exp(-y)), if asked for. The K - 1 inputs in front of row 0 are the history.
+// the sum starts at 0. If `silu`, y / (1 + exp(-y)) follows. The K - 1 inputs before row 0 are the history.
 struct ConvStep {
-  size_t n_taps = 0;               // K >= 1; the last one is of the row itself
+  size_t n_taps = 0;               // K >= 1; the last tap multiplies the row itself
   size_t n_rows = 0;               // T
   const float* weight = nullptr;   // [K, weight_stride]
   size_t weight_stride = 0;
-  const float* bias = nullptr;     // [channels], or none
-  const float* history = nullptr;  // [K - 1, history_stride] the oldest first; none: zeros
+  const float* bias = nullptr;     // [channels], or nullptr
+  const float* history = nullptr;  // [K - 1, history_stride] the oldest first; nullptr: zeros
   size_t history_stride = 0;
   const float* x = nullptr;        // [T, x_stride]
   size_t x_stride = 0;
-  float* y = nullptr;              // [T, y_stride]; not x
+  float* y = nullptr;              // [T, y_stride]; must not be x
   size_t y_stride = 0;
   bool silu = false;
 };
 
-// Columns of S that lie side by side; the last tile of a head may be narrower, in whole vectors of 16.
+// Columns of S per tile; the last tile of a head may be narrower, in whole vectors of 16.
 inline constexpr size_t kStateTile = 64;
 
-// S as it lies in memory: tile after tile of up to 64 columns, each [N keys, its columns]. P is padded to 16 with
-// columns that stay 0.
+// Memory layout of S: tile after tile of up to 64 columns, each [N keys, its columns]. P is padded to a multiple of 16
+// with columns that stay 0.
 inline constexpr size_t state_columns(size_t n_values) { return (n_values + 15) / 16 * 16; }
 inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_keys * state_columns(n_values); }
 
 // For every row t, and every column p of S:
-//   told = sum over i of S[i][p] (d_i k_i)              (i increasing, one fma each; delta only)
+//   told = sum over i of S[i][p] (d_i k_i)              (predicted value; i increasing, one fma each; delta only)
 //   u    = rate (v[p] - told)                           (without delta: rate v[p])
 //   S[i][p] = fma(k_i, u, d_i S[i][p])
 //   out[p]  = fma(skip, v[p], sum over i of S[i][p] q_i) (i increasing, one fma each)
@@ -59,22 +59,22 @@ struct StateStep {
   const float* keys = nullptr;           // [T, key_stride] k
   const float* queries = nullptr;        // [T, key_stride] q
   const float* decayed_keys = nullptr;   // [T, key_stride] d k; delta only
-  const float* decays = nullptr;         // [T, key_stride] per key; else [T, number_stride]
+  const float* decays = nullptr;         // [T, key_stride] if decay_per_key; else [T, number_stride]
   size_t key_stride = 0;
   const float* values = nullptr;         // [T, value_stride] v
   size_t value_stride = 0;
-  const float* rates = nullptr;          // [T, number_stride]; none: 1
+  const float* rates = nullptr;          // [T, number_stride]; nullptr: 1
   size_t number_stride = 0;
   float skip = 0;
-  const float* before = nullptr;         // [state_floats()]; none: zeros. It may be `after`.
+  const float* before = nullptr;         // [state_floats()]; nullptr: zeros. May be `after`.
   float* after = nullptr;
-  float* out = nullptr;                  // [T, out_stride]; none: not wanted
+  float* out = nullptr;                  // [T, out_stride]; nullptr: no output
   size_t out_stride = 0;
 };
 
-// Mamba-1 (Gu & Dao 2023): a state of N numbers for each channel, whose decays are of the channel and the number.
+// Mamba-1 (Gu & Dao 2023): a state of N numbers per channel, with a decay for each number.
 //   h[n] = fma(B[n], dt x, exp(dt A[n]) h[n]),   out = fma(skip, x, sum over n of h[n] C[n])   (n increasing)
-// h lies as [channels / 16][N][16].
+// Memory layout of h: [channels / 16][N][16].
 struct ScanStep {
   size_t n_states = 0;               // N
   size_t n_rows = 0;                 // T >= 1
@@ -88,9 +88,9 @@ struct ScanStep {
   const float* rates = nullptr;      // [N, rate_stride] A, negative
   size_t rate_stride = 0;
   const float* skip = nullptr;       // [channels] D
-  const float* before = nullptr;     // none: zeros. It may be `after`.
+  const float* before = nullptr;     // nullptr: zeros. May be `after`.
   float* after = nullptr;
-  float* out = nullptr;              // [T, out_stride]; none: not wanted
+  float* out = nullptr;              // [T, out_stride]; nullptr: no output
   size_t out_stride = 0;
 };
 

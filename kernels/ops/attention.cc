@@ -25,10 +25,10 @@ struct ScratchLayout {
   size_t q_bytes() const { return rows * q_dim * sizeof(float); }
   size_t places_bytes() const { return round_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * round_up(n, 16) + n * v_dim) * sizeof(float); }
-  // Each row of a tile has at most `blocks` blocks, however its reads are shared with others.
+  // Each row of a tile has at most `blocks` blocks, however its reads are shared with other rows.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
-  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }   // F32 has most
+  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }   // F32 needs most
   size_t bytes() const {
     return round_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
            sums_bytes(tail_rows());
@@ -49,13 +49,13 @@ AttendSums from_row(const AttendSums& sums, size_t row) {
 // One thread's scratch. Rows of a tile: sequence by sequence, token by token.
 struct Scratch {
   float* q;             // [rows, q_dim] queries
-  size_t* row_begin;    // [rows] positions that the row sees
+  size_t* row_begin;    // [rows] positions visible to the row
   size_t* row_end;      // [rows]
-  size_t* offset;       // [rows] where the row's head is in q and out of the pass
-  AttendSums total;     // [rows] merged blocks of the task under way
+  size_t* offset;       // [rows] index of the row's head in q and out of the pass
+  AttendSums total;     // [rows] merged blocks of the current task
   AttendSums part;      // [rows] one read
-  AttendSums tail;      // [tail_rows] read after read of a task whose first reads another thread has
-  std::byte* values;    // of latent rows: the block's, as Kernels::latent_values puts them
+  AttendSums tail;      // [tail_rows] consecutive reads of a task whose first reads another thread does
+  std::byte* values;    // latent rows: the block's values, as written by Kernels::latent_values
   std::byte* kernel;
   ScratchLayout layout;
 
@@ -91,8 +91,8 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Does the reads [begin, end) of a task. From the first of all on they are merged as they come, and finished when
-  // all are there; a later part is left in the scratch, since sums are merged in increasing order only.
+  // Does the reads [begin, end) of a task. If begin is 0, merges each one at once, and finishes the task if end is its
+  // last read. Otherwise leaves them in the scratch for merge_tail(), since sums are merged only in increasing order.
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -111,7 +111,7 @@ class AttentionThread {
     if (begin == 0 && end == task.n_reads) finish(task);
   }
 
-  // Merges the reads [begin, end) of the task begun here: all that another thread left in its scratch.
+  // Merges the reads [begin, end), which another thread left in its scratch, into a task begun by this thread.
   void merge_tail(const AttentionTask& task, size_t begin, size_t end, const Scratch& theirs) {
     size_t tail_row = 0;
     task.for_each_run(begin, end, [&](const AttentionRun& run, size_t from, size_t to) {
@@ -119,7 +119,7 @@ class AttentionThread {
     });
   }
 
-  // Sinks are merged as one more block, of one score and the value 0.
+  // Merges the sinks as one more block, of one score with value 0, then normalises and writes the rows to out.
   void finish(const AttentionTask& task) {
     if (shape_.sinks != nullptr) {
       clear(scratch_.part, task.n_rows());
@@ -131,7 +131,7 @@ class AttentionThread {
     }
     for (size_t r = 0; r < task.n_rows(); ++r) {
       const float inverse = 1.0f / scratch_.total.sum[r];
-      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the cache; where it goes to is not yet
+      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the CPU cache; out is not yet
       kernels_.scale(row, inverse, block_.value_dim());
       if (is_coded(block_.values())) kernels_.hadamard(row, block_.value_dim());
       std::memcpy(out_ + scratch_.offset[r], row, block_.value_dim() * sizeof(float));
@@ -168,14 +168,14 @@ class AttentionThread {
     }
   }
 
-  // Both parts of a latent row are rotated by themselves.
+  // For latent rows both parts are transformed separately.
   void rotate_query(float* query) const {
     kernels_.hadamard(query, block_.value_dim());
     const size_t rest = block_.head_dim - block_.value_dim();
     if (rest != 0) kernels_.hadamard(query + block_.value_dim(), rest);
   }
 
-  // The head's blocks of the pages of block `block` that exist, into heads[kBlockPages]; how many.
+  // Writes the addresses of the head's blocks in the existing pages of block `block` to `heads`; returns their number.
   size_t heads_of(const AttentionTask& task, size_t kv_head, size_t sequence, size_t block,
                   const std::byte** heads) const {
     const size_t last_position = task.position_of(sequence) + task.tokens_of(sequence) - 1;
@@ -185,8 +185,8 @@ class AttentionThread {
     return n_pages;
   }
 
-  // What will be read after the run's block `block` - 1: the run's next block, the next run's first, or the first of
-  // the next KV head.
+  // As heads_of(), for the block read after block `block` - 1 of the run: the run's next one, the next run's first, or
+  // the first of the next KV head. Returns 0 if no block follows.
   size_t next_heads(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
                     const std::byte** heads) const {
     if (block < end) return heads_of(task, task.kv_head, run.sequence, block, heads);
@@ -196,7 +196,7 @@ class AttentionThread {
     return heads_of(task, task.kv_head + 1, 0, task.first_block, heads);
   }
 
-  // One block of a run, those before `end` of which this thread has. `again`: it is not the first of them.
+  // Attends to one block of a run, of which this thread does the blocks before `end`. `again`: not its first block.
   void attend(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end, bool again,
               const AttendSums& result) {
     const size_t first_row = run.first_token * group_;
@@ -271,7 +271,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   const AttentionPlace begin = tasks.share_begin(worker.index(), worker.count());
   const AttentionPlace end = tasks.share_begin(worker.index() + 1, worker.count());
 
-  AttentionTask open;       // begun here, to be completed by later threads
+  AttentionTask open;       // begun by this thread, whose later reads other threads do
   size_t open_index = 0;
   tasks.for_each([&](size_t index, const AttentionTask& task) {
     if (index < begin.task) return true;
@@ -304,12 +304,12 @@ namespace {
 
 // --- reads that sequences share
 
-// The blocks before a sequence's new rows: they are full, and all of its rows see all of them (but for a window).
+// Number of full blocks before a sequence's new rows. Without a window they are visible to all of its new rows.
 size_t full_blocks(const AttentionSequence& sequence) {
   return sequence.n_rows == 0 ? 0 : sequence.first_position / kAttentionBlock;
 }
 
-// How many first blocks are the same pages, of which the first `known` are known to be.
+// Number of leading blocks with the same pages. REQUIRES: the first `known` blocks are the same.
 size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, size_t known) {
   const size_t limit = std::min(full_blocks(a), full_blocks(b));
   size_t n = known;
@@ -321,16 +321,16 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, siz
   return n;
 }
 
-// Where a sequence belongs among those in order, and what it shares with the one then in front of it.
+// Insertion index of a sequence in the sorted batch, and the blocks it shares with the sequence before it.
 struct Position {
   size_t index = 0;
   size_t shared_with_previous = 0;
 };
 
-// Its place is behind the last of those with which it shares most. Each of those in order is asked in turn how much it
-// shares with its neighbour in front. If that is less than what the new sequence shares with that neighbour, the place
-// is found. If it is more, the new sequence shares as much with both, and nothing is compared. Only if it is the same,
-// blocks are compared, from there on. So no block of the sequence is compared twice but for the first that differs.
+// Returns the position after the last sequence with which it shares most blocks. `shared` is the number that it shares
+// with in_order[i - 1], compared with the number that in_order[i] shares with in_order[i - 1]. If the latter is
+// smaller, i is the index. If larger, the new sequence shares `shared` blocks with in_order[i], too. Only if equal are
+// blocks compared, from `shared` on. So no block is compared twice, except the first that differs.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);
@@ -346,7 +346,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;   // the one behind shares with it what it did before
+    sequences[n].shared_blocks = to.shared_with_previous;   // the count of the sequence after it does not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

@@ -5,10 +5,9 @@
 namespace ibid {
 namespace {
 
-// Rows of a tile: enough for the conversion of keys and values to cost next to nothing.
+// Rows of a tile: enough to make the cost of converting keys and values negligible.
 constexpr size_t kTileRowsWanted = 192;
-// What reading a position costs, in rows that are multiplied with it. Only the balance among threads
-// depends on it.
+// Cost of reading a position, in rows multiplied with it. Affects only the balance among threads.
 constexpr size_t kReadCost = 4;
 
 }  // namespace
@@ -34,7 +33,7 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
   }
 }
 
-// Everybody behind the first sequence reads along as long as each shares the block with the one in front.
+// The run includes the rows of the following sequences while each shares `block` with the previous one.
 AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
   if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
   AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};
@@ -97,8 +96,8 @@ bool AttentionTaskList::any_split(int count) const {
   return false;
 }
 
-// Behind the sequences that share a block with the one in front of them. With a window that hides a block from a row,
-// a sequence goes alone: few of its rows see what others share.
+// End of the sequences that share a block with the previous one. If a window hides positions from a row of a sequence,
+// the sequence is alone in its group: few of its rows see the shared blocks.
 size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   const auto sees_all = [&](const AttentionSequence& sequence) {
     return shape_.window == 0 || sequence.first_position + sequence.n_rows <= shape_.window;
@@ -109,7 +108,7 @@ size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   return end;
 }
 
-// A whole tile of one sequence, or its last rows and as many whole sequences behind it as fit.
+// A whole tile of one sequence, or its last rows and as many whole following sequences as fit.
 AttentionTaskList::Tile AttentionTaskList::tile_from(std::span<const AttentionSequence> sharing, size_t sequence,
                                                      size_t row) const {
   Tile tile{sequence, row, 0, 0, sequence, row};

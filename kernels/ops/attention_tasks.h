@@ -1,12 +1,12 @@
-// How one call of attention() is cut into tasks, and the tasks into equal shares. Only attention.cc uses it.
+// Divides one call of attention() into tasks, and the tasks into shares of equal cost. Used only by attention.cc.
 //
 // A task is a query tile for one KV head: rows of one sequence, or of several that begin with the same pages. It is a
-// list of reads: each reads one block, once, for those rows of the tile that have it. In the order of the reads every
-// row meets its own blocks in increasing order. Tasks may be divided among threads between any two reads.
+// list of reads: each reads one block, once, for those rows of the tile whose sequence has it. For each row, the reads
+// are in increasing order of blocks. Tasks may be divided among threads between any two reads.
 //
-// What the sequences of a tile share is a tree, written as its sequences in depth-first order and how many blocks each
-// shares with the one in front of it. The first sequence of a tile has a read for each of its blocks. Each later one
-// has reads only for the blocks that no sequence before it has. Reads stand in that order.
+// The shared blocks of a tile's sequences form a prefix tree, stored as the sequences in depth-first order with the
+// number of blocks that each shares with the previous one. The first sequence of a tile has a read for each of its
+// blocks. Each later one has reads only for the blocks that no earlier sequence has. Reads are in that order.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace ibid {
 
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
-  size_t sequence = 0;      // of the task: the first one that has them
-  size_t first_token = 0;   // of the tile
+  size_t sequence = 0;      // index in the task of the first sequence with these blocks
+  size_t first_token = 0;   // index in the tile
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -30,15 +30,15 @@ struct AttentionRun {
 class AttentionTask {
  public:
   AttentionTask() = default;
-  // A tile of n_tokens rows of `sequences`: of the first one those from first_row on, of the others all. Of one
-  // sequence alone the rows may end early. REQUIRES: with several sequences, no row is beyond the window.
+  // A tile of n_tokens rows of `sequences`: from first_row of the first sequence, and all rows of the others. A tile of
+  // one sequence may end before its last row. REQUIRES: with several sequences, the window covers all their positions.
   AttentionTask(const AttentionShape& shape, std::span<const AttentionSequence> sequences, size_t kv_head,
                 size_t first_row, size_t n_tokens, bool is_last_tile);
 
   bool empty() const { return sequences.empty(); }
   size_t n_rows() const { return n_tokens * group; }
 
-  // Of the i-th sequence: rows in the tile, the first of them in the pass, and its position.
+  // For the i-th sequence: its number of rows in the tile, and the pass row and the position of the first.
   size_t tokens_of(size_t i) const {
     if (i != 0) return sequences[i].n_rows;
     return sequences.size() == 1 ? n_tokens : sequences[0].n_rows - first_row;
@@ -48,11 +48,11 @@ class AttentionTask {
   size_t end_position_of(size_t i) const { return position_of(i) + tokens_of(i); }
   size_t end_block_of(size_t i) const { return (end_position_of(i) - 1) / kAttentionBlock + 1; }
 
-  // Runs in the order of the reads; behind the last one comes one without blocks.
+  // Runs in the order of the reads; the last one is followed by one without blocks.
   AttentionRun first_run() const { return run_from(0, 0, first_block); }
   AttentionRun run_after(const AttentionRun& run) const;
 
-  // visit(run, from, to) for the blocks [from, to) of each run that are among the reads [begin, end).
+  // Calls visit(run, from, to) for the blocks [from, to) of each run that are among the reads [begin, end).
   template <typename Visit>
   void for_each_run(size_t begin, size_t end, Visit&& visit) const {
     size_t read = 0;
@@ -65,43 +65,43 @@ class AttentionTask {
     }
   }
 
-  // The read before which `part` of cost() has been spent, as nearly as can be.
+  // Index of the read before which the accumulated cost is closest to `part`.
   size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
   size_t group = 1;             // query heads of the KV head
-  size_t first_row = 0;         // of the first sequence
+  size_t first_row = 0;         // within the first sequence
   size_t n_tokens = 0;
-  size_t first_block = 0;       // that some row sees
+  size_t first_block = 0;       // the first block visible to some row
   size_t n_reads = 0;
-  size_t cost = 0;              // positions read and multiplied, by which threads share the work
-  bool is_last_tile = true;     // no other reads the same pages of this KV head
+  size_t cost = 0;              // positions read and multiplied; divides the work among threads
+  bool is_last_tile = true;     // no later tile reads the same pages of this KV head
 
  private:
   AttentionRun run_from(size_t sequence, size_t first_token, size_t block) const;
 };
 
-// The first position that the row at `position` sees.
+// The first position visible to the row at `position`.
 size_t first_visible(const AttentionShape& shape, size_t position);
 
-// Tokens of a query tile; in fours where there is room, so that tiles fill whole register tiles.
+// Tokens of a query tile; a multiple of four if at least four fit, so that tiles fill whole register tiles.
 size_t tile_tokens(const AttentionShape& shape);
 
-// A place in the order of all tasks and their reads.
+// A position in the order of all tasks and their reads.
 struct AttentionPlace {
   size_t task = 0;
   size_t read = 0;
 };
 
-// The tasks of one call in their order: sequences that share, KV head, query tile. A sequence is in as many tiles as if
-// it were alone, so that what it does not share is not read more often.
+// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. Sharing never splits a sequence
+// into more tiles, so that its unshared blocks are not read more often.
 class AttentionTaskList {
  public:
   AttentionTaskList(const AttentionShape& shape, std::span<const AttentionSequence> sequences)
       : shape_(shape), sequences_(sequences), tile_tokens_(tile_tokens(shape)) {}
 
-  // visit(index, task) for each task until it returns false.
+  // Calls visit(index, task) for each task until it returns false.
   template <typename Visit>
   void for_each(Visit&& visit) const {
     size_t index = 0;
@@ -120,15 +120,15 @@ class AttentionTaskList {
     }
   }
 
-  // Where the share of thread `index` of `count` begins: at equal parts of the cost, between two reads.
-  // `count` itself: behind everything.
+  // Start of the share of thread `index` of `count`: at equal parts of the cost, between two reads.
+  // index == count: the end of all tasks.
   AttentionPlace share_begin(int index, int count) const;
 
-  // Whether some task is divided among threads. The same on all of them.
+  // True if some task is divided among threads. The same on all threads.
   bool any_split(int count) const;
 
  private:
-  // Rows of a tile: from `row` of `sequence` on, up to `end_row` of `end_sequence`.
+  // Rows of a tile: from `row` of `sequence` up to `end_row` of `end_sequence`.
   struct Tile {
     size_t sequence = 0, row = 0;
     size_t n_sequences = 0, n_tokens = 0;

@@ -19,8 +19,8 @@ namespace ibid {
 
 namespace {
 
-// Weights are unpacked to [columns][128 outputs]: half a megabyte, so that they stay in L2 with the library's
-// own packed copy; wider pieces would gain little, since x is packed again for each of them.
+// Weights are unpacked in pieces of [columns][128 outputs]: half a megabyte, so that they stay in L2 with the library's
+// own packed copy. sgemm packs x again for each piece; wider pieces would gain little.
 constexpr size_t kPiecePanels = 8;
 constexpr size_t kPieceColumns = 1024;
 
@@ -28,15 +28,15 @@ constexpr size_t kPieceColumns = 1024;
 
 struct Library {
   decltype(&cblas_sgemm) sgemm = nullptr;
-  // Of the OpenMP that the library itself uses; nullptr: it uses none.
+  // Functions of the OpenMP runtime that the library uses; nullptr: no OpenMP.
   int (*max_threads)() = nullptr;
   void (*set_max_threads)(int) = nullptr;
-  std::string why_not = {};  // empty: sgemm is there
+  std::string why_not = {};  // empty: sgemm is available
 };
 
-// While it lives, the library stays on the calling thread. Its OpenMP variant asks on each call how many
-// threads the caller's next region would have: a number that each thread has for itself, so that setting it
-// once, on whichever thread loaded the library, holds nowhere else.
+// Restricts the library to the calling thread during its lifetime. OpenBLAS with OpenMP reads the caller's maximum
+// number of threads on each call. That setting is per thread, so setting it once, on the thread that loaded the
+// library, would not affect other threads.
 class OneThread {
  public:
   explicit OneThread(const Library& library) : library_(library) {
@@ -55,7 +55,7 @@ class OneThread {
   int before_ = 0;
 };
 
-// Cores whose sgemm uses what the CPU has; the rest are fall-backs from before AVX2.
+// True for core types whose sgemm uses the vector instructions of `isa`; others are fallbacks from before AVX2.
 bool is_core_for(Isa isa, std::string_view core) {
   for (std::string_view known : {"SkylakeX", "Cooperlake", "Sapphirerapids", "SapphireRapids"}) {
     if (core == known) return true;
@@ -64,19 +64,19 @@ bool is_core_for(Isa isa, std::string_view core) {
 }
 
 Library load_library() {
-  // As our own kernels: IBID_FORCE_ISA holds for the library, too.
+  // IBID_FORCE_ISA also applies to the library, like to our kernels.
   const Result<Isa> active = active_isa();
   if (!active.ok()) return {.why_not = active.status().message()};
   if (*active == Isa::kRef) return {.why_not = "the active instruction set is ref, which uses no library"};
   const Isa isa = *active >= Isa::kAvx512 ? Isa::kAvx512 : Isa::kAvx2;
-  // What the user has set stays.
+  // Without overwriting a value set by the user.
   setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
   void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {.why_not = "OpenBLAS is not installed (libopenblas.so.0)"};
   const auto sgemm = reinterpret_cast<decltype(&cblas_sgemm)>(dlsym(handle, "cblas_sgemm"));
   const auto core = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_corename"));
   const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
-  // In both cases it stays loaded: closed, it would leave memory behind that nobody can give back.
+  // Even after an error the library stays loaded: dlclose() would leak memory.
   if (sgemm == nullptr || core == nullptr || set_threads == nullptr) {
     return {.why_not = "libopenblas.so.0 lacks functions of OpenBLAS"};
   }

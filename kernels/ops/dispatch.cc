@@ -33,8 +33,8 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
 
 bool has_bits(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
-// Which registers the operating system saves on a context switch: a CPU that knows an instruction is not
-// enough.
+// Register sets that the operating system saves on a context switch (XCR0). Without these an instruction set that the
+// CPU has cannot be used.
 unsigned saved_state() {
   if (!has_bits(cpuid(1).ecx, bit_OSXSAVE)) return 0;
   unsigned low = 0, high = 0;
@@ -42,18 +42,18 @@ unsigned saved_state() {
   return low;
 }
 
-// Not __builtin_cpu_supports: clang 14 does not know f16c.
+// Not __builtin_cpu_supports: clang 14 does not support "f16c" there.
 bool cpu_has_avx2() {
   constexpr unsigned kYmmState = 0x6;
   return has_bits(cpuid(1).ecx, bit_AVX | bit_FMA | bit_F16C) && has_bits(cpuid(7).ebx, bit_AVX2) &&
          has_bits(saved_state(), kYmmState);
 }
 
-// The products of AVX-512 VNNI in vectors of 256 bits: most processors since 2021 that have no AVX-512, and some that
-// do.
+// AVX-VNNI: the dot products of AVX-512 VNNI in 256-bit vectors, in most processors since 2021 that lack AVX-512 and
+// some that have it.
 bool cpu_has_avxvnni() {
   constexpr unsigned kAvxVnni = 1u << 4;
-  // A leaf that has no subleaf 1 may answer it like 0.
+  // If leaf 7 has no subleaf 1, a CPU may return subleaf 0 for it.
   return cpu_has_avx2() && cpuid(7).eax >= 1 && has_bits(cpuid(7, 1).eax, kAvxVnni);
 }
 
@@ -63,7 +63,7 @@ bool cpu_has_avx512() {
          has_bits(cpuid(7).ecx, bit_AVX512VNNI) && has_bits(saved_state(), kZmmState);
 }
 
-// The tiles' 8 KB are saved only for processes that asked (Linux 5.16 and later; Documentation/arch/x86/xstate.rst).
+// Requests permission for tile registers, without which Linux 5.16+ saves none (Documentation/arch/x86/xstate.rst).
 bool may_use_tiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // XFEATURE_XTILE_DATA

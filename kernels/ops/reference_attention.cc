@@ -1,4 +1,4 @@
-// The oracle's attention: the same functions with double accumulators, over rows read back as floats.
+// Attention of the oracle: the same functions with double accumulators, over stored rows converted to floats.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-// Row by row, in the caller's scratch (attend_scratch_bytes has room for it).
+// Scratch of one row, within attend_scratch_bytes().
 struct Scratch {
   double* scores;   // [256]
   double* out;      // [v_dim]
@@ -42,7 +42,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
     s.scores[p - tile.begin] = score(block, tile, tile.q + row * tile.q_stride, s.k);
     largest = std::max(largest, s.scores[p - tile.begin]);
   }
-  largest = double{static_cast<float>(largest)};   // what the sums are merged by
+  largest = double{static_cast<float>(largest)};   // rounded, since result.max is a float and sums are merged by it
   double sum = 0;
   std::fill_n(s.out, block.v_dim, 0.0);
   for (size_t p = begin; p < end; ++p) {

@@ -1,4 +1,4 @@
-// Scalar twins of attention-inl.h. Each row is computed as if it were alone.
+// Scalar reference kernels of attention-inl.h. Each row is computed independently.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,8 +31,8 @@ float float_score(const KvHeadBlock& block, const std::byte* head, size_t p, con
   return sum;
 }
 
-// A query's parts: of latent rows the dimensions of the value and those behind them, each with a scale of its own; of
-// others there is no second one.
+// Quantisers of a query. For latent rows the dimensions of the value and the remaining ones have separate scales; for
+// other rows the second part is empty.
 struct Query {
   const float* q;
   Quantizer first, second;
@@ -77,7 +77,7 @@ float score(const KvHeadBlock& block, const std::byte* head, size_t p, const Que
   return float_score(block, head, p, query.q);
 }
 
-// Where values lie in a head's block: those of latent rows in its keys.
+// Layout of the values in a head's block; for latent rows they are part of the keys.
 KvPartOrder stored_values(const KvHeadBlock& block) {
   return block.is_latent() ? key_order(block) : value_order(block);
 }
@@ -91,7 +91,7 @@ void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float
 
 // Weights as integers: weight ~ code * step.
 struct WeightCodes {
-  float inverse = 0, step = 0;   // of nothing but tiny weights: all codes are 0
+  float inverse = 0, step = 0;   // if all weights are tiny: all codes are 0
 
   explicit WeightCodes(float top) {
     if (top < kTinyWeight) return;
@@ -119,7 +119,7 @@ void add_int8_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
   }
 }
 
-// The same of the dimensions that share their scales and minima, for each group of them.
+// As add_int8_values(), for each group of dimensions that shares its scales and minima.
 void add_int4_values(const KvHeadBlock& block, const AttendTile& tile, size_t begin, size_t end, const float* weights,
                      float* out) {
   for (size_t g = 0; g < block.value_groups(); ++g) {

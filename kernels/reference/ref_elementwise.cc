@@ -1,4 +1,4 @@
-// Scalar twins of elementwise-inl.h, and the oracle's norms and nonlinearities in double.
+// Scalar reference kernels of elementwise-inl.h, and the oracle's norms and activation functions in double.
 #include <algorithm>
 #include <cmath>
 

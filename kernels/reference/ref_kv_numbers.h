@@ -1,4 +1,4 @@
-// Numbers of stored keys and values, one by one: what the twins that store them and the twins that read them share.
+// Access to single stored numbers of keys and values, used by the reference kernels that store and read them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Scalar twins of kv_store-inl.h, hadamard-inl.h and latent_values-inl.h.
+// Scalar reference kernels of kv_store-inl.h and latent_values-inl.h.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,28 +37,28 @@ void transform(Number* x, size_t n) {
 
 void hadamard(float* x, size_t n) { transform(x, n); }
 
-// Both parts of a latent row are rotated by themselves.
+// Transforms a key; for latent rows both parts separately.
 void hadamard_of(const KvHeadBlock& block, float* k) {
   hadamard(k, block.value_dim());
   if (block.is_latent()) hadamard(k + block.latent_dim, block.head_dim - block.latent_dim);
 }
 
-// One part of a head, keys or values: its numbers, in their order, and where its scales are.
+// The keys or the values of a head: format, layout and offset of the scales.
 struct Part {
   KvPart kind;
   KvPartOrder order;
   size_t scales;     // offset in the head's block
   size_t head_dim;
   size_t n_dims;     // with padding
-  int zero;          // the code of 0, of INT8
-  size_t first_dims;   // that share a scale, of INT8; those behind them have another
+  int zero;          // INT8: the code of 0
+  size_t first_dims;   // INT8: number of leading dimensions with the first scale; the others have the second
 
   static Part keys(const KvHeadBlock& block) {
     const bool coded = block.keys() == KvPart::kInt8 || block.keys() == KvPart::kInt4;
     return {block.keys(),  key_order(block), block.k_scale, block.head_dim, coded ? block.k_dim : block.head_dim, 128,
             block.is_latent() ? block.latent_dim : block.head_dim};
   }
-  // Of a latent row they are the first dimensions of the key.
+  // For latent rows, the first latent_dim dimensions of the key.
   static Part values(const KvHeadBlock& block) {
     if (block.is_latent()) {
       Part part = keys(block);
@@ -86,7 +86,7 @@ void store_int8(const Part& part, std::byte* head, size_t p, const float* x) {
   }
 }
 
-// x ~ minimum + scale * q of up to 32 numbers; both as they are stored.
+// x ~ minimum + scale * q for up to 32 numbers, with the stored (rounded) scale and minimum.
 struct NibbleQuantizer {
   uint16_t scale_bits, minimum_bits;
   float minimum, inverse;
@@ -143,7 +143,7 @@ void kv_store(const KvHeadBlock& block, std::byte* head, size_t p, const float* 
   store_part(Part::values(block), head, p, values);
 }
 
-// Number by number from the one order to the other.
+// Copies number by number from the layout of K to that of V.
 void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* values) {
   const KvPartOrder from = key_order(block), to = value_order(block);
   const size_t number = size_t{1} << from.element_bits;
@@ -153,7 +153,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
       std::byte* const target = values + to.at(p, d);
       if (from.paired()) {
         const auto code = static_cast<std::byte>(read<uint8_t>(source, 0) >> (from.is_high(d) ? 4 : 0) & 15);
-        *target = to.is_high(d) ? *target | code << 4 : code;   // the low half comes first
+        *target = to.is_high(d) ? *target | code << 4 : code;   // the low half is written first
       } else {
         std::memcpy(target, source, number);
         if (block.keys() == KvPart::kInt8) *target ^= std::byte{0x80};
@@ -162,7 +162,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
   }
 }
 
-// What store_part() stored, as floats.
+// Loads one position written by store_part(), as floats.
 void load_part(const Part& part, const std::byte* head, size_t p, float* x) {
   for (size_t d = 0; d < part.head_dim; ++d) {
     const std::byte* at = head + part.order.at(p, d);

@@ -1,4 +1,4 @@
-// Linear layers as the contract states them, one output at a time.
+// Reference kernels of linear layers: the formulas of kernels.h, one output at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ struct Block {
   size_t index;  // of the block in the chunk
   size_t lane;   // row within the panel
 
-  // `group` counts within the block: 0, or 0 and 1 where scales cover 16 columns.
+  // `group` is the index in the block: 0, or 0 and 1 if scales cover 16 columns.
   size_t group_of_chunk(size_t group) const { return index * (kQuantBlock / format->group) + group; }
   float scale(size_t group) const { return panel_scale(*format, chunk, group_of_chunk(group), lane); }
   float min(size_t group) const { return panel_min(*format, chunk, group_of_chunk(group), lane); }
@@ -108,8 +108,8 @@ void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t
   }
 }
 
-// The oracle's, on kPF panels. The product of two floats is exact in double, so a multiplication and an addition
-// are what a fused operation is, and a compiler can run the lanes side by side.
+// The oracle's version, for kPF panels. The product of two floats is exact in double, so a multiplication and an
+// addition give the result of a fused operation, and a compiler can vectorise the lanes.
 void linear_double(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
                    size_t y_stride) {
   CHECK(w.type == PanelType::kPF);

@@ -1,4 +1,4 @@
-// Scalar twins of recurrent-inl.h, and the oracle's states with sums in double.
+// Scalar reference kernels of recurrent-inl.h, and the oracle's versions with sums in double.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,7 @@ void short_conv(const ConvStep& s, Range channels) {
   }
 }
 
-// Where S[key][column] is.
+// Index of S[key][column].
 size_t state_index(const StateStep& s, size_t key, size_t column) {
   const size_t tile = column / kStateTile * kStateTile;
   const size_t width = std::min(kStateTile, state_columns(s.n_values) - tile);
@@ -45,7 +45,7 @@ size_t scan_index(const ScanStep& s, size_t channel, size_t n) {
   return channel / 16 * s.n_states * 16 + n * 16 + channel % 16;
 }
 
-// One row of one column. Sum: what sums are of.
+// Updates one column of S by one row. Sum: type of the accumulators.
 template <typename Sum>
 void update_column(const StateStep& s, size_t t, size_t p) {
   const float* keys = s.keys + t * s.key_stride;

@@ -1,7 +1,7 @@
 // Attention of many rows over INT8 keys and values on AMX: scores and weighted values are integer sums, which tiles
-// give exactly, so only who multiplies differs from attention-inl.h. Included by isa_amx.cc, behind vec_avx512.h.
+// compute exactly, so results equal those of attention-inl.h. Included by isa_amx.cc, after vec_avx512.h.
 //
-// A pass is sixteen rows against the whole block. Softmax between the two products is by far the longest part.
+// A pass is sixteen rows against the whole block. The softmax between the two products takes by far the most time.
 
 #include "kernels/simd/attend_softmax-inl.h"
 #include "kernels/simd/tiles_amx.h"
@@ -15,26 +15,26 @@ static_assert(kAttendPassRows == 16, "a pass is the rows of a tile");
 //   tmm2        digits [16][64 positions]    tmm3   values [16][16 dimensions][4 positions]
 //   tmm4..tmm7  sums [16][16]
 
-// How many dimensions of the queries one product takes: they must divide k_dim.
+// Number of query dimensions per tile product: a divisor of k_dim.
 size_t chunk_of(size_t k_dim) {
   size_t chunk = 64;
   while (k_dim % chunk != 0) chunk /= 2;
   return chunk;
 }
 
-// How many dimensions of the queries one product takes: they must divide both parts of latent rows.
+// As above; for latent rows a divisor of the size of both parts.
 size_t chunk_of(const KvHeadBlock& block) {
   return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
 }
 
-// How queries lie.
+// Quantised queries in memory, and the dimensions per product.
 struct TileQueries {
   const int8_t* q;
   size_t stride;
   size_t chunk;
 };
 
-// Integer sums of 16 rows with the 64 positions of a page over dimensions `dims`, to sums[r][0 .. 64), row_bytes apart.
+// Integer dot products of 16 rows with the 64 positions of a page over `dims`, to sums[r][0 .. 64), row_bytes apart.
 void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueries& queries, Span dims, int32_t* sums,
                 size_t row_bytes) {
   const size_t group = block.k_dim * kKeyGroup;
@@ -79,7 +79,7 @@ void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const Til
   }
 }
 
-// Scores of a pass over its pages [first, last].
+// Computes the scores of a pass for pages [first, last].
 void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk, size_t first,
                  size_t last) {
   auto* sums = reinterpret_cast<int32_t*>(s.scores);   // replaced by floats in place
@@ -102,13 +102,13 @@ void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// Both digits' sums over the values of pages [first, last], to s.totals.
+// Computes the sums of both weight digits times the values of pages [first, last], in s.totals.
 void value_sums(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last) {
   const size_t v_dim = block.v_dim, stride = v_dim * sizeof(int32_t);
   int32_t* const high = s.totals;
   int32_t* const low = s.totals + kAttendPassRows * v_dim;
   for (size_t d = 0; d < v_dim; d += 32) {
-    const bool two = d + 32 <= v_dim;   // sixteen dimensions and the next, to have four sums under way
+    const bool two = d + 32 <= v_dim;   // two groups of sixteen dimensions: four independent sums
     tile_zero<4>();
     tile_zero<5>();
     tile_zero<6>();

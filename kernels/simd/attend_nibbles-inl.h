@@ -1,5 +1,5 @@
-// INT4: scores of keys, and weights and values of values, all in integers, for every 32 dimensions by themselves, which
-// share their scales and minima. A byte has two numbers, and one load of 64 bytes gives two operands of a byte product.
+// INT4: scores, and weighted sums of values, in integers, separately for every 32 dimensions, which share their scales
+// and minima. A byte holds two numbers, so one load of 64 bytes provides two operands of byte dot products.
 // Included once per instruction set.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace {
 
 // --- scores
 
-// scores[r][16 g + lane] = the product of row r with the keys of group first_group + g. scales: of the page's keys.
+// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: of the page's keys.
 template <size_t kRows>
 IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
@@ -68,9 +68,9 @@ IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
   return is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
 }
 
-// The weights of kRows rows, each of which sees something, times the scales of a group, as codes; and what the minima
-// add to all dimensions of the group. Rows go side by side, so that a scale is converted once for them. index: of the
-// first in the register tile. pages: the positions of the pages whose values will be read.
+// Encodes weights times the scales of a group for kRows rows with visible positions, and sums weights times minima,
+// which are added to all dimensions of the group. Rows are done together to convert each scale only once. index: of the
+// first row in the register tile. pages: the positions of the pages whose values will be read.
 template <size_t kRows>
 void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t index,
                   Span pages, size_t group) {
@@ -90,7 +90,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
         V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
-        if (!whole) {   // what is not seen may have any weight, scale and minimum
+        if (!whole) {   // hidden positions may have any weight, scale and minimum
           const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
           weight = select(seen, weight, zero());
           own_scale = select(seen, scale, zero());
@@ -111,7 +111,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   }
 }
 
-// The rows of a register tile, whose weights softmax left as floats.
+// Encodes the rows of a register tile, whose weights softmax() left as floats.
 template <size_t kRows>
 void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t group) {
   const Span pages{page_span(rows.seen.begin / kPagePositions).begin,
@@ -129,12 +129,12 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Digits that go through the registers together, as both halves of the bytes do then.
+// Number of digits summed in one pass over the values; with two, both halves of the bytes are summed as well.
 constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
 
-// The sums of kDigits digits of the codes, from `digit` on, by a group's numbers of all positions that `rows` sees: of
-// the low, the high or both halves of its bytes. The accumulators stay in registers for the whole block, and what a
-// byte holds is taken apart once for all rows and digits.
+// Sums kDigits digits of the codes, from `digit` on, times a group's values over all positions visible to `rows`: for
+// the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block, and a byte is
+// unpacked once for all rows and digits.
 template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
 IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
                              size_t digit, bool fetch) {
@@ -155,7 +155,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
       fetch_ahead(stream, at * ahead, ahead * 64);
       const B64 both = load_bytes(stream.at + at);
       const B64 lows = low_nibbles(both), highs = high_nibbles(both);
-      // The codes are bytes up to 255, but a number is below 16, so that no sum of two products saturates.
+      // The codes are bytes up to 255, but values are below 16, so no sum of two products saturates.
       for (size_t i = 0; i < kDigits; ++i) {
         for (size_t r = 0; r < kRows; ++r) {
           const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);
@@ -174,7 +174,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
   }
 }
 
-// The results of a register tile's rows, once a group's values are summed.
+// Writes the results of a register tile's rows for one group of dimensions.
 void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows,
                     size_t group) {
   for (size_t r = 0; r < rows.count; ++r) {
@@ -189,7 +189,7 @@ void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const Tile
   }
 }
 
-// A group at a time: its codes and sums are used up before the next one's, and stay in the first-level cache.
+// One group at a time, so that its codes and sums stay in the L1 cache.
 template <size_t kRows>
 void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  RowTile rows, bool fetch) {
@@ -210,7 +210,7 @@ void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// All rows, the whole block.
+// Weighted INT4 values of all rows, for the whole block.
 void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
                        const Operands& operands, NextBlock& next, bool fetch) {
   for (size_t first = 0; first < tile.n_rows;) {

@@ -1,5 +1,5 @@
-// The parts that the two halves of attention share: which positions the rows of a tile see, the scratch, register tiles
-// of rows, and the streams of keys and values. Included once per instruction set, by attention-inl.h.
+// Shared by scores and weighted values: visible positions of a tile's rows, scratch, register tiles of rows, and
+// streams of keys and values. Included once per instruction set, by attention-inl.h.
 #pragma once
 
 #include "kernels/simd/kv_store-inl.h"
@@ -22,7 +22,7 @@ IBID_INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 IBID_INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 IBID_INLINE bool is_empty(Span s) { return s.begin >= s.end; }
 IBID_INLINE Span intersect(Span a, Span b) { return {larger(a.begin, b.begin), smaller(a.end, b.end)}; }
-// The smallest span that holds both.
+// The smallest span that contains both.
 IBID_INLINE Span hull(Span a, Span b) {
   if (is_empty(a)) return b;
   if (is_empty(b)) return a;
@@ -33,20 +33,20 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
   float* scores;      // [kAttendPassRows, 256] scores, then weights
-  // Weights of values that are codes: of a pass (INT8), or of a register tile and a group of dimensions (INT4).
+  // Quantised weights: of a pass (INT8), or of a register tile and a group of dimensions (INT4).
   uint8_t* codes;     // [kAttendPassRows, 2, 256] the weights' high and low bytes
-  float* step;        // [kAttendPassRows] what a code counts
-  float* floors;      // [kAttendPassRows] what the minima add up to (INT4)
+  float* step;        // [kAttendPassRows] the weight of one unit of a code
+  float* floors;      // [kAttendPassRows] sum of weights times minima (INT4)
   float* scaled;      // [kTileRows, 256] the weights times the scales of a group (INT4)
-  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits; INT4: [2, kTileRows, kNibbleGroup]
-  float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
+  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of digits by values; INT4: [2, kTileRows, kNibbleGroup]
+  float* keys;        // [256, head_dim] of the block as floats, in the layout of F32 pages
   float* values;      // [256, v_dim]
-  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 behind head_dim
+  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
   size_t q_stride;
-  // Of both parts of latent rows; of others of the first only.
+  // For both parts of latent rows; else only the first is used.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
-  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); of latent rows times
+  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); for latent rows times
                       // q_scale
   Span* spans;        // [n_rows]
 
@@ -70,7 +70,7 @@ struct TileScratch {
     q_sums = reinterpret_cast<float*>(q_offset[1] + padded);
     spans = reinterpret_cast<Span*>(q_sums + padded * groups);
   }
-  // What belongs to the rows from `row` on.
+  // View of the per-row arrays starting at `row`.
   TileScratch from(size_t row, size_t nibble_groups) const {
     TileScratch part = *this;
     part.q_sums += row * nibble_groups;
@@ -84,15 +84,15 @@ struct TileScratch {
   }
 };
 
-// Consecutive rows of a register tile, and the hull of what they see.
+// Consecutive rows of a register tile, and the hull of their visible positions.
 struct RowTile {
   size_t first;
   size_t count;
   Span seen;
 };
 
-// Of the rows from `first`: as many as fill the registers, and no lone row left behind where two even tiles
-// will do.
+// Returns the register tile of rows at `first`: kTileRows rows, except that the last two tiles are balanced, to avoid a
+// tile of one row.
 IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows) {
   const size_t left = n_rows - first;
   RowTile tile{first, left, {}};
@@ -104,16 +104,16 @@ IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows)
 IBID_INLINE V16 load_values(const float* p) { return load(p); }
 IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
 
-// The keys or the values of a page, and what will be read some time after them, which is asked for meanwhile, into the
-// second-level cache; null: nothing is.
+// The keys or the values of a page, and the address of data read later, which is meanwhile prefetched to the L2 cache;
+// null: no prefetch.
 struct Stream {
   const std::byte* at;
   const std::byte* ahead;
 };
 
-// How far ahead to fetch, rounded up to whole pages' keys or values. Of 12, 24, 48 and 96 KB the least was the best for
-// INT8, and F16 and F32 hardly tell it from 48. Without any, decoding behind 4,096 positions took 1.1 (F32) to 1.6
-// times (F16) as long (an EPYC with 1 MiB a core).
+// Prefetch distance in bytes, rounded up to whole pages' keys or values. Of 12, 24, 48 and 96 KB, 12 was best for
+// INT8, and for F16 and F32 hardly different from 48. Without prefetch, decoding after 4,096 positions took 1.1 (F32)
+// to 1.6 times (F16) as long (EPYC, 1 MiB L2 per core).
 constexpr size_t kFetchAhead = 12288;
 
 IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {
@@ -121,20 +121,20 @@ IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) 
   for (size_t i = 0; i < bytes; i += 64) prefetch_l2(stream.ahead + offset + i);
 }
 
-// The values of a page in the order of V.
+// The values of a page in the layout of V.
 IBID_INLINE const std::byte* values_of(const KvHeadBlock& block, const AttendTile& tile, size_t page) {
   return (block.is_latent() ? tile.values[page] : tile.heads[page]) + block.v;
 }
 
-// Floats of n of the keys or values at `from`; n is a multiple of 16.
+// Converts n keys or values at `from` to floats; n is a multiple of 16.
 template <typename Element>
 void widen(const std::byte* from, size_t n, float* to) {
   const auto* elements = reinterpret_cast<const Element*>(from);
   for (size_t i = 0; i < n; i += 16) store(to + i, load_values(elements + i));
 }
 
-// Brings what is read next into the second-level cache, a share at a time, so that a tile of many rows, which
-// computes for long, does not wait for memory in between.
+// Prefetches tile.next_heads into the L2 cache, one share at a time, so that large tiles, which compute for
+// long, do not wait for memory in between.
 class NextBlock {
  public:
   NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
@@ -154,7 +154,7 @@ class NextBlock {
   size_t at_ = 0;
 };
 
-// The spans of all rows, their hull, and results of nothing seen.
+// Computes the spans of all rows and clears their results. Returns the hull of the spans.
 Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
   Span seen;
   for (size_t row = 0; row < tile.n_rows; ++row) {
@@ -170,7 +170,7 @@ Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   return seen;
 }
 
-// The rows of `tile` from `first` on that one pass takes.
+// Returns the rows of `tile` of the pass that starts at `first`.
 IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
   AttendTile pass = tile;
   pass.n_rows = smaller(tile.n_rows - first, kAttendPassRows);
@@ -181,13 +181,13 @@ IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
   return pass;
 }
 
-// --- Where a block's keys and values are read from, and what is asked for meanwhile.
+// --- Sources of a block's keys and values, and prefetching
 
-// Above it, floats are made of keys and values once; for few rows that does not pay.
+// With more rows, F16 keys and values are converted to floats once; for few rows that does not pay.
 constexpr size_t kWidenRows = 3 * kTileRows;
 
-// Keys and values of a block's pages [first, last], as its rows will read them: in place, or as floats in the
-// scratch, so that many rows need not convert them again and again.
+// Keys and values of a block's pages [first, last], in place or, for many rows, converted to floats in the scratch,
+// so that they are not converted repeatedly.
 class Operands {
  public:
   Operands(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last)
@@ -204,7 +204,7 @@ class Operands {
   KvPart key_type() const { return keys_widened_ ? KvPart::kF32 : block_.keys(); }
   KvPart value_type() const { return values_widened_ ? KvPart::kF32 : block_.values(); }
 
-  // Keys whole, values of positions that some row sees, since all others may hold anything.
+  // Converts all keys, but values only of visible positions, since the others may hold anything.
   void widen_all(Span seen) const {
     const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
     for (size_t page = first_; keys_widened_ && page < first_ + n_pages_; ++page) {
@@ -218,7 +218,7 @@ class Operands {
     }
   }
 
-  // `fetch`: while they are read, what comes after them is asked for. REQUIRES: not of latent rows.
+  // `fetch`: prefetch the following data while these are read. REQUIRES: !fetch for latent rows.
   Stream keys(size_t page, bool fetch) const {
     if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
@@ -229,14 +229,14 @@ class Operands {
     return {values_of(block_, tile_, page), fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
-  // Bytes to ask for with each that is read of values: keys in INT8 are twice as long as values in INT4. Without them a
-  // decoding thread waited for every other line (1.2 to 1.4 times as long behind 4,096 and 16,384 positions).
+  // Bytes to prefetch per byte of values read: INT8 keys are twice as long as INT4 values. With 1, a decoding thread
+  // waited for every other line (1.2 to 1.4 times as long after 4,096 and 16,384 positions).
   size_t ahead_of_values() const { return unequal_ ? 2 : 1; }
 
  private:
   static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
 
-  // What few rows read, in order: the keys of the block's pages, their values, and the same of the next block.
+  // The i-th source in reading order: the keys of the block's pages, their values, then those of the next block.
   const std::byte* part(size_t i) const {
     if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
     i -= n_pages_;
@@ -247,8 +247,8 @@ class Operands {
     return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
 
-  // The scales of codes lie behind what the loops go through, and those of the values are needed before the values:
-  // they are asked for a whole block ahead.
+  // Prefetches scales a whole block ahead: they are outside the streams of codes, and those of the values are needed
+  // before the values.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
     const std::byte* head = tile_.next_heads[i];
@@ -260,8 +260,8 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;      // keys are longer than values: then keys ask for values, and values for the next keys
-  const size_t distance_;   // in pages' keys or values
+  const bool unequal_;      // keys are longer than values: keys then prefetch values, and values the next keys
+  const size_t distance_;   // prefetch distance, in pages' keys or values
   const bool keys_widened_, values_widened_;
 };
 

@@ -32,8 +32,8 @@ IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const fl
   }
 }
 
-// The same of INT8 keys: the exact integer dot times (q_scale * k_scale). kPart: 1 adds the second part of latent rows.
-// dims: of k_dim.
+// As score_floats(), for INT8 keys: the exact integer dot times (q_scale * k_scale). kPart 1: adds the second part of
+// latent rows. dims: range within k_dim.
 template <size_t kRows, size_t kPart>
 IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const float* k_scale, size_t k_dim, Span dims,
                             const TileScratch& s, size_t row, float* scores) {
@@ -64,7 +64,7 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
   }
 }
 
-// Scores of a register tile's rows with what they see of a page. `type`: of the keys in the stream.
+// Scores of a register tile's rows for their visible positions of a page. `type`: of the keys in the stream.
 template <size_t kRows>
 void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvPart type, RowTile rows, size_t page) {
@@ -98,7 +98,7 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// All rows, one page. `type`: of the keys in the stream.
+// Scores of all rows for one page. `type`: of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
                 KvPart type, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {

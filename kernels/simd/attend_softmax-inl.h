@@ -1,5 +1,5 @@
-// What lies between the scores of a tile and its weighted values: queries in int8 before, softmax behind them, and for
-// INT8 the weights as integers. Included once per instruction set.
+// Quantisation of queries before the scores of a tile, softmax after them, and quantisation of the weights for INT8
+// values. Included once per instruction set.
 #pragma once
 
 #include "kernels/simd/attend_rows-inl.h"
@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Dimensions `of` of a row's query, which share a scale, and codes of 0 up to `padded`. part: of the row.
+// Quantises dimensions `of` of a row's query, which share a scale, with zeros up to `padded`. part: index of the scale.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -38,12 +38,12 @@ void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const Ti
   }
 }
 
-// What a row does not see of the hull of its group becomes -inf.
+// Sets the scores of positions in `hull` that are not visible to the row to -inf.
 IBID_INLINE void hide_unseen(float* scores, Span hull, Span seen) {
   for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
     const Span lanes = intersect(seen, {p, p + 16});
     if (lanes.begin == p && lanes.end == p + 16) {
-      p = seen.end / 16 * 16 - 16;   // all that lies between is seen
+      p = seen.end / 16 * 16 - 16;   // all positions between are visible
       continue;
     }
     const M16 mask = is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
@@ -59,15 +59,15 @@ void cap_scores(const AttendTile& tile, float* scores, Span seen) {
   }
 }
 
-// Sixteen weights from position p on, those that are not seen as zeros.
+// Loads sixteen weights from position p, with zeros for positions that are not visible.
 IBID_INLINE V16 load_seen(const float* weights, size_t p, Span seen) {
   const Span lanes = intersect(seen, {p, p + 16});
   if (is_empty(lanes)) return zero();
   return select(lane_range(lanes.begin - p, lanes.end - p), load(weights + p), zero());
 }
 
-// The weights of a row, each times its value's scale, as codes of two digits; 0 for what the row does not see of
-// `pages`, the positions that values are read of. top: the largest. Returns what a code counts.
+// Quantises the scaled weights of a row to codes of two digits; 0 for invisible positions in `pages`, the positions
+// whose values are read. top: the largest weight. Returns the weight of one unit of a code.
 float encode_weights(const float* weights, float top, Span seen, Span pages, uint8_t* codes) {
   const bool is_zero = top < kTinyWeight;
   const V16 inverse = set1(is_zero ? 0.0f : kLargestWeightCode / top);
@@ -90,7 +90,8 @@ struct RowCount {
   static constexpr size_t kRows = kCount;
 };
 
-// act(RowCount, RowTile) for the rows that see something: kSoftmaxRows side by side where all of them do, else one.
+// Calls act(RowCount, RowTile) for rows with visible positions: kSoftmaxRows together if all of them have some, else
+// row by row.
 template <typename Act>
 IBID_INLINE void each_seeing(const TileScratch& s, size_t n_rows, const Act& act) {
   for (size_t first = 0; first < n_rows;) {
@@ -109,9 +110,8 @@ IBID_INLINE void each_seeing(const TileScratch& s, size_t n_rows, const Act& act
   }
 }
 
-// Turns the dots of kRows rows, each of which sees something, into weights exp(s - max), and returns max and sum.
-// kInt8: each weight is then multiplied by its value's scale, and they become codes. Rows go side by side to fill the
-// pipeline.
+// Replaces the dots of kRows rows with visible positions by weights exp(s - max), and stores max and sum in the result.
+// kInt8: then multiplies each weight by its value's scale, and quantises it. Rows are interleaved to fill the pipeline.
 template <size_t kRows, bool kInt8>
 void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages) {
   float* const scores = s.scores + rows.first * kScoreStride;
@@ -135,7 +135,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();   // from here on of the weights
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();   // from here on, of the weights
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {
@@ -147,7 +147,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 weight = exp_bounded(sub(mul(load(at), scale), top[r]));
       sum[r] = add(sum[r], weight);
       if constexpr (kInt8) {
-        // What is not seen may have any scale: its product is a NaN or 0, and max() passes over both.
+        // Invisible positions may have any scale: their product is NaN or 0, and max() ignores both.
         const V16 scaled = mul(weight, value_scale);
         largest[r] = max(scaled, largest[r]);
         store(at, scaled);
@@ -176,14 +176,14 @@ IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile,
   }
 }
 
-// All rows of the tile. `pages`: the positions of the pages whose values will be read.
+// Softmax of all rows of the tile. `pages`: the positions of the pages whose values will be read.
 void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
   each_seeing(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
     softmax_group<decltype(count)::kRows>(block, tile, s, rows, pages);
   });
 }
 
-// The results of rows whose values were summed as integers.
+// Writes the results of rows whose values were summed as integers.
 void finish_codes(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
   const size_t low_digits = kAttendPassRows * block.v_dim;
   for (size_t row = 0; row < tile.n_rows; ++row) {

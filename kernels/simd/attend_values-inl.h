@@ -8,7 +8,7 @@ namespace ibid::IBID_ISA {
 namespace {
 
 // out[r][16 c + lane] += sum over `positions` of a page of weight * value, increasing, for kColumns vectors of
-// dimensions from `dim` on. weights: of the page's first position, rows kScoreStride apart.
+// dimensions starting at `dim`. weights: at the page's first position, rows kScoreStride apart.
 template <size_t kRows, size_t kColumns, typename Value>
 IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span positions,
                             const float* weights, float* out, size_t out_stride) {
@@ -33,7 +33,7 @@ IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span
   }
 }
 
-// All dimensions of kRows rows.
+// As add_values(), for all dimensions of kRows rows.
 template <size_t kRows, typename Value>
 void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* weights, float* out,
               size_t out_stride) {
@@ -52,8 +52,8 @@ void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* w
   }
 }
 
-// The part of a page that all rows see goes through the registers together; what only some see, row by row
-// before and after it, so that each row's sum runs over its own positions in increasing order.
+// Positions visible to all rows are summed for all rows at once, those visible to some only row by row
+// before and after, so that each row's sum runs over its own positions in increasing order.
 template <size_t kRows, typename Value>
 void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
                 RowTile rows, size_t page) {
@@ -76,7 +76,7 @@ void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile
   for (size_t r = 0; r < kRows; ++r) one_row(r, {common.end, here.end});
 }
 
-// All rows, one page.
+// Weighted values of all rows, one page.
 template <typename Value>
 void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
                 size_t page) {
@@ -93,10 +93,10 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// --- INT8: both digits of the weights by the values, in integers
+// --- INT8: both digits of the weights times the values, in integers
 
-// totals[digit][r] += the sums over the groups of four positions [begin, end) of a page. codes: of the first row at the
-// page's first position; to the next row 2 * kAttentionBlock.
+// totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: of the first row
+// at the page's first position, rows 2 * kAttentionBlock apart.
 template <size_t kRows, size_t kColumns>
 IBID_INLINE void add_codes(const Stream& stream, size_t dim, size_t v_dim, size_t begin, size_t end,
                            const uint8_t* codes, int32_t* totals) {
@@ -139,7 +139,7 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
   }
 }
 
-// All rows, one page.
+// As value_rows(), for INT8.
 void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
@@ -154,7 +154,7 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
   }
 }
 
-// `type`: of the values in the stream; those in INT4 are summed for a whole block (add_nibble_values).
+// `type`: of the values in the stream; INT4 values are summed for a whole block instead (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvPart type, size_t page) {
   switch (type) {

@@ -1,8 +1,8 @@
 // Attention of some query rows over one block of 256 positions. Included after vec_<isa>.h, once per
-// instruction set; ref_attention.cc is the scalar twin and kernels.h states the formulas.
+// instruction set; ref_attention.cc is the scalar reference and kernels.h states the formulas.
 //
-// However rows are tiled, every sum is one accumulator in one order. Scores of positions that a row does not
-// see are computed along with the others and replaced by -inf; their values are never multiplied at all.
+// However rows are tiled, every sum is one accumulator in one order. Scores of positions not visible to a row
+// may be computed with the others, but are replaced by -inf; their values are never multiplied.
 #pragma once
 
 #include "kernels/simd/attend_nibbles-inl.h"
@@ -15,7 +15,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// The rows of `tile`, few enough for their scores to stay in the first-level cache, against the whole block.
+// Attention of the rows of `tile`, few enough for their scores to stay in the L1 cache, over the whole block.
 void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  NextBlock& next, bool fetch) {
   Span seen;
@@ -48,7 +48,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
   operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
-  // They ask as they go, many for a share of the next block at a time. The values of latent rows lie apart from them.
+  // Few rows prefetch as they stream; many, and latent rows (values in a buffer), prefetch the next block in shares.
   const bool few = tile.n_rows <= kWidenRows && !block.is_latent();
   AttendTile hint = tile;
   if (few) hint.n_next = 0;
@@ -58,7 +58,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   }
 }
 
-// Factors of 16 rows at a time; then row by row.
+// Computes the factors of 16 rows at a time, then scales row by row.
 void attend_merge(const AttendSums& total, const AttendSums& part, size_t n_rows, size_t head_dim) {
   for (size_t first = 0; first < n_rows; first += 16) {
     const size_t rows = smaller(n_rows - first, 16);

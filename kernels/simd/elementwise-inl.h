@@ -1,5 +1,5 @@
 // Norms, activations, sums and rotations over 16 lanes. Included after vec_<isa>.h, once per instruction
-// set; ref_elementwise.cc is the scalar twin.
+// set; ref_elementwise.cc is the scalar reference.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -8,7 +8,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// A norm of a row, or where kHuge, of the row times kHugeRow.
+// Loads up to 16 numbers of a row to be normalised; if kHuge, times kHugeRow.
 template <bool kHuge>
 IBID_INLINE V16 load_row(const float* x, size_t n) {
   const V16 v = load_upto(x, n);
@@ -80,7 +80,7 @@ IBID_INLINE V16 relu_squared(V16 x) {
   return mul(positive, positive);
 }
 
-// expm1(x) = tanh(x / 2) (e^x + 1), which loses nothing near 0.
+// expm1(x) = tanh(x / 2) (e^x + 1), which loses no precision near 0.
 IBID_INLINE V16 xielu(V16 x, const Activation& f) {
   const V16 linear = mul(set1(f.beta), x);
   const V16 above = fma(mul(set1(f.alpha_p), x), x, linear);

@@ -1,7 +1,7 @@
-// What AMX changes of AVX-512's table: quantised linear layers and INT8 attention of many rows. Nothing but fill_amx()
-// is visible outside.
+// AVX-512's table with AMX versions of quantised linear layers and INT8 attention of many rows. Only fill_amx() has
+// external linkage.
 
-// The vectors come first: the bodies are written in them.
+// Vector types first: the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx512.h"
 #include "kernels/simd/attend_amx-inl.h"
@@ -14,13 +14,13 @@ namespace ibid {
 namespace avx512 {
 namespace {
 
-// Below it a tile is not full, and unpacking a panel costs more than multiplying it.
+// With fewer rows a tile is not full, and unpacking a panel costs more than multiplying it.
 constexpr size_t kAmxMinRows = kRowGroup;
 
-// The same of attention: a pass of as few is no dearer on vectors.
+// The same for attention: with fewer rows, AVX-512 is as fast.
 constexpr size_t kAmxMinQueries = 8;
 
-// For fewer rows, and other keys and values.
+// AVX-512 kernels for fewer rows, and for other formats of keys and values.
 Kernels vectors;
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,

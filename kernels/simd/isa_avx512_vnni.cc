@@ -1,7 +1,7 @@
-// The kernels' shared bodies compiled for AVX-512 F, BW, VL, DQ and VNNI. No library code is
-// instantiated here, and nothing but fill_avx512() is visible outside: the test isa_symbols holds that.
+// The shared kernel bodies compiled for AVX-512 F, BW, VL, DQ and VNNI. No library code is instantiated
+// here, and only fill_avx512() has external linkage: the test isa_symbols checks both.
 
-// The vectors come first: the bodies are written in them.
+// Vector types first: the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx512.h"
 #include "kernels/simd/attention-inl.h"

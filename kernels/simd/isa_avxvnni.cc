@@ -1,7 +1,7 @@
-// The kernels' shared bodies compiled for AVX2, FMA, F16C and AVX-VNNI. No library code is instantiated here, and
-// nothing but fill_avxvnni() is visible outside: the test isa_symbols holds that.
+// The shared kernel bodies compiled for AVX2, FMA, F16C and AVX-VNNI. No library code is instantiated here, and only
+// fill_avxvnni() has external linkage: the test isa_symbols checks both.
 
-// The vectors come first: the bodies are written in them.
+// Vector types first: the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx2.h"
 #include "kernels/simd/attention-inl.h"

@@ -1,5 +1,5 @@
-// Writing and reading one position of a head's keys and values over 16 lanes. Included after vec_<isa>.h,
-// once per instruction set; the scalar twin is in ref_attention.cc.
+// Stores one position of a head's keys and values, over 16 lanes. Included after vec_<isa>.h, once per
+// instruction set; the scalar reference is ref_kv_rows.cc.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -12,7 +12,7 @@ namespace {
 
 // --- The Hadamard transform over 16 lanes; kernels/layout/hadamard.h has the formula.
 
-// +1 where the lane is the first of its pair, -1 where it is the second: [log2(half)].
+// +1 if the lane is the first of its pair, -1 if it is the second: [log2(half)].
 alignas(64) constexpr float kButterflySigns[4][16] = {
     {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
     {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
@@ -27,10 +27,10 @@ IBID_INLINE V16 transform_lanes(V16 x) {
   return fma(x, load(kButterflySigns[3]), swap_lanes<8>(x));
 }
 
-// How many vectors of a block are in registers at once.
+// Number of vectors of a block in registers at once.
 constexpr size_t kTransformVectors = kTilePanels > 1 ? 8 : 4;
 
-// The butterflies of 16 * kVectors numbers, and the factor.
+// Clamps 16 * kVectors numbers, applies the butterflies and multiplies by the factor.
 template <size_t kVectors>
 IBID_INLINE void transform_registers(float* x, float factor) {
   V16 v[kVectors];
@@ -46,7 +46,7 @@ IBID_INLINE void transform_registers(float* x, float factor) {
   for (size_t i = 0; i < kVectors; ++i) storeu(x + 16 * i, mul(v[i], set1(factor)));
 }
 
-// A block of whole vectors, more of them than there are registers.
+// Transforms a block with more vectors than fit in registers.
 void transform_memory(float* x, size_t block) {
   constexpr size_t kPiece = 16 * kTransformVectors;
   for (size_t i = 0; i < block; i += kPiece) transform_registers<kTransformVectors>(x + i, 1.0f);
@@ -87,7 +87,7 @@ void hadamard(float* x, size_t n) {
 
 constexpr float kLargestHalf = 65504.0f;
 
-// x ~ scale * q for a row of n floats: the scale, and what x is multiplied by to give q.
+// x ~ scale * q for a row of n floats; q = round(x * inverse).
 struct RowQuantizer {
   float scale;
   float inverse;
@@ -138,14 +138,14 @@ void store_value_f16(const KvHeadBlock& block, std::byte* head, size_t position,
   for (size_t d = 0; d < n; d += 16) store_f16(values + d, clamp_to_half(load_upto(v + d, n - d)));
 }
 
-// `to`: room for whole vectors. first: the dimensions that are rotated by themselves, and so are those behind them.
+// Transforms the first `first` dimensions and the remaining ones separately. `to`: space for whole vectors.
 IBID_INLINE void rotated_copy(const float* x, size_t n, size_t first, float* to) {
   for (size_t d = 0; d < n; d += 16) store(to + d, load_upto(x + d, n - d));
   hadamard(to, first);
   if (first < n) hadamard(to + first, n - first);
 }
 
-// Dimensions [begin, end) of a key, which share a scale; begin is a multiple of 16.
+// Stores dimensions [begin, end) of a key, which share a scale; begin is a multiple of 16.
 void store_key_codes(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, Range dims,
                      float* scale) {
   const size_t n = dims.end;
@@ -154,7 +154,7 @@ void store_key_codes(const KvHeadBlock& block, std::byte* head, size_t position,
   std::byte* keys = head + key_order(block).at(position, 0);
   for (size_t d = dims.begin; d < n; d += 16) {
     alignas(64) int8_t codes[16];
-    // Adding 128 to a byte turns its highest bit, so -128 does as well and fits.
+    // Adding 128 to a byte flips its highest bit, and so does xor with -128, which fits an int8_t.
     store_i8(codes, quantize(k + d, n - d, key.inverse));
     for (size_t i = 0; i < 16; ++i) codes[i] = static_cast<int8_t>(codes[i] ^ -128);
     for (size_t i = 0; i < 16 && d + i < block.k_dim; i += 4) {
@@ -182,7 +182,7 @@ void store_value_int8(const KvHeadBlock& block, std::byte* head, size_t position
   }
 }
 
-// A float as a half, and that as a float again.
+// A float rounded to a half: its bits and its value.
 struct Half {
   uint16_t bits;
   float value;
@@ -196,12 +196,12 @@ IBID_INLINE Half to_half(float x) {
   return {halves[0], floats[0]};
 }
 
-// Cut to what a half holds, and no -0, which equals 0.
+// Clamps to the range of a half, and replaces -0 by 0.
 IBID_INLINE float extreme(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }
 
-// A row of keys, or of values, in 4 bits. x: has room for whole groups, and what lies behind head_dim is overwritten.
+// Stores a row of keys, or of values, in 4 bits. x: has space for whole groups; padding after head_dim is overwritten.
 void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* head, size_t scales_at, size_t position,
                 float* x) {
   auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);
@@ -247,7 +247,7 @@ void store_value(const KvHeadBlock& block, std::byte* head, size_t position, con
   }
 }
 
-[[maybe_unused]]   // by isa_amx.cc
+[[maybe_unused]]   // in isa_amx.cc
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   alignas(64) float rotated[kMaxHeadDim];
   if (is_coded(block.keys())) rotated_copy(k, block.head_dim, block.value_dim(), rotated);

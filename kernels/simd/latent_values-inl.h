@@ -1,6 +1,6 @@
-// The values of latent rows in the order that V has. The stored row is a key, 16 positions side by side; a sum of
-// values wants dimensions side by side. Turned once, a block serves all query heads, for they all read the same row.
-// Included once per instruction set; the scalar twin is in kernels/reference/ref_kv_rows.cc.
+// Transposes the values of latent rows to the layout of V. The stored row is a key, with 16 positions adjacent; sums of
+// values need adjacent dimensions. All query heads read the same row, so one transposed block serves all of them.
+// Included once per instruction set; the scalar reference is in kernels/reference/ref_kv_rows.cc.
 #pragma once
 
 #include <immintrin.h>
@@ -14,9 +14,9 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// --- Small matrices turned in registers of 128 bits, the same on every instruction set of x86.
+// --- Transposition of small matrices in 128-bit registers, the same on every instruction set of x86.
 
-// Four rows of four 32-bit numbers; rows are `from_stride` and `to_stride` apart, in numbers.
+// Transposes four rows of four 32-bit numbers; strides are in numbers.
 IBID_INLINE void turn4x4(const float* from, size_t from_stride, float* to, size_t to_stride) {
   __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_stride);
   __m128 c = _mm_loadu_ps(from + 2 * from_stride), d = _mm_loadu_ps(from + 3 * from_stride);
@@ -27,7 +27,7 @@ IBID_INLINE void turn4x4(const float* from, size_t from_stride, float* to, size_
   _mm_storeu_ps(to + 3 * to_stride, d);
 }
 
-// Eight rows of eight 16-bit numbers: three rounds in which row i meets row i + 4.
+// Transposes eight rows of eight 16-bit numbers: three rounds that interleave row i with row i + 4.
 IBID_INLINE void turn8x8(const uint16_t* from, size_t from_stride, uint16_t* to, size_t to_stride) {
   __m128i rows[8], next[8];
   for (size_t i = 0; i < 8; ++i) rows[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
@@ -41,7 +41,7 @@ IBID_INLINE void turn8x8(const uint16_t* from, size_t from_stride, uint16_t* to,
   for (size_t i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_stride), rows[i]);
 }
 
-// Sixteen bytes, a row of four by four.
+// Transposes a 4 x 4 matrix of bytes.
 IBID_INLINE __m128i turn_bytes(__m128i x) {
   return _mm_shuffle_epi8(x, _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 }
@@ -49,7 +49,7 @@ IBID_INLINE __m128i load16(const std::byte* from) { return _mm_loadu_si128(reint
 IBID_INLINE void store16(std::byte* to, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x); }
 
 constexpr size_t kPageGroups = kPagePositions / kKeyGroup;
-constexpr size_t kCellsAbreast = kKeyGroup / kValueGroup;   // groups of four positions in one of sixteen
+constexpr size_t kCellsAbreast = kKeyGroup / kValueGroup;   // groups of four positions per group of sixteen
 
 void turn_floats(const KvHeadBlock& block, const float* keys, float* values) {
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
@@ -69,7 +69,7 @@ void turn_halves(const KvHeadBlock& block, const uint16_t* keys, uint16_t* value
   }
 }
 
-// Four dimensions of four positions are 16 bytes on both sides. A stored key has its highest bit turned.
+// Four dimensions of four positions are 16 bytes in both layouts. A stored key has its highest bit flipped.
 void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i highest = _mm_set1_epi8(-128);
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {
@@ -82,8 +82,8 @@ void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* valu
   }
 }
 
-// A byte of keys has dimensions d and d + 4, one of values d and d + 16: bytes of keys that are 16 dimensions apart
-// have what two bytes of values need.
+// A byte of keys holds dimensions d and d + 4, one of values d and d + 16: two bytes of keys that are 16 dimensions
+// apart give two bytes of values.
 void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i low = _mm_set1_epi8(15), high = _mm_set1_epi8(-16);
   const size_t key_group = block.k_dim / 2 * kKeyGroup, value_group = block.value_groups() * 64;
@@ -104,7 +104,7 @@ void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* va
   }
 }
 
-[[maybe_unused]]   // by isa_amx.cc
+[[maybe_unused]]   // in isa_amx.cc
 void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* values) {
   const std::byte* keys = head + block.k;
   switch (block.keys()) {

@@ -1,4 +1,4 @@
-// The linear layers' functions of a table. Included by isa_*.cc.
+// The table entries of linear layers. Included by isa_*.cc.
 
 #include "kernels/kernels.h"
 #include "kernels/simd/linear_float-inl.h"

@@ -1,10 +1,10 @@
-// Quantised linear layers of sixteen rows and more on AMX: one tile instruction multiplies 16 rows by 16 outputs over
-// all columns of a scale. Included by isa_amx.cc, behind vec_avx512.h.
+// Quantised linear layers of sixteen or more rows on AMX: one tile instruction multiplies 16 rows by 16 outputs over
+// all columns of a scale. Included by isa_amx.cc, after vec_avx512.h.
 //
-// The integer sums are exact, so they are those of every other instruction set; what follows them, the contract's
-// float formula, keeps its accumulators (16 rows of one panel) in registers from the first block to the last. It is
-// the bound: 3 or 4 vector operations per row and block, beside which the products are free. While one block's sums
-// are scaled, the next block's are multiplied.
+// The integer sums are exact, so they equal those of every other instruction set. The float formula of kernels.h
+// keeps its accumulators (16 rows of one panel) in registers from the first block to the last. It is the bottleneck,
+// with 3 or 4 vector operations per row and block; the products run concurrently. While one block's sums
+// are scaled, the next block is multiplied.
 
 #include "kernels/simd/panel_codes-inl.h"
 #include "kernels/simd/tiles_amx.h"
@@ -12,26 +12,26 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // the scratch has room for two groups' sums
+static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // the scratch has space for two groups' sums
 
-// One panel, its codes signed: nothing is counted too much, so no sum needs an offset.
+// One panel with signed codes, so no sum needs an offset.
 using SignedPanel = Unpacked<1>;
 
-// The first kRows (16, 8 or 4) of a group of rows of x times one panel. The tiles always multiply all sixteen:
+// Multiplies the first kRows (16, 8 or 4) of a group of rows of x by one panel. The tiles always multiply all sixteen:
 //   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
 //   tmm4, tmm5   sums [16][16]
-// Two of each, so that one group is loaded and another's sums are stored while a third is multiplied.
+// Two of each, so that one group is loaded and the sums of another are stored while a third is multiplied.
 template <typename F, size_t kRows>
 struct AmxTile {
   static constexpr size_t kSums = kRowGroup * kPanelRows;  // of one group of columns
 
   const SignedPanel w;
-  const int8_t* q;            // of block 0, kRowGroup * 32 to the next
-  const float* x_scale;       // of block 0, kRowGroup to the next
-  const float* x_sum;         // as x_scale: what mins of 32 columns multiply
-  const int32_t* x_offset16;  // of block 0, 2 * kRowGroup to the next: for mins of 16
+  const int8_t* q;            // of block 0; stride kRowGroup * 32
+  const float* x_scale;       // of block 0; stride kRowGroup
+  const float* x_sum;         // as x_scale: factors of mins of 32 columns
+  const int32_t* x_offset16;  // of block 0; stride 2 * kRowGroup: for mins of 16 columns
   int32_t* sums;              // [2][16][16]
-  float* half_sums;           // [16]  what mins of 16 columns multiply
+  float* half_sums;           // [16]  factors of mins of 16 columns
 
   IBID_INLINE int32_t* slot(size_t group) const { return sums + group % 2 * kSums; }
 
@@ -74,8 +74,8 @@ struct AmxTile {
     }
   }
 
-  // Group g of columns meets the vectors while the sums of g + 1 are stored, g + 2 is multiplied and g + 3 is loaded:
-  // each step takes longer than the vectors' work on one group.
+  // One pipeline step: vectors accumulate group g of columns while the sums of g + 1 are stored, g + 2 is multiplied
+  // and g + 3 is loaded, since each of these takes longer than the accumulation of one group.
   template <int kTurn>
   IBID_INLINE void step(size_t g, size_t groups, V16 (&acc)[kRows]) const {
     store_sums<1 - kTurn>(g + 1);
@@ -84,7 +84,7 @@ struct AmxTile {
     accumulate(g, acc);
   }
 
-  // Blocks g and g + 1 of the next group of rows.
+  // Prefetches blocks g and g + 1 of the next group of rows.
   IBID_INLINE void prefetch_first_blocks(size_t blocks, size_t g) const {
     const int8_t* next = q + (blocks + g) * (kRowGroup * kQuantBlock);
     for (size_t line = 0; line < 2 * kRowGroup * kQuantBlock; line += 64) prefetch(next + line);
@@ -100,7 +100,7 @@ struct AmxTile {
     }
   }
 
-  // y: of row 0; n of the rows are stored. A function of its own, for the test that looks for vectors on its stack.
+  // y: of row 0; n of the rows are stored. Not inlined, for the test that checks for vectors spilled to its stack.
   [[gnu::noinline]] void run(size_t blocks, Ahead& ahead, float* y, size_t y_stride, size_t n) const {
     V16 acc[kRows];
 #pragma GCC unroll 16
@@ -115,7 +115,7 @@ struct AmxTile {
     for (size_t g = 0; g + 2 < groups; g += 2) {
       ahead.prefetch_lines(kAheadLines);
       if (g < 2 * n) prefetch(y + g / 2 * y_stride);
-      // The first blocks of the next rows; the hardware sees the rest coming.
+      // The first blocks of the next rows; the hardware prefetches the rest.
       if (g < 4) prefetch_first_blocks(blocks, g);
       step<0>(g, groups, acc);
       step<1>(g + 1, groups, acc);
@@ -123,8 +123,8 @@ struct AmxTile {
     store_sums<1>(groups - 1);
     accumulate(groups - 2, acc);
     accumulate(groups - 1, acc);
-    // By way of the scratch where some rows are not there: with a condition at each store the compiler keeps vectors
-    // on the stack.
+    // If rows are missing, store via the scratch: with a condition at each store the compiler would spill vectors to
+    // the stack.
     float* const to = n == kRows ? y : reinterpret_cast<float*>(sums);
     const size_t stride = n == kRows ? y_stride : kPanelRows;
 #pragma GCC unroll 16
@@ -147,7 +147,7 @@ void amx_rows(const SignedPanel& w, const QuantizedRows& x, size_t row, int32_t*
   tile.run(x.blocks(), ahead, y + row * y_stride, y_stride, n);
 }
 
-// Rows [rows.begin, rows.end) of x times panel p. rows.begin: a multiple of kRowGroup.
+// Multiplies rows [rows.begin, rows.end) of x by panel p. rows.begin: a multiple of kRowGroup.
 template <typename F>
 void amx_panel(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y, size_t y_stride,
                std::byte* scratch) {

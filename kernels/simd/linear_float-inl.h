@@ -1,19 +1,19 @@
 // Linear layers on float panels, written once against vec_*.h. Included by isa_*.cc.
 //
 // A tile of panels and rows accumulates in registers over a block of columns; between blocks of columns the
-// accumulators rest in y, unrounded, so blocking changes no bit.
+// accumulators are stored in y as floats, without rounding, so blocking does not change results.
 
 #include "kernels/kernels.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// Four panels of so many columns (256 KB as floats), and the inputs of one row block, share L2.
+// Columns per block: four panels of it (256 KB as floats) and the inputs of one row block fit in L2.
 constexpr size_t kFloatColumnBlock = 1024;
 constexpr size_t kFloatRowBlock = 128;
-constexpr size_t kFloatPrefetchRows = 128;  // columns ahead: 8 KB of floats
+constexpr size_t kFloatPrefetchRows = 128;  // prefetch distance in columns: 8 KB of floats
 
-// kScaled: every 32 columns begin with a float for each row (kernels/layout/panel.h); else panels are columns only.
+// kScaled: every 32 columns begin with one scale per row (kernels/layout/panel.h); else panels have only columns.
 struct FloatWeights {
   static constexpr size_t kBytes = 4;
   static constexpr bool kScaled = false;
@@ -43,7 +43,7 @@ struct E5m2Weights {
 
 constexpr size_t kScaleBytes = kPanelRows * sizeof(float);
 
-// Of a panel; and to column k of it, which is the first of a chunk where there are chunks.
+// Bytes of a panel, and offset of its column k; if kScaled, of the chunk that contains k.
 template <typename W>
 constexpr size_t float_panel_size(size_t n_cols) {
   if (W::kScaled) return n_cols / kQuantBlock * kF8ChunkBytes;
@@ -54,7 +54,7 @@ constexpr size_t column_offset(size_t k) {
   return W::kScaled ? k / kQuantBlock * kF8ChunkBytes : k * kPanelRows * W::kBytes;
 }
 
-// Where a tile lies.
+// Operands of a tile.
 struct FloatTile {
   const std::byte* w;  // first panel, first column of the block
   size_t panel_size;   // bytes to the next panel
@@ -131,7 +131,7 @@ void float_rows(FloatTile t, size_t n_rows) {
   }
 }
 
-// n_rows rows times kPanels panels from panel `p` on.
+// Multiplies n_rows rows by kPanels panels starting at panel `p`.
 template <typename W, size_t kPanels>
 void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, size_t p, float* y,
                   size_t y_stride) {
@@ -161,7 +161,7 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
     const float* in = x + row * x_stride;
     float* out = y + row * y_stride;
     size_t p = panels.begin;
-    // One row has no reuse to gain from: four panels at a time hide the latency of its additions.
+    // One row reuses no weights: four panels at a time hide the latency of its additions.
     if (rows == 1) {
       for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
     }
@@ -180,7 +180,7 @@ void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t
     case PanelType::kPF: return linear_weights<FloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPH: return linear_weights<HalfWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPB: return linear_weights<BfloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
-    default: return;  // linear_int8's
+    default: return;  // quantised types: linear_int8
   }
 }
 

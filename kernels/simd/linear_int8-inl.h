@@ -1,31 +1,31 @@
 // Quantised linear layers, written once against vec_*.h. Included by isa_*.cc.
 //
-// Few rows (gemv): codes are unpacked in registers, each panel is read from memory once and serves all rows.
+// Few rows (gemv): codes are unpacked in registers; each panel is read from memory once for all rows.
 // More rows (gemm): kLinearPanels panels are unpacked to scratch, one byte per code and float scales, and
 // multiplied by kLinearRows rows at a time; integer sums of one block stay in registers, the float
-// accumulators in L1. Both compute the contract's formula in the contract's order: the same bits.
+// accumulators in L1. Both compute the formula of kernels.h in its order, so results are bit-identical.
 
 #include "kernels/simd/panel_codes-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// Below it unpacking for each group of kLinearRows rows is cheaper than going through scratch.
+// With fewer rows, unpacking for each group of kLinearRows rows is cheaper than unpacking to scratch.
 constexpr size_t kGemmRows = 8;
-// How far ahead of the codes the panels are asked for, into the second-level cache: hardware prefetchers alone do not
-// keep up with a loop this long, and the first level waits for too few lines at once: 6 KB ahead into it was 4 to 30 %
-// slower. 12 KB is better than 6 for sets in the third level, and as good for those in memory.
+// Prefetch distance of panels, into the L2 cache: hardware prefetchers alone do not keep up with a loop this long, and
+// L1 has too few outstanding misses: prefetching 6 KB ahead into L1 was 4 to 30 % slower. 12 KB is better than 6 for
+// weights in the L3 cache, and as good for those in memory.
 constexpr size_t kPrefetchBytes = 12288;
 
 static_assert(kLinearPanels <= kMaxLinearPanels &&
-              kLinearRows <= kMaxLinearRows);  // scratch is sized by them
+              kLinearRows <= kMaxLinearRows);  // which determine the scratch size
 
 // --- integer sums
 
 // Codes stored as code + kOffset; kSmall: below 128.
 template <int kOffset, bool kSmall>
 struct Sums {
-  // The sum before the first product. offset: -128 * sum of the row's q over these columns.
+  // Initial value of a sum. offset: -128 * sum of the row's q over these columns.
   IBID_INLINE static I16 start(const int32_t* offset) {
     if constexpr (kOffset == 0 || (!kSmall && !kDotNeedsOffset)) return set1(0);
     if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));
@@ -41,13 +41,13 @@ struct Sums {
 
 // --- few rows
 
-// Where one block of some rows of one group is; the rows follow each other. kGroups: of columns in a block.
+// Pointers to one block of consecutive rows of one row group. kGroups: column groups per block.
 template <size_t kGroups>
 struct RowsAt {
   const int8_t* q;
   const float *scale, *scaled_sum;
   const int32_t* offset;  // of the first 16 columns, or of all 32
-  size_t group;           // rows: to the next block
+  size_t group;           // rows of the row group: the stride between blocks
 
   IBID_INLINE RowsAt(const QuantizedRows& x, size_t row)
       : q(x.q + x.at(row, 0) * kQuantBlock),
@@ -63,7 +63,7 @@ struct RowsAt {
   }
 };
 
-// One block of the rows, which is block `index` of the chunk.
+// Accumulates one block of the rows, which is block `index` of the chunk.
 template <typename F, size_t kRows>
 IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x,
                             V16* acc) {
@@ -94,13 +94,13 @@ IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, con
   }
 }
 
-// Rows [row, row + kRows) times one panel. y: the panel's first output of row 0.
+// Multiplies rows [row, row + kRows) by one panel. y: the panel's first output of row 0.
 template <typename F, size_t kRows>
 void gemv_panel(const std::byte* panel, B64 table, const QuantizedRows& x, size_t row, float* y, size_t y_stride) {
   V16 acc[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
-  // As many lines each time: a loop whose end varies is predicted wrong once a turn.
+  // The same number of lines each time: a loop with a varying end is mispredicted once per iteration.
   constexpr size_t kPairs = F::kChunkBlocks / 2, kPairBytes = (F::kChunkBytes / 64 + kPairs - 1) / kPairs * 64;
   RowsAt<F::kGroups> at(x, row);
   size_t pairs = x.blocks() / 2;
@@ -140,7 +140,7 @@ void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y,
 
 // --- many rows
 
-// For types with an offset, codes are stored as code + 128 if the product takes any byte at the same cost.
+// For types with an offset, codes are unpacked to code + 128 if the dot product takes any byte at the same cost.
 template <typename F>
 struct GemmTraits {
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
@@ -148,10 +148,10 @@ struct GemmTraits {
   using S = Sums<kOffset, F::kSmall && !kBiased>;
 };
 
-// kRows rows of x times kPanels unpacked panels.
+// Multiplies kRows rows of x by kPanels unpacked panels.
 template <typename S, size_t kGroups, bool kMins, size_t kRows, size_t kPanels>
 struct Tile {
-  // Integer sums of the columns under one scale, for rows that lie side by side from q and offset on.
+  // Integer sums over the columns of one scale, for adjacent rows starting at q and offset.
   IBID_INLINE static void multiply(const uint8_t* codes, const int8_t* q, const int32_t* offset,
                                    I16 (&sum)[kRows][kPanels]) {
 #pragma GCC unroll 8
@@ -173,7 +173,7 @@ struct Tile {
     }
   }
 
-  // acc += the sums by the scales, and the mins.
+  // acc += sums times scales, plus mins times x_sum.
   IBID_INLINE static void accumulate(const I16 (&sum)[kRows][kPanels], const float* scales, const float* mins,
                                      const float* x_scale, const float* x_sum, float* acc) {
     // Loaded before the first store to acc: the compiler cannot know that they do not overlap.
@@ -198,8 +198,8 @@ struct Tile {
     }
   }
 
-  // Rows [row, row + kRows), all in one group of rows. acc: kRows * kPanels vectors in L1; in registers they would
-  // push the integer sums out. Behind them one vector, for what mins of 16 columns multiply.
+  // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors in L1, since in registers
+  // they would displace the integer sums, followed by one vector for the factors of mins of 16 columns.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead,
                   float* acc, float* y, size_t y_stride) {
     const size_t blocks = x.blocks();
@@ -234,7 +234,7 @@ struct Tile {
   }
 };
 
-// Rows of x times kPanels panels from panel `p` on.
+// Multiplies rows of x by kPanels panels starting at panel `p`.
 template <typename F, size_t kPanels>
 void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y,
                  size_t y_stride, std::byte* scratch) {

@@ -1,5 +1,5 @@
 // exp, tanh and erf over 16 lanes, and loads and stores of up to 16 floats. Included after vec_<isa>.h, once per
-// instruction set. The scalar twins and the constants are in portable_math.h.
+// instruction set. The scalar versions and the constants are in portable_math.h.
 #pragma once
 
 #include "base/portable_math.h"
@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// The first min(n, 16) floats at p; the other lanes are zero and their memory is not touched.
+// Loads the first min(n, 16) floats at p; the other lanes are zero and their memory is not accessed.
 IBID_INLINE V16 load_upto(const float* p, size_t n) { return n >= 16 ? loadu(p) : load_first(p, n); }
 IBID_INLINE void store_upto(float* p, V16 x, size_t n) {
   if (n >= 16) {

@@ -1,4 +1,4 @@
-// Reading quantised panels (kernels/layout/panel.h): the codes of a block of 32 columns in vectors, and scales and
+// Reads quantised panels (kernels/layout/panel.h): the codes of a block of 32 columns as vectors, and scales and
 // mins as floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
 
 #include <utility>
@@ -11,8 +11,8 @@ namespace {
 
 using enum ScaleKind;
 
-// A panel's format as the kernels are compiled for it: a row of kPanels (kernels/layout/panel_formats.h). Which table
-// codes are looked up in is known at run time.
+// A row of kPanels (kernels/layout/panel_formats.h) as compile-time constants. The lookup table of codes is chosen at
+// run time.
 template <PanelFormat kLayout_>
 struct Format {
   static constexpr PanelFormat kLayout = kLayout_;
@@ -20,7 +20,7 @@ struct Format {
   static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNumbers;
   static constexpr bool kSmall = kOffset < 128;  // codes, or the table's bytes, are below 128
   static constexpr ScaleKind kScales = kLayout.scales;
-  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns; of a block of 32
+  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns; groups per block of 32
   static constexpr bool kHalfMins = kMins && kGroups == 2;        // mins multiply the sums of half a block
   static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();
@@ -32,13 +32,13 @@ struct Format {
   }
 };
 
-// The formats that differ in their table alone have the same kernels.
+// Formats that differ only in their table share kernels.
 consteval PanelFormat kernel_format(size_t type) {
   PanelFormat format = kPanels[type].format;
   if (format.table != CodeTable::kNumbers) format.table = CodeTable::kFp4;
   return format;
 }
-// The first type with the kernels of this one; kPanelTypeCount for float panels, which are linear_float's.
+// The first type that shares the kernels of this one; kPanelTypeCount for float panels (linear_float).
 consteval size_t first_with_format(size_t type) {
   if (panel_is_float(kPanels[type].type)) return kPanelTypeCount;
   size_t first = 0;
@@ -55,7 +55,7 @@ consteval FirstTypes first_types() {
 }
 constexpr FirstTypes kFirstTypes = first_types();
 
-// The bytes of a type's table in every quarter of a vector.
+// Loads a type's table, repeated in every quarter of a vector.
 template <typename F>
 IBID_INLINE B64 load_table(PanelType type) {
   if constexpr (F::kTable) return load_bytes(panel_lookup(type));
@@ -120,7 +120,7 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes, B64 table) {
   return c;
 }
 
-// The 16 bits at `halves`, times the int8 codes where there are any.
+// Loads 16-bit numbers at `halves`, times the int8 codes for types with super scales.
 template <typename F>
 IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
   const auto* at = reinterpret_cast<const uint16_t*>(halves);
@@ -132,7 +132,7 @@ IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, si
   return scales;
 }
 
-// Of group `group` of a chunk.
+// Loads the scales of group `group` of a chunk.
 template <typename F>
 IBID_INLINE V16 load_scales(const std::byte* chunk, size_t group) {
   return load_factors<F>(chunk, chunk + F::kLayout.scale_codes_at(), group);
@@ -144,18 +144,18 @@ IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
   return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
 }
 
-// What the min of 16 columns multiplies, by the contract: scale * float(sum of q). Only the product is rounded.
+// Factor of a min of 16 columns (kernels.h): scale * float(sum of q). Only the product is rounded.
 constexpr float kOfOffset = -1.0f / 128;
 IBID_INLINE float scaled_half_sum(float scale, int32_t offset16) {
   return scale * (static_cast<float>(offset16) * kOfOffset);
 }
-// Of 16 rows that lie side by side, or of 8 and whatever lies behind them. out: 64-byte aligned.
+// As scaled_half_sum(), for 16 adjacent rows, or for 8 with undefined numbers after them. out: 64-byte aligned.
 IBID_INLINE void scale_half_sums(const float* scale, const int32_t* offset16, float* out) {
   const V16 sums = mul(to_float(as_int(loadu(reinterpret_cast<const float*>(offset16)))), set1(kOfOffset));
   store(out, mul(loadu(scale), sums));
 }
 
-// The panels to be unpacked next, still to be asked for: a little at a time, while a tile computes.
+// Remaining bytes of the next panels, prefetched a few lines at a time while a tile computes.
 struct Ahead {
   const std::byte* at;
   const std::byte* end;
@@ -174,7 +174,7 @@ struct Unpacked {
   float* mins;     // as scales; types with mins
 };
 
-// Panel p of the kPanels in `out`.
+// Unpacks a panel to panel p of the kPanels in `out`.
 template <typename F, int kBias, size_t kPanels>
 void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
   for (size_t b = 0; b < blocks; ++b) {
@@ -195,12 +195,12 @@ void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, co
   }
 }
 
-// Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
+// Bytes of quantised rows that one pass over the panels reads repeatedly: half of a 2 MB L2.
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
-// Lines that a tile asks for per block of columns, of the panels that come next.
+// Lines of the next panels that a tile prefetches per block of columns.
 constexpr size_t kAheadLines = 8;
 
-// Calls visit(Format<...>{}) of a quantised type; nothing for float panels.
+// Calls visit(Format<...>{}) for a quantised type; does nothing for float panels.
 template <typename Visit, size_t... I>
 IBID_INLINE void with_format_of(PanelType type, Visit&& visit, std::index_sequence<I...>) {
   const size_t first = kFirstTypes.of[static_cast<size_t>(type)];

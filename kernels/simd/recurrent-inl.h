@@ -1,6 +1,6 @@
-// Short convolutions and states of recurrent layers over 16 lanes: lanes are channels or columns of a state, of which
-// none knows another. Included after vec_<isa>.h and elementwise-inl.h, once per instruction set; ref_recurrent.cc is
-// the scalar twin.
+// Short convolutions and states of recurrent layers over 16 lanes: lanes are independent channels or columns of a
+// state. Included after vec_<isa>.h and elementwise-inl.h, once per instruction set; ref_recurrent.cc is
+// the scalar reference.
 #pragma once
 
 #include <cstring>
@@ -29,7 +29,7 @@ IBID_INLINE const float* conv_input(const ConvStep& s, size_t r) {
   return s.history == nullptr ? nullptr : s.history + r * s.history_stride;
 }
 
-// Row by row, not channel by channel: rows are often whole pages apart.
+// Row by row, not channel by channel: rows are often whole memory pages apart.
 void short_conv(const ConvStep& s, Range channels) {
   for (size_t t = 0; t < s.n_rows; ++t) {
     for (size_t c = channels.begin; c < channels.end; c += 16) {
@@ -45,8 +45,8 @@ void short_conv(const ConvStep& s, Range channels) {
   }
 }
 
-// kN vectors of columns, from `column` on: at `from` and `to` as rows of `width` floats. All rows of the step are put
-// through while they stay in the first-level cache. What the next row will be told is summed up while S is at hand.
+// Updates kN vectors of columns of S from `column` on, at `from` and `to` as rows of `width` floats, by all rows of the
+// step while they stay in the L1 cache. `told` of the next row is summed while the new S is in registers.
 template <size_t kN, bool kDelta, bool kPerKey>
 IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width, const float* from, float* to) {
   V16 told[kN];
@@ -90,7 +90,7 @@ IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width,
   }
 }
 
-// One tile: at once where registers allow it, else a vector of columns at a time.
+// Updates one tile: at once if it fits in registers, else one vector of columns at a time.
 template <bool kDelta, bool kPerKey>
 void update_tile(const StateStep& s, size_t column, size_t width, const float* from, float* to) {
   if (kTilePanels == 4 && width == 64) return update_columns<4, kDelta, kPerKey>(s, column, width, from, to);

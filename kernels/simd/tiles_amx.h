@@ -1,6 +1,6 @@
-// AMX tile registers (Intel SDM, volume 1, chapter 18): the few operations that the bodies need. Included by isa_amx.cc
-// only. The compiler does not know what they read and write in memory, so each says that it may be anything; vectors
-// stay in registers across them. Tiles are named by number, as the instructions want it: tile_load<2>(...) is tmm2.
+// AMX tile registers (Intel SDM, volume 1, chapter 18): the operations that the kernels need. Included only by
+// isa_amx.cc. Loads and stores are declared to clobber memory, since the compiler cannot see their accesses; vectors
+// stay in registers across them. Tiles are template arguments, as in the instructions: tile_load<2>(...) is tmm2.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct TileShape {
   size_t bytes;   // of a row, at most 64
 };
 
-// The eight tiles have these shapes for as long as it lives.
+// Configures the eight tiles with these shapes for its lifetime.
 class TileScope {
  public:
   explicit TileScope(const TileShape (&shapes)[8]) {
@@ -40,7 +40,7 @@ class TileScope {
   static_assert(sizeof(Config) == 64);
 };
 
-// The tile's rows lie `stride` bytes apart.
+// The tile's rows are `stride` bytes apart.
 template <int kTile>
 IBID_INLINE void tile_load(const void* rows, size_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
@@ -63,7 +63,7 @@ IBID_INLINE void tile_multiply() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// The same where the bytes on the right, or on the left, are 0 to 255.
+// As tile_multiply(), with unsigned bytes on the right, or on the left.
 template <int kTotal, int kLeft, int kRight>
 IBID_INLINE void tile_multiply_right_unsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
@@ -73,10 +73,10 @@ IBID_INLINE void tile_multiply_left_unsigned() {
   asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// float(a), |a| <= 2^22. While tiles work, products and conversions have one port instead of two, and sums still two
-// (measured on Emerald Rapids): two sums are cheaper than a conversion.
+// float(a), |a| <= 2^22. During tile operations, vector products and conversions have one port instead of two, but
+// additions still two (measured on Emerald Rapids): two additions are cheaper than a conversion.
 IBID_INLINE V16 small_to_float(I16 a) {
-  constexpr int32_t kMagicBits = 0x4b400000;  // 1.5 * 2^23: its last bit counts one
+  constexpr int32_t kMagicBits = 0x4b400000;  // 1.5 * 2^23: its lowest bit has value one
   constexpr float kMagic = 12582912.0f;
   return sub(as_float(add(a, set1(kMagicBits))), set1(kMagic));
 }

@@ -1,6 +1,6 @@
 // Sixteen lanes on AVX2, FMA and F16C: two ymm registers, lanes 0..7 and 8..15. Included by isa_avx2.cc, and by
-// isa_avxvnni.cc, where AVX-VNNI multiplies bytes.
-// The twin of vec_avx512.h, which documents the operations: the same names, the same bits.
+// isa_avxvnni.cc, which uses AVX-VNNI for byte products.
+// Same operations as vec_avx512.h, which documents them: the same names and bit-identical results.
 #pragma once
 
 #include <immintrin.h>
@@ -34,7 +34,7 @@ struct M16 {
 // One panel of 16 columns and 4 input rows: 8 of 16 registers accumulate.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 1;   // side by side
+constexpr size_t kSoftmaxRows = 1;   // interleaved
 constexpr size_t kLinearPanels = kTilePanels;
 constexpr size_t kLinearRows = kTileRows;
 
@@ -180,7 +180,7 @@ IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // 0..255
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
-// The 64 numbers of x, 0..65535, by their high and low bytes.
+// Stores the high and the low bytes of the 64 numbers of x, 0..65535.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&x)[4]) {
   for (int i = 0; i < 4; ++i) {
     store_u8(high + 16 * i, shift_right<8>(x[i]));
@@ -265,7 +265,7 @@ IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {
   return {dot4_half(acc.a, codes.a, x.a), dot4_half(acc.b, codes.b, x.b)};
 }
-// Any u8 times any s8: as words, the even and the odd ones, whose products and sums of two are exact.
+// Any u8 times any s8: even and odd bytes as 16-bit words, whose products and sums of two are exact.
 IBID_INLINE __m256i dot4_words(__m256i acc, __m256i codes, __m256i x) {
   const __m256i even = _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)),
                                          _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
@@ -276,7 +276,7 @@ IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) {
   return {dot4_words(acc.a, codes.a, x.a), dot4_words(acc.b, codes.b, x.b)};
 }
 // Codes up to 255 would saturate. |code| times x with the code's sign does not: 2 * 128 * 127 fits, |-128| is
-// 128 as an unsigned byte, and x is never -128. So the offset is gone before the product.
+// 128 as an unsigned byte, and x is never -128. So the offset is removed before the product.
 constexpr bool kDotNeedsOffset = false;
 IBID_INLINE __m256i dot4_signed_half(__m256i acc, __m256i codes, __m256i x) {
   const __m256i code = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));

@@ -1,11 +1,11 @@
-// Sixteen lanes on AVX-512: one zmm register. Included by isa_avx512_vnni.cc only. vec_avx2.h is its twin and
-// must stay so: the same names, and the same bits from every operation (the shared bodies, *-inl.h, are
-// written once against both).
+// Sixteen lanes on AVX-512: one zmm register. Included by isa_avx512_vnni.cc and isa_amx.cc. vec_avx2.h must
+// have the same operations with bit-identical results (the shared bodies, *-inl.h, are written once against
+// both).
 //
 //   V16   16 floats        I16   16 int32        B64   64 bytes: 16 lanes of 4
 //   M16   16 booleans
 //
-// max and min are those of x86: max(a, b) is a > b ? a : b, so b where they are equal or one is NaN.
+// max and min are those of x86: max(a, b) is a > b ? a : b, so b if they are equal or one is NaN.
 // Everything has internal linkage: a function compiled for AVX-512 must never be the copy that the linker
 // keeps for the rest of the program.
 #pragma once
@@ -34,11 +34,11 @@ struct M16 {
   __mmask16 m;
 };
 
-// Register tiles, in vectors of 16 columns and rows: 16 accumulators (gcc 12 spills at 24). Linear layers
-// take two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
+// Register tiles: kTilePanels vectors of 16 columns by kTileRows rows, 16 accumulators (gcc 12 spills at 24). Linear
+// layers use two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 4;   // side by side
+constexpr size_t kSoftmaxRows = 4;   // interleaved
 constexpr size_t kLinearPanels = 2;
 constexpr size_t kLinearRows = 8;
 
@@ -49,7 +49,7 @@ IBID_INLINE V16 load(const float* p) { return {_mm512_load_ps(p)}; }    // 64-by
 IBID_INLINE V16 loadu(const float* p) { return {_mm512_loadu_ps(p)}; }  // any alignment
 IBID_INLINE void store(float* p, V16 a) { _mm512_store_ps(p, a.v); }
 IBID_INLINE void storeu(float* p, V16 a) { _mm512_storeu_ps(p, a.v); }
-// The first n <= 16 lanes; the others are zero, and memory beyond is not touched.
+// The first n <= 16 lanes; the others are zero, and their memory is not accessed.
 IBID_INLINE __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 IBID_INLINE V16 load_first(const float* p, size_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
 IBID_INLINE void store_first(float* p, V16 a, size_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
@@ -64,9 +64,9 @@ IBID_INLINE V16 min(V16 a, V16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a b + c
 IBID_INLINE V16 abs(V16 a) { return {_mm512_abs_ps(a.v)}; }
 IBID_INLINE V16 neg(V16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-// Cut to +-limit; limit > 0.
+// Clamps to +-limit; limit > 0.
 IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }  // the lesser magnitude, a's sign
-// Each lane's partner, kDistance (1, 2, 4 or 8) away: lane i gets lane i ^ kDistance.
+// Swaps lanes at kDistance (1, 2, 4 or 8): lane i gets lane i ^ kDistance.
 template <int kDistance>
 IBID_INLINE V16 swap_lanes(V16 a) {
   if constexpr (kDistance == 1) return {_mm512_permute_ps(a.v, 0xb1)};
@@ -116,13 +116,13 @@ IBID_INLINE V16 load_bf16(const uint16_t* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
-// 16 floats of a byte as halves, widened: E5M2 their value, E4M3 2^-8 of it (kernels/layout/panel.h).
+// Load 16 8-bit floats: E5M2 gives their value, E4M3 2^-8 of it (kernels/layout/panel.h).
 IBID_INLINE V16 load_e5m2(const uint8_t* p) {
   const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return {_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8))};
 }
 IBID_INLINE V16 load_e4m3(const uint8_t* p) {
-  // Signed: a shift by 7 leaves the sign in two places, of which one is the exponent's.
+  // Sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14, of the exponent, is cleared.
   const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i fields = _mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff)));
   return {_mm512_cvtph_ps(fields)};
@@ -134,10 +134,10 @@ IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 
-// The 64 numbers of a, 0..65535, by their high and low bytes.
+// Stores the high and the low bytes of the 64 numbers of a, 0..65535.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
-  // Packing works within 128-bit quarters: of a quarter's eight numbers the low bytes come first, then the high ones.
-  // Its words are then four positions of a[0] or a[2] and four of a[1] or a[3]; a permutation puts them in order.
+  // Packing works within 128-bit quarters; the shuffle moves the low bytes of a quarter's eight numbers before the high
+  // ones. Its 32-bit words then alternate between a[0] and a[1], or a[2] and a[3]; a permutation sorts them.
   const __m512i apart = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
   const __m512i first = _mm512_shuffle_epi8(_mm512_packus_epi32(a[0].v, a[1].v), apart);
   const __m512i second = _mm512_shuffle_epi8(_mm512_packus_epi32(a[2].v, a[3].v), apart);
@@ -150,7 +150,7 @@ IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
 // --- bytes
 IBID_INLINE B64 load_bytes(const void* p) { return {_mm512_load_si512(p)}; }  // 64-byte aligned
 IBID_INLINE void store_bytes(void* p, B64 a) { _mm512_store_si512(p, a.v); }
-// The 4 bytes at p in every lane.
+// Broadcasts the 4 bytes at p to every lane.
 IBID_INLINE B64 spread4(const void* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
@@ -160,12 +160,12 @@ IBID_INLINE B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_e
 IBID_INLINE B64 high_nibbles(B64 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
-// Byte a of the 16 in the same quarter of `table`. REQUIRES: bytes of a are below 16.
+// Looks up each byte of a in the 16 bytes of the same quarter of `table`. REQUIRES: bytes of a are below 16.
 IBID_INLINE B64 look_up(B64 table, B64 a) { return {_mm512_shuffle_epi8(table.v, a.v)}; }
 IBID_INLINE B64 add_bytes(B64 a, int x) {
   return {_mm512_add_epi8(a.v, _mm512_set1_epi8(static_cast<char>(x)))};
 }
-// a with bit kBit of every byte of `bits` as the bit of value 16. REQUIRES: bytes of a are below 16.
+// Sets bit 4 of every byte of a to bit kBit of that byte of `bits`. REQUIRES: bytes of a are below 16.
 template <int kBit>
 IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {
   __m512i placed = bits.v;
@@ -175,13 +175,13 @@ IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {
   return {_mm512_ternarylogic_epi32(placed, _mm512_set1_epi8(16), a.v, 0xea)};
 }
 
-// Bits 2 kPair and 2 kPair + 1 of every byte.
+// Extracts bits 2 kPair and 2 kPair + 1 of every byte.
 template <int kPair>
 IBID_INLINE B64 bit_pair(B64 a) {
   const __m512i placed = kPair == 0 ? a.v : _mm512_srli_epi16(a.v, 2 * kPair);
   return {_mm512_and_si512(placed, _mm512_set1_epi8(3))};
 }
-// a with bits 2 kPair and 2 kPair + 1 of every byte of `bits` above its nibble. REQUIRES: bytes of a are below 16.
+// Sets bits 4 and 5 of every byte of a to bits 2 kPair and 2 kPair + 1 of `bits`. REQUIRES: bytes of a are below 16.
 template <int kPair>
 IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
   __m512i placed = bits.v;
@@ -196,12 +196,12 @@ IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 127
 }
 // Any u8 times any s8.
 IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
-// Codes stored as code + 128, x in -127..127. The accumulator must start at -128 * sum of x where
-// kDotNeedsOffset, at 0 where the operation itself takes the offset away.
+// Codes stored as code + 128, x in -127..127. The accumulator must start at -128 * sum of x if kDotNeedsOffset; else at
+// 0, and the operation itself subtracts the offset.
 constexpr bool kDotNeedsOffset = true;
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 
-// --- all lanes; the order of the sum is reduce_add16's (kernels/reference/ref.h)
+// --- all lanes; sums are in the order of reduce_add16 (kernels/reference/ref.h)
 IBID_INLINE float reduce_add(V16 a) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

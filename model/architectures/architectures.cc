@@ -21,7 +21,7 @@ namespace {
 using enum NormPlaces;
 using Kind = Activation::Kind;
 
-// A GGUF is of the first row with its name; the others' converted files are.
+// A GGUF uses the first row with its gguf_name; later rows with that name are for checkpoints that are converted to it.
 const std::array kArchitectures = {
     Architecture{.gguf_name = "llama", .hf_model_type = "llama", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kAllOfGguf, .router_normalizes = In::kBoth},
@@ -29,7 +29,7 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kAll},
     Architecture{.gguf_name = "qwen2", .hf_model_type = "qwen2", .windows = Windows::kUpperLayers},
-    // Models that also see: of text alone their three positions are one.
+    // Vision models: the three positions of a text token are equal.
     Architecture{.gguf_name = "qwen2vl", .hf_model_type = "qwen2_vl", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_vl_text", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_5_vl", .windows = Windows::kUpperLayers},
@@ -67,7 +67,7 @@ const std::array kArchitectures = {
                  .windows = Windows::kWithoutRope, .rope_layers = RopeLayers::kListed},
     Architecture{.gguf_name = "granite", .hf_model_type = "granite", .adjacent_pairs = In::kGguf,
                  .gguf_cuts_gate_up = true, .logits_are_divided = true},
-    // Converted OLMo 2 and 3 have one name; the windows of the second tell them apart.
+    // OLMo 2 and 3 have the same name in GGUF; only OLMo 3 has windows.
     Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo3", .norm_places = kAfter,
                  .qk_norm = QkNorm::kWhole, .windows = Windows::kPeriod, .window_period = 4,
                  .rope_layers = RopeLayers::kTwoRules},
@@ -158,7 +158,7 @@ const Architecture* find_row(bool gguf, std::string_view name) {
   return nullptr;
 }
 
-// Sets what the row alone says.
+// Sets the fields that depend on the row only.
 void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.architecture = gguf ? row.gguf_name : row.hf_model_type;
   config.names = row.names;
@@ -178,7 +178,7 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.gated = row.gated;
 }
 
-// Checkpoints of a model without its head leave the prefix out, those of a model that also sees have another before it.
+// Checkpoints without a head omit the prefix; those of vision models have another prefix before it.
 const TensorView* find_embedding(const ModelFile& file, const Architecture& row, ModelConfig& config) {
   const std::string usual = row.hf_prefix;
   for (const std::string& prefix : {usual, std::string(), "language_model." + usual, usual + "language_model."}) {
@@ -190,7 +190,7 @@ const TensorView* find_embedding(const ModelFile& file, const Architecture& row,
   return nullptr;
 }
 
-// GGUF often leaves vocab_size out: then the embedding's rows say it.
+// GGUF often lacks vocab_size: it is then the number of rows of the embedding.
 Status read_vocab_size(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   const TensorView* embed = find_embedding(file.file(), row, config);
   const std::string name = tensor_name(file.file(), config, TensorRole::kEmbed);
@@ -203,7 +203,7 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// GGUF does not say it: of Llama 4, the model of 128 experts has none.
+// GGUF has no key for it: the Llama 4 model with 128 experts has no such norms.
 Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
   constexpr size_t kWithout = 128;
@@ -213,7 +213,7 @@ Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Refuses what a model of a known architecture may have and we do not compute.
+// Refuses features that models of supported architectures may have but that are not implemented.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
                               {"attention to later positions", "", "use_bidirectional_attention"}};
@@ -221,7 +221,7 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
   if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
   for (const Key& key : refused) {
-    // Attention to later positions may be asked for by name: of pictures, which are not read, it is no matter.
+    // The value may be a string; "vision" affects image tokens only, which are not supported, so it is ignored.
     const auto name = file.text(key);
     const bool named = name.ok() && name->has_value();
     const Result<bool> asked = named ? Result<bool>(**name != "vision") : file.flag(key, false);
@@ -237,7 +237,7 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
                                        " (a norm of queries) is not supported in a model of " + config.architecture};
 }
 
-// A head that differs from the embedding is the model's, whatever its file says: so transformers 5 reads it.
+// True if the file has a head that differs from the embedding. It is used even if tied is set, as in transformers 5.
 bool has_other_head(const ModelFile& file, const ModelConfig& config) {
   const TensorView* head = file.find_tensor(tensor_name(file, config, TensorRole::kLmHead));
   const TensorView* embed = file.find_tensor(tensor_name(file, config, TensorRole::kEmbed));
@@ -257,7 +257,7 @@ Status read_factors(const Hyperparameters& file, const Architecture& row, ModelC
   if (softcap < 0) return file.bad(keys::kLogitSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
   config.embed_scale = static_cast<float>(embed);
   config.residual_scale = static_cast<float>(residual);
-  // Rounded as GGUF has it before it divides.
+  // Rounded to float as in GGUF, then divided.
   const auto factor = static_cast<float>(logit);
   config.logit_scale = row.logits_are_divided ? 1.0f / factor : factor;
   config.logit_softcap = static_cast<float>(softcap);
@@ -283,7 +283,7 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
   const char* key = gguf ? "general.architecture" : "model_type";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
   if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
-  // Files of models that see have the language model's keys among their own, or, since transformers 4.52, in a section.
+  // Vision models have the language model's keys at the top level or, since transformers 4.52, in a section.
   if (!gguf && file.has("text_config.model_type")) {
     TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
     if (const Architecture* row = find_row(gguf, *of_text)) return ArchitectureMatch{row, "text_config."};
@@ -323,7 +323,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(keys::kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
-  // The head is not of the section: where both say it, the model as a whole is right.
+  // The head belongs to the whole model, so the top-level key overrides that of the section.
   TRY_ASSIGN(config.tied, Hyperparameters(model_file, "").flag(kTied, config.tied));
   config.tied = config.tied && !has_other_head(model_file, config);
   TRY(read_layers(file, row, config));

@@ -1,5 +1,5 @@
-// Architectures: one row of data each, which leads from the keys of a file to a ModelConfig. To add an architecture
-// that is built from parts we have is to add a row (docs/adding_an_architecture.md).
+// Architectures: one row of data each, which maps the keys of a file to a ModelConfig. An architecture built from
+// existing parts needs only a new row (docs/adding_an_architecture.md).
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@ namespace ibid {
 class ModelFile;
 struct Architecture;  // model/architectures/architecture.h
 
-// The configuration of `file`, every number checked against its range.
+// Reads the configuration of `file`; every number is checked against its range.
 // Errors: kUnsupported (architecture or rope rule, named, with the supported ones), kMissingKey,
 // kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
 
-// A row, and the place where the keys of its language model begin; a model that also sees keeps them in a section.
+// A row, and the prefix of the language model's keys; vision models may have these in a section.
 struct ArchitectureMatch {
   const Architecture* row;
   std::string prefix;
@@ -29,27 +29,27 @@ struct ArchitectureMatch {
 // Errors: kUnsupported, kMissingKey, kBadType.
 Result<ArchitectureMatch> find_architecture(const ModelFile& file);
 
-// The row that a converted model of `row` will have; nullptr: GGUF has no name for it. `config` is the model's.
+// Returns the row for a converted (GGUF) model of `row`; nullptr: GGUF has no name for it. `config` is the model's.
 const Architecture* written_architecture(const Architecture& row, const ModelConfig& config);
 
-// Names as files of both containers have them, for messages and `ibid inspect`.
+// Architecture names of both containers, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();
 
-// --- pooling.cc: whether a model makes embeddings, a vector for each text, and what of: the pooling of its positions'
-// hidden states.
-//
-// GGUF has a key for it, with the numbers of llama.cpp. A directory has the modules of sentence-transformers:
-// modules.json names them, and the pooling's own config.json says which it is. Vectors are brought to length 1 whatever
-// modules there are, which is what servers of embeddings do.
+// --- pooling.cc: whether a model is an embedding model (one vector per text), and how it pools the hidden states of a
+// text's positions.
+//  GGUF has a key for it, with the numbers of llama.cpp. A directory has the modules of sentence-transformers, listed
+//  in modules.json, and the pooling module's config.json. Vectors are always normalised to length 1, as embedding
+//  servers do, whether or not there is a module for it.
 
-// prefix: of the file's keys (ArchitectureMatch). Nothing: the file names no pooling, as files of models that answer
-// do. Errors: kUnsupported for another pooling, another module, or attention to later positions, each named;
-// kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
+// prefix: of the file's keys (ArchitectureMatch). Returns nullopt if the file names no pooling, as generative models
+// do.
+// Errors: kUnsupported for another pooling or module, or non-causal attention, each named; kBadHyperparameter,
+// kBadType, kMissingKey; those of parse_json().
 Result<std::optional<Pooling>> read_pooling(const ModelFile& file, const std::string& prefix);
 
 // "mean", "last".
 std::string_view pooling_name(Pooling pooling);
-// The number that GGUF has for it.
+// The number of the pooling in GGUF.
 uint32_t gguf_number_of(Pooling pooling);
 
 }  // namespace ibid

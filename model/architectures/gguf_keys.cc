@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-// The float whose product with `usual` is rounded to `wanted`, or the nearest there is.
+// The float whose product with `usual` rounds to `wanted`, or the nearest one.
 float factor_to(float wanted, double usual) {
   const auto nearest = static_cast<float>(double{wanted} / usual);
   for (const float factor : {nearest, std::nextafter(nearest, 0.0f), std::nextafter(nearest, 2 * nearest)}) {
@@ -45,7 +45,7 @@ class KeyWriter {
   }
 
  private:
-  // The spelling that is written: the nth.
+  // The full key of the n-th spelling.
   std::string full(const Key& key, size_t n = 0) const {
     std::string_view rest = key.gguf;
     for (; n > 0; --n) rest.remove_prefix(rest.find('|') + 1);
@@ -59,7 +59,7 @@ class KeyWriter {
   void number(const Key& key, double value, size_t spelling = 0) {
     out_.add_f32(full(key, spelling), static_cast<float>(value));
   }
-  // A number that all layers have, or one for each.
+  // Writes one number if all layers have the same, else one per layer.
   template <typename Number>
   void by_layer(const Key& key, Number&& number_of) {
     std::vector<uint32_t> numbers;
@@ -68,7 +68,7 @@ class KeyWriter {
     if (alike) return integer(key, numbers.front());
     out_.add_u32s(full(key), numbers);
   }
-  // What config.json says, where it does.
+  // Copies a key if config.json has it.
   Status copy_integer(const Key& key) {
     if (!from_.has(key)) return {};
     TRY_ASSIGN(const size_t value, from_.integer(key, 0, kMaxPositions));
@@ -113,7 +113,7 @@ class KeyWriter {
       by_layer(keys::kNKvHeads, [&](const LayerConfig& layer) { return kv_heads(layer); });
     }
     if (config_.latent.used() || !config_.attends()) return;
-    // Of layers without a window, where there are any.
+    // The default is that of layers without a window, if there are any.
     const auto is_whole = [](const LayerConfig& layer) { return layer.window == 0; };
     const auto whole = std::ranges::find_if(config_.layers, is_whole);
     const auto windowed = std::ranges::find_if_not(config_.layers, is_whole);
@@ -126,7 +126,7 @@ class KeyWriter {
     integer(keys::kOtherValueDim, other);
   }
 
-  // Layers without heads of keys and values are recurrent; of gated delta rules those between every so many.
+  // Recurrent layers have 0 KV heads; for gated delta rules, GGUF has the period of layers with attention instead.
   Status write_kinds() {
     if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
@@ -255,7 +255,7 @@ class KeyWriter {
     };
     const bool by_period = to_.windows == Windows::kPeriod && !to_.gguf_by_layer;
     if (by_period && has_period(to_.window_period)) return;
-    // llama.cpp takes a period of most architectures, and passes over a list.
+    // For most architectures, llama.cpp reads a period and ignores a list.
     for (size_t period = 2; by_period && period <= config_.n_layers + 1; ++period) {
       if (has_period(period)) return integer(keys::kWindowPattern, period);
     }
@@ -267,7 +267,7 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
-  // llama.cpp knows how long chunks are; a window of 0 says that there are none.
+  // llama.cpp has the chunk size built in; a window of 0 means no chunks.
   void write_chunks() {
     if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
     if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);
@@ -304,7 +304,7 @@ class KeyWriter {
     return {};
   }
 
-  // attn_kv_b is written, not its two parts.
+  // Writes attn_kv_b whole, not its two parts.
   Status write_latent() {
     const LatentAttention& latent = config_.latent;
     if (latent.q_rank != 0) integer(keys::kQRank, latent.q_rank);
@@ -312,7 +312,7 @@ class KeyWriter {
     integer(keys::kLatentKeyDim, latent.key_dim(), 1);
     integer(keys::kLatentValueDim, latent.value_dim, 1);
     if (!config_.recurs()) return {};
-    // llama.cpp wants these as well, and the width of what would turn.
+    // llama.cpp also requires these, and the rotary width even without rope.
     integer(keys::kLatentKeyDim, latent.key_dim());
     integer(keys::kLatentValueDim, latent.value_dim);
     if (config_.ropes.empty()) integer(keys::kLatentRopeDim, latent.rope_dim);
@@ -336,7 +336,7 @@ class KeyWriter {
       integer(keys::kExpertGroupsActive, moe.router.n_groups_active);
     }
     if (moe.swiglu_limit != 0) number(keys::kSwigluLimit, double{moe.swiglu_limit});
-    // The tensors of models with recurrent layers say which have experts.
+    // In models with recurrent layers, the tensors show which layers have experts.
     if (config_.recurs()) return copy_integer(keys::kLeadingDense);
     TRY(copy_integer(keys::kExpertStep));
     const auto has_experts = [](const LayerConfig& layer) { return layer.has_experts; };

@@ -1,7 +1,7 @@
-// The rows of a tensor that is written to GGUF: those of one or several places in a checkpoint, read when they are
-// asked for. A part of gguf_tensors() (model/architectures/gguf_conversion.h).
+// The rows of a tensor that is written to GGUF, from one or several tensors of a checkpoint, read on demand. Used by
+// gguf_tensors() (model/architectures/gguf_conversion.h).
 //
-// The checkpoint must outlive them. Immutable once made, so safe to use from several threads.
+// The checkpoint must outlive them. Immutable once built, so thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace ibid {
 
-// Rows of one place in the checkpoint.
+// Rows of one tensor of the checkpoint.
 class GgufPart {
  public:
-  // Row i of a head is row heads[i] of it in the checkpoint; empty: rows stand as they are there. Every number is
+  // Row i of a head is row heads[i] of that head in the checkpoint; empty: same order as in the checkpoint. Numbers are
   // multiplied by `factor`.
   GgufPart(TensorSource source, std::vector<size_t> heads, float factor = 1);
   // Row 0 of the source, n times.
@@ -25,12 +25,12 @@ class GgufPart {
 
   const TensorSource& source() const { return source_; }
   float factor() const { return factor_; }
-  // Whether blocks of the checkpoint's type do not hold what is written, so that rows become floats.
+  // True if the checkpoint's block type cannot hold the result, so that rows are written as floats.
   bool becomes_floats() const;
-  // The row of the checkpoint's tensor (its column where that is transposed).
+  // Row of the checkpoint's tensor (its column if transposed).
   size_t source_row(size_t row) const;
 
-  // In the checkpoint's type, or in floats.
+  // Reads rows in the checkpoint's type, or as floats.
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const;
   void read_floats(std::span<const uint64_t> rows, float* out) const;
 
@@ -48,14 +48,14 @@ class GgufPart {
 // The rows of several parts.
 class GgufRows : public RowSource {
  public:
-  // Behind those that are there.
+  // Appends the rows of a part.
   void add(GgufPart part);
-  // Row i of the part becomes row places.source_row(i). REQUIRES: the rows of all parts together are 0, 1, 2, ..
+  // Places row i of the part at row places.source_row(i). REQUIRES: in the end the rows of all parts fill 0, 1, 2, ..
   void add(GgufPart part, const RowOrder& places);
 
   uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
   bool as_floats() const { return as_floats_; }
-  // In the checkpoint. REQUIRES: n_rows() > 0.
+  // Type in the checkpoint. REQUIRES: n_rows() > 0.
   DType stored_type() const { return parts_.front().source().tensor.dtype; }
 
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const override;
@@ -64,7 +64,7 @@ class GgufRows : public RowSource {
  private:
   std::vector<GgufPart> parts_;
   std::vector<uint64_t> ends_;
-  std::vector<uint64_t> placed_;  // of each row, which of the parts' it is; empty: they follow each other
+  std::vector<uint64_t> placed_;  // index into the parts' rows, for each row; empty: in order
   bool as_floats_ = false;
 };
 

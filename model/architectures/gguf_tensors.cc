@@ -16,8 +16,7 @@ namespace {
 
 using enum TensorRole;
 
-// Row i of a tensor whose heads are in adjacent pairs is row order[i % order.size()] of its head here, where
-// they are halves. Empty: rows stand as they are here.
+// Row i of a head in adjacent pairs is row order[i] of that head in the checkpoint, which has halves. Applied per head.
 std::vector<size_t> rows_of_pairs(const ModelConfig& config) {
   std::vector<size_t> order(config.layers.front().head_dim);
   const size_t rotary_dim = config.ropes.empty() ? order.size() : config.ropes.front().rotary_dim;
@@ -58,7 +57,7 @@ class Lister {
     return {};
   }
 
-  // The embedding as the head, where factors within the weights make two tensors of them.
+  // Adds the embedding as the head, if different factors within the weights make two tensors of it.
   Status add_folded_head() {
     const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
     if (!to_.recurrent.gguf_folds_factors || std::ranges::any_of(tensors_, is_head)) return {};
@@ -67,23 +66,23 @@ class Lister {
     return add(tensor_row(kLmHead), 0, std::move(source));
   }
 
-  // A layer that reads the keys and values of another may have matrices for its own all the same: llama.cpp wants
-  // those of Gemma 3n to be there.
+  // A layer that reads the keys and values of another may still have matrices for its own: llama.cpp requires those of
+  // Gemma 3n.
   bool is_unread(const TensorRow& row, size_t layer) const {
     const bool of_kv = row.role == kWk || row.role == kWv || row.role == kKNorm;
     return of_kv && !config_.layers[layer].writes_kv &&
            file_.find_tensor(tensor_name(file_, config_, row.role, layer)) != nullptr;
   }
 
-  // The tensors that llama.cpp's converters keep fused.
+  // True for tensors that llama.cpp's converters keep fused.
   bool stays_fused(const TensorRow& row, const TensorSource& source) const {
     if (!source.of_fused) return false;
     return row.part_of == kWqkv || row.part_of == kBqkv ||
            (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
   }
 
-  // The first spelling, but one that another role of the table has where the model lacks that role: Falcon's
-  // one norm is not called the second.
+  // The first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm does not
+  // get the name of the second.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
     const std::vector<std::string> names = gguf_names(to_.names, role, layer);
     for (const TensorName& other : to_.names) {
@@ -96,7 +95,7 @@ class Lister {
     return names[std::min(gguf_spelling(config_, role), names.size() - 1)];
   }
 
-  // The tensor of this name among those of the layer, made where there is none.
+  // Returns the layer's tensor of this name; adds it if missing.
   GgufTensor& tensor_of(const std::string& name) {
     for (size_t i = first_of_layer_; i < tensors_.size(); ++i) {
       if (tensors_[i].name == name) return tensors_[i];
@@ -106,7 +105,7 @@ class Lister {
     return tensors_.back();
   }
 
-  // Which tensor of several a part goes to, at places of its own.
+  // The fused GGUF tensor that a part is written to at its own places; nullopt: none.
   std::optional<TensorRole> fused_role(const TensorRow& row, const TensorSource& source) const {
     return source.of_fused ? gguf_fused_role(written_, row) : std::nullopt;
   }
@@ -128,7 +127,7 @@ class Lister {
     const bool folds = to_.recurrent.gguf_folds_factors;
     if (folds && is_folded_bias(row.role)) return refuse_folded(source);
     GgufPart part(std::move(source), std::move(heads), folds ? folded_factor(config_, row.role) : 1);
-    // A matrix of one row is a vector to llama.cpp.
+    // llama.cpp treats a matrix of one row as a vector.
     const bool is_matrix = row.is_matrix() && row.role != kSharedRouter && !is_gguf_floats(row.role);
     return is_matrix ? add_matrix(row, std::move(part), places, tensor) : add_floats(row, layer, part, places, tensor);
   }
@@ -147,7 +146,7 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Ids past the rows of layer inputs count as 0 (LayerInputs); llama.cpp wants a row for each.
+    // Token ids beyond the rows of layer inputs use row 0 (LayerInputs); llama.cpp requires a row for each.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }
@@ -164,7 +163,7 @@ class Lister {
     return {};
   }
 
-  // Vectors, and matrices of few numbers.
+  // Adds vectors, and matrices that are stored as floats.
   Status add_floats(const TensorRow& row, size_t layer, const GgufPart& part, const std::optional<RowOrder>& places,
                     GgufTensor& tensor) {
     const TensorSource& source = part.source();
@@ -222,8 +221,8 @@ class Lister {
 
   const ModelFile& file_;
   const ModelConfig& config_;
-  ModelConfig unread_;  // with keys and values of all layers
-  ModelConfig written_;  // with the tensors of several that GGUF has
+  ModelConfig unread_;  // as if all layers stored keys and values
+  ModelConfig written_;  // with the fused tensors of GGUF
   const Architecture& to_;
   std::vector<size_t> heads_;
   size_t first_of_layer_ = 0;

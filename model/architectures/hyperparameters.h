@@ -1,5 +1,5 @@
 // Hyperparameters: the numbers of one model file, each checked against its range, with errors that name file and key.
-// It knows keys and no architectures. Refers to the file; as thread-safe as that.
+// Independent of architectures. Refers to the file; as thread-safe as the file.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace ibid {
 
-// One hyperparameter: what we call it, and where each container keeps it: GGUF behind "<architecture>.", config.json
-// behind its section, or where a spelling begins with ':', as it stands. '|' separates spellings, of which the first
-// that is there is taken; an empty key is one that the container does not have.
+// One hyperparameter: our name for it and its key in each container: in GGUF below "<architecture>.", in config.json
+// below its section, or absolute if the spelling starts with ':'. '|' separates spellings, of which the first present
+// one is used; empty: the container has no such key.
 struct Key {
   const char* name;
   const char* gguf;
@@ -30,35 +30,35 @@ inline constexpr double kMaxFactor = 1e9;
 
 class Hyperparameters {
  public:
-  // prefix: "llama." of GGUF; "" or "text_config." of config.json. Both views must outlive this.
+  // prefix: "llama." in GGUF; "" or "text_config." in config.json. Both arguments must outlive this.
   Hyperparameters(const ModelFile& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
 
   const ModelFile& file() const { return file_; }
   bool gguf() const { return file_.container() == Container::kGguf; }
   bool has(const Key& key) const { return !present_key(key).empty(); }
-  // True if config.json has the key and no value for it.
+  // True if config.json has the key with the value null.
   bool is_null(const Key& key) const;
-  // The spelling that the file has, else the first: what an error names.
+  // The spelling that the file has, else the first one; for error messages.
   std::string key_of(const Key& key) const;
 
   // kBadHyperparameter: "<file>: <key> is <value>, wanted <range>".
   Status bad(const Key& key, const std::string& value, const std::string& wanted) const;
 
-  // The integer at `key` in [low, high]; `fallback` when the file does not have it. Errors: kMissingKey,
-  // kBadHyperparameter, kBadType.
+  // The integer at `key` in [low, high]; `fallback` if the file lacks the key. Errors: kMissingKey, kBadHyperparameter,
+  // kBadType.
   Result<size_t> integer(const Key& key, int64_t low, int64_t high, std::optional<size_t> fallback = {}) const;
   // A number in (0, high].
   Result<double> positive(const Key& key, double high, std::optional<double> fallback = {}) const;
-  // A finite number of at most `high` either way.
+  // A finite number in [-high, high].
   Result<double> number(const Key& key, double high, double fallback) const;
   Result<bool> flag(const Key& key, bool fallback) const;
-  // Nothing where the file does not have them.
+  // nullopt if the file lacks the key.
   Result<std::optional<std::string>> text(const Key& key) const;
-  // One number for each layer: an array of n_layers, or one for all of them. Nothing where the file has none.
+  // One number per layer: an array of n_layers, or one number for all layers. nullopt if the file lacks the key.
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;
-  // Any but NaN.
+  // As numbers(), but accepts all values except NaN.
   Result<std::optional<std::vector<double>>> numbers_or_infinity(const Key& key, size_t n) const;
   Result<std::optional<std::vector<std::string_view>>> texts(const Key& key, size_t n) const;
 

@@ -1,6 +1,6 @@
-// The keys that GGUF and config.json have for the same hyperparameters. The readers (architectures.cc, *_rules.cc)
-// look them up under these keys, and write_gguf_keys() writes a converted model with them. Of several spellings the
-// first is written. A key that only one container has stands where it is read.
+// The keys of each hyperparameter in GGUF and config.json, used by the readers (architectures.cc, *_rules.cc) and by
+// write_gguf_keys(), which writes the first spelling. A key that only one container has may be defined where it is
+// read.
 #pragma once
 
 #include "model/architectures/hyperparameters.h"
@@ -24,7 +24,7 @@ inline constexpr Key kSharedKvLayers{"layers that read the keys and values of ot
                                      "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions|model_max_length"};
-// Key of a model of embeddings; directories say it elsewhere (read_pooling()).
+// For embedding models; directories store it elsewhere (read_pooling()).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
 inline constexpr Key kCausal{"attention to earlier positions alone", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
@@ -117,14 +117,14 @@ inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};
-// For YaRN it is a factor beside the usual one, for longrope it is the only one.
+// YaRN: multiplied with the default magnitude; longrope: the only magnitude.
 inline constexpr Key kRopeMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
 inline constexpr Key kYarnFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
 inline constexpr Key kYarnSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};
 inline constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
 inline constexpr Key kWindowedRotaryDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
 
-// --- xIELU's learned numbers, one for each layer; in config.json's checkpoints tensors of the layers
+// --- xIELU's learned numbers, one per layer; in checkpoints, tensors of the layers
 inline constexpr Key kXieluAlphaP{"xielu alpha_p", ":xielu.alpha_p", "alpha_p"};
 inline constexpr Key kXieluAlphaN{"xielu alpha_n", ":xielu.alpha_n", "alpha_n"};
 inline constexpr Key kXieluBeta{"xielu beta", ":xielu.beta", "beta"};

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kMaxExperts = 1 << 14;
 
-// Experts in groups, of which some are open.
+// Reads groups of experts, of which only some can be chosen from.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
-  // 0 and 1 both say that there are none.
+  // 0 and 1 both mean no groups.
   TRY_ASSIGN(const size_t n_groups, file.integer(keys::kExpertGroups, 0, kMaxExperts, size_t{1}));
   if (n_groups <= 1) return {};
   router.n_groups = n_groups;
@@ -33,7 +33,7 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
   return {};
 }
 
-// GGUF counts the ways, from 1 on.
+// GGUF's expert_gating_func values, starting at 1.
 constexpr RouterScores kWays[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
 
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
@@ -66,7 +66,7 @@ Status read_router(const Hyperparameters& file, const Architecture& row, RouterR
   TRY_ASSIGN(router.normalized, file.flag(keys::kRouterNormalized, is_in(row.router_normalizes, file.gguf())));
   TRY_ASSIGN(const double smallest, file.positive(kSmallestSum, 1.0, double{router.smallest_sum}));
   router.smallest_sum = static_cast<float>(smallest);
-  // Files of models without a scale say 0.
+  // Models without a scale may store 0.
   TRY_ASSIGN(const double scale, file.number(keys::kRouterScale, kMaxFactor, 1.0));
   if (scale < 0) return file.bad(keys::kRouterScale, std::to_string(scale), "a positive number");
   if (scale > 0) router.weight_scale = static_cast<float>(scale);
@@ -91,7 +91,7 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
   return {};
 }
 
-// Behind the last layer that has experts; -1 in a file: to the end.
+// One past the last layer with experts; -1 in a file: no limit.
 Result<size_t> end_of_experts(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kLast{"last layer with experts", "", "moe_layer_end_index"};
   if (!file.has(kLast)) return config.n_layers;
@@ -101,7 +101,7 @@ Result<size_t> end_of_experts(const Hyperparameters& file, const ModelConfig& co
   return index + 1;
 }
 
-// The layers of a list.
+// Reads a list of layers.
 Result<std::vector<int64_t>> listed_layers(const Hyperparameters& file, const Key& key, const ModelConfig& config) {
   std::vector<int64_t> listed;
   if (!file.has(key)) return listed;
@@ -115,7 +115,7 @@ Result<std::vector<int64_t>> listed_layers(const Hyperparameters& file, const Ke
   return listed;
 }
 
-// Layers that keep an MLP: the first ones, those between every so many, and lists of them.
+// Reads which layers keep an MLP: leading ones, those outside of a period, and lists.
 Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
   constexpr Key kTypes{"kinds of MLPs", "", "mlp_layer_types"};
   constexpr Key kDense{"layers without experts", "", "mlp_only_layers"};
@@ -139,7 +139,7 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
     if (file.has(kSparse)) sparse = std::ranges::find(with_experts, static_cast<int64_t>(l)) != with_experts.end();
-    // Converted models with recurrent layers have no key for it.
+    // GGUF has no key for models with recurrent layers: those with a router have experts.
     const std::string router = "blk." + std::to_string(l) + ".ffn_gate_inp.weight";
     if (file.gguf() && config.recurs()) sparse = file.file().find_tensor(router) != nullptr;
     if (config.layers[l].blocks == LayerBlocks::kMixer) continue;

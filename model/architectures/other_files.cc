@@ -26,11 +26,11 @@ constexpr const char* kEmbedding =
 constexpr const char* kReranker = "a reranker, which scores texts and makes none: name a chat model";
 constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
 
-// general.type of GGUF.
+// general.type in GGUF.
 constexpr Other kOtherTypes[] = {
     {"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
 
-// general.architecture of GGUF, model_type of config.json.
+// general.architecture in GGUF, model_type in config.json.
 constexpr Other kOtherArchitectures[] = {
     {"clip", kProjector},           {"controlvector", kControl},     {"bert", kEmbedding},
     {"nomic-bert", kEmbedding},     {"nomic-bert-moe", kEmbedding},  {"nomic_bert", kEmbedding},

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kModulesName = "modules.json";
 
-// By their numbers in GGUF (enum llama_pooling_type).
+// Indexed by their numbers in GGUF (enum llama_pooling_type).
 constexpr std::array<std::string_view, 5> kGgufPoolings = {"none", "mean", "cls", "last", "rank"};
 
 Status unsupported_pooling(const ModelFile& file, const std::string& what) {
@@ -47,20 +47,20 @@ Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
                                       std::string(kGgufPoolings[number]) + ")");
 }
 
-// A text of an object; empty: it has none.
+// A string member of an object; empty if missing.
 std::string text_of(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// "mean_tokens" and "lasttoken" are names of flags, "mean" and "lasttoken" names of modes.
+// Maps "mean_tokens" and "lasttoken", names of flags and modes, to "mean" and "last".
 std::string plain_mode(std::string mode) {
   if (mode == "mean_tokens") return "mean";
   return mode == "lasttoken" ? "last" : mode;
 }
 
-// The modes that a pooling's config.json asks for: flags pooling_mode_..., or, newer, "pooling_mode".
+// The modes in a pooling module's config.json: flags pooling_mode_..., or in newer files "pooling_mode".
 std::vector<std::string> modes_of(const Json& config) {
   constexpr std::string_view kMode = "pooling_mode";
   std::vector<std::string> modes;

@@ -43,7 +43,7 @@ constexpr std::array kFeedForwardNames = {
     TensorName{kExpertDown, "", "@layers.#.feed_forward.experts.%.down_proj.weight"},
 };
 
-// llama.cpp wants one of its norms without a suffix.
+// llama.cpp requires one of its norms without a suffix.
 constexpr auto kFalconH1Names = [] {
   auto names = kFeedForwardNames;
   names.front().gguf = "blk.#.ffn_norm|blk.#.ffn_norm.weight";
@@ -87,14 +87,14 @@ constexpr TensorName kBackboneNames[] = {
     {kExpertDown, "", "@layers.#.mixer.experts.%.down_proj.weight"},
 };
 
-// Checkpoints have two names for each norm, of which the same stands elsewhere in layers with attention and without.
+// Checkpoints have two names per norm; one name means different norms in layers with and without attention.
 constexpr TensorName kOlmoHybridNames[] = {
     {kAttnNorm, "", "@layers.#.attention_layer_norm.weight|@layers.#.input_layernorm.weight"},
     {kAttnPostNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
     {kFfnNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
 };
 
-// transformers writes the MLPs of layers without experts under the name of the others' block.
+// transformers names the MLPs of layers without experts after the block of layers with experts.
 constexpr TensorName kKimiNames[] = {
     {kWGate, "", "@layers.#.mlp.gate_proj.weight|@layers.#.block_sparse_moe.gate_proj.weight"},
     {kWUp, "", "@layers.#.mlp.up_proj.weight|@layers.#.block_sparse_moe.up_proj.weight"},
@@ -120,13 +120,13 @@ const std::array kFamilies = {
     Architecture{.gguf_name = "lfm2moe", .hf_model_type = "lfm2_moe", .names = kLfm2Names,
                  .qk_norm = QkNorm::kPerHead, .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth, .recurrent = kShortConvs},
-    // Without recurrent layers it is the other Granites.
+    // Without recurrent layers it is converted to the other Granite architectures.
     Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .written_dense = "granite",
                  .written_moe = "granitemoe", .written_recurrent = "granitehybrid",
                  .names = names::kGraniteHybrid, .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
                  .rope_layers = RopeLayers::kIfNamed, .router_scores = RouterScores::kSoftmaxOfChosen,
                  .recurrent = kMamba2s, .logits_are_divided = true},
-    // llama.cpp has one architecture for both.
+    // llama.cpp has one architecture for Bamba and Granite.
     Architecture{.hf_model_type = "bamba", .written_recurrent = "granitehybrid", .names = kFeedForwardNames,
                  .rotary_share = 0.5, .rotary_share_is_fixed = true, .recurrent = kMamba2s},
     Architecture{.gguf_name = "falcon-h1", .hf_model_type = "falcon_h1", .names = kFalconH1Names,

@@ -13,17 +13,17 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// Of all layers together, one GB: more than any model has, less than what would have to be refused elsewhere.
+// 1 GB over all layers: more than any model has, and less than later checks would have to refuse.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
-// A width that files may leave to us: "auto", or nothing.
+// A width that files may leave to the default: "auto", or missing.
 Result<size_t> width_or(const Hyperparameters& file, const Key& key, size_t usual) {
   const auto named = file.text(key);
   if (named.ok() && *named) return usual;
   return file.integer(key, 1, kMaxWidth, usual);
 }
 
-// The widths of what the layers widen to.
+// The width that the layers expand to.
 Result<size_t> expanded(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kExpand{"expansion", "", "mamba_expand|expand"};
   constexpr size_t kUsualExpand = 2;
@@ -138,7 +138,7 @@ Status read_rule(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Numbers of one file that fit each other and memory.
+// Checks that the numbers of one file fit each other and the limits.
 Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   const RecurrentMixer& mixer = config.recurrent;
   const std::string of = file.file().path() + ": recurrent layers of " + std::to_string(mixer.n_heads) + " heads, " +
@@ -161,7 +161,7 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
   const size_t columns = state_columns(mixer.value_dim) * mixer.n_heads;
-  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // an upper bound with the convolution's
+  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
                                                " layers, wanted a state of at most " +
@@ -170,15 +170,15 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   return {};
 }
 
-// A factor that config.json may have.
+// Reads an optional factor of config.json.
 Status read_factor(const Hyperparameters& file, const char* name, float& factor) {
   TRY_ASSIGN(const double value, file.number({name, "", name}, kMaxFactor, double{factor}));
   factor = static_cast<float>(value);
   return {};
 }
 
-// Factors of what goes into each block and comes out (arXiv 2507.22448). Those of queries, keys and values are of the
-// scores and of what attention gives.
+// Reads the factors of each block's inputs and outputs (arXiv 2507.22448). Those of queries, keys and values are folded
+// into the scale of scores and the factor of attention's output.
 Status read_multipliers(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kSsm{"factors of recurrent inputs", "", "ssm_multipliers"};
   constexpr Key kMlp{"factors of the MLP", "", "mlp_multipliers"};
@@ -211,7 +211,7 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
-// Convolutions and gates are through SiLU. In most families the activation of the configuration is theirs, too.
+// Convolutions and gates use SiLU. In most families, the configuration's activation applies to them as well.
 Status refuse_other_activation(const Hyperparameters& file, const RecurrentFamily& family) {
   constexpr Key kKey{"activation of recurrent layers", "", "mamba_hidden_act|hidden_act"};
   if (family.common_blocks || family.rule == RecurrentRule::kShortConv) return {};
@@ -232,7 +232,7 @@ Status read_recurrent(const Hyperparameters& file, const Architecture& row, Mode
   mixer.rule = family.rule;
   mixer.gate = family.gate;
   mixer.fused = file.gguf() ? family.gguf_fused : family.fused;
-  // One order in memory, so that sums over heads are the same ones from either container.
+  // One order in memory for both containers, so that sums over heads have the same order.
   mixer.tiled_heads = family.tiled_in_gguf;
   mixer.tiled_in_file = file.gguf();
   mixer.logs_of_decays = !file.gguf();

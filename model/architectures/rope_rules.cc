@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMaxTheta = 1e12;
 
-// The members of one rule in config.json: "rope_scaling.", "rope_parameters.full_attention.".
+// One rule's members in config.json: "rope_scaling.", "rope_parameters.full_attention.".
 class HfRule {
  public:
   HfRule(const Hyperparameters& file, std::string section) : file_(file), section_(std::move(section)) {}
@@ -70,8 +70,7 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// Reads what all rules have in common that know the context a model was first trained for. A member beside the rule
-// goes before one within it.
+// Reads the originally trained context, which several rules need. A key beside the rule overrides one within it.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {
@@ -121,7 +120,7 @@ Status read_longrope(const HfRule& hf, const ModelConfig& config, RopeRule& rule
   return {};
 }
 
-// The head_dim of the layers that are rotated by this rule.
+// The head_dim of the layers that use this rule.
 size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
   const auto number = static_cast<size_t>(&rule - config.ropes.data());
   for (const LayerConfig& layer : config.layers) {
@@ -130,22 +129,22 @@ size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
   return config.layers.front().head_dim;
 }
 
-// rope_scaling's members, or those of rope_parameters. rule.rotary_dim and theta are read.
+// Reads the members of rope_scaling or rope_parameters. REQUIRES: rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
-  if (kind == "default" || kind == "mrope") return {};  // positions of pictures, which for text are one
+  if (kind == "default" || kind == "mrope") return {};  // M-RoPE: all positions of a text token are equal
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, hf.positive("factor"));
     return {};
   }
-  if (kind == "dynamic" && hf.has("alpha")) {  // Hunyuan's: a base that is fixed after all
+  if (kind == "dynamic" && hf.has("alpha")) {  // Hunyuan: a fixed change of theta
     TRY_ASSIGN(const double alpha, hf.positive("alpha"));
     const auto n = static_cast<double>(rule.rotary_dim);
     if (rule.rotary_dim > 2) rule.theta *= std::pow(alpha, n / (n - 2));
     return {};
   }
-  if (kind == "proportional") {  // a share of the head's pairs is rotated, with the frequencies of the whole head
+  if (kind == "proportional") {  // rotates a share of a head's pairs, at the frequencies of a whole head
     rule.n_turning = rule.rotary_dim / 2;
     rule.rotary_dim = head_dim_of(config, rule);
     if (!hf.has("factor")) return {};
@@ -159,14 +158,14 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
     rule.kind = RopeRule::Kind::kYarn;
     return read_yarn(hf, config, rule);
   }
-  if (kind == "longrope" || hf.has("long_factor")) {  // of which early Phi-3 files say "su" or "yarn"
+  if (kind == "longrope" || hf.has("long_factor")) {  // early Phi-3 files name it "su" or "yarn"
     rule.kind = RopeRule::Kind::kLongrope;
     return read_longrope(hf, config, rule);
   }
   return unsupported(file, kind);
 }
 
-// The dimensions of a head that are rotated: as many as config.json's share of them, in whole pairs.
+// Dimensions of a head that are rotated: config.json's share of the head, in whole pairs.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
                              const ModelConfig& config, const RopeRule& rule) {
   const size_t head_dim = head_dim_of(config, rule);
@@ -190,7 +189,7 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// `rope_scaling` beside `rope_theta` (most published files), both in `rope_parameters`, or one of those per kind of
+// Reads `rope_scaling` beside `rope_theta` (most files), both within `rope_parameters`, or one of these per kind of
 // layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};
@@ -209,7 +208,7 @@ Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, Model
   return {};
 }
 
-// A tensor of factors, one for each pair.
+// Reads a tensor of factors, one per pair.
 Status read_factors(const ModelFile& file, const char* name, size_t wanted, std::vector<float>& factors) {
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return {};
@@ -227,7 +226,7 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   return {};
 }
 
-// Only the first pairs are rotated, the others are not: a proportional rule.
+// Detects a proportional rule: only the first pairs are rotated.
 void take_unturned(RopeRule& rule) {
   std::vector<float>& factors = rule.frequency_factors;
   const auto is_one = [](float factor) { return factor == 1; };
@@ -259,7 +258,7 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);
   }
-  // llama3's rule arrives as a tensor of frequency factors, longrope's as two.
+  // GGUF stores llama3's rule as a tensor of frequency factors, longrope's as two.
   TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
   take_unturned(rule);
   if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
@@ -299,8 +298,7 @@ Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// GGUF has numbers of 32 bits. Those of config.json are rounded likewise, so that a converted model rotates by the
-// same angles.
+// Rounds to 32 bits as in GGUF, so that a checkpoint and its converted model rotate by the same angles.
 void round_as_gguf(RopeRule& rule) {
   for (double* number : {&rule.theta, &rule.factor, &rule.original_max_positions, &rule.beta_fast, &rule.beta_slow,
                          &rule.magnitude}) {

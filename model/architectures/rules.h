@@ -1,5 +1,5 @@
-// The parts of read_config(): each reads one side of a model from a file's metadata and writes it into the
-// configuration. They are called in the order in which they need each other's results. Pure functions of the file.
+// The parts of read_config(): each reads one aspect of a model from a file's metadata into the configuration. Called in
+// the order in which they depend on each other. Pure functions of the file.
 #pragma once
 
 #include <vector>
@@ -13,70 +13,70 @@ namespace ibid {
 
 class ModelFile;
 
-// --- other_files.cc: files that lie where models lie and look like them, but cannot be talked to: adapters, projectors
-// of images, importance matrices, vocabularies, embedding models. The error says what they are, and what to do.
+// --- other_files.cc: refuses files that look like models but cannot generate text: adapters, image projectors,
+// importance matrices, vocabularies, embedding models. The error names the kind of file and a remedy.
 
-// Returns kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a file that is a
-// model, and for any file that it does not recognise.
+// Error: kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a model, and for any
+// file that it does not recognise.
 Status refuse_other_files(const ModelFile& file);
 
 inline constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 
-// --- shape_rules.cc: how many layers, heads and dimensions a model has, and which layer keeps whose keys and values.
+// --- shape_rules.cc: numbers of layers, heads and dimensions, and layers that share keys and values.
 
-// Reads what is common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
+// Reads the shape common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// The heads of each layer, and whose rows it reads. REQUIRES: windows are known. Errors: likewise.
+// Reads the heads of each layer, and the KV layer that it reads. REQUIRES: windows are read. Errors: likewise.
 Status read_heads(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// AltUp, LAuReL, and what a token gives to each layer, of files that have them. Errors: likewise; kMissingTensor.
+// Reads AltUp, LAuReL and layer inputs, if the file has them. Errors: likewise; kMissingTensor.
 Status read_beside_layers(const Hyperparameters& file, ModelConfig& config);
 
-// --- layer_kinds.cc: which layers are recurrent, which attend, and which use a block in common.
+// --- layer_kinds.cc: which layers are recurrent, have attention, or use a shared block.
 
-// Which layers attend, recur, do both, or neither, in every form that files have: a list of kinds, letters, indices,
-// periods; in GGUF heads of keys and values by layer, or a period. A family without recurrent layers: all attend.
-// REQUIRES: config.layers have their number. Errors: those of Hyperparameters; kUnsupported (a kind of layer, named).
+// Reads which layers have attention, a recurrent mixer, both or neither, in every form that files use: a list of kinds,
+// letters, indices, periods; in GGUF KV heads by layer, or a period. Without recurrent layers, all have attention.
+// REQUIRES: config.layers has n_layers elements. Errors: those of Hyperparameters; kUnsupported (kind, named).
 Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// --- layer_rules.cc: in what the layers of one model differ.
+// --- layer_rules.cc: properties in which the layers of a model differ.
 
-// Fills config.layers: windows, the rope of each layer, the activation of each MLP and which gates it cuts.
+// Fills config.layers: window and rope of each layer, activation and gate cutoff of each MLP.
 // REQUIRES: read_shape().
 // Errors: kBadHyperparameter (a list of the wrong length, numbers out of range), kUnsupported (a kind of layer or an
 // activation, named), kMissingKey, kBadType.
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// One of the learned numbers of xIELU (model/architectures/keys.h), by layer: an array in GGUF, else a tensor of each
-// layer. Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
+// One of xIELU's learned numbers (model/architectures/keys.h), by layer: in GGUF an array, else one tensor per layer.
+// Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
 Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key);
 
-// --- rope_rules.cc: how positions rotate queries and keys (RopeRule), in every form that both containers have.
+// --- rope_rules.cc: the rotation of queries and keys (RopeRule), in every form of both containers.
 
-// Sets config.ropes, with numbers rounded to floats: one rule; or two for RopeLayers::kTwoRules, where the first is
+// Sets config.ropes, with numbers rounded to floats: one rule, or two for RopeLayers::kTwoRules, of which the first is
 // for layers without a window. REQUIRES: the layers' heads and config.trained_context are read.
-// Errors: kUnsupported (a rule, named, with the supported ones), kMissingKey, kBadHyperparameter, kBadType,
-// kBadShape, kNonFinite.
+// Errors: kUnsupported (the rule and the supported ones, named), kMissingKey, kBadHyperparameter, kBadType, kBadShape,
+// kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// GGUF's tensors of factors, one for each pair: that of any rule, and the two of longrope.
+// GGUF's tensors of factors, one per pair: one for any rule, and two for longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr float kUnturned = 1e30f;  // a pair with such a factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 
-// How much longer attention to a stretched context is made (Peng et al. 2023, section 3.4).
+// Factor of the attention magnitude for an extended context (Peng et al. 2023, section 3.4).
 double yarn_magnitude(double factor, double multiplier);
 // The magnitude of a GGUF with rope.scaling.yarn_log_multiplier and no rope.scaling.attn_factor.
 double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent);
 
-// --- attention_rules.cc: how a layer's scores are made, and latent attention (model/config/latent_attention.h).
+// --- attention_rules.cc: scale and cap of scores, and latent attention (model/config/latent_attention.h).
 
-// The soft cap at `key`; `usual` where the file does not say. A null in config.json turns the cap off: 0.
+// The soft cap at `key`; `usual` if the file lacks the key. A null in config.json disables the cap: 0.
 Result<double> read_softcap(const Hyperparameters& file, const Key& key, float usual);
 
-// Sets the scale of scores, their cap, and how queries grow with their position. REQUIRES: heads and ropes are read.
+// Sets the scale and cap of scores, and the scaling of queries by position. REQUIRES: heads and ropes are read.
 // Errors: kBadHyperparameter, kBadType.
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
@@ -84,24 +84,24 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
 // REQUIRES: config.n_heads is read. Errors: kMissingKey, kBadHyperparameter, kBadType.
 Status read_latent(const Hyperparameters& file, ModelConfig& config);
 
-// Returns the further factor of the scores of a model whose context was stretched; 1 for others.
+// Returns the additional factor of scores for a model with an extended context; 1 for others.
 // REQUIRES: config.ropes are read. Errors: kBadHyperparameter, kBadType.
 Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config);
 
-// --- moe_rules.cc: which layers have experts, how many, and how rows choose among them.
+// --- moe_rules.cc: which layers have experts, their number, and how rows choose them.
 
-// Sets config.moe where the file counts experts, and LayerConfig::ffn_dim to 0 of the layers that have them.
+// Sets config.moe if the file has experts, and has_experts and ffn_dim of the layers.
 // REQUIRES: config.layers are read.
-// Errors: kBadHyperparameter (more experts in use than there are, groups that do not divide them, layers beyond the
-// model ...), kMissingKey, kBadType, kUnsupported (a way to choose experts, named).
+// Errors: kBadHyperparameter (more active experts than experts, groups that do not divide them, layers beyond the model
+// ...), kMissingKey, kBadType, kUnsupported (router scores, named).
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// The number that GGUF gives to a way to choose experts.
+// The number of the router scores in GGUF.
 size_t gguf_number_of(RouterScores scores);
 
-// --- recurrent_rules.cc: what the recurrent layers of a model are.
+// --- recurrent_rules.cc: the recurrent layers of a model.
 
-// Heads, widths, ranks and factors of the recurrent layers. REQUIRES: the heads of attention and norm_eps are read.
+// Reads heads, widths, ranks and factors of the recurrent layers. REQUIRES: attention heads and norm_eps are read.
 // Errors: likewise.
 Status read_recurrent(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 

@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-// By what it does to positions, within the original context and beyond.
+// Compares the resulting tables, within the original context and beyond.
 bool same_rope(const ModelConfig& a, size_t rope_a, const ModelConfig& b, size_t rope_b) {
   if (rope_a == kNoRope || rope_b == kNoRope) return rope_a == rope_b;
   for (const size_t context : {size_t{1}, a.trained_context}) {
@@ -23,7 +23,7 @@ bool same_activation(const Activation& a, const Activation& b) {
          a.eps == b.eps;
 }
 
-// The best of the shares that a softmax gives to E experts add up to k / E or more: a smaller bound is none.
+// The k largest softmax scores of E experts sum to at least k / E, so a smaller minimum has no effect.
 bool same_bound(const RouterRule& a, const RouterRule& b) {
   const float least =
       static_cast<float>(a.n_experts_active) / static_cast<float>(std::max<size_t>(a.n_experts, 1));
@@ -50,7 +50,7 @@ bool same_latent(const LatentAttention& a, const LatentAttention& b) {
          a.rope_dim == b.rope_dim && a.value_dim == b.value_dim && a.adjacent_pairs == b.adjacent_pairs;
 }
 
-// But for how each file holds it.
+// Compares all except how the files store it.
 bool same_recurrent(const RecurrentMixer& a, const RecurrentMixer& b) {
   return a.rule == b.rule && a.n_heads == b.n_heads && a.n_key_heads == b.n_key_heads && a.key_dim == b.key_dim &&
          a.value_dim == b.value_dim && a.n_taps == b.n_taps && a.step_rank == b.step_rank &&

@@ -1,5 +1,5 @@
-// The parts that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks.
-// model/forward/architecture_steps.h computes them.
+// The parts that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks. Computed by
+// model/forward/architecture_steps.h.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace ibid {
 
-// AltUp: alternating updates, as data. A model has several streams x_0 .. x_{n-1} in place of one x. A layer
-// computes with one of them, the active one a. What the layer does to the others is predicted before it and
-// corrected after it:
+// AltUp, alternating updates, as data. The model has n streams x_0 .. x_{n-1} instead of one x. A layer computes only
+// the active stream a. Its effect on the other streams is predicted before the layer and corrected after it:
 //
 //   c = tanh(W_router (norm(x_a) / D)),  p_i = x_i + sum over j of (W_predict c)[i n + j] x_j
 //   y = layer(p_a),  c' = tanh(W_router (norm(y) / D)),  x_i = p_i + (y - p_a) (1 + (W_correct c')[i])
@@ -21,23 +20,23 @@ namespace ibid {
 // Each product is scaled to the magnitude of stream 0.
 // Source: Baykal et al. 2023.
 inline constexpr size_t kMaxStreams = 8;
-inline constexpr size_t kRoundedStreams = 16;  // up to a whole vector
+inline constexpr size_t kRoundedStreams = 16;  // n rounded up to a whole vector
 
 struct AltUp {
   size_t n_streams = 0;        // n; 0: the model has one x
   size_t active = 0;           // a
-  bool scales_active = false;  // layer inputs are made of x_a times a learned vector
+  bool scales_active = false;  // layer inputs are computed from x_a times a learned vector
 
   bool used() const { return n_streams != 0; }
 };
 
-// The weights of each stream but stream 0.
+// The weights of each stream except stream 0.
 struct StreamWeights {
   PackedMatrix spread;                  // [D, D]
   PackedMatrix gather;                  // [D, D]
 };
 
-// The weights of a layer: few numbers, kept as floats.
+// The weights of a layer: small, kept as floats.
 struct AltUpWeights {
   std::span<const float> router;        // [n, D]
   std::span<const float> router_norm;   // [D]
@@ -46,16 +45,15 @@ struct AltUpWeights {
   std::span<const float> active_scale;  // [D]
 };
 
-// LayerInputs: per-layer embeddings, as data. A token gives each layer l a short row i_l, made once for all layers:
+// LayerInputs, per-layer embeddings, as data. Each token has a short row i_l per layer l, computed once for all layers:
 //
 //   i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2),   x: the scaled embedding, norm: over P
 //
-// and after its MLP the layer adds the part of it that its x lets through: x += norm(W_layer_out (f(W_layer_gate x)
-// * i_l))
+// After its MLP, a layer adds the part of i_l that its gate passes: x += norm(W_layer_out (f(W_layer_gate x) * i_l)).
 // Source: Gemma 3n model overview 2025.
 struct LayerInputs {
   size_t dim = 0;         // P; 0: the model has none
-  size_t vocab_size = 0;  // rows of E_layers; ids behind them count as 0
+  size_t vocab_size = 0;  // rows of E_layers; larger token ids use row 0
 
   bool used() const { return dim != 0; }
 };
@@ -67,19 +65,18 @@ struct LayerInputWeights {
   std::span<const float> post_norm;    // [D]
 };
 
-// CommonBlocks: attention and an MLP that several layers of a model have in common, as data. Such a layer has a block
-// in front of its recurrent mixer, which reads x beside the token's embedding and adds to what the mixer reads alone:
+// CommonBlocks: attention and an MLP shared by several layers, as data. Such a layer runs a shared block before its
+// recurrent mixer. The block reads x and the token's embedding e, and adds to the mixer's input only:
 //
 //   a = W_o attend(norm(x | e))       m = W_down (f((W_gate + A_gate B) norm(a)) * (W_up + A_up B) norm(a))
 //   h = norm(x + W_out m)             x += mixer(h)
 //
-// W_q, W_k and W_v may have adapters as W_gate and W_up do; their B reads x | e.
-// The matrices of a block are stored once, with the first layer that uses it; A and B (an adapter) are of each use,
-// W_out is of the layer. Layer number j of those that have a block uses block j mod n_blocks, unless the file has one
-// for it alone.
+// W_q, W_k and W_v may have adapters like those of W_gate and W_up; their B reads x | e.
+// The first layer that uses a block stores its matrices; the adapters A and B belong to each use, W_out to each layer.
+// The j-th layer with a block uses block j mod n_blocks, unless the file has a block for that layer only.
 // Source: Zamba2 2024.
 struct CommonBlocks {
-  size_t n_blocks = 0;      // 0: layers have nothing in common
+  size_t n_blocks = 0;      // 0: no shared blocks
   size_t ffn_dim = 0;       // F
   size_t adapter_rank = 0;  // R
   size_t n_uses = 0;
@@ -90,18 +87,18 @@ struct CommonBlocks {
 struct AdapterWeights {
   PackedMatrix low;       // B [R, D]
   PackedMatrix gate, up;  // A [F, R]
-  PackedMatrix q_low, k_low, v_low;  // B [R, 2 D] and
-  PackedMatrix q, k, v;              // A [width, R] of attention, where it is adapted
+  PackedMatrix q_low, k_low, v_low;  // B [R, 2 D]
+  PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {  // beside wq, wk, wv and wo, of which the first three read 2 D columns
+struct CommonBlockWeights {  // beside wq, wk, wv and wo; the first three read 2 D columns
   std::span<const float> norm;      // [2 D]
   std::span<const float> ffn_norm;  // [D]
   PackedMatrix w_gate, w_up;        // [F, D]
   PackedMatrix w_down;              // [D, F]
-  std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D], or none
-  std::vector<AdapterWeights> adapters;  // [n_uses] those of other blocks are empty
-  PackedMatrix out;                 // [D, D] of every layer that uses a block
+  std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
+  std::vector<AdapterWeights> adapters;  // [n_uses] empty for the uses of other blocks
+  PackedMatrix out;                 // [D, D] of each layer that uses a block
 };
 
 }  // namespace ibid

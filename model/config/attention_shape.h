@@ -1,4 +1,4 @@
-// Translates a layer's configuration for the attention kernel, and those of all layers for the cache.
+// Converts the configuration of a layer for the attention kernel, and that of all layers for the KV cache.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   return shape;
 }
 
-// How far back anybody reads the rows of a cache layer; 0: to the beginning, as in a context that is no longer than the
-// window.
+// Window in positions of a KV layer: the widest window of the layers that read it. 0: no window, or one that covers
+// max_seq_len.
 inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_seq_len) {
   size_t widest = 0;
   for (const LayerConfig& layer : config.layers) {
@@ -35,8 +35,8 @@ inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_s
   return widest;
 }
 
-// The rows and states of the layers that keep any, in their order; LayerConfig::kv_layer and state_layer are indices
-// into them. formats: of the layers that keep rows, in their order; empty: all have that of dtype.
+// Layout of all KV layers and states, in layer order; LayerConfig::kv_layer and state_layer index into it. formats: one
+// for each KV layer; empty: that of dtype for all.
 inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype, size_t max_seq_len,
                              std::span<const KvRowFormat> formats = {}) {
   std::vector<KvRowShape> rows;

@@ -1,5 +1,5 @@
-// ModelConfig: an architecture as data. read_config() (model/architectures/architectures.h) reads it from a model
-// file; nothing below that file asks for an architecture's name.
+// ModelConfig: an architecture as data. read_config() (model/architectures/architectures.h) reads it from a model file.
+// No code outside of model/architectures branches on an architecture's name.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,11 @@ struct TensorName;  // model/tensors/tensor_table.h
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
-// Where the norms of a layer stand: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
+// Where a layer applies its norms: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
 enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
 
-// Norms of queries and keys: none; over each head (with one weight for all, or one for each); over all heads of a
-// row at once; over each head without a weight, in layers with rope.
+// Norms of queries and keys: none; per head, with one shared weight; per head, with a weight for each; over the whole
+// row; per head without a weight, only in layers with RoPE.
 enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 
 inline constexpr size_t kMaxRopes = 2;
@@ -35,7 +35,7 @@ inline constexpr size_t kNoRope = static_cast<size_t>(-1);
 inline constexpr size_t kNoState = static_cast<size_t>(-1);
 inline constexpr size_t kNoLayer = static_cast<size_t>(-1);
 
-// What becomes of x where a block f adds to it: kept x + factor f(norm(x)), or kept norm(x) + factor f(norm(x)).
+// How the output of a block f is added: x = kept x + factor f(norm(x)), or x = kept norm(x) + factor f(norm(x)).
 struct Residual {
   bool of_norm = false;
   float kept = 1, factor = 1;
@@ -43,33 +43,33 @@ struct Residual {
   bool operator==(const Residual&) const = default;
 };
 
-// What a layer has of mixers (attention, recurrent) and of MLPs (dense, experts): of both, or one of these alone.
+// Blocks of a layer: mixers (attention, recurrent) and MLPs (dense, experts), or only one of these.
 enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
-  bool attends = true;       // it has attention; a layer may also have a recurrent mixer, or have neither
-  size_t state_layer = kNoState;  // which state of the cache (KvLayout) its recurrent mixer keeps
-  size_t common_layer = kNoLayer;  // which layer has the weights of its attention and MLP, of CommonBlocks
-  size_t adapter = 0;              // and which of the adapters there is its own
+  bool attends = true;       // has attention; a layer may also have a recurrent mixer, or neither
+  size_t state_layer = kNoState;  // index of its recurrent state in the cache (KvLayout)
+  size_t common_layer = kNoLayer;  // layer that stores its attention and MLP weights, if it uses CommonBlocks
+  size_t adapter = 0;              // index of its adapter there
   size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
-  bool chunked = false;      // attention ends at the borders of ModelConfig::attention_chunk
-  size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: nothing is rotated
+  bool chunked = false;      // attention is limited to the current chunk of ModelConfig::attention_chunk
+  size_t rope = 0;           // index into ModelConfig::ropes; kNoRope: no rotation
   size_t n_kv_heads = 0;     // G
   size_t head_dim = 0;       // d
-  size_t kv_layer = 0;       // which layer of the cache (KvLayout) it attends over
-  bool writes_kv = true;     // and stores its keys and values in; else an earlier layer does
+  size_t kv_layer = 0;       // KV layer of the cache (KvLayout) that it attends over
+  bool writes_kv = true;     // stores its keys and values there; false: an earlier layer does
   bool value_is_key = false; // v = Wk h
-  size_t ffn_dim = 0;        // of this layer's MLP; 0: it has none
-  bool has_experts = false;  // in place of an MLP, or beside it
-  // A gate's cutoff is the mean of the row's gates plus so many of their standard deviations. Gates become what
-  // they have above the cutoff; those below it become 0.
+  size_t ffn_dim = 0;        // of this layer's MLP; 0: no MLP
+  bool has_experts = false;  // instead of an MLP, or beside it
+  // Each gate becomes max(gate - cutoff, 0). cutoff: the mean of the row's gates plus gate_cutoff standard
+  // deviations.
   std::optional<float> gate_cutoff;
   Activation activation;
 };
 
 struct ModelConfig {
-  std::string architecture;       // as the file names it, for people
+  std::string architecture;       // name in the file, for messages
 
   size_t vocab_size = 0;          // V
   size_t n_layers = 0;            // L
@@ -88,56 +88,56 @@ struct ModelConfig {
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
   bool scale_by_depth = false;    // scores of layer l are divided by l + 1
-  LatentAttention latent;         // of models that have it; layers have one head then, the row of the cache
-  bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
-  bool gate_beside_query = false; // the file's wq: of each head its query, its gate
+  LatentAttention latent;         // if used, each layer has one KV head: the cached row
+  bool attention_gate = false;    // attention's output is multiplied by sigmoid(W_attn_gate h)
+  bool gate_beside_query = false; // the file's wq holds for each head its query, then its gate
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
-  std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
+  std::vector<RopeRule> ropes;    // indexed by LayerConfig::rope, at most kMaxRopes
   bool learned_positions = false; // x = E[token] + P[position]
-  size_t attention_chunk = 0;     // in positions, whole pages: what a row of a chunked layer sees
-  // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: they are not.
+  size_t attention_chunk = 0;     // size of a chunk in positions, whole pages; for chunked layers
+  // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: no scaling.
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
   bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;       // of the layers that have one
-  CommonBlocks common;            // in front of some of them
-  NormPlaces recurrent_norms = NormPlaces::kBefore;  // of layers that have it and no attention
+  RecurrentMixer recurrent;       // of the layers that have a state
+  CommonBlocks common;            // run before the mixer of some of them
+  NormPlaces recurrent_norms = NormPlaces::kBefore;  // of recurrent layers without attention
 
   // --- MLP
   bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
   bool parallel = false;          // attention and MLP read the same x: x += attention(x) + mlp(x)
 
   MoeRule moe;                    // of the layers that have experts
-  bool experts_interleaved = false;  // the file's fused gate|up of an expert: a row of one, a row of the other
+  bool experts_interleaved = false;  // the file's fused gate|up of an expert alternates rows of gate and up
   bool experts_transposed = false;   // float experts are [in, out] in the file
 
   // --- beside the layers
-  LayerInputs layer_inputs;       // what a token gives to each layer
-  AltUp altup;                    // several streams in place of one x
-  size_t laurel_rank = 0;         // of a low-rank way around attention; 0: none
-  bool scaled_layers = false;     // x is multiplied by a learned number behind a layer that has one
+  LayerInputs layer_inputs;       // per-layer embeddings
+  AltUp altup;                    // several streams instead of one x
+  size_t laurel_rank = 0;         // rank of the low-rank bypass of attention; 0: none
+  bool scaled_layers = false;     // x is multiplied by a learned number after each layer that has one
 
   // --- factors
   float embed_scale = 1;          // of embeddings
-  float residual_scale = 1;       // of what attention and MLP add to x
+  float residual_scale = 1;       // of the outputs of attention and MLP
   Residual attention_residual, recurrent_residual, mlp_residual;  // beside residual_scale
-  float attention_input_scale = 1;  // of h, within attention_scale and attention_residual; biases are divided by it
+  float attention_input_scale = 1;  // of h, folded into attention_scale and attention_residual; divides biases
   float gate_scale = 1;           // of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none
 
-  // --- how the file holds it
-  std::span<const TensorName> names;  // that differ from the tensor table's
-  std::string name_prefix;        // what '@' stands for in names
-  bool adjacent_pairs = false;    // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing makes halves of them
-  bool norms_minus_one = false;   // norm weights are stored without their 1
-  bool qkv_by_group = false;      // fused q|k|v: per KV head its queries, its key, its value; else all q, all k, all v
+  // --- storage in the file
+  std::span<const TensorName> names;  // tensor names that differ from the tensor table's
+  std::string name_prefix;        // replaces '@' in tensor names
+  bool adjacent_pairs = false;    // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing reorders them into halves
+  bool norms_minus_one = false;   // the file's norm weights omit the 1 that is added to them
+  bool qkv_by_group = false;      // fused q|k|v: for each KV head its queries, key, value; else all q, all k, all v
   bool transposed = false;        // matrices of the layers are [in, out]
-  bool tied = false;              // the embedding is the head, whatever the file holds
+  bool tied = false;              // the embedding is the LM head, even if the file has another
 
-  std::optional<Pooling> pooling; // the model is one of embeddings, and this becomes of a text's rows
+  std::optional<Pooling> pooling; // set for embedding models: how hidden states become one vector
 
   std::vector<LayerConfig> layers;  // [L]
 
@@ -151,7 +151,7 @@ struct ModelConfig {
   bool has_mlp(size_t layer) const { return layers[layer].ffn_dim != 0 || layers[layer].has_experts; }
   // The input of wo.
   size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }
-  // The first layer with attention; 0 where there is none.
+  // Index of the first layer with attention; 0 if no layer has attention.
   size_t first_attending() const {
     const auto found = std::ranges::find_if(layers, [](const LayerConfig& layer) { return layer.attends; });
     return found == layers.end() ? 0 : static_cast<size_t>(found - layers.begin());
@@ -161,7 +161,7 @@ struct ModelConfig {
   }
   bool attends() const { return !layers.empty() && layers[first_attending()].attends; }
   bool has_experts() const { return moe.router.n_experts != 0; }
-  // The largest that `width`, one of the above or below, is for a layer.
+  // The maximum of `width`, a member function of this class, over all layers.
   size_t widest(size_t (ModelConfig::*width)(size_t layer) const) const {
     size_t widest = 0;
     for (size_t l = 0; l < layers.size(); ++l) widest = std::max(widest, (this->*width)(l));
@@ -173,7 +173,7 @@ struct ModelConfig {
   bool has_experts_beside_mlp() const {
     return std::ranges::any_of(layers, [](const LayerConfig& l) { return l.has_experts && l.ffn_dim != 0; });
   }
-  // Whether what attention and MLP give is changed before it is added to x.
+  // True if the outputs of attention and MLP are changed before they are added to x.
   bool changes_residuals() const {
     return norm_places != NormPlaces::kBefore || residual_scale != 1 || !attention_residual.is_plain() ||
            !recurrent_residual.is_plain() || !mlp_residual.is_plain();

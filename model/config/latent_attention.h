@@ -1,20 +1,20 @@
-// LatentAttention: multi-head latent attention as data. Queries, keys and values are made from two short rows
-// (latents) of each position. Only a small part of a key is rotated with its position, and that part is the same
-// for all heads:
+// LatentAttention: multi-head latent attention as data. Queries, keys and values are computed from two low-rank rows
+// (latents) per position. Only a small part of a key is rotated by its position; that part is shared by all
+// heads:
 //
 //   q = W_qb norm(W_qa h), per head nope | rope          (without W_qa: Wq h)
 //   c | k_rope = W_kva h;   k_nope | v = W_kvb norm(c), per head;   k = k_nope | rope(k_rope)
 //
-// What the cache keeps of a position is norm(c) | rope(k_rope), one row for all heads, and attention is computed with
-// it as it is. W_kvb of a head, W_k over W_v, goes to the other side of both products:
+// The cache stores norm(c) | rope(k_rope) per position, one row for all heads, and attention reads that row
+// directly. W_kvb of a head, W_k over W_v, moves to the other side of both products:
 //
 //   q_nope . k_nope = q_nope . W_k norm(c) = (W_k^T q_nope) . norm(c)
 //   sum of p v      = sum of p W_v norm(c) = W_v (sum of p norm(c))
 //
 // So the query of a head is W_k^T q_nope | rope(q_rope), the row is its key, the first kv_rank numbers of the row are
-// its value, and W_v is applied to what attention gives. Every pass does so, whatever it costs beside the expanded
-// form, because two forms would give two answers (docs/decisions/0033).
-// Both parts of a row are padded with zeros to whole groups of kLatentUnit.
+// its value, and W_v is applied to the output of attention. All passes use this form, even where the expanded one is
+// cheaper, because the two forms differ in rounding (docs/decisions/0033).
+// Both parts of a row are zero-padded to multiples of kLatentUnit.
 // Source: DeepSeek-V2 2024.
 #pragma once
 
@@ -28,18 +28,18 @@
 namespace ibid {
 
 struct LatentAttention {
-  size_t q_rank = 0;      // of the queries' latent; 0: there is none
-  size_t kv_rank = 0;     // of the latent of keys and values; 0: the model has another attention
-  size_t nope_dim = 0;    // of a head of queries and keys: what is not rotated,
-  size_t rope_dim = 0;    // and behind it what is
-  bool adjacent_pairs = true;  // RoPE rotates neighbours; else i and i + rope_dim / 2
+  size_t q_rank = 0;      // rank of the queries' latent; 0: none
+  size_t kv_rank = 0;     // rank of the latent of keys and values; 0: no latent attention
+  size_t nope_dim = 0;    // of a head of queries and keys: the part that is not rotated,
+  size_t rope_dim = 0;    // followed by the rotated part
+  bool adjacent_pairs = true;  // RoPE rotates pairs of neighbours; false: i and i + rope_dim / 2
   size_t value_dim = 0;
 
   bool used() const { return kv_rank != 0; }
-  // GGUF has a tenth of mscale_all_dim, as a float. Returns the whole, as config.json had it.
+  // Returns mscale_all_dim as in config.json. GGUF stores a tenth of it, as a float.
   static double whole_multiplier(double tenth) { return std::round(tenth * 1e7) / 1e6; }
   size_t key_dim() const { return nope_dim + rope_dim; }
-  // Of a row of the cache: of its value, and of all of it.
+  // Floats of the value part of a cached row, and of the whole row.
   size_t row_value_dim() const { return whole_units(kv_rank); }
   size_t row_dim() const { return row_value_dim() + whole_units(rope_dim); }
 
@@ -49,12 +49,12 @@ struct LatentAttention {
 
 inline constexpr size_t kMaxLatentRopeDim = 512;
 
-// The norms of latents have an epsilon of their own.
+// Epsilon of the norms of latents.
 inline constexpr float kLatentNormEps = 1e-6f;
 
-// W_kvb in the two forms in which attention over latent rows needs it.
+// W_kvb in the two forms that attention over latent rows reads.
 struct LatentExpansion {
-  PackedMatrix keys;     // [H row_value_dim, nope_dim] the part of keys, turned: of each head a row for each of c
+  PackedMatrix keys;     // [H row_value_dim, nope_dim] W_k transposed: for each head one row per number of c
   PackedMatrix values;   // [H value_dim, kv_rank]
 };
 

@@ -1,4 +1,4 @@
-// The options of a model that a user chooses; everything else is in its file.
+// Options of a model that the user chooses; everything else is in the model file.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,12 @@
 
 namespace ibid {
 
-// How many rows one pass should have on a machine whose cores have second-level caches of that many bytes (0:
-// unknown): 256 per MiB, at least 128, at most 512. With more rows their activations push each other out of the
-// cache. The bits are the same for any number. default_max_chunk() is the number for this
-// machine.
+// Returns the number of rows per pass that suits cores with second-level caches of cache_bytes (0: unknown): 256 per
+// MiB, in [128, 512]. With more rows, activations evict each other from the cache. Results are bit-identical for any
+// number. default_max_chunk() returns the number for this machine.
 size_t rows_that_suit(size_t cache_bytes);
 
-// The longest context that a user may ask for.
+// Maximum context that a user may request.
 inline constexpr size_t kMaxContext = size_t{1} << 24;
 
 struct ModelOptions {
@@ -26,11 +25,11 @@ struct ModelOptions {
   KvDType kv_dtype = KvDType::kInt8;
   int n_threads = 0;          // 0: one per core the process may use
   size_t max_seq_len = 0;     // positions of a sequence; 0: the trained context
-  std::optional<Isa> isa;     // instruction set; nothing: the one that active_isa() chooses
-  size_t max_chunk = default_max_chunk();  // rows of one pass; at least 1
+  std::optional<Isa> isa;     // instruction set; nullopt: that of active_isa()
+  size_t max_chunk = default_max_chunk();  // maximum rows of a pass; at least 1
 };
 
-// kInvalidArgument with name, value and range for what is out of range.
+// Error: kInvalidArgument with name, value and range of an option that is out of range.
 Status check_model_options(const ModelOptions& options);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// MoeRule: a mixture of experts as data: how rows choose their experts, and what an expert is.
+// MoeRule: a mixture of experts as data: how rows choose their experts, and the form of an expert.
 #pragma once
 
 #include <cstddef>
@@ -11,39 +11,39 @@
 
 namespace ibid {
 
-// What the logits become before experts are chosen.
+// Scores of experts, computed from the router's logits.
 enum class RouterScores : uint8_t {
   kSoftmax,           // the softmax of all logits
-  kSoftmaxOfChosen,   // chosen by their logits; the weights are the softmax of the chosen ones alone
-  kSigmoid,           // each logit for itself
-  kSigmoidOfChosen,   // chosen by their logits; the weights are the sigmoids of those
+  kSoftmaxOfChosen,   // chosen by logit; weights: softmax over the chosen logits only
+  kSigmoid,           // sigmoid of each logit
+  kSigmoidOfChosen,   // chosen by logit; weights: sigmoid of the chosen logits
 };
 
 struct RouterRule {
   RouterScores scores = RouterScores::kSoftmax;
   size_t n_experts = 0;          // E
-  size_t n_experts_active = 0;   // k, of every token
-  // Experts may be in groups of n_experts / n_groups neighbours; then only those of the best n_groups_active groups
-  // can be chosen. A group is as good as the sum of its two best experts.
+  size_t n_experts_active = 0;   // k, per token
+  // Experts may form groups of n_experts / n_groups consecutive ones; then only the n_groups_active best groups can be
+  // chosen from. The score of a group is the sum of its two best experts.
   size_t n_groups = 1;
   size_t n_groups_active = 1;
-  bool normalized = false;       // the weights of the chosen ones are divided by their sum
-  float smallest_sum = 1e-20f;   // which counts as at least this much
-  float weight_scale = 1.0f;     // the weights are multiplied by it in the end
+  bool normalized = false;       // the weights of the chosen experts are divided by their sum
+  float smallest_sum = 1e-20f;   // minimum of that divisor
+  float weight_scale = 1.0f;     // final factor of the weights
 };
 
 struct MoeRule {
   RouterRule router;
   size_t ffn_dim = 0;         // F, of one expert
-  size_t shared_ffn_dim = 0;  // of the shared expert; 0: there is none
-  bool weighs_inputs = false; // expert(weight h) in place of weight expert(h)
-  Activation activation;      // expert: W_down (f(W_gate h) * W_up h),
-  bool gated = true;          // or without a gate W_down f(W_up h)
-  float swiglu_limit = 0;     // not 0: Kernels::clamped_swiglu in its place
+  size_t shared_ffn_dim = 0;  // of the shared expert; 0: none
+  bool weighs_inputs = false; // expert(weight h) instead of weight expert(h)
+  Activation activation;      // f of an expert, W_down (f(W_gate h) * W_up h)
+  bool gated = true;          // false: an expert is W_down f(W_up h)
+  float swiglu_limit = 0;     // if not 0: Kernels::clamped_swiglu instead of f
   float swiglu_alpha = 1.702f;
 };
 
-// The weights of one expert. Biases are empty where the model has none.
+// Weights of one expert. Biases are empty if the model has none.
 struct Expert {
   PackedMatrix w_gate, w_up;             // [F, D]
   PackedMatrix w_down;                   // [D, F]
@@ -55,9 +55,9 @@ struct MoeWeights {
   PackedMatrix router;                   // [E, D]
   std::span<const float> router_bias;    // [E]   optional
   std::span<const float> choice_bias;    // [E]   optional
-  std::span<const float> expert_scale;   // [E]   optional: what the weight of an expert is multiplied by in the end
+  std::span<const float> expert_scale;   // [E]   optional: final factor of an expert's weight
   std::vector<Expert> experts;           // [E]
-  Expert shared;                         // empty: none
+  Expert shared;                         // empty: no shared expert
   PackedMatrix shared_gate;              // [1, D] optional
   // For experts beside an MLP (mix_experts_beside() of model/forward/architecture_steps.h).
   std::span<const float> router_scale;                   // [D]

@@ -10,14 +10,14 @@
 
 namespace ibid::forward {
 
-// --- AltUp. All of it but the products before the first and after the last layer is steps on rows: no barriers.
+// --- AltUp: row steps without barriers, except for the products before the first and after the last layer.
 
 namespace {
 
 constexpr size_t kLanes = 16;
-constexpr double kSmallestSquare = 1e-5;  // of magnitudes that are divided by
+constexpr double kSmallestSquare = 1e-5;  // minimum of mean squares that are divided by
 
-// In sixteen lanes and in double: of every instruction set the same.
+// Sums in sixteen lanes of double, so that all instruction sets give the same bits.
 double dot(const float* a, const float* b, size_t n) {
   double lanes[kLanes] = {};
   size_t k = 0;
@@ -37,7 +37,7 @@ float same_magnitude(const float* x, const float* y, size_t n) {
   return static_cast<float>(std::sqrt(mean_square(x, n)) / std::sqrt(std::max(mean_square(y, n), kSmallestSquare)));
 }
 
-// Row i of this worker's scratch, D floats.
+// Row i of this worker's scratch, of D floats.
 float* scratch_row(const PassPart& p, size_t i) {
   const PassModel& m = p.model;
   return m.acts.scratch.row(static_cast<size_t>(p.worker.index())) + i * m.config.dim;
@@ -58,7 +58,7 @@ void route_streams(const PassPart& p, const AltUpWeights& w, const float* x, flo
 
 }  // namespace
 
-// x_i = W_spread,i x, as large as x is.
+// x_i = W_spread,i x, scaled to the magnitude of x.
 void spread_streams(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim;
@@ -75,7 +75,7 @@ void spread_streams(PassPart& p) {
       std::copy_n(s == 0 ? x : m.acts.block_out.row(i), n, stream);
       if (s > 0) m.kernels.scale(stream, same_magnitude(x, stream, n), n);
     }
-    p.worker.barrier();                                                  // block_out is read
+    p.worker.barrier();                                                  // all workers have read block_out
   }
 }
 
@@ -130,11 +130,11 @@ void correct_streams(PassPart& p, size_t layer) {
   }
 }
 
-// x = the mean of x_0 and W_gather,i x_i, each as large as x_0 is.
+// x = mean of x_0 and all W_gather,i x_i, each scaled to the magnitude of x_0.
 void gather_streams(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
-  p.worker.barrier();                                                    // block_out is read
+  p.worker.barrier();                                                    // all workers have read block_out
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) std::copy_n(p.buffers.streams.row(i), n, p.buffers.x.row(i));
   for (size_t s = 1; s < n_streams; ++s) {
     for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
@@ -155,13 +155,13 @@ void gather_streams(PassPart& p) {
   scale_rows(p, 1.0f / static_cast<float>(n_streams));
 }
 
-// --- LAuReL, learned augmented residual layer, in the forward pass: a low-rank way around attention.
+// --- LAuReL, learned augmented residual layer: a low-rank bypass of attention.
 //
-//   x = (x + attention + h + norm(W_right (W_left h))) / sqrt(2),   h: what attention reads
+//   x = (x + attention + h + norm(W_right (W_left h))) / sqrt(2),   h: the input of attention
 //
 // Source: Menghani et al. 2024.
 
-// Beside attention; h is complete. The caller puts a barrier behind it.
+// Runs beside attention. REQUIRES: h is complete. The caller runs a barrier after it.
 void project_laurel(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -189,7 +189,7 @@ void add_laurel(PassPart& p, size_t layer) {
 
 // --- LayerInputs: per-layer embeddings.
 
-// i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2), of all layers.
+// i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2), for all layers.
 void make_layer_inputs(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.layer_inputs.dim, all = m.config.n_layers * n;
@@ -216,7 +216,7 @@ void make_layer_inputs(PassPart& p) {
   p.worker.barrier();
 }
 
-// x += norm(W_out (f(W_gate x) * i_layer)); where there are streams, all but the first get it.
+// x += norm(W_out (f(W_gate x) * i_layer)); with AltUp, it is added to all streams except the first.
 void add_layer_input(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerInputWeights& w = m.weights.layers[layer].input;
@@ -242,13 +242,13 @@ void add_layer_input(PassPart& p, size_t layer) {
   }
 }
 
-// --- Experts beside an MLP: both read x, each through a norm of its own, and so does the router.
+// --- Experts beside an MLP: MLP, experts and router read x, each through its own norm.
 //
 //   x += norm(norm_1(mlp(norm(x))) + norm_2(experts(norm_3(x)))),   router: x / rms(x) * scale / sqrt(D)
 //
 // Source: Gemma 4 model overview 2026.
 
-// block_out is what the MLP gave.
+// REQUIRES: block_out is the output of the MLP.
 void mix_experts_beside(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];

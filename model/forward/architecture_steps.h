@@ -1,52 +1,51 @@
-// The steps of a forward pass that only some architectures have; model/config/architecture_steps.h says what they
-// compute.
+// The steps of a forward pass that only some architectures have; formulas: model/config/architecture_steps.h.
 #pragma once
 
 #include "model/forward/pass.h"
 
 namespace ibid::forward {
 
-// latent_attention.cc: queries, keys and values of two short rows of each position.
+// latent_attention.cc: computes queries, keys and values from the two latents of each position.
 void project_latent(PassPart& p, size_t layer);
-// Attention gives a sum of latents: the input of wo is W_v of it.
+// Attention returns a sum of latents; computes W_v times it, the input of wo.
 void expand_values(const PassPart& p, size_t layer);
 
-// common_block.cc: h = norm(x + what a block gives that layers have in common).
+// common_block.cc: h = norm(x + output of the shared block).
 void common_block(PassPart& p, size_t layer);
 
-// AltUp: several streams in place of one x. Before the first layer, before and after each one, after the last.
+// AltUp: several streams instead of one x. Before the first layer, before and after each layer, after the last.
 void spread_streams(PassPart& p);
 void predict_streams(PassPart& p, size_t layer);
 void correct_streams(PassPart& p, size_t layer);
 void gather_streams(PassPart& p);
 
-// LAuReL: a way around attention. The caller puts a barrier after project_laurel().
+// LAuReL: a low-rank bypass of attention. The caller runs a barrier after project_laurel().
 void project_laurel(PassPart& p, size_t layer);
 void add_laurel(PassPart& p, size_t layer);
 
-// LayerInputs: what a token gives to each layer.
+// LayerInputs: per-layer embeddings of the tokens.
 void make_layer_inputs(PassPart& p);
 void add_layer_input(PassPart& p, size_t layer);
 
-// Experts beside an MLP. block_out is what the MLP gave.
+// Experts beside an MLP. REQUIRES: block_out is the output of the MLP.
 void mix_experts_beside(PassPart& p, size_t layer);
 
-// --- The steps of a recurrent layer (model/config/recurrent_mixer.h). Called by every worker with its part of the
+// --- The steps of a recurrent layer (model/config/recurrent_mixer.h). Each worker calls them with its part of the
 // pass.
 
 // x += W_out norm_and_gate(mix(h)); h is complete. Contains barriers.
 void recurrent_block(PassPart& p, size_t layer);
 
-// The input of the second of two matrices: low = w from. Contains a barrier before low is written and one after.
+// Computes low = w from, the input of the second factor of a low-rank matrix. Barriers before and after writing low.
 void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, LinearInput& low);
 
-// recurrent_states.cc. Before each stands a barrier behind whatever wrote what it reads.
-// The rows that convolution and states read from, and what they keep of them: channels are shared, rows of numbers too.
+// recurrent_states.cc. The caller runs a barrier before each, after its inputs are written. Convolves the channels and
+// prepares rates and decays; logs the rows. Work is split by channel and by row.
 void convolve(const PassPart& p, size_t layer);
-// o of all rows, and the states behind them: sequences and heads are shared.
+// Computes o of all rows and the states after them. Work is split by sequence and head.
 void advance_heads(const PassPart& p, size_t layer);
 
-// recurrent_block.cc: what Mamba-1 makes of the convolved x, and o of all rows. Contains barriers.
+// recurrent_block.cc: Mamba-1's dt, B and C from the convolved x, then o of all rows. Contains barriers.
 void advance_channels(PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

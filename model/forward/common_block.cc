@@ -1,4 +1,4 @@
-// The blocks that layers have in common in the forward pass: see common_block.h.
+// The shared blocks of several layers in the forward pass: see CommonBlocks in model/config/architecture_steps.h.
 #include "model/config/architecture_steps.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void attend_wide(PassPart& p, size_t layer) {
   attend(p, layer, w);
 }
 
-// h = norm(block_out), and what the adapter's first matrix makes of it.
+// h = norm(block_out); then gate, up and the adapter's contributions to both.
 void read_adapter(PassPart& p, const CommonBlockWeights& w, const AdapterWeights& adapter) {
   const PassModel& m = p.model;
   const Activations& a = m.acts;
@@ -116,7 +116,7 @@ void common_block(PassPart& p, size_t layer) {
     add_bias(m, b_down, 0, n, row);
   }
   quantize(p, h);
-  p.worker.barrier();  // block_out is read by now
+  p.worker.barrier();  // all workers have read block_out
   linear(p, m.weights.layers[layer].common.out, h, m.acts.block_out);
   p.worker.barrier();
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {

@@ -2,10 +2,10 @@
 // Sources: Vaswani et al. 2017; Touvron et al. 2023 (Llama); Su et al. 2021 (RoPE); Ainslie et al. 2023 (GQA);
 // Xiong et al. 2020 (norms before); Wang & Komatsuzaki 2021 (parallel blocks).
 //
-// Every function is executed by all workers of a parallel region, each with its part of the pass (row_steps.cc shares
-// rows, heads and columns). A barrier stands wherever one worker reads what another wrote:
-// four a layer, one more after row steps that are shared. What an architecture does not have is an empty weight or a
-// factor of 1, and costs nothing. What only some have is in architecture_steps.h.
+// All workers of a parallel region execute every function, each with its part of the pass (row_steps.cc splits rows,
+// heads and columns). A barrier separates each write from reads by other workers: four per layer, plus one after shared
+// row steps. Features that an architecture lacks cost nothing: empty weights, factors of 1. Rare ones:
+// architecture_steps.h.
 #include "model/forward/pass.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void lm_head(PassPart& p);
 
 }  // namespace
 
-// The first layers begin with the embeddings, the last end with the logits, or with hidden states.
+// Layer 0 starts with the embeddings; the last layer ends with the logits or hidden states.
 void run_layers(const Worker& worker, Pass& pass, Range layers) {
   const ModelConfig& config = pass.model.config;
   PassPart part(worker, pass, pass.n_rows());
@@ -41,7 +41,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
     look_for_stop(part, layer);
     if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
     mix_tokens(part, layer);
-    if (pass.stopped_layer <= layer) return;  // behind barriers that come after the look: all take the same decision
+    if (pass.stopped_layer <= layer) return;  // read after barriers: all workers decide alike
     mlp_block(part, layer);
     finish_layer(part, layer);
     look_for_lost_rows(part, layer);
@@ -51,7 +51,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
 
 namespace {
 
-// x = E[token] (+ P[position]); the angles of every row's position, for all layers.
+// x = E[token] (+ P[position]); also computes the RoPE angles of the rows' positions, for all layers.
 void embed(PassPart& p) {
   const PassModel& m = p.model;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
@@ -59,7 +59,7 @@ void embed(PassPart& p) {
     unpack_row(m.weights.embed, static_cast<size_t>(p.pass.tokens[i]), x);
     if (m.config.embed_scale != 1) m.kernels.scale(x, m.config.embed_scale, m.config.dim);
     if (m.config.learned_positions) {
-      float* position = p.buffers.h.values + i * p.buffers.h.stride;             // [D] not needed yet
+      float* position = p.buffers.h.values + i * p.buffers.h.stride;             // [D] h is unused so far
       unpack_row(m.weights.positions, p.pass.positions[i], position);
       m.kernels.add(x, position, m.config.dim);
     }
@@ -74,7 +74,7 @@ void embed(PassPart& p) {
   if (m.config.altup.used()) spread_streams(p);                          // n streams of x
 }
 
-// What looks at other tokens: attention, a recurrent mixer, or both, which read the same h = norm(x).
+// Attention, a recurrent mixer, or both; both read the same h = norm(x).
 void mix_tokens(PassPart& p, size_t layer) {
   const LayerConfig& of_layer = p.model.config.layers[layer];
   const LayerWeights& w = p.model.weights.layers[layer];
@@ -102,7 +102,7 @@ void attention_block(PassPart& p, size_t layer) {
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
   attend(p, layer, w);
-  // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
+  // A parallel MLP reads the x that attention read: its norm, if it has its own, is computed before the sum.
   if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
   add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
   if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
@@ -115,7 +115,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or an earlier layer's
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or that of an earlier layer
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);                  // attended *= sigmoid(gate)
@@ -129,7 +129,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
 
 namespace {
 
-// The queries, keys and values of a layer from h.
+// Computes the queries, keys and values of a layer from h.
 void project(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   if (m.config.latent.used()) return project_latent(p, layer);
@@ -147,7 +147,7 @@ void project(PassPart& p, size_t layer) {
     p.worker.barrier();
   }
   rotate_queries(p, layer);                                              // q = rope(norm(q + bq))
-  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // in their final, rounded form
+  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // stored in their final, rounded form
 }
 
 // x += W_down (f(W_gate h) * W_up h),  h = norm(x)
@@ -160,7 +160,7 @@ void mlp_block(PassPart& p, size_t layer) {
   if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);          // h = norm(x) [T, D]
   p.barrier_if_shared();
   if (w.w_up.empty()) return mix_experts(p, layer);
-  // The columns of gate and up that one worker computes are those that it multiplies: no barrier in between.
+  // Each worker multiplies the columns of gate and up that it computed: no barrier in between.
   const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
   if (m.config.gated) linear_panels(p, w.w_gate, p.buffers.h, panels, a.gate);
   linear_panels(p, w.w_up, p.buffers.h, panels, a.up);                   // [T, F]
@@ -174,7 +174,7 @@ void mlp_block(PassPart& p, size_t layer) {
   add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
 }
 
-// x += the weighted sum of what the chosen experts give, and the shared one; h is computed.
+// x += the weighted sum of the chosen experts' outputs, plus the shared expert's. REQUIRES: h is complete.
 void mix_experts(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -184,23 +184,23 @@ void mix_experts(PassPart& p, size_t layer) {
   add_residual(p, m.acts.block_out, {}, w.ffn_post_norm, m.config.mlp_residual);
 }
 
-// The steps after attention and MLP that few models have.
+// Steps after attention and MLP that few models have.
 void finish_layer(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const WeightVector out_scale = m.weights.layers[layer].out_scale;
-  if (m.config.altup.used()) correct_streams(p, layer);                  // all of them, by what the active one became
-  if (m.config.layer_inputs.used()) add_layer_input(p, layer);           // x += what the token gives this layer
+  if (m.config.altup.used()) correct_streams(p, layer);                  // all streams, by the change of the active one
+  if (m.config.layer_inputs.used()) add_layer_input(p, layer);           // x += per-layer embedding
   if (!out_scale.empty()) scale_rows(p, out_scale[0]);
 }
 
-// hidden = norm(x) and logits = W_head norm(x), each for the rows that asked.
+// hidden = norm(x) and logits = W_head norm(x), each for the rows that want it.
 void finish_pass(PassPart& p) {
   const PassModel& m = p.model;
   const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
   if (hidden.empty() && p.pass.logits.data == nullptr) return;
-  if (m.config.altup.used()) gather_streams(p);                          // x: their mean
-  p.barrier_if_shared();  // rows of x are read by another share than wrote them
-  const Range own = p.worker.share(hidden.size());  // what they are written to is nobody's own
+  if (m.config.altup.used()) gather_streams(p);                          // x: mean of the streams
+  p.barrier_if_shared();  // rows of x are split differently from here on
+  const Range own = p.worker.share(hidden.size());  // the outputs are shared by all workers
   for (size_t i = own.begin; i < own.end; ++i) {
     norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
              hidden[i].to);

@@ -1,8 +1,8 @@
-// LanguageModel: the interface of a model for the runtime. Prefill, decode, mixed batches and the verification of
+// LanguageModel: the interface between the runtime and a model. Prefill, decode, mixed batches and verification of
 // drafts are one function, forward().
 //
-// An implementation owns its weights and scratch memory, and nothing of a conversation: keys and values live in the
-// entries that callers bring. forward() is not re-entrant (an Engine serialises its passes).
+// An implementation owns its weights and scratch memory, but no conversation state: keys and values are in the callers'
+// entries. forward() is not re-entrant (an Engine serialises its passes).
 #pragma once
 
 #include <algorithm>
@@ -19,27 +19,27 @@
 
 namespace ibid {
 
-// Which rows of a chunk get logits. The vocabulary head is the widest layer, so it runs only for rows that ask.
+// Which rows of a chunk get logits. The LM head is the widest layer, so it runs only for these rows.
 enum class WantLogits { kNone, kLast, kAll };
 
-// The next tokens of one sequence: tokens[i] stands at position entry->length() + i.
+// The next tokens of one sequence: tokens[i] has position entry->length() + i.
 struct SequenceChunk {
   KvCacheEntry* entry = nullptr;
   TokenSpan tokens;
   WantLogits want = WantLogits::kLast;
-  // Where the rows that `want` names leave their hidden states, in place of logits: x behind the final norm, which is
-  // what the head would read. [wanted rows, dim()]; nullptr: they get logits.
+  // Output for the hidden states of the wanted rows, instead of logits: x after the final norm, the input of the LM
+  // head. [wanted rows, dim()]; nullptr: the rows get logits.
   float* hidden = nullptr;
 };
 
-// The logits of the rows that asked, in batch order, in a buffer that is reused from pass to pass.
+// Logits of the wanted rows, in batch order, in a buffer that is reused across passes.
 class Logits {
  public:
   size_t n_rows() const { return n_rows_; }
   size_t vocab_size() const { return vocab_size_; }
   std::span<const float> row(size_t i) const { return {data() + i * stride_, vocab_size_}; }
 
-  // For implementations: room for n_rows rows of `stride` floats, 64-byte aligned.
+  // For implementations: returns a buffer for n_rows rows of `stride` floats, 64-byte aligned.
   // REQUIRES: stride is a multiple of 16 and at least vocab_size.
   float* resize(size_t n_rows, size_t vocab_size, size_t stride) {
     n_rows_ = n_rows;
@@ -50,7 +50,7 @@ class Logits {
     return lines_.empty() ? nullptr : lines_.front().values;
   }
 
-  // Becomes rows [first, first + n) of another.
+  // Becomes a copy of rows [first, first + n) of `from`.
   void copy_rows(const Logits& from, size_t first, size_t n) {
     float* to = resize(n, from.vocab_size_, from.stride_);
     std::copy_n(from.data() + first * stride_, n * stride_, to);
@@ -74,25 +74,24 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual size_t vocab_size() const = 0;
-  // How many positions a sequence may have: the configured context, which is at most what the model was trained for
-  // unless the user insisted.
+  // Maximum positions of a sequence: the configured context, which may exceed the trained one only if the user set it.
   virtual size_t max_seq_len() const = 0;
-  // Most rows one forward() takes, over all sequences of the batch.
+  // Maximum rows of one forward(), over all sequences of the batch.
   virtual size_t max_chunk() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
-  // The width of a hidden state; 0: the model tells none, and no chunk may ask for them.
+  // Width of a hidden state; 0: hidden states are not supported, and no chunk may request them.
   virtual size_t dim() const { return 0; }
 
-  // Evaluates every chunk, publishes its rows in its entry and writes the wanted logits to `logits`, hidden states to
-  // where their chunks say. The result for a row depends on its own sequence alone. On any error or cancellation no
-  // entry has changed; hidden states may hold anything.
-  // Cancellation is checked once per layer.
-  // Errors: kInvalidArgument (id out of range, empty chunk, more than max_chunk rows), kContextFull (both
-  // numbers), kOutOfMemory, kCancelled, kNonFinite.
+  // Evaluates every chunk, appends its keys and values to its entry, writes the wanted logits to `logits` and hidden
+  // states to SequenceChunk::hidden. The result for a row depends only on its own sequence. On any error or
+  // cancellation no entry has changed; contents of hidden states are unspecified. Checks for cancellation once per
+  // layer.
+  // Errors: kInvalidArgument (token out of range, empty chunk, more than max_chunk rows), kContextFull (both numbers),
+  // kOutOfMemory, kCancelled, kNonFinite.
   virtual Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) = 0;
 
-  // Calls work(i), which must not throw, for each i below n, side by side where the model has threads. As forward(),
-  // it is for one thread at a time.
+  // Calls work(i), which must not throw, for each i < n, in parallel if the model has threads. Like forward(), not
+  // re-entrant.
   virtual void for_each(size_t n, const std::function<void(size_t)>& work) {
     for (size_t i = 0; i < n; ++i) work(i);
   }

@@ -1,4 +1,4 @@
-// Latent attention in the forward pass: see latent_attention.h.
+// Latent attention in the forward pass: see model/config/latent_attention.h.
 #include "model/config/latent_attention.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace ibid::forward {
 
 namespace {
 
-// Pairs that lie side by side become halves, as Kernels::rope turns them. Queries and keys alike: their products stay
-// what they were.
+// Converts adjacent pairs to halves, the order of Kernels::rope. Queries and keys are permuted alike, so their products
+// do not change.
 void copy_pairs_as_halves(const float* pairs, size_t n, float* halves) {
   for (size_t i = 0; i < n / 2; ++i) {
     halves[i] = pairs[2 * i];
@@ -30,7 +30,7 @@ void turn_latent(const PassPart& p, size_t layer, size_t row, const float* pairs
   if (rope != kNoRope) m.kernels.rope(turned, p.buffers.cos_sin[rope].row(row), m.config.latent.rope_dim);
 }
 
-// The part of a key that all heads share. kv_a is everybody's: a bias is added to a copy.
+// Rotates the part of a key that all heads share. kv_a is a shared buffer, so a bias is added to a copy.
 void turn_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, float* turned) {
   const PassModel& m = p.model;
   const size_t first = m.config.latent.kv_rank, n = m.config.latent.rope_dim;
@@ -41,7 +41,7 @@ void turn_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, fl
   turn_latent(p, layer, row, sum, turned);
 }
 
-// `to` = norm(from + bias) of as many columns as the norm has.
+// to = norm(from + bias), over as many columns as the norm has weights.
 void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector weight, Rows to) {
   const PassModel& m = p.model;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
@@ -52,7 +52,7 @@ void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector w
   }
 }
 
-// visit(head, panels) for this worker's share of all heads' panels, of which each head has `n`.
+// Calls visit(head, panels) for this worker's share of the panels of all heads, `n` for each head.
 template <typename Visit>
 void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
   const Range own = p.worker.share(p.model.config.n_heads * n);
@@ -63,7 +63,7 @@ void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
   }
 }
 
-// The queries that rows of the cache are multiplied with: W_k^T q_nope | rope(q_rope), both padded.
+// Computes the queries for cached rows: W_k^T q_nope | rope(q_rope), both padded.
 void make_queries(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -88,7 +88,7 @@ void make_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// Each position's row, by the worker that stores it.
+// Stores the row of each position; the worker that stores a row also computes it.
 void store_latents(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -103,7 +103,7 @@ void store_latents(const PassPart& p, size_t layer) {
       turn_key(p, layer, row, bias, k + shape.row_value_dim());
       std::fill(k + shape.row_value_dim() + shape.rope_dim, k + shape.row_dim(), 0.0f);
     };
-    const float* rows = m.acts.k.row(first_row);   // they are keys and values
+    const float* rows = m.acts.k.row(first_row);   // rows are both keys and values
     chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, rows, rows, m.acts.k.stride,
                         chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
@@ -112,7 +112,7 @@ void store_latents(const PassPart& p, size_t layer) {
 
 }  // namespace
 
-// The queries of a layer from h, and its rows in the cache.
+// Computes the queries of a layer from h, and stores its rows in the cache.
 void project_latent(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentWeights& w = m.weights.layers[layer].latent;
@@ -141,7 +141,7 @@ void project_latent(PassPart& p, size_t layer) {
   store_latents(p, layer);
 }
 
-// A head's rows of W_v may begin and end within a panel: it is computed whole, and its own outputs are taken.
+// A head's rows of W_v may begin and end within a panel: computes whole panels and copies the head's outputs.
 void expand_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -149,7 +149,7 @@ void expand_values(const PassPart& p, size_t layer) {
   const PackedMatrix& values = m.weights.layers[layer].latent.wkv_b.values;
   const auto worker = static_cast<size_t>(p.worker.index());
   const size_t n_rows = p.pass.n_rows(), n = shape.value_dim;
-  const size_t most = (n + kPanelRows - 1) / kPanelRows + (n % kPanelRows == 0 ? 0 : 1);   // panels of a head
+  const size_t most = (n + kPanelRows - 1) / kPanelRows + (n % kPanelRows == 0 ? 0 : 1);   // maximum panels of a head
   for_each_head(p, most, [&](size_t head, Range panels) {
     const Range columns{head * n, (head + 1) * n};
     const Range of_head{columns.begin / kPanelRows, (columns.end + kPanelRows - 1) / kPanelRows};

@@ -1,8 +1,8 @@
-// The states of a recurrent layer: what they go on from, the rows that are put through, what is kept of them.
+// The states of a recurrent layer: the state to resume from, the rows to process, and what is stored of both.
 //
-// A sequence goes on from the state before its last pass where rows of that pass were refused; the others of them are
-// put through again first (SequenceState::n_replayed). They were kept as the convolution read them, so nothing but
-// convolution and states is computed again.
+// If rows of a sequence's last pass were rejected (drafts), it resumes from the state before that pass, and first
+// replays the accepted rows (SequenceState::n_replayed). They were logged as inputs of the convolution, so only
+// convolution and states are recomputed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace ibid::forward {
 
 namespace {
 
-// A part of the convolution's row: q, k or v.
+// One part of the convolution's row: q, k or v.
 struct Segment {
   size_t at, width;
   WeightVector weight, bias;
@@ -28,9 +28,9 @@ std::array<Segment, 3> segments_of(const RecurrentMixer& mixer, const RecurrentW
           Segment{mixer.v_at(), mixer.v_width(), w.conv_v, w.conv_v_bias}};
 }
 
-// Channels [first, first + n) of a segment, of rows whose inputs and outputs begin with that channel.
+// Convolves channels [first, first + n) of a segment; the inputs and outputs in `step` start at that channel.
 void convolve_channels(const PassModel& m, const Segment& segment, size_t first, size_t n, ConvStep step) {
-  if (step.n_taps == 1) {  // there is no convolution
+  if (step.n_taps == 1) {  // no convolution
     for (size_t i = 0; i < step.n_rows; ++i) {
       m.kernels.activate({Activation::Kind::kSilu}, step.x + i * step.x_stride, n, step.y + i * step.y_stride);
     }
@@ -42,12 +42,12 @@ void convolve_channels(const PassModel& m, const Segment& segment, size_t first,
   m.kernels.short_conv(step, {0, n});
 }
 
-// The history behind the rows of a step, to `to`, whose rows are as far apart as those of the one in front.
+// Writes the history after the step's rows to `to`, which has the stride of the step's history.
 void keep_last_rows(const ConvStep& step, size_t n, float* to) {
   const size_t n_kept = step.n_taps - 1;
   for (size_t i = 0; i < n_kept; ++i) {
     float* kept = to + i * step.history_stride;
-    const size_t r = i + step.n_rows;  // counted from the first row of the history in front
+    const size_t r = i + step.n_rows;  // index from the first row of the previous history
     if (r >= n_kept) {
       std::copy_n(step.x + (r - n_kept) * step.x_stride, n, kept);
     } else if (step.history != nullptr) {
@@ -61,11 +61,11 @@ void keep_last_rows(const ConvStep& step, size_t n, float* to) {
 // The rows of one sequence in a pass, and its state.
 struct Part {
   SequenceState& state;
-  size_t layer;           // among those with a state
+  size_t layer;           // index among the layers with a state
   size_t first_row, n_rows;
 };
 
-// What stands in front of the rows: the history that the state has, or that of the rows that are put through again.
+// History before the rows: that of the state, or the one after the replayed rows.
 const float* history_of(const RecurrentMixer& mixer, const Part& of, Range channels) {
   const float* before = of.state.before(of.layer);
   if (of.state.n_replayed() == 0) return before;
@@ -86,7 +86,7 @@ const float* history_of(const RecurrentMixer& mixer, const Part& of, Range chann
   return to;
 }
 
-// Channels of one sequence, counted from the first that is convolved.
+// Convolves channels of one sequence, numbered from the first convolved one.
 void convolve_part(const PassModel& m, size_t layer, const Part& of, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   const RecurrentBuffers& b = m.acts.recurrent;
@@ -116,7 +116,7 @@ void convolve_part(const PassModel& m, size_t layer, const Part& of, Range chann
   }
 }
 
-// Biases and factors of what W h gave, and the product that short convolutions read.
+// Adds biases and factors to the outputs of W h; for short convolutions, computes the product k * v that they read.
 void prepare_channels(const PassModel& m, const RecurrentWeights& w, size_t row, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   float* in = m.acts.recurrent.in.row(row);
@@ -146,7 +146,7 @@ void prepare_gate(const PassModel& m, const RecurrentWeights& w, size_t row) {
   if (mixer.z_scale != 1) m.kernels.scale(z, mixer.z_scale, mixer.z_width());
 }
 
-// What the numbers of a row become: rates and decays of each head, or of each key.
+// Computes the rates and decays of a row, per head or per key dimension.
 void prepare_numbers(const PassModel& m, const RecurrentWeights& w, size_t row) {
   const RecurrentMixer& mixer = m.config.recurrent;
   const RecurrentBuffers& b = m.acts.recurrent;
@@ -178,16 +178,16 @@ void log_numbers(const RecurrentMixer& mixer, const RecurrentBuffers& b, const P
   std::copy_n(b.decays.row(of.first_row + i), mixer.logged_decays(), logged + mixer.decays_at());
 }
 
-// Rows of one sequence as a head reads them: q, k, v behind the convolution, and the numbers.
+// Rows of one sequence as a head reads them: convolved q, k, v, and rates and decays.
 struct HeadRows {
   size_t n_rows;
   const float *queries, *keys, *values;
-  size_t stride;         // of these
+  size_t stride;         // of the three above
   const float *rates, *decays;
-  size_t number_stride;  // of these
+  size_t number_stride;  // of the two above
 };
 
-// One head on its way through the rows of one sequence.
+// Advances the state of one head through the rows of one sequence.
 class Head {
  public:
   Head(const PassPart& p, size_t layer, const Part& of, size_t head)
@@ -224,14 +224,14 @@ class Head {
  private:
   size_t decay_at() const { return mixer_.rule == RecurrentRule::kKeyedDelta ? head_ * mixer_.key_dim : head_; }
 
-  // The slopes of ALiBi (Press et al. 2022), less in later layers.
+  // Decay from the slopes of ALiBi (Press et al. 2022), smaller in later layers.
   float lightning_decay(size_t layer) const {
     const double h = static_cast<double>(head_ + 1) / static_cast<double>(mixer_.n_heads);
     const double depth = static_cast<double>(layer) / (static_cast<double>(m_.config.n_layers - 1) + 1e-5);
     return static_cast<float>(portable_exp(-portable_pow(2.0, -8.0 * h) * (1.0 - depth + 1e-5)));
   }
 
-  // Row i of those that are put through again, convolved anew: its keys and values alone.
+  // Keys and values of replayed row i, convolved again.
   HeadRows row_again(size_t i) {
     const RecurrentBuffers::Window window(mixer_);
     float* out = scratch_ + RecurrentBuffers::block_floats(mixer_);
@@ -239,7 +239,7 @@ class Head {
     const size_t k_at = mixer_.k_at() + key_head_ * mixer_.key_dim, v_at = mixer_.v_at() + head_ * mixer_.value_dim;
     const size_t n_kept = mixer_.n_taps - 1;
     for (size_t j = 0; j <= n_kept; ++j) {
-      const size_t r = i + j;  // counted from the first row of the history
+      const size_t r = i + j;  // index from the first row of the history
       const float* before = of_.state.before(of_.layer);
       const float* from = r >= n_kept         ? of_.state.replayed_row(of_.layer, r - n_kept)
                           : before != nullptr ? before + r * mixer_.convolved()

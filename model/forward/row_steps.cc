@@ -7,7 +7,7 @@
 
 namespace ibid::forward {
 
-// h = norm(x), or x itself where the layer has no norm in front.
+// h = norm(x), or x if the layer has no norm before the block.
 void norm(PassPart& p, WeightVector weight, WeightVector bias) {
   const PassModel& m = p.model;
   LinearInput& h = p.buffers.h;
@@ -39,7 +39,7 @@ void quantize(const PassPart& p, LinearInput& input) {
   }
 }
 
-// A norm over all heads of a row: rows are shared.
+// Norm over all heads of a row. Workers share the rows.
 void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector weight) {
   const PassModel& m = p.model;
   const Range own = p.worker.share(p.pass.n_rows());
@@ -51,13 +51,13 @@ void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector we
 
 namespace {
 
-// What a linear layer gave, and what is added to it and normed by.
+// Output of a linear layer, and the bias and norm weight to apply to it.
 struct Projection {
   Rows rows;
   WeightVector bias, norm;
 };
 
-// The rule of its layer's norm and rope, for a head of one row.
+// Applies bias, norm and RoPE, as the layer defines them, to one head of one row.
 void rotate_head(const PassPart& p, const Projection& of, size_t layer, size_t row, size_t head) {
   const PassModel& m = p.model;
   const size_t d = m.config.layers[layer].head_dim, rope = m.config.layers[layer].rope;
@@ -75,7 +75,7 @@ void rotate_head(const PassPart& p, const Projection& of, size_t layer, size_t r
 
 }  // namespace
 
-// Heads are shared, not rows: a single decoded token keeps every worker busy.
+// Workers share heads, not rows, so that a single decoded token uses all workers.
 void rotate_queries(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -90,7 +90,7 @@ void rotate_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// k = rope(norm(k + bk)) and v = norm(v + bv), or norm(k + bk), by the worker that stores them.
+// k = rope(norm(k + bk)) and v = norm(v + bv), or v = norm(k + bk), computed by the worker that stores them.
 void store_keys_and_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -114,7 +114,7 @@ void store_keys_and_values(const PassPart& p, size_t layer) {
   }
 }
 
-// Heads are shared, whatever rows a worker has: `attended` is everybody's.
+// Workers share heads, in small passes too, because `attended` is a shared buffer.
 void gate_attended(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const size_t d = m.config.layers[layer].head_dim;
@@ -130,7 +130,7 @@ void gate_attended(const PassPart& p, size_t layer) {
   p.worker.barrier();
 }
 
-// gate = max(gate - cutoff, 0), a cutoff of so many standard deviations above the row's mean: rows are shared.
+// gate = max(gate - cutoff, 0), cutoff = mean + gate_cutoff standard deviations of the row. Workers share the rows.
 void cut_gates(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const size_t n = m.config.layers[layer].ffn_dim;
@@ -160,7 +160,7 @@ void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
   const size_t first = panels.begin * kPanelRows;
   if (panels.empty()) return;
   const size_t n = std::min(panels.end * kPanelRows, w.w_up.n_rows) - first;
-  // The padding belongs to whoever has the last columns.
+  // The worker with the last columns also quantises the padding.
   const bool last = panels.end == w.w_up.n_panels();
   const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
   for (size_t i = 0; i < p.pass.n_rows(); ++i) {
@@ -185,7 +185,7 @@ void activate_and_multiply(const PassModel& m, const Activation& f, const float*
   m.kernels.multiply(y, up, n);
 }
 
-// x[first..first + n) += bias, where the model has one.
+// x[first, first + n) += bias; no effect if the bias is empty.
 void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, float* x) {
   if (!bias.empty()) m.kernels.add(x + first, bias.data() + first, n);
 }
@@ -218,7 +218,7 @@ void scale_rows(const PassPart& p, float factor) {
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) m.kernels.scale(p.buffers.x.row(i), factor, m.config.dim);
 }
 
-// Bias, scale and soft cap. Columns are shared: few rows ask for logits.
+// Bias, scale and soft cap. Workers share columns, because few rows want logits.
 void finish_logits(const PassPart& p) {
   const PassModel& m = p.model;
   p.worker.barrier();
@@ -231,14 +231,14 @@ void finish_logits(const PassPart& p) {
   }
 }
 
-// The first of the layers, whichever worker is first to see it.
+// Stores the layer unless one is stored already; several workers may report it.
 void note_lost_router(const PassPart& p, size_t layer) {
   size_t none = Pass::kNoLayer;
   p.pass.lost_router.compare_exchange_strong(none, layer);
 }
 
-// A number that is not finite stays so in x, so x is looked at. Elsewhere it would go unnoticed: int8 inputs of
-// later layers hide it, and rows that ask for no logits would be kept.
+// A number that is not finite persists in x, so x is checked. Other buffers would not show it: int8 inputs of later
+// layers hide it, and rows that want no logits would be committed.
 void look_for_lost_rows(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   if (p.computes_all && p.worker.index() != 0) return;
@@ -250,7 +250,7 @@ void look_for_lost_rows(const PassPart& p, size_t layer) {
   }
 }
 
-// Everybody reads the answer behind the barriers of the layer's attention.
+// All workers read the result after the barriers of the layer's attention.
 void look_for_stop(const PassPart& p, size_t layer) {
   if (p.worker.index() != 0) return;
   if (p.pass.observer) p.pass.observer(layer);

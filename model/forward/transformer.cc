@@ -83,12 +83,12 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
 namespace {
 
 bool is_finite(std::span<const float> row) {
-  uint32_t largest = 0;  // of the magnitudes' bits: above every finite float for infinities and NaN
+  uint32_t largest = 0;  // maximum of the bits of magnitudes: above every finite float for infinity and NaN
   for (const float value : row) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
   return largest < 0x7f800000u;
 }
 
-// A model whose numbers have left the finite ones must not be sampled from: the pass fails as a whole.
+// Never sample from numbers that are not finite: the whole pass fails.
 Status check_finite(const Logits& logits, const forward::Pass& pass) {
   for (size_t i = 0; i < logits.n_rows(); ++i) {
     if (!is_finite(logits.row(i))) return {ErrorCode::kNonFinite, "the model computed a logit that is not finite"};
@@ -123,8 +123,8 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   pass.stop = std::move(stop);
   pass.observer = observer_;
   for (const AttentionSequence& sequence : pass.sequences) blocks_shared_ += sequence.shared_blocks;
-  // Few rows stay in the workers' own copies from end to end. Of many, a layer takes long enough for a region of its
-  // own, so that a busy machine does not keep the whole pass waiting for a thread (base/parallel.h).
+  // In a small pass, rows stay in the workers' own buffers from first to last layer. In a large one, each layer is long
+  // enough for a parallel region of its own, so that a pass need not wait for a preempted thread (base/parallel.h).
   const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
   for (size_t layer = 0; layer < config_.n_layers && pass.stopped_layer == forward::Pass::kNoLayer; layer += step) {
     team_->run([&](const Worker& worker) { forward::run_layers(worker, pass, {layer, layer + step}); });

@@ -1,9 +1,8 @@
-// TransformerModel: the decoder-only transformer, one class for every architecture that is a row of
-// model/architectures/architectures.cc. It loads the model, checks what is asked of it and leads passes;
-// forward_pass.cc computes them.
+// TransformerModel: the decoder-only transformer, one class for all architectures in
+// model/architectures/architectures.cc. Loads the model, checks batches and runs passes; forward_pass.cc computes them.
 //
-// It has immutable weights, one set of scratch buffers and one thread team, of which the caller of forward() is the
-// first thread. So forward() is not re-entrant.
+// Owns immutable weights, one set of scratch buffers and one thread team, of which the caller of forward() is the first
+// thread; so forward() is not re-entrant.
 #pragma once
 
 #include <functional>
@@ -25,7 +24,7 @@ class TransformerModel final : public LanguageModel {
   // kInvalidArgument (instruction set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options, KvLayout layout);
-  // With the layout that plan_memory() would give.
+  // As above, with the layout of plan_memory().
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 
@@ -37,12 +36,12 @@ class TransformerModel final : public LanguageModel {
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
-  // Called on one worker before every layer of a pass, ahead of the check for cancellation; must not touch the model.
-  // Nothing else can stop a pass at a chosen layer, and so show that it then has changed no entry. Empty: none.
+  // Called on one worker before every layer of a pass, before the check for cancellation; must not use the model. For
+  // tests, which stop a pass at a chosen layer to verify that no entry has changed. Empty: no observer.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
-  // Blocks of 256 positions that passes need not read again in a layer without a window, because another sequence of
-  // the same pass begins with the same pages. A counter of work saved, since construction.
+  // Blocks of 256 positions that passes did not read again in layers without a window, because another sequence of the
+  // same pass begins with the same pages. Total since construction.
   size_t blocks_shared() const { return blocks_shared_; }
 
   const ModelConfig& config() const { return config_; }

@@ -48,7 +48,7 @@ size_t convolved_width(const Config& c, size_t) {
   return m.v_width() + (m.has_heads() ? m.q_width() + m.k_width() : 0);
 }
 
-// Where a model has a tensor, it must be there, or may be.
+// Presence in models that have the tensor: required, or optional.
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;
@@ -75,7 +75,7 @@ bool norm(const Config& c, size_t l) {
   return recurs(c, l) && m.has_heads() && m.gate != OutputGate::kNoNorm;
 }
 
-// Biases of inputs and outputs. Delta rules and lightning attention have none.
+// True if inputs and outputs may have biases; not in delta rules and lightning attention.
 bool bias(const Config& c, size_t l) {
   return recurs(c, l) && !c.recurrent.is_delta() && c.recurrent.rule != RecurrentRule::kLightning;
 }
@@ -247,7 +247,7 @@ constexpr std::array kTable = {
               dim, v_width, &Weights::w_out, must<recurs>, kMixed},
 };
 
-// Where a part begins among those that stand one behind the other.
+// Offset of a part among parts that are stored in this order.
 RowOrder behind(std::initializer_list<TensorRole> order, TensorRole part, const Config& c) {
   size_t first = 0;
   for (const TensorRole role : order) {

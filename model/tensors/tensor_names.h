@@ -1,5 +1,5 @@
-// The names that files of an architecture have for tensors where these differ from the tensor table's. Data for the
-// rows of model/architectures/architectures.cc; tensor_table.h explains '@', '#' and '|'.
+// Tensor names of an architecture's files that differ from the tensor table's. Data for the rows of
+// model/architectures/architectures.cc; tensor_table.h explains '@', '#' and '|'.
 #pragma once
 
 #include "model/tensors/tensor_table.h"
@@ -41,7 +41,7 @@ inline constexpr TensorName kGptNeox[] = {
     {kBDown, "", "@layers.#.mlp.dense_4h_to_h.bias"},
 };
 
-// GGUF has the norm of attention as attn_norm_2 where that of the MLP is another one; else attn_norm serves both.
+// GGUF names attention's norm attn_norm_2 if the MLP has a norm of its own; else attn_norm is for both.
 inline constexpr TensorName kFalcon[] = {
     {kEmbed, "", "@word_embeddings.weight"},
     {kFinalNorm, "", "@ln_f.weight"},
@@ -77,7 +77,7 @@ inline constexpr TensorName kHunyuan[] = {
     {kKNorm, "", "@layers.#.self_attn.key_layernorm.weight"},
 };
 
-// A norm of each head is a tensor.
+// Norms per head are separate tensors.
 inline constexpr TensorName kStablelm[] = {
     {kQNorm, "", "@layers.#.self_attn.q_layernorm.norms.%.weight"},
     {kKNorm, "", "@layers.#.self_attn.k_layernorm.norms.%.weight"},
@@ -98,7 +98,7 @@ inline constexpr TensorName kAfmoe[] = {
     {kFfnPostNorm, "", "@layers.#.post_mlp_layernorm.weight"},
 };
 
-// The norm before the MLP is called one after attention.
+// The norm before the MLP is named as if it were after attention.
 inline constexpr TensorName kNormBeforeMlp[] = {
     {kFfnNorm, "blk.#.post_attention_norm.weight|blk.#.ffn_norm.weight", ""},
 };

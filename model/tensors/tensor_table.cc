@@ -52,7 +52,7 @@ size_t laurel_rank(const Config& c, size_t) { return c.laurel_rank; }
 size_t streams(const Config& c, size_t) { return c.altup.n_streams; }
 size_t streams_squared(const Config& c, size_t) { return c.altup.n_streams * c.altup.n_streams; }
 
-// Where a model has a tensor, it must be there, or may be.
+// Presence in models that have the tensor: required, or optional.
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;
@@ -63,7 +63,7 @@ Presence may(const Config& c, size_t l) {
 }
 
 bool always(const Config&, size_t) { return true; }
-// Layers that use the block of another have none of its weights.
+// False for layers that use another layer's shared block, which stores the weights.
 bool attends(const Config& c, size_t l) {
   const LayerConfig& of = c.layers[l];
   return of.attends && (of.common_layer == kNoLayer || of.common_layer == l);
@@ -72,7 +72,7 @@ bool mixes(const Config& c, size_t l) { return c.layers[l].attends || c.layers[l
 bool before(const Config& c, size_t l) { return mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter; }
 bool after(const Config& c, size_t l) { return mixes(c, l) && c.norms_behind(l); }
 bool after_ffn(const Config& c, size_t l) { return c.has_mlp(l) && c.norms_behind(l); }
-// A parallel MLP may read what attention read.
+// A parallel MLP may share attention's norm.
 Presence before_ffn(const Config& c, size_t l) {
   if (!c.has_mlp(l) || c.norms_of(l) == NormPlaces::kAfter) return Presence::kNo;
   return c.parallel ? Presence::kMay : Presence::kMust;
@@ -101,7 +101,7 @@ bool out_scale(const Config& c, size_t) { return c.scaled_layers; }
 bool latent(const Config& c, size_t l) { return attends(c, l) && c.latent.used(); }
 bool q_latent(const Config& c, size_t l) { return attends(c, l) && c.latent.q_rank != 0; }
 bool attention_gate(const Config& c, size_t l) { return attends(c, l) && c.attention_gate; }
-// Queries and their gates may be one tensor: of each head its query, its gate.
+// Queries and their gates may be fused: for each head its query, then its gate.
 bool fused_gate(const Config& c, size_t l) { return attention_gate(c, l) && c.gate_beside_query; }
 bool positions(const Config& c, size_t) { return c.learned_positions; }
 bool own_head(const Config& c, size_t) { return !c.tied; }
@@ -113,7 +113,7 @@ constexpr auto kAsIs = FixUp::kNone, kRotated = FixUp::kRotated, kNorm = FixUp::
 constexpr auto kRotatedNorm = FixUp::kRotatedNorm;
 constexpr auto kNoInput = InputOf::kNone, kH = InputOf::kH;
 
-// In the order of design: what exists once, then a layer from its first norm to its last.
+// In forward order: tensors of the model, then those of a layer from first to last norm.
 constexpr std::array kTable = {
     TensorRow{kEmbed, "token_embd.weight", "@embed_tokens.weight", vocab_size, dim, &Model::embed, must<always>},
     TensorRow{kPositions, "position_embd.weight", "@wpe.weight", context, dim, &Model::positions, must<positions>},

@@ -1,13 +1,12 @@
-// The tensor table: every tensor that a transformer may have. A row says its name in each container, its shape,
-// when a model has it, where it is bound, which input it multiplies, and what has to be corrected while packing.
-// Binding, the memory plan and the error messages follow from the table.
+// The tensor table: every tensor that a transformer may have. A row defines its name in each container, its shape, when
+// a model has it, the member that it is bound to, the input that it multiplies, and corrections while packing. Binding,
+// the memory plan and the error messages follow from the table.
 //
-// Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
-// of which the first that the file has is taken; '%' for the copy, of tensors of which there are several alike
-// (experts, streams): a spelling without it is all copies' tensor, the copies being its first dimension;
-// where there is one of it all the same, '%' is the head whose part of it a tensor is. An
-// architecture whose files use other names lists those (ModelConfig::names). Several tensors in one (q|k|v, gate|up)
-// are found where a file has no tensor of their own.
+// Names: '#' is the layer, '@' the prefix of the file (ModelConfig::name_prefix), '|' separates spellings, of which the
+// first present one is used. '%' is the number of a copy (experts, streams, adapters); a spelling without '%' is one
+// tensor for all copies, with the copy as first dimension. If the row has a single copy, '%' is the head whose part the
+// tensor is. ModelConfig::names lists an architecture's own names. Fused tensors (q|k|v, gate|up) are used if a file
+// has no separate tensors.
 #pragma once
 
 #include <cstddef>
@@ -26,24 +25,24 @@
 
 namespace ibid {
 
-// Heads of values that stand in a checkpoint group by group, and in memory one of each group after the
-// other, as GGUF has them: head h is of group h % n_groups.
+// Reordering of value heads from group by group, as in checkpoints, to one head of each group in turn, as in GGUF and
+// in memory: head h belongs to group h % n_groups.
 struct HeadTiles {
-  size_t n_groups = 0, of_group = 0;  // heads of a group; n_groups 0: what stands in the file stands so in memory
+  size_t n_groups = 0, of_group = 0;  // heads per group; n_groups 0: no reordering
   size_t width = 0;                   // of a head, in rows or columns
 
   bool used() const { return n_groups != 0; }
-  // Where the file has row (or column) `at`.
+  // Index in the file of row (or column) `at`.
   size_t source(size_t at) const {
     if (!used()) return at;
     const size_t head = at / width;
     return ((head % n_groups) * of_group + head / n_groups) * width + at % width;
   }
-  // One row, whose heads have head_bytes each, from the file's order into that of memory. REQUIRES: used().
+  // Copies one row of heads of head_bytes each, from file order to memory order. REQUIRES: used().
   void take_heads(const std::byte* in, size_t head_bytes, std::byte* out) const;
 };
 
-// The heads of a matrix that change places.
+// Heads to reorder in the rows and columns of a matrix.
 struct TiledHeads {
   HeadTiles rows, columns;
 };
@@ -51,7 +50,7 @@ struct TiledHeads {
 enum class TensorRole : uint8_t {
   kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead, kBLmHead,             // once
   kLayerEmbed, kLayerInputs, kLayerInputNorm,
-  kSpread, kGather,                                                              // per stream but the first
+  kSpread, kGather,                                                              // per stream except the first
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
   kWqGate, kBqGate, kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
   kLaurelLeft, kLaurelRight, kLaurelNorm, kLayerGate, kLayerOut, kLayerPostNorm, kOutScale,
@@ -65,7 +64,7 @@ enum class TensorRole : uint8_t {
   kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
   kCommonNorm, kCommonFfnNorm, kCommonGateUp, kCommonGate, kCommonUp, kCommonDown, kCommonOut,
   kBCommonGateUp, kBCommonGate, kBCommonUp, kBCommonDown,
-  kAdapterLow, kAdapterGateUp, kAdapterGate, kAdapterUp,                         // per use of a block in common
+  kAdapterLow, kAdapterGateUp, kAdapterGate, kAdapterUp,                         // per use of a shared block
   kAdapterQLow, kAdapterQ, kAdapterKLow, kAdapterK, kAdapterVLow, kAdapterV,
   kMixIn, kMixNumbers, kMixQ, kMixK, kMixV, kMixZ, kMixZOfLow, kMixRate, kMixStepIn, kMixDecay, kMixDecayOfLow,
   kMixDecayLow, kMixGateLow, kMixScan, kMixStep, kMixOut,                        // per recurrent layer
@@ -74,14 +73,14 @@ enum class TensorRole : uint8_t {
   kMixRates, kMixScanRates, kMixStepBias, kMixSkip, kMixScanSkip, kMixNorm, kMixStepNorm, kMixBNorm, kMixCNorm,
 };
 
-// How an architecture's files call a tensor. An empty name: as in the table.
+// An architecture's own names of a tensor. Empty: as in the table.
 struct TensorName {
   TensorRole role;
   const char* gguf;
   const char* hf;
 };
 
-// The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
+// Input of the linear layer that uses a matrix. kNone for the embedding; if tied, it is the LM head and reads h.
 enum class InputOf : uint8_t {
   kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated, kLaurel, kLayerGated, kMixed,
   kRecurrentLow
@@ -89,24 +88,24 @@ enum class InputOf : uint8_t {
 
 enum class FixUp : uint8_t {
   kNone,
-  kRotated,      // rows of heads that RoPE turns: ModelConfig::adjacent_pairs
+  kRotated,      // rows of rotated heads: ModelConfig::adjacent_pairs
   kNorm,         // ModelConfig::norms_minus_one
   kRotatedNorm,  // both: the norm of a head
-  kByColumn,     // a matrix of few numbers that is kept column after column
-  kDecay,        // the file may have the logarithm of the negative: RecurrentMixer::logs_of_decays
+  kByColumn,     // a small matrix, stored column by column
+  kDecay,        // log(-A) in the file: RecurrentMixer::logs_of_decays
   kDecayByColumn,
 };
 
-// Whether a model has a tensor. kMay: the model has it if its file does.
+// Whether a model has a tensor. kMay: if the file has it.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
-// How many tensors of a kind a model, or a layer, has.
+// The kinds of copies of a tensor: none, or one tensor per expert, stream or adapter.
 enum class Copies : uint8_t { kOne, kExperts, kStreams, kAdapters };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
-  // The place in TransformerWeights. Nothing: the tensor holds other tensors. A matrix of few numbers may be a
-  // WeightVector, row after row.
+  // The member that the tensor is bound to. monostate: a fused tensor, bound in parts. A WeightVector may hold a small
+  // matrix, row by row.
   using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                              PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
                              WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
@@ -127,7 +126,7 @@ struct TensorRow {
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
   TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
-  Copies copies = Copies::kOne;   // an Expert's that is one is the shared one's
+  Copies copies = Copies::kOne;   // kOne with a member of Expert: the shared expert
 
   bool per_layer() const {
     return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;
@@ -142,17 +141,17 @@ struct TensorRow {
 std::span<const TensorRow> tensor_table();
 const TensorRow& tensor_row(TensorRole role);
 
-// How many tensors of this row a layer has, or where it is not per layer, the model.
+// Number of tensors of this row in a layer, or in the model if the row is not per layer.
 size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
 
-// --- recurrent_tensors.cc: the rows that recurrent layers have, and where their parts stand in tensors of several.
+// --- recurrent_tensors.cc: the rows of recurrent layers, and the order of parts in their fused tensors.
 
 std::span<const TensorRow> recurrent_tensors();
 
-// The rows of `row` within the tensor that holds it; nothing: it is no part of a recurrent layer's tensor.
+// Order of the rows of `row` in its fused tensor; nullopt: not part of a fused tensor of recurrent layers.
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
 
-// The heads of values that a role has in its rows and columns, of a file that does not have them as memory has
+// Value heads in the rows and columns of a role, to reorder if the file's order differs from that in memory
 // (RecurrentMixer::tiled_heads).
 TiledHeads tiled_heads(const ModelConfig& config, TensorRole role);
 

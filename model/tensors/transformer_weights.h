@@ -11,8 +11,8 @@
 
 namespace ibid {
 
-// A vector of a layer (norm weight, bias), widened to float; empty when the model does not have it.
-// Room for whole vectors of 16.
+// A vector of a layer (norm weight, bias), widened to float, padded to whole vectors of 16; empty if the model does not
+// have it.
 using WeightVector = std::span<const float>;
 
 struct LayerWeights {
@@ -25,9 +25,9 @@ struct LayerWeights {
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
   WeightVector b_attn_gate;                // [H d]
-  LatentWeights latent;                    // beside or in place of wq, wk and wv
-  RecurrentWeights recurrent;              // beside attention or in place of it
-  CommonBlockWeights common;               // of layers that use a block in common, or have its weights
+  LatentWeights latent;                    // beside or instead of wq, wk and wv
+  RecurrentWeights recurrent;              // beside or instead of attention
+  CommonBlockWeights common;               // if the layer uses a shared block or stores its weights
   PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
   WeightVector laurel_norm;                // [D]
   WeightVector attn_post_norm;             // [D]
@@ -36,7 +36,7 @@ struct LayerWeights {
   WeightVector b_gate, b_up;               // [F]
   PackedMatrix w_down;                     // [D, F]
   WeightVector b_down;                     // [D]
-  MoeWeights moe;                          // in place of these or beside them, of layers with experts
+  MoeWeights moe;                          // beside or instead of the MLP, in layers with experts
   WeightVector ffn_post_norm;              // [D]
   LayerInputWeights input;
   WeightVector out_scale;                  // [1]
@@ -45,18 +45,18 @@ struct LayerWeights {
 
 // Owns the packed weights: the arena. Move-only.
 struct TransformerWeights {
-  PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
+  PackedMatrix embed;              // [V, D] looked up by row; also the head of a tied model
   PackedMatrix lm_head;            // [V, D]; equal to embed when tied
   WeightVector lm_head_bias;       // [V]
-  PackedMatrix positions;          // [trained_context, D]; empty: positions are not learned
+  PackedMatrix positions;          // [trained_context, D]; empty: no learned positions
   WeightVector final_norm, final_norm_bias;  // [D]
-  PackedMatrix layer_embed;        // [V', L P]; rows are looked up
+  PackedMatrix layer_embed;        // [V', L P] looked up by row
   PackedMatrix layer_inputs;       // [L P, D]
   WeightVector layer_input_norm;   // [P]
-  std::vector<StreamWeights> streams;  // [n - 1] of the streams behind stream 0
+  std::vector<StreamWeights> streams;  // [n - 1] without stream 0
   std::vector<LayerWeights> layers;
 
-  Arena arena;                     // that the others point into
+  Arena arena;                     // memory of all members above
 
   size_t bytes() const { return arena.used(); }
 };

@@ -1,4 +1,4 @@
-// Goes through the tensor table: every tensor that a model may have, in the order in which they are loaded.
+// Iterates over the tensor table: all tensors that a model may have, in loading order.
 #pragma once
 
 #include <type_traits>
@@ -30,8 +30,8 @@ inline bool is_packed(const TensorRow& row) {
       row.place);
 }
 
-// Calls visit(row, layer, copy) for every tensor that a model may have: packed matrices or vectors, those of the layers
-// last. Tensors that hold others are left out: their parts are visited.
+// Calls visit(row, layer, copy) for every tensor that a model may have, either all packed matrices or all vectors,
+// those of the layers last. Visits the parts of fused tensors, not the fused tensors.
 template <typename Visit>
 Status for_each_tensor(const ModelConfig& config, bool packed, Visit&& visit) {
   for (size_t l = 0; l <= config.n_layers; ++l) {

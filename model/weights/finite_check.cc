@@ -22,8 +22,8 @@ namespace ibid {
 
 namespace {
 
-// Whether some number of the row has all bits of `mask` set: the exponent of infinities and NaN. Without a branch, so
-// that vectors do it.
+// True if some number of the row has all bits of `mask` set: the exponent of infinity and NaN. Branch-free, so that the
+// compiler vectorises it.
 template <typename Bits>
 bool any_has(std::span<const std::byte> row, Bits mask) {
   const std::byte* at = row.data();
@@ -52,10 +52,10 @@ bool decoded_is_finite(DType dtype, std::span<const std::byte> block) {
   return all_finite(decoded);
 }
 
-// Blocks of a scale and 32 codes.
+// For blocks of a scale and 32 codes.
 bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask) {
   constexpr size_t kCodes = 32;
-  constexpr float kSmall = std::numeric_limits<float>::max() / 65536;  // no code is as large as 65,536
+  constexpr float kSmall = std::numeric_limits<float>::max() / 65536;  // all codes are below 65,536
   for (; !row.empty(); row = row.subspan(sizeof(float) + kCodes)) {
     float scale;
     std::memcpy(&scale, row.data(), sizeof scale);
@@ -66,8 +66,8 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
   return true;
 }
 
-// Where a block has the halves that all of its numbers are made with: n of them from `first` on. Integers that these
-// are multiplied by are too small to make an infinity of a half.
+// The halves that all numbers of a block are multiplied by: n of them at `first`. The other factors are integers too
+// small to overflow a half.
 struct BlockHalves {
   DType dtype;
   size_t first, n;
@@ -89,8 +89,8 @@ bool halves_are_finite(const BlockHalves& halves, std::span<const std::byte> row
   return bad == 0;
 }
 
-// The half of IQ1_M is in the upper four bits of the four words at the end of a block; only those of the last word have
-// its exponent's upper bits, the one before has the lowest.
+// IQ1_M has its half in the upper four bits of the four words at the end of a block: the upper exponent bits in the
+// last word, the lowest one in the word before.
 bool iq1_m_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 56, kLast = 54, kBefore = 52;
   for (size_t at = 0; at < row.size(); at += kBlock) {
@@ -101,7 +101,7 @@ bool iq1_m_is_finite(std::span<const std::byte> row) {
   return true;
 }
 
-// The largest powers of two make infinities of some codes.
+// With the largest powers of two, some codes become infinite.
 bool mxfp4_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 17;
   constexpr auto kLarge = std::byte{253};
@@ -134,7 +134,7 @@ bool all_finite(DType dtype, std::span<const std::byte> row) {
     case DType::kF8E5M2Scaled: return scaled_are_finite(dtype, row, 0x7c);
     case DType::kIQ1_M: return iq1_m_is_finite(row);
     case DType::kMXFP4: return mxfp4_is_finite(row);
-    case DType::kNVFP4: return true;  // its scales have no bits for an infinity, and 127 is 0
+    case DType::kNVFP4: return true;  // no bit pattern of its scales is infinite; 127 means 0
     default: break;
   }
   const auto* halves = std::ranges::find(kHalves, dtype, &BlockHalves::dtype);
@@ -144,7 +144,7 @@ bool all_finite(DType dtype, std::span<const std::byte> row) {
 
 namespace {
 
-constexpr uint64_t kJobBytes = uint64_t{1} << 20;  // of one job: enough to be worth taking
+constexpr uint64_t kJobBytes = uint64_t{1} << 20;  // per job; large enough to amortise its scheduling
 
 uint64_t n_cols_of(const TensorView& tensor) {
   return tensor.shape.rank == 0 ? 1 : tensor.shape[tensor.shape.rank - 1];
@@ -154,7 +154,7 @@ size_t bytes_of_row(const TensorView& tensor) {
   return tensor.shape.rank == 0 ? tensor.data.size() : tensor.row_bytes();
 }
 
-// A row of a tensor that lies in the file, or is made here.
+// A row of a tensor in the file, or produced by its RowSource.
 std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::vector<std::byte>& made) {
   const size_t bytes = bytes_of_row(tensor);
   if (tensor.source == nullptr) return tensor.data.subspan(row * bytes, bytes);
@@ -164,7 +164,7 @@ std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::v
   return made;
 }
 
-// Names the tensor as the file has it, whole: a part of it may have been looked at.
+// Names the whole tensor in the file, even if only a part was checked.
 Status not_finite(const ModelFile& file, const std::string& name) {
   const TensorView& tensor = *file.find_tensor(name);
   const char* what = dtype_is_quantized(tensor.dtype) ? "scale" : "value";
@@ -172,7 +172,7 @@ Status not_finite(const ModelFile& file, const std::string& name) {
                                      first_bad_element(tensor)};
 }
 
-// Factors of h are applied to what its matrices give. A bias that is added before is divided by them.
+// Factors of h are applied to the outputs of its matrices. A bias that is added first is divided by them.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:
@@ -188,7 +188,7 @@ float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   }
 }
 
-// The name of a part of what is kept head by head.
+// Name of the tensor of one head's part.
 std::string name_of_part(const ModelFile& file, const TensorSource& source, const TensorView& part) {
   for (const std::string& name : file.tensor_names()) {
     if (file.find_tensor(name)->data.data() == part.data.data()) return name;
@@ -196,12 +196,12 @@ std::string name_of_part(const ModelFile& file, const TensorSource& source, cons
   return source.name;
 }
 
-// The matrices of a model, cut into jobs.
+// The matrices of a model, split into jobs.
 class MatrixCheck {
  public:
   explicit MatrixCheck(const ModelFile& file) : file_(file) {}
 
-  // Parts of a fused tensor that are not rows of their own are views of the same bytes.
+  // Skips parts of a fused tensor that are views of the same bytes.
   void add(const TensorSource& source) {
     const TensorView& tensor = source.tensor;
     const void* from = tensor.source != nullptr ? static_cast<const void*>(tensor.source) : tensor.data.data();
@@ -284,7 +284,7 @@ std::string first_bad_element(const TensorView& tensor) {
 
 Status read_vector(const ModelFile& file, const ModelConfig& config, const TensorRow& row, const TensorSource& source,
                    std::span<float> out) {
-  std::vector<float> in_file_order;  // of the file's tensor, which may hold more than these
+  std::vector<float> in_file_order;  // of the file's tensor, which may hold more than this source
   for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
     if (!all_finite(part.dtype, part.data)) return not_finite(file, name_of_part(file, source, part));
     const size_t filled = in_file_order.size();

@@ -1,5 +1,5 @@
-// Refuses weights that are not finite. Loading does so while it packs; here the file is read and nothing is kept. Both
-// refuse the same files with the same words.
+// Refuses weights that are not finite, by reading the file without keeping anything. Loading checks the same while it
+// packs; both refuse the same files with the same messages.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@
 
 namespace ibid {
 
-// The numbers of a vector, or of a matrix of few numbers, as the model uses them: out[i] is number i of the row of the
-// table. REQUIRES: source.found(); out.size() is n_rows n_cols. Error: kNonFinite, naming the tensor and the element.
+// Reads a vector or small matrix as the model uses it: out[i] is number i of the table's row. REQUIRES: source.found();
+// out.size() is n_rows n_cols. Error: kNonFinite, naming the tensor and the element.
 Status read_vector(const ModelFile& file, const ModelConfig& config, const TensorRow& row, const TensorSource& source,
                    std::span<float> out);
 
-// The place of the first value of a tensor that is not finite, as " at 5" or " at [3, 17]"; empty where all are.
+// Index of the first value of a tensor that is not finite, as " at 5" or " at [3, 17]"; empty if all are finite.
 // REQUIRES: can_dequantize(tensor.dtype).
 std::string first_bad_element(const TensorView& tensor);
 
-// Reads every tensor that the model uses, once, on all threads; memory does not grow with the model.
-// progress(bytes read) is called from one thread, now and then. Errors: kNonFinite, naming the file, the first such
-// tensor in the order of loading, and its first element; those of find_source(); kChangedOnDisk.
+// Reads every tensor that the model uses once, on all threads; its memory does not grow with the model. Calls
+// progress(bytes read) repeatedly from one thread. Errors: kNonFinite, naming the file, the first such tensor in
+// loading order, and its first element; those of find_source(); kChangedOnDisk.
 Status check_finite_weights(const ModelFile& file, const ModelConfig& config, ThreadTeam& team,
                             const std::function<void(uint64_t)>& progress = {});
 
-// Checks whether weights are finite, by their bits: without comparing a NaN, and without decoding blocks.
+// True if all values are finite. Tests bits, without comparing NaN.
 bool all_finite(std::span<const float> values);
 
-// True if dequantize_row() makes finite numbers alone of a row as its file has it.
+// True if dequantize_row() would return only finite numbers for a row as stored. Does not decode most block types.
 // REQUIRES: can_dequantize(dtype); row is whole blocks.
 bool all_finite(DType dtype, std::span<const std::byte> row);
 

@@ -21,15 +21,15 @@ namespace {
 
 using enum TensorRole;
 
-// A rotated row of d numbers has its largest at about 3 of their standard deviations, for d from 64 to 256. Rounding to
-// steps of largest / 127 has the standard deviation of a uniform distribution.
+// The largest number of a rotated row is about 3 standard deviations, for d from 64 to 256. The rounding error to steps
+// of largest / 127 is uniformly distributed.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
-// The most noise, as KvNoise counts it, with which a part may be INT8, or INT4 (docs/numerics.md).
+// Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).
 constexpr double kInt8ScoreLimit = 0.045, kInt4ScoreLimit = 0.02;
 constexpr double kInt8ValueLimit = 0.05, kInt4ValueLimit = 0.02;
 
-// First and second moments of the channels of a row.
+// Mean and variance of the channels of a row.
 struct Moments {
   std::vector<double> mean, variance;
 
@@ -43,7 +43,7 @@ struct Moments {
   }
 };
 
-// Adds up the products of 16 numbers at a time, in one order on all machines.
+// Sums in 16 lanes, in the same order on all machines.
 template <typename Term>
 double sum_of(size_t n, const Term& term) {
   std::array<float, 16> lanes{};
@@ -63,7 +63,7 @@ class LayerTensors {
   LayerTensors(const ModelFile& file, const ModelConfig& config, size_t layer)
       : file_(file), config_(config), layer_(layer) {}
 
-  // Empty: the layer does not have it, or no role is given.
+  // Empty if the layer does not have it, or no role is given.
   Result<std::vector<float>> vector(std::optional<TensorRole> role) const {
     if (!role) return std::vector<float>();
     const TensorRow& row = tensor_row(*role);
@@ -73,12 +73,12 @@ class LayerTensors {
     return values;
   }
 
-  // The moments of W x + b; empty: the layer does not have the matrix.
+  // The moments of W x + b; empty if the layer does not have the matrix.
   Result<Moments> product(TensorRole matrix, const Moments& x, std::optional<TensorRole> bias = {}) const {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(matrix), layer_));
     if (!source.found()) return Moments();
     Moments y(source.n_rows);
-    // A norm that does not fit is not the one before this matrix (CommonBlocks).
+    // If the size differs, x is not the norm before this matrix (CommonBlocks): uses variance 1.
     std::vector<float> deviation(source.n_cols, 1.0f), mean(source.n_cols);
     for (size_t c = 0; x.size() == source.n_cols && c < source.n_cols; ++c) {
       deviation[c] = static_cast<float>(std::sqrt(x.variance[c]));
@@ -113,7 +113,7 @@ class LayerTensors {
     }
   }
 
-  // Of a float matrix that the file has as [in, out].
+  // For a float matrix stored as [in, out].
   static void add_columns(const TensorSource& source, std::span<const float> deviation, std::span<const float> mean,
                           Moments& y) {
     const TensorView& tensor = source.tensor;
@@ -134,7 +134,7 @@ class LayerTensors {
   const size_t layer_;
 };
 
-// Each head of d channels divided by its rms, or all of them by theirs; then times the weights, of one head or of all.
+// Divides each norm_dim channels by their rms, then multiplies by the weights, of one head or of all.
 void norm(std::span<const float> weights, size_t norm_dim, Moments& x) {
   for (size_t begin = 0; begin < x.size(); begin += norm_dim) {
     const double mean_square = x.energy(begin, begin + norm_dim) / static_cast<double>(norm_dim);
@@ -153,16 +153,16 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The noise of one layer that attends.
+// The noise of one layer with attention.
 class LayerNoise {
  public:
-  // A layer that uses the block of another has its weights.
+  // A layer that uses another layer's shared block has that layer's weights.
   LayerNoise(const ModelFile& file, const ModelConfig& config, size_t layer)
       : config_(config),
         of_(config.layers[layer]),
         tensors_(file, config, of_.common_layer == kNoLayer ? layer : of_.common_layer) {}
 
-  // Moments of what the projections read: the weights of the norm before them, and of a LayerNorm its bias.
+  // Moments of the projections' input: weights of the norm before them, and the bias of a LayerNorm.
   Result<Moments> input(TensorRole norm_weight, std::optional<TensorRole> norm_bias = {}) const {
     TRY_ASSIGN(const std::vector<float> weight, tensors_.vector(norm_weight));
     TRY_ASSIGN(const std::vector<float> bias, tensors_.vector(norm_bias));
@@ -172,7 +172,7 @@ class LayerNoise {
     return x;
   }
 
-  // keys: of the layer of the cache; set by the layer that writes its rows, read by those that share them.
+  // keys: of the KV layer; set by the layer that writes it, read by the layers that share it.
   Result<KvNoise> of_heads(Moments& keys) const {
     TRY_ASSIGN(const Moments x, input(config_.common.used() ? kCommonNorm : kAttnNorm, kAttnNormBias));
     TRY_ASSIGN(Moments q, tensors_.product(kWq, x, kBq));
@@ -190,7 +190,7 @@ class LayerNoise {
     return noise;
   }
 
-  // Queries of latent rows are W_k^T q, whose components are independent as those of q are.
+  // The query for a latent row is W_k^T q; its components are independent if those of q are.
   Result<KvNoise> of_latents() const {
     const LatentAttention& latent = config_.latent;
     TRY_ASSIGN(const Moments x, input(kAttnNorm, kAttnNormBias));
@@ -261,7 +261,7 @@ class LayerNoise {
   const LayerTensors tensors_;
 };
 
-// The largest noise of the layers that attend over one layer of the cache.
+// The maximum noise of the layers that attend over one KV layer.
 Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_t kv_layer) {
   KvNoise noise;
   Moments keys;
@@ -279,7 +279,7 @@ Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_
 }  // namespace
 
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads) {
-  // Every tensor is found before one is read, so a missing one is named in the order of the table.
+  // Finds all tensors before reading one, so that a missing one is reported in the order of the table.
   TRY(plan_weights(file, config, Numerics::kExact).status());
   const auto n_layers = static_cast<size_t>(std::ranges::count_if(
       config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));

@@ -1,18 +1,18 @@
-// KvPrecision: the layers whose keys or values need more bits than the KV type has. A row of INT8 or INT4 loses a part
-// of its largest number; in most layers the loss disappears beside what the row says, in some it does not: biases of
-// keys up to 211 (Qwen 2.5), or norms that make long queries and keys (Gemma 3).
+// KvPrecision: the layers whose keys or values need more bits than the KV type has. INT8 and INT4 round a row to steps
+// proportional to its largest number. In most layers the error is negligible, in some it is not: key biases up to 211
+// (Qwen 2.5), or norms that make long queries and keys (Gemma 3).
 //
-// The decision is made once, before loading, from the weights alone, so it is the same on every machine and a part of
-// the KV layout and of the fingerprint. For each layer with rows of its own, two figures are estimated for inputs whose
-// channels are independent with variance 1 times the weight of the norm before them:
+// The decision is made once, before loading, from the weights only, so it is the same on every machine and part of the
+// KV layout and the fingerprint. For each layer with its own KV, two figures are estimated for inputs with independent
+// channels of variance 1, times the weight of the norm before them:
 //
-//   score noise   the standard deviation, in nats, of what INT8 keys and INT8 queries add to a score before the
+//   score noise   standard deviation, in nats, of the error that INT8 keys and INT8 queries add to a score before the
 //                 softmax: scale |q| |k| sqrt(2) kInt8Step / sqrt(d), root mean square over the query heads
-//   value noise   what INT8 values add, in standard deviations of a head's median channel: rms(v) kInt8Step / median
+//   value noise   error of INT8 values, in standard deviations of a head's median channel: rms(v) kInt8Step / median
 //
-// |q|, |k| and rms(v) include biases, since they take their part of the range; the standard deviations of channels do
-// not, since a constant says nothing. Softmax turns score noise into relative errors of weights, whatever the model.
-// docs/numerics.md has the limits, and what they cost and save on four models.
+// |q|, |k| and rms(v) include biases, which use part of the range; the standard deviations of channels do not, since a
+// constant carries no information. Softmax turns score noise into relative errors of weights, in every model.
+// docs/numerics.md has the limits, and their cost and benefit on four models.
 #pragma once
 
 #include <span>
@@ -27,23 +27,23 @@ namespace ibid {
 
 class ModelFile;
 
-// Of one layer of the cache, in INT8. INT4 keys have about 8 times as much, INT4 values 12 times.
+// Noise of one KV layer in INT8. INT4 keys have about 8 times as much, INT4 values 12 times.
 struct KvNoise {
   double score = 0;  // nats
   double value = 0;  // standard deviations
 };
 
-// Reads the matrices and vectors that make queries, keys and values; one result for each layer of the cache.
+// Reads the tensors that compute queries, keys and values; returns one result per KV layer.
 // Errors: those of find_source(), read_vector() and ThreadTeam::create().
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads);
 
-// The format of a layer's rows: that of the KV type, or a finer one where it would add too much noise.
+// The format of a layer's rows: that of dtype, or a finer one if the noise would exceed the limits.
 KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 
-// The layout of the model's keys and values in options.kv_dtype.
+// The layout of the model's keys and values for options.kv_dtype.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// The same; estimates the noise for the types that depend on it. Errors: those of estimate_kv_noise().
+// As above, but estimates the noise if the type depends on it. Errors: those of estimate_kv_noise().
 Result<KvLayout> kv_layout_of(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace ibid

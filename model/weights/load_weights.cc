@@ -21,12 +21,11 @@ namespace ibid {
 
 namespace {
 
-// --- The matrix that expands the latents of keys and values, as attention over latent rows needs it: the part of
-// values as the file has it, and that of keys turned (model/config/latent_attention.h). Blocks of numbers lie along the
-// rows of the file, so that a turned part of quantised weights is decoded to F32, which is exact; floats keep their
-// type.
+// --- W_kvb, which expands the latents of keys and values, as attention over latent rows reads it: the values as
+// stored, the keys transposed (model/config/latent_attention.h). Blocks extend along the rows of the file, so the
+// transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
 
-// Rows [H row_value_dim, nope_dim]: row r of a head is column r of its rows of keys; behind kv_rank come zeros.
+// Rows [H row_value_dim, nope_dim]: row r of a head is column r of its key rows; rows beyond kv_rank are zero.
 class TurnedKeys : public RowSource {
  public:
   TurnedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
@@ -50,10 +49,10 @@ class TurnedKeys : public RowSource {
  private:
   size_t number_bytes() const { return dtype_block(dtype_).bytes; }
 
-  // Columns `rows` of a head.
+  // Reads columns `rows` of a head.
   void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
     const BlockSize block = dtype_block(whole_.dtype);
-    uint64_t first = width_, end = 0;   // the blocks that have them
+    uint64_t first = width_, end = 0;   // range of blocks that contain them
     for (const uint64_t row : rows) {
       first = std::min(first, row % width_ / block.values * block.values);
       end = std::max(end, (row % width_ / block.values + 1) * block.values);
@@ -79,7 +78,7 @@ class TurnedKeys : public RowSource {
     }
   }
 
-  // made: its place, of a row that no file holds as it is.
+  // made: buffer for a row that a RowSource produces.
   const std::byte* row_of(uint64_t row, std::span<std::byte> made) const {
     if (whole_.source == nullptr) return whole_.data.data() + row * whole_.row_bytes();
     const uint64_t index = whole_.first_row + row;
@@ -94,10 +93,10 @@ class TurnedKeys : public RowSource {
 
 struct LatentExpansionSources {
   TensorSource keys, values;
-  std::unique_ptr<RowSource> turned;   // of `keys`; it reads from `whole`
+  std::unique_ptr<RowSource> turned;   // source of `keys.tensor`
 };
 
-// whole: [H (nope_dim + value_dim), kv_rank], of each head the rows of keys and then those of values.
+// whole: [H (nope_dim + value_dim), kv_rank], for each head the key rows, then the value rows.
 LatentExpansionSources split_latent_expansion(const ModelConfig& config, const TensorSource& whole) {
   const LatentAttention& shape = config.latent;
   LatentExpansionSources parts;
@@ -116,17 +115,17 @@ LatentExpansionSources split_latent_expansion(const ModelConfig& config, const T
   return parts;
 }
 
-// --- Tensors and their places.
+// --- Tensors and their destinations.
 
 PanelType panel_type(const TensorSource& source, Numerics numerics) {
   const DType dtype = source.tensor.dtype;
-  // Blocks that reach from one head into the next cannot change places.
+  // Blocks that span two heads cannot be reordered.
   const HeadTiles& columns = source.tiles.columns;
   const bool fits = !columns.used() || columns.width % dtype_block(dtype).values == 0;
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// The object that a place is a member of.
+// The object that owns the member.
 template <typename T, typename Owner>
 Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
   if constexpr (std::is_same_v<Owner, TransformerWeights>) {
@@ -145,13 +144,13 @@ Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, Transf
   }
 }
 
-// Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
+// Binds the tensors of one file to memory in one arena. Reads vectors at once, and lists matrices for pack().
 class Binder {
  public:
   Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
       : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
-  // A tensor that the model does not have leaves its place empty.
+  // If the model does not have the tensor, its member stays empty.
   Status bind(const TensorRow& row, size_t layer, size_t copy, TransformerWeights& weights) {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, copy));
     if (!source.found()) return {};
@@ -174,12 +173,12 @@ class Binder {
     return std::visit(put, row.place);
   }
 
-  // REQUIRES: called once, behind the last bind(). Error: kNonFinite.
+  // REQUIRES: called once, after the last bind(). Error: kNonFinite.
   Status pack(ThreadTeam& team) const {
-    // Else all of the file would stay resident until the end.
+    // Releases the file's pages as it goes; else the whole file would stay resident.
     const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
     if (status.ok()) return status;
-    TRY(check_finite_weights(file_, config_, team));  // which names the element, too
+    TRY(check_finite_weights(file_, config_, team));  // its error also names the element
     return {status.code(), file_.path() + ": " + status.message()};
   }
 
@@ -205,7 +204,7 @@ class Binder {
   const ModelConfig& config_;
   const Numerics numerics_;
   Arena& arena_;
-  std::vector<std::unique_ptr<RowSource>> turned_;  // what packing_ reads from
+  std::vector<std::unique_ptr<RowSource>> turned_;  // sources that packing_ reads from
   PackingList packing_;
 };
 
@@ -287,7 +286,7 @@ Result<TransformerWeights> load_weights(const ModelFile& file, const ModelConfig
   const auto bind = [&](const TensorRow& row, size_t layer, size_t copy) {
     return binder.bind(row, layer, copy, weights);
   };
-  // Vectors side by side: between the matrices, each would have its huge page cleared by this one thread.
+  // Vectors first, adjacent: between matrices, each would make this one thread clear a huge page.
   TRY(for_each_tensor(config, false, bind));
   TRY(for_each_tensor(config, true, bind));
   if (weights.lm_head.empty()) weights.lm_head = weights.embed;

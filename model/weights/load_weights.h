@@ -1,5 +1,5 @@
 // Loads the weights of a model: finds each tensor by the tensor table, checks it, and packs it into panels in one
-// huge-page arena. After load_weights() nothing points into the model file any more.
+// huge-page arena. The result does not refer to the model file.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@ namespace ibid {
 
 class ModelFile;
 
-// Says which inputs of linear layers meet a quantised weight, and are therefore needed in int8 as well.
+// Inputs of linear layers that some quantised weight reads, which are therefore also needed in int8.
 struct QuantizedInputs {
   bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;  // wo
   bool gated = false;     // w_down
   bool q_latent = false, kv_latent = false;         // wq_b; LatentExpansion::values
-  bool expert_gated = false, shared_gated = false;  // likewise, of experts
+  bool expert_gated = false, shared_gated = false;  // likewise, of experts and the shared expert
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
-  bool mixed = false, recurrent_low = false;        // RecurrentWeights::w_out and w_scan; those of two matrices
+  bool mixed = false, recurrent_low = false;  // RecurrentWeights::w_out and w_scan; second factors of low-rank matrices
 };
 
-// What load_weights() will make, known before anything is allocated.
+// Result of load_weights() in sizes, computed before anything is allocated.
 struct WeightPlan {
   size_t bytes = 0;
-  QuantizedInputs quantized;  // which inputs of linear layers meet a quantised matrix in some layer
-  size_t lookup_bytes = 0;    // of the matrices of which a token reads one row, or, of idle experts, nothing
-  size_t layer_weights = 0;   // values of the matrices of the layers that a token is multiplied by
+  QuantizedInputs quantized;  // inputs that some quantised matrix reads
+  size_t lookup_bytes = 0;    // of matrices read by row, and of experts beyond the active ones
+  size_t layer_weights = 0;   // values of the layers' matrices that a token is multiplied by
 };
 // Errors: those of find_source().
 Result<WeightPlan> plan_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics);

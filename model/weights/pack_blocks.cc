@@ -13,9 +13,9 @@ namespace {
 
 using namespace lanes;
 
-constexpr uint32_t kOnes = 0x01010101u;  // times a byte: that byte in all four
+constexpr uint32_t kOnes = 0x01010101u;  // multiplied with a byte: repeats it four times
 
-// What becomes of a half on its way through float: NaN is made quiet.
+// As a conversion of halves to float and back: signalling NaN become quiet.
 void quiet_halves(Word& halves) {
   for (size_t r = 0; r < kLanes; ++r) {
     const uint32_t half = halves[r] & 0xffffu;
@@ -23,14 +23,14 @@ void quiet_halves(Word& halves) {
   }
 }
 
-// --- Blocks of 32: the file's order of nibbles is the panel's. kMin: a half behind the scale; kFifth: a word of
-// fifth bits behind these; kWords: of codes.
+// --- Blocks of 32, whose nibbles are in the panel's order. kMin: a half after the scale; kFifth: a word of fifth bits
+// after these; kWords: words of codes.
 
 template <size_t kBytes, bool kMin, bool kFifth, size_t kWords, uint32_t kFlip>
 struct Plain {
   static constexpr size_t kBlockBytes = kBytes;
 
-  // Block `half` (0 or 1) of a chunk.
+  // Packs block `half` (0 or 1) of a chunk.
   static void pack(const PanelFormat& format, const Blocks& blocks, size_t half, std::byte* chunk) {
     constexpr size_t kFifthAt = kMin ? 4 : 2;
     Word scale;
@@ -58,7 +58,7 @@ struct Plain {
     std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
   }
 
-  // Bit 4 j + i becomes bit 8 i + j.
+  // Moves bit 4 j + i to bit 8 i + j.
   static void spread_fifth(const Word& bits, Word& spread) {
     for (size_t r = 0; r < kLanes; ++r) {
       uint32_t word = 0;
@@ -72,7 +72,7 @@ struct Plain {
   }
 };
 
-// The scale is an exponent, and code 8 is a second zero, which becomes the first.
+// The scale is an exponent; code 8 is a second zero and becomes code 0.
 struct Mxfp4 {
   static constexpr size_t kBlockBytes = 17;
 
@@ -89,22 +89,22 @@ struct Mxfp4 {
     std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
   }
 
-  // Of 2^(exponent - 128), subnormal for 0 and 1; 255 is NaN.
+  // The bfloat 2^(exponent - 128), subnormal for 0 and 1; 255 is NaN.
   static uint32_t bfloat_of(uint32_t exponent) {
     const uint32_t number = exponent < 2 ? 0x20u << exponent : (exponent - 1) << 7;
     return exponent == 255 ? 0x7fc0u : number;
   }
-  // Bit 0 of each nibble: whether it is not 8.
+  // Bit 0 of each nibble is 1 if the nibble is not 8.
   static uint32_t not_eight(uint32_t nibbles) {
     const uint32_t differing = nibbles ^ 0x88888888u;
     return (differing | differing >> 1 | differing >> 2 | differing >> 3) & 0x11111111u;
   }
 };
 
-// --- Blocks of 256 (weights/block_formats.h). Each type gathers a block's words, then gives
-//   scales, mins: a word has four groups' bytes;   d: halves d, and dmin above it;   the codes of 64 columns.
+// --- Blocks of 256 (weights/block_formats.h). Each type gathers the words of a block, then returns
+//   scales, mins: four groups' bytes per word;   d: halves d, dmin in the upper 16 bits;   codes of 64 columns.
 
-// The nibbles of a block of 32 from its 32 codes of at most 4 bits: 8 words, four columns each.
+// Joins 32 codes of at most 4 bits to nibbles: from 8 words of four columns each.
 template <typename Low>
 void join_nibbles(Low low, Word* __restrict out) {
   for (size_t j = 0; j < 4; ++j) {
@@ -112,7 +112,7 @@ void join_nibbles(Low low, Word* __restrict out) {
   }
 }
 
-// Codes of 2 bits, or the upper 2 of 6: two words of four columns' pairs each.
+// Joins codes of 2 bits, or the upper 2 of 6, to two words, each with the pairs of 16 columns.
 template <typename High>
 void join_pairs(High high, Word* __restrict out) {
   for (size_t v = 0; v < 2; ++v) {
@@ -138,7 +138,7 @@ struct Q2K {
       }
     }
   }
-  // Four blocks of 32 are the planes of the same 32 bytes.
+  // The four blocks of 32 are bit planes of the same 32 bytes.
   void codes(size_t quarter, Word* out) const {
     for (size_t block = 0; block < 2; ++block, out += 2) {
       const Word* pairs = words + 4 + 8 * (quarter / 2);
@@ -148,7 +148,7 @@ struct Q2K {
   }
 };
 
-// 6-bit scales and mins in three words; used by Q4_K and Q5_K. Two words of each come out.
+// Splits 6-bit scales and mins, packed in three words, to two words each; for Q4_K and Q5_K.
 void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word* __restrict mins) {
   for (size_t r = 0; r < kLanes; ++r) {
     const uint32_t a = packed[0][r], b = packed[1][r], c = packed[2][r];
@@ -170,7 +170,7 @@ struct Q4K {
     gather<36>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
   }
-  // Two blocks of 32 are the low and the high nibbles of the same 32 bytes.
+  // The two blocks of 32 are the low and the high nibbles of the same 32 bytes.
   void codes(size_t quarter, Word* out) const { k_nibbles(words + 4 + 8 * quarter, out, out + 4); }
 
   static void k_nibbles(const Word* quants, Word* first, Word* second) {
@@ -217,7 +217,7 @@ struct Q6K {
     gather<1>(blocks, 206, &halves);
     for (uint32_t& half : halves) half >>= 16;
   }
-  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two and two planes of the
+  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two bit planes each of the
   // same 32 bytes of pairs.
   void codes(size_t quarter, Word* out) const {
     const unsigned shift = 4 * (quarter % 2);
@@ -231,8 +231,8 @@ struct Q6K {
   }
 };
 
-// A code of -4..3 is stored as 28 + x, x = its three bits: 12 | x with 1 above where the third bit is clear,
-// the two lower bits with 2 above where it is set.
+// Stores a code of -4..3 as 28 + x, where x is its three bits: nibble 12 | x and upper bits 1 if the third bit is
+// clear, else the two lower bits and upper bits 2.
 struct Q3K {
   static constexpr size_t kBlockBytes = 110, kGroups = 16;
   static constexpr bool kMins = false;
@@ -249,7 +249,7 @@ struct Q3K {
       for (size_t r = 0; r < kLanes; ++r) {
         const uint32_t nibble = packed[w % 2][r] >> (4 * (w / 2)) & 15 * kOnes;
         const uint32_t six = nibble | (packed[2][r] >> (2 * w) & 3 * kOnes) << 4;
-        // Less 32, in each byte: what was below 0 gets the bits of a negative number.
+        // Subtracts 32 from each byte, with sign extension.
         const uint32_t negative = (six ^ 32 * kOnes) & 32 * kOnes;
         scales[w][r] = (six & 31 * kOnes) | negative | negative << 1 | negative << 2;
       }
@@ -267,7 +267,7 @@ struct Q3K {
   }
 };
 
-// The nibbles of a block of 32 are in the panel's order.
+// The nibbles of a block of 32 are already in the panel's order.
 struct Iq4xs {
   static constexpr size_t kBlockBytes = 136, kGroups = 8;
   static constexpr bool kMins = false;
@@ -288,7 +288,7 @@ struct Iq4xs {
   void codes(size_t quarter, Word* out) const { std::memcpy(out, words + 2 + 8 * quarter, 8 * sizeof(Word)); }
 };
 
-// One block of the file is one chunk.
+// Packs one block of the file to one chunk.
 template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
   Block block;

@@ -10,9 +10,9 @@ namespace ibid {
 
 namespace {
 
-static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // one super scale for each chunk
+static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // one super scale per chunk
 
-// The decoded codes and scales of up to 16 rows. The panel's groups may be smaller than the blocks'.
+// Decoded codes and scales of up to 16 rows. The panel's groups may be smaller than the blocks' groups.
 struct Decoded {
   Decoded(DType dtype, PanelFormat panel, size_t n_rows, size_t n_cols)
       : format(panel), layout(quant_layout(dtype)), codes(n_rows * n_cols) {
@@ -35,14 +35,14 @@ struct Decoded {
   std::vector<uint16_t> d, dmin;
 };
 
-// Row r's part of `all`, which has as much of each row.
+// The part of `all` that belongs to row r; all parts have equal size.
 template <typename T>
 std::span<T> part(std::vector<T>& all, size_t r, size_t n_rows) {
   const size_t n = all.size() / n_rows;
   return std::span(all).subspan(r * n, n);
 }
 
-// Each value `times` times.
+// Repeats each value `times` times.
 template <typename T>
 std::vector<T> repeated(const std::vector<T>& values, size_t times) {
   std::vector<T> out;
@@ -106,7 +106,7 @@ using namespace lanes;
 
 namespace {
 
-// Floats: a panel is the rows' numbers, turned. A word has one number of 32 bits, or two of 16.
+// Packs floats: a panel is the rows, transposed. A word has one number of 32 bits, or two of 16.
 template <typename T>
 void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
   constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);

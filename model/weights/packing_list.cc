@@ -19,12 +19,12 @@ namespace ibid {
 
 namespace {
 
-// Two huge pages: large enough that threads seldom meet at the edge, small enough that they finish together.
+// Two huge pages: large enough that threads rarely meet at an edge, small enough that they finish together.
 constexpr size_t kWindowBytes = size_t{4} << 20;
 
 size_t quotient_up(size_t a, size_t b) { return (a + b - 1) / b; }
 
-// Column `column` of a tensor of floats, value after value at `out`.
+// Copies a column of a tensor of floats to consecutive values at `out`.
 const std::byte* copy_column(const TensorView& tensor, size_t column, std::byte* out) {
   const size_t value_bytes = dtype_block(tensor.dtype).bytes, row_bytes = tensor.row_bytes();
   for (size_t i = 0; i < tensor.shape[0]; ++i) {
@@ -33,12 +33,12 @@ const std::byte* copy_column(const TensorView& tensor, size_t column, std::byte*
   return out;
 }
 
-// The panels of a matrix of `n_panels` that begin in [begin, end) of its bytes.
+// The panels that begin in bytes [begin, end) of a matrix of `n_panels`.
 Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
   return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
 }
 
-// Each chunk begins with the 16 bits of its scales and mins; integers that these are multiplied by change nothing.
+// Tests the 16-bit scales and mins at the start of each chunk; integer factors cannot make them infinite.
 bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
   const PanelFormat format = panel_format(type);
   const size_t sides = format.has_mins ? 2 : 1;
@@ -53,7 +53,7 @@ bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
   return true;
 }
 
-// In blocks, only a scale or a min can be infinite or NaN; but in MXFP4 a finite scale may be too large for a code.
+// In blocks, only a scale or a min can be infinite or NaN, except MXFP4, whose scales can make codes overflow.
 bool packed_are_finite(DType dtype, PanelType type, std::span<const std::byte* const> rows, size_t row_bytes,
                        size_t n_cols, const std::byte* panel) {
   if (dtype_is_quantized(dtype) && dtype != DType::kMXFP4) return scales_are_finite(type, panel, n_cols);
@@ -133,7 +133,7 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
   const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
   std::atomic<size_t> next_window = 0, first_bad = jobs_.size();
   team.run([&](const Worker&) {
-    size_t first_job = 0;  // of this thread's window; it only grows
+    size_t first_job = 0;  // index of the first job in this thread's window; never decreases
     for (size_t w = next_window++; w < n_windows; w = next_window++) {
       const size_t begin = w * kWindowBytes, end = begin + kWindowBytes;
       while (first_job < jobs_.size() && jobs_[first_job].end <= begin) ++first_job;

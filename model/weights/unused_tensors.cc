@@ -29,7 +29,7 @@ constexpr const char* kZeros = "a bias of zeros";
 constexpr const char* kTied = "a head beside an embedding that is the head";
 constexpr const char* kGuesses = "of layers behind the last, which guess further tokens";
 
-// By how the name of a layer's tensor ends.
+// By the ending of a layer tensor's name.
 struct Ending {
   std::string_view ending;
   const char* reason;
@@ -42,13 +42,13 @@ constexpr Ending kEndings[] = {
     {".diagonal_decay", kOfDecay},
     {".weight_shape", kOfParts},      {".g_idx", kOfParts},      {".weight_g_idx", kOfParts},
 };
-// Buffers that early checkpoints have beside the weights, by the part of their names behind the layer's number.
+// Buffers that early checkpoints have beside the weights, by their names after the layer number.
 constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
-// Read by the rules of rope (model/architectures/rules.h).
+// Read by rope_rules.cc (model/architectures/rules.h).
 constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                              "rope_factors_short.weight"};
 
-// How names of what is beside a language model begin, behind the prefix that they have in common with it.
+// Prefixes of tensors outside of the language model, after the prefix that the model's tensors have.
 constexpr std::string_view kBeside[] = {"vision", "visual", "audio", "speech", "image", "multi_modal", "mm_",
                                         "projector", "embed_vision", "embed_audio", "mtp"};
 constexpr std::string_view kBesideInGguf[] = {"v.", "a.", "mm.", "mtp."};
@@ -60,7 +60,7 @@ bool is_zero(const TensorView& tensor) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
-// What the tensor table finds in one file, and the parts of what is kept in parts.
+// Names of the tensors that the tensor table finds in a file, and addresses of tensors stored in parts.
 class Used {
  public:
   Used(const ModelFile& file, const ModelConfig& config) {
@@ -93,7 +93,7 @@ class Sorter {
  public:
   Sorter(const ModelFile& file, const ModelConfig& config)
       : file_(file), config_(config), gguf_(file.container() == Container::kGguf) {
-    // Every layer has this one: what stands before its number stands before that of all.
+    // Every layer has this tensor: the text before its layer number is the prefix of all layers.
     const std::string of_first = tensor_name(file, config, kWo, 0);
     const size_t number = of_first.find(".0.");
     if (number != std::string::npos) layers_ = of_first.substr(0, number + 1);
@@ -112,8 +112,8 @@ class Sorter {
   }
 
  private:
-  // Whether a tensor that belongs to no layer is the model's. In a GGUF all are, except those that are known to
-  // stand beside a model; in a checkpoint those whose names begin as the model's tensors, or its head, do.
+  // True if a tensor that belongs to no layer is the model's. In GGUF: all except those with a known other prefix; in
+  // checkpoints: those with the prefix of the model's tensors or of its head.
   bool is_of_model(std::string_view name) const {
     const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
     if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);

@@ -1,9 +1,7 @@
-// Tensors of a file that no row of the tensor table reads: those that are known to be harmless, and the others.
-//
-// To pass over a tensor of a layer (a bias, a norm, a scale) would change what the model computes. So an unknown
-// tensor of a layer that the model has, or of what stands before and behind the layers, is an error that names it.
-// A language model has no use for anything else (towers that see, layers that guess further tokens), and leaves it
-// out.
+// Tensors of a file that no row of the tensor table reads: those known to be harmless, and others.
+//  Ignoring a tensor of a layer (a bias, a norm, a scale) would change the model's results. So an unknown tensor of a
+//  layer, or of the model outside of its layers, is an error that names it. Other tensors (vision towers, layers for
+//  multi-token prediction) are ignored.
 #pragma once
 
 #include <string>
@@ -18,12 +16,11 @@ class ModelFile;
 
 struct UnusedTensor {
   std::string name;
-  const char* reason;  // why it is harmless; nullptr: nobody knows what it is for
-  bool of_model;       // of a layer that the model has, or of what stands before and behind them
+  const char* reason;  // why it is harmless; nullptr: unknown
+  bool of_model;       // of one of the model's layers, or of the model outside of its layers
 };
 
-// In the file's order. REQUIRES: plan_weights() has found the model's tensors in order: one of a wrong
-// shape counts as not used.
+// In the file's order. REQUIRES: plan_weights() succeeded: a tensor of a wrong shape would count as unused.
 std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config);
 
 // Error: kUnsupported, naming the file, the architecture and the first unknown tensor of the model.

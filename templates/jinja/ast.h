@@ -1,7 +1,7 @@
 // The syntax tree of a template. Owned by its Program, immutable after parsing.
 //
-// `height` bounds the recursion of walking and destroying a tree: the parser refuses trees that are higher
-// than kMaxTreeHeight, chains like a + b + c ... included.
+// `height` bounds the recursion of walking and destroying a tree: the parser rejects trees higher than kMaxTreeHeight,
+// including those of chains like a + b + c ...
 #pragma once
 
 #include <cstdint>
@@ -72,21 +72,21 @@ struct Expr {
   std::vector<ExprPtr> children;
   std::vector<CompareOp> compare_ops;
   std::unique_ptr<CallArguments> args;
-  Filter filter = nullptr;  // nullptr: unknown, an error when it is reached
+  Filter filter = nullptr;  // nullptr: unknown, an error when evaluated
   Test test = nullptr;
-  bool in_constant_output = false;  // note_constant_output() in expression_parser.h
+  bool in_constant_output = false;  // see note_constant_output() in parser.h
 };
 
 struct Stmt;
 using StmtPtr = std::unique_ptr<Stmt>;
 using Body = std::vector<StmtPtr>;
 
-// A macro, or the body of a {% call %} block, which is a nameless macro.
+// A macro, or the body of a {% call %} block, which is an unnamed macro.
 struct MacroNode {
   std::string name;
   Symbol symbol = 0;
   std::vector<std::pair<std::string, Symbol>> parameters;
-  std::vector<ExprPtr> defaults;  // of the last parameters
+  std::vector<ExprPtr> defaults;  // for the last parameters
   Body body;
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
 };
@@ -105,7 +105,7 @@ enum class StmtKind : uint8_t {
   kScope,        // {% generation %}: bodies[0] in a scope of its own
   kBreak,
   kContinue,
-  kUnsupported,  // include, import, extends: an error when reached; text names it
+  kUnsupported,  // include, import, extends: an error when executed; text names it
 };
 
 struct Stmt {

@@ -140,7 +140,7 @@ bool is_kind(const RenderState& state, const Value& value, std::string_view kind
   return !attributes.empty() && attributes[0].first == kind;
 }
 
-// The attribute of a cycler or joiner with this number.
+// Attribute number i of a cycler or joiner.
 const Value& field(const RenderState& state, const Value& value, size_t i) {
   return (*state.namespaces[value.index()])[i].second;
 }
@@ -218,15 +218,15 @@ std::tm parse_time(std::string_view now) {
   time.tm_hour = time_field(now, 11, 2, 0, 23);
   time.tm_min = time_field(now, 14, 2, 0, 59);
   time.tm_sec = time_field(now, 17, 2, 0, 59);
-  timegm(&time);  // for the days of the week and of the year
+  timegm(&time);  // computes the days of the week and of the year
   if (time.tm_mday != day) fail("now is \"" + std::string(now) + "\", which is no date");
   time.tm_isdst = -1;  // no time zone: %z and %Z are empty
   time.tm_zone = nullptr;
   return time;
 }
 
-// strftime_now: a given moment in the C locale. No time zone, as datetime.now() has none. strftime() sees one directive
-// at a time: its text is short, and no width, no `E` or `O` and no other extension of the C library reaches it.
+// strftime_now: the given moment in the C locale, without time zone, as datetime.now(). strftime() gets one directive
+// at a time, so its output is short, and no width, `E`, `O` or other extension of the C library reaches it.
 std::string format_time(RenderState& state, std::string_view now, const std::string& format) {
   constexpr std::string_view kDirectives = "aAbBcCdDeFgGhHIjklmMnpPrRStTuUVwWxXyYzZ%";
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
@@ -246,7 +246,7 @@ std::string format_time(RenderState& state, std::string_view now, const std::str
       out += {'%', format[i]};
     } else {
       char text[64];
-      const char* flags = plain ? "%-" : format[i] == 'C' ? "%02" : "%";  // glibc alone pads no century
+      const char* flags = plain ? "%-" : format[i] == 'C' ? "%02" : "%";  // glibc does not pad the century
       const std::string directive = std::string(flags) + format[i];
       out.append(text, strftime_l(text, sizeof(text), directive.c_str(), &time, c_locale));
     }
@@ -311,7 +311,7 @@ Value make_namespace(const Call& c) {
     const Value dict = make_dict(c.state, {c.arguments.positional, {}, TextOrigin::kTemplate});
     for (const auto& [key, value] : dict.dict_object().entries) put(str(c.state, key).bytes(), value);
   }
-  // Messages stay a view here: an attribute is as good as a variable.
+  // Messages stay a view here, as in variables.
   for (const auto& [name, value] : c.arguments.named) put(name, value);
   return c.in.make_namespace(std::move(attributes));
 }
@@ -391,7 +391,7 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     [](const Call& c) {  // len() and [] exist; an undefined value has both, to fail in them
+     [](const Call& c) {  // True if len() and [] exist; an undefined value has both, which then fail
        const Value& v = c.subject;
        return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);
      },

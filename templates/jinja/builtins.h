@@ -1,6 +1,6 @@
-// Builtins: the filters, tests, functions and methods that a template finds by name, as rows of constant tables, and
-// what they are given to work with. `tojson` and strftime_now are those of transformers; the others are Jinja's and
-// Python's. They fail with Python's words.
+// Builtins: the filters, tests, functions and methods that a template calls by name, as rows of constant tables, and
+// the calls that they receive. `tojson` and strftime_now are those of transformers; the others are Jinja's and
+// Python's. Their error texts are Python's.
 #pragma once
 
 #include <array>
@@ -17,34 +17,34 @@
 
 namespace ibid::jinja {
 
-// One call: the subject of a filter, test or method, and the arguments, bound to names as Python binds them.
+// One call: the subject of a filter, test or method, and the arguments, bound to parameters as in Python.
 class Call {
  public:
-  // `signature`: "replace(old new | count)", where names before a bar are required, or "map(*)" of what binds its
-  // arguments itself. Fails for too many positional, unknown or doubled named arguments, and where a required one is
-  // missing. All must outlive it.
+  // `signature`: "replace(old new | count)", where names before the bar are required, or "map(*)" for a builtin that
+  // binds its arguments itself. Fails for too many positional, unknown or duplicate named arguments, and for a missing
+  // required one. All arguments must outlive the object.
   Call(std::string_view signature, Evaluator& evaluator, const Value& of, const Arguments& given);
 
   Evaluator& in;
   RenderState& state;
   const Value& subject;        // undefined for a function
-  const Arguments& arguments;  // as they were given
+  const Arguments& arguments;  // not bound
 
   std::string_view name() const { return name_; }
-  // nullptr: not given.
+  // nullptr if not given.
   const Value* get(size_t i) const { return bound_[i]; }
   bool has(size_t i) const { return bound_[i] != nullptr; }
-  // Whether it is given and not None.
+  // True if it is given and not None.
   bool has_value(size_t i) const { return has(i) && !at(i).is_none(); }
   const Value& at(size_t i) const { return *bound_[i]; }  // REQUIRES: has(i)
   Value value_or(size_t i, Value fallback) const { return has(i) ? at(i) : std::move(fallback); }
 
   bool flag(size_t i, bool fallback) const;
-  // Fails for what is no integer (None included).
+  // Fails if it is not an integer (None included).
   int64_t integer(size_t i, int64_t fallback) const;
-  // As integer, but None counts as not given.
+  // As integer(), but None counts as not given.
   int64_t integer_or_none(size_t i, int64_t fallback) const;
-  // Fails for what is no string.
+  // Fails if it is not a string.
   const MarkedText& string(size_t i) const;
 
  private:
@@ -60,7 +60,7 @@ template <typename Result>
 struct Builtin {
   std::string_view signature;
   Result (*run)(const Call&);
-  // Its names in templates, with blanks between them. Empty: the signature's own.
+  // Its names in templates, separated by blanks. Empty: the signature's name.
   std::string_view names = {};
 };
 
@@ -69,10 +69,10 @@ Result apply(const Builtin<Result>& builtin, Evaluator& in, const Value& subject
   return builtin.run(Call(builtin.signature, in, subject, arguments));
 }
 
-// Whether `name` is one of `names`, which have blanks between them.
+// True if `name` is one of `names`, which are separated by blanks.
 bool is_name_in(std::string_view names, std::string_view name);
 
-// nullptr: no row has this name.
+// Returns nullptr if no row has this name.
 template <typename Result>
 const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::string_view name) {
   for (const Builtin<Result>& row : rows) {
@@ -82,39 +82,39 @@ const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::
   return nullptr;
 }
 
-// Each returns nullptr for a name that it does not know.
+// Each returns nullptr for an unknown name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Includes "dict.fromkeys", which no template can write as one name.
+// Includes "dict.fromkeys", which a template cannot write as one name.
 Function find_global(std::string_view name);
-// A method of the type of `value`.
+// A method of the type of `value`, by name.
 Method find_method(const Value& value, std::string_view name);
-// The error for a filter that find_filter() does not find. It says so where Jinja has a filter of that name.
+// The error text for an unknown filter; says so if Jinja has a filter of that name.
 std::string no_filter(const std::string& name);
 
-// True for attributes that the sandbox hides: what would change the object, and names that begin with "__".
+// True for attributes that the sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
-// The parts of the tables.
+// --- Look-ups in the tables of texts.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);
 
-// --- cycler() and joiner() of Jinja: objects that change with each use. They are kept as namespaces (state.h), whose
-// first attribute has a name that no template can write.
+// --- cycler() and joiner() of Jinja: objects that change with each use. Stored as namespaces (state.h) whose first
+// attribute has a name that templates cannot write.
 bool is_cycler(const RenderState& state, const Value& value);
 bool is_joiner(const RenderState& state, const Value& value);
 // next, reset and current of a cycler; nullopt for other values and names.
 std::optional<Value> cycler_attribute(const RenderState& state, const Value& value, std::string_view name);
-// The empty text at the first call, then the separator. REQUIRES: is_joiner().
+// Returns the empty text at the first call, then the separator. REQUIRES: is_joiner().
 Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args);
 
-// --- Getters by which filters reach into items: attribute='a.b', case-insensitive keys.
+// --- Getters of the attributes by which filters sort, group and select: attribute='a.b', case-insensitive keys.
 class AttributeGetter {
  public:
-  // None: the item itself. An int, or text: parts between dots, digits as indices. ignore_case lowers strings.
+  // None: the item itself. Else an int, or text: parts separated by dots (digits: indices). ignore_case lowers.
   AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
-  // With several: "a,b" makes a list of keys.
+  // The keys of several getters ("a,b") as a list.
   static Items all(std::vector<AttributeGetter>& getters, const Value& item);
 
   Value operator()(const Value& item);
@@ -126,7 +126,7 @@ class AttributeGetter {
   std::optional<Value> fallback_;
 };
 
-// Parts of "a,b" as getters; one getter of the item itself when `attribute` is nullptr or None.
+// The parts of "a,b" as getters; one getter for the item itself if `attribute` is nullptr or None.
 std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute, bool ignore_case);
 
 }  // namespace ibid::jinja

@@ -10,7 +10,7 @@
 namespace ibid::jinja {
 namespace {
 
-// As in Jinja: it can be iterated once, and has no length.
+// As in Jinja: can be iterated once, and has no length.
 Value generator(Items items) { return Value::sequence(SequenceStyle::kGenerator, std::move(items)); }
 
 Value first(const Call& c) {
@@ -47,9 +47,9 @@ Value reverse(const Call& c) {
   return Value::string(std::move(out));
 }
 
-using Keyed = std::vector<std::pair<Value, Value>>;  // what to sort by, and what is sorted
+using Keyed = std::vector<std::pair<Value, Value>>;  // sort key and item
 
-// Equal keys keep their order, in reverse too.
+// Stable: equal keys keep their order, also if reversed.
 void sort_by_key(RenderState& state, Keyed& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     state.meter.step();
@@ -211,7 +211,7 @@ Value with_default(const Call& c) {
 }
 
 Value attr(const Call& c) {
-  // The keys of a dict are no attributes.
+  // The keys of a dict are not attributes.
   const std::string name = str(c.state, c.at(0)).bytes();
   if (c.subject.is_dict()) return Value::undefined("'dict object' has no attribute '" + name + "'");
   return c.in.attribute(c.subject, name);
@@ -234,7 +234,7 @@ std::string name_of(const Value& value) {
   return value.bytes();
 }
 
-// As in Jinja, a false value has no items.
+// As in Jinja, a false value counts as empty.
 Items items_of(const Call& c) { return truthy(c.state, c.subject) ? iterate(c.state, c.subject) : Items(); }
 
 Value map(const Call& c) {
@@ -262,7 +262,7 @@ Value map(const Call& c) {
   return generator(std::move(items));
 }
 
-// by_attribute: the test looks at an attribute of the item. wanted: what its answer must be.
+// by_attribute: tests an attribute of the item. wanted: the result for which an item is kept.
 Value choose(const Call& c, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (c.arguments.positional.size() < skip) fail("Missing parameter for attribute name");
@@ -282,7 +282,7 @@ Value choose(const Call& c, bool by_attribute, bool wanted) {
 
 // --- Filters for URLs and attributes, and of sizes in words.
 
-// A part of a URL; in a query a slash is quoted and a space is +.
+// Quotes a part of a URL; in a query, slashes are quoted and spaces become +.
 std::string quote(RenderState& state, const Value& value, bool in_query) {
   constexpr std::string_view kPlain = "_.-~", kDigits = "0123456789ABCDEF";
   const MarkedText text = str(state, value);
@@ -430,7 +430,7 @@ constexpr Builtin<Value> kDictMethods[] = {
     {"values()", [](const Call& c) { return dict_view(c, SequenceStyle::kValues); }},
 };
 
-// Values do not change, so a copy is the thing itself.
+// Values are immutable, so a copy is the value itself.
 constexpr Builtin<Value> kCopy = {"copy()", [](const Call& c) { return c.subject; }};
 
 constexpr Builtin<Value> kListMethods[] = {

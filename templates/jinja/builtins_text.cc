@@ -1,4 +1,4 @@
-// Filters that make text or numbers, and the methods of str.
+// Filters that return text or numbers, and the methods of str.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace ibid::jinja {
 namespace {
 
-// The text of a filter's subject, whatever that is.
+// The subject of a filter, of any type, as text.
 MarkedText text_of(const Call& c) { return str(c.state, c.subject); }
 
 template <CaseChange kChange>
@@ -25,14 +25,14 @@ Value stripped(const Call& c, const MarkedText& text, Side side) {
                        c.subject.is_markup());
 }
 
-// Jinja's own title(): words begin after white space and - ( { [ <, an apostrophe does not end one.
+// Jinja's own title(): words begin after white space and - ( { [ <; an apostrophe does not end a word.
 Value title(const Call& c) {
   const MarkedText text = text_of(c);
   c.state.meter.create(2 * text.size());
   c.state.meter.scan(kCaseCost * text.size());
   const std::string_view bytes = text.view();
   MarkedText out;
-  size_t begin = 0;  // of the word
+  size_t begin = 0;  // start of the word
   const auto end_word = [&](size_t end) {
     if (begin == end) return;
     const size_t first = begin + char_length(bytes, begin);
@@ -66,7 +66,7 @@ Value indent(const Call& c) {
   }
   const bool first = c.flag(1, false), blank = c.flag(2, false);
   MarkedText text = c.subject.as_string();
-  text.append("\n", TextOrigin::kTemplate);  // so that a newline at the end keeps its empty last line
+  text.append("\n", TextOrigin::kTemplate);  // keeps the empty last line after a trailing newline
   const auto lines = split_lines(c.state, text, false);
   MarkedText out;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -166,7 +166,7 @@ Value round(const Call& c) {
     const double rounded = std::nearbyint(value * scale) / scale;
     return c.subject.is_integral() ? Value::integer(static_cast<int64_t>(rounded)) : Value::floating(rounded);
   }
-  // The decimal digits decide, as in Python, not value * scale.
+  // Rounds the decimal digits, as Python does, not value * scale.
   return Value::floating(parse_float(format_float(value, static_cast<int>(precision), 'f')).value_or(value));
 }
 
@@ -254,10 +254,10 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The bytes that str's optional start and end (in characters) leave of `text`.
+// The part of `text`, in bytes, that str's optional start and end (in characters) select.
 struct Window {
   size_t begin, end;
-  bool empty_range;  // start is behind the end: nothing is found, not even ""
+  bool empty_range;  // start is after end: nothing is found, not even ""
 };
 Window window(const Call& c) {
   const std::string_view text = c.subject.bytes();
@@ -405,7 +405,7 @@ Value format_map(const Call& c) {
   return format_braces(c.in, c.subject, named);
 }
 
-// True when the text is not empty (or may_be_empty) and every character is of the class.
+// True if the text is not empty (or may_be_empty) and every character is of the class.
 Value all_of(const Call& c, bool (*is_of_class)(uint32_t), bool may_be_empty = false) {
   const std::string_view text = c.subject.bytes();
   for (size_t i = 0; i < text.size();) {
@@ -433,7 +433,7 @@ Value istitle(const Call& c) {
   return Value::boolean(any);
 }
 
-// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with what differs from them.
+// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with their exceptions.
 Value isidentifier(const Call& c) {
   const std::string_view text = c.subject.bytes();
   bool first = true;

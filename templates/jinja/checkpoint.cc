@@ -6,7 +6,7 @@
 namespace ibid::jinja {
 namespace {
 
-// A list or dict below a message, as values of its own.
+// Copies a list or dict inside a message into values of its own.
 std::optional<Value> copy_json(RenderState& state, const Value& value) {
   const auto level = state.meter.enter_node();
   state.meter.step();
@@ -51,7 +51,7 @@ std::optional<Value> persist_dict(RenderState& state, const Value& value) {
   return Value::dict(std::move(entries));
 }
 
-// Rough size of what a checkpoint holds for `value`.
+// Approximate bytes that a checkpoint holds for `value`.
 size_t held_bytes(const Value& value, size_t limit) {
   switch (value.kind()) {
     case Kind::kString: return value.bytes().size();
@@ -131,7 +131,7 @@ CheckpointRecorder::CheckpointRecorder(RenderState& state, const Path& path, boo
                                        std::vector<Checkpoint>& out)
     : state_(state), out_(out), n_namespaces_(state.namespaces.size()) {
   proto_.generation_prompt = generation_prompt;
-  // An end that was asked for before the loop may be in any variable by now.
+  // If the end was read before the loop, any variable may depend on it.
   possible_ = !state.reads.end && n_namespaces_ <= kMaxNamespaces;
   if (!possible_) return;
   Variables variables;
@@ -158,11 +158,11 @@ size_t CheckpointRecorder::new_bytes(const Attributes* before, const Attributes&
   return total;
 }
 
-// Brings kept_ up to date; false when this iteration changed too much or something that cannot be kept.
+// Updates kept_; returns false if this iteration changed too much, or something that cannot be kept.
 bool CheckpointRecorder::snapshot_namespaces() {
   if (state_.namespace_escaped) possible_ = false;
   if (!possible_) return false;
-  state_.namespaces.resize(n_namespaces_);  // those of the iteration are out of reach
+  state_.namespaces.resize(n_namespaces_);  // the iteration's own are unreachable now
   bool worth_it = true, changed = proto_.namespaces == nullptr;
   const bool first = live_.empty();
   live_.resize(n_namespaces_);
@@ -191,7 +191,7 @@ bool CheckpointRecorder::snapshot_namespaces() {
 void CheckpointRecorder::record(const LoopObject& loop, size_t output_bytes) {
   if (!possible_) return;
   if (state_.reads.end || loop.has_changed) {
-    possible_ = false;  // nothing that follows can be known to be final
+    possible_ = false;  // anything after may depend on the end
     return;
   }
   if (!snapshot_namespaces()) return;

@@ -181,7 +181,7 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (!key.is_string()) {
     return Value::undefined("'" + object_name(object) + "' has no such element");
   }
-  // Subscription with text falls back to attributes, which for a dict's keys found nothing above.
+  // Subscripts with text fall back to attributes; those of a dict come after its keys.
   return attribute(object, key.bytes());
 }
 
@@ -296,7 +296,7 @@ void Evaluator::bind_parameters(const MacroNode& node, const Arguments& argument
   if (node.uses_kwargs) frame->set(Program::kKwargsSymbol, kwargs.build());
   if (node.uses_caller && !has_caller)
     frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
-  // Defaults may use the parameters before them.
+  // Defaults may refer to earlier parameters.
   const size_t first_default = n - node.defaults.size();
   for (size_t i = 0; i < n; ++i) {
     if (given[i]) continue;
@@ -344,8 +344,8 @@ bool Evaluator::apply_test(const std::string& name, const Value& subject, const 
 
 namespace {
 
-// Names of variables whose text is the model's own (bos_token, eos_token, ...): it may become control tokens.
-// All other variables may come from a request, so they are input.
+// True for variables whose text is the model's own (bos_token, eos_token, ...) and may become control tokens. Others
+// may come from a request, so they are input.
 bool is_token_variable(std::string_view name) {
   return name.ends_with("_token") || name.ends_with("_tokens");
 }
@@ -404,7 +404,7 @@ constexpr Builtin<Value> kLoopMethods[] = {
      }},
 };
 
-// The next element that passes the loop's filter.
+// Fetches the next element that passes the loop's filter.
 std::optional<Value> fetch(Evaluator& evaluator, LoopObject& loop) {
   for (;;) {
     std::optional<Value> value;

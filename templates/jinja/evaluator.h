@@ -1,5 +1,5 @@
-// Evaluator: the values of expressions in one render; filters, tests, functions and methods work with it. It knows no
-// statements: where an expression runs some, in a call of a macro or of a recursive loop, it asks the Executor.
+// Evaluator: evaluates the expressions of one render, for the Executor, filters, tests, functions and methods. For
+// expressions that run statements (calls of macros and recursive loops) it calls the Executor.
 //
 // Throws Failure.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace ibid::jinja {
 
-// --- ContextVariables: the variables that a template did not set itself. The messages, what the caller passed, what
-// the model's files define, and the functions that every template has. Each is made when it is first looked up.
+// --- ContextVariables: the variables that a template did not set itself: the messages, the caller's variables,
+// defaults of the model's files, and global functions. Each is created on first use.
 
 class Program;
 struct RunInput;
@@ -29,14 +29,14 @@ class ContextVariables {
   // All three must outlive it.
   ContextVariables(const Program& program, const RunInput& input, RenderState& state);
 
-  // Undefined for a name that is unknown.
+  // Returns undefined for an unknown name.
   Value find(Symbol symbol);
 
  private:
   const Program& program_;
   const RunInput& input_;
   RenderState& state_;
-  std::vector<std::optional<Value>> known_;  // those that were looked up, by symbol
+  std::vector<std::optional<Value>> known_;  // by symbol: those looked up so far
 };
 
 // --- Evaluator.
@@ -56,7 +56,7 @@ class Evaluator {
   Value call(const Value& callee, const Arguments& arguments);
   Value apply_filter(const std::string& name, const Value& subject, const Arguments& arguments);
   bool apply_test(const std::string& name, const Value& subject, const Arguments& arguments);
-  // object.name and object[key], as Jinja's sandbox resolves them: undefined where there is nothing.
+  // object.name and object[key], as Jinja's sandbox resolves them: undefined if missing.
   Value attribute(const Value& object, const std::string& name);
   Value item(const Value& object, const Value& key);
   Value make_namespace(Attributes attributes);
@@ -64,9 +64,9 @@ class Evaluator {
   // --- For statements.
   Value evaluate(const Expr& expr, const FramePtr& frame);
   Arguments evaluate_arguments(const CallArguments& args, const FramePtr& frame);
-  // A filter of a filter block: what it is applied to is no expression.
+  // A filter of a filter block, whose subject is not an expression.
   Value evaluate_filter(const Expr& expr, const Value& subject, const FramePtr& frame);
-  // Sets a variable, a field of a namespace, or each of a tuple of them.
+  // Sets a variable, a field of a namespace, or each target of a tuple.
   void assign(const Expr& target, Value value, const FramePtr& frame);
 
  private:
@@ -88,33 +88,33 @@ class Evaluator {
   Executor& executor_;
 };
 
-// --- The iteration behind {% for %} and the variable `loop`: lazy, with Jinja's one-step look-ahead. The filter of a
-// loop ({% for x in xs if test %}) is an expression, so fetching an element needs an Evaluator.
+// --- LoopObject: the state of a {% for %}, and its variable `loop`: lazy, with Jinja's one-element look-ahead. The
+// filter of a loop ({% for x in xs if test %}) is an expression, so fetching an element needs an Evaluator.
 
 struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
-  std::weak_ptr<Frame> frame;  // around the loop
+  std::weak_ptr<Frame> frame;  // the frame that contains the loop
   Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
-  size_t position = 0;         // of the next element; for messages, its index among all of them
+  size_t position = 0;         // of the next element; for messages, its index in the array
   size_t size = 0;             // of sequence, unless it is the messages
-  std::deque<Value> ahead;     // taken from the sequence, not yet iterated
+  std::deque<Value> ahead;     // fetched from the sequence, not yet iterated
   bool started = false;
-  bool completed = false;      // an iteration came to its end, without {% continue %} or {% break %}
+  bool completed = false;      // an iteration ended without {% continue %} or {% break %}
   size_t index0 = 0;
   Value previous, current;  // undefined at the ends
-  size_t depth0 = 0;        // of recursive loops
-  Items changed;            // what loop.changed() saw last
+  size_t depth0 = 0;        // nesting depth of recursive loops
+  Items changed;            // arguments of the last loop.changed()
   bool has_changed = false;
 
   bool over_messages() const { return sequence.is(Kind::kMessages); }
 };
 
-// A loop over `sequence`, in front of its first element.
+// Returns a loop over `sequence`, before its first element.
 std::shared_ptr<LoopObject> start_loop(RenderState& state, const Stmt& stmt, const FramePtr& frame,
                                        const Value& sequence);
-// Goes to the next element; false: the loop is at its end.
+// Advances to the next element; returns false at the end.
 bool advance(Evaluator& evaluator, LoopObject& loop);
-// loop.index, loop.last ...; undefined where `loop` has no such thing.
+// loop.index, loop.last ...; undefined for other names.
 Value loop_attribute(Evaluator& evaluator, LoopObject& loop, std::string_view name);
 
 }  // namespace ibid::jinja

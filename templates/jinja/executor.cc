@@ -49,7 +49,7 @@ MarkedText Executor::render(const Body& body, const FramePtr& frame) {
   return capture([&] { execute_body(body, frame); });
 }
 
-// The index of the first body whose test holds; stmt.bodies.size() when none does.
+// Returns the index of the first body whose test is true, or stmt.bodies.size().
 size_t Executor::choose_branch(const Stmt& stmt, const FramePtr& frame) {
   for (size_t i = 0; i < stmt.bodies.size(); ++i) {
     if (stmt.exprs[i] == nullptr || truthy(state_, evaluator_.evaluate(*stmt.exprs[i], frame))) return i;
@@ -130,8 +130,8 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
   return Flow::kNext;
 }
 
-// The frame that a macro defined in `frame` keeps; the outermost frame is not kept but found again, so that macros
-// survive in checkpoints.
+// The frame that a macro defined in `frame` keeps; nullptr for the outermost frame, which is looked up, so that macros
+// can be kept in checkpoints.
 std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) {
   return frame == state_.root ? nullptr : frame;
 }
@@ -189,7 +189,7 @@ void Executor::run_loop(const Stmt& stmt, const FramePtr& frame, const std::shar
   while (advance(evaluator_, *loop)) {
     state_.meter.step();
     if (loop->over_messages()) ++state_.message_iterations;
-    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro kept the last one
+    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro kept the previous one
     scope->variables.clear();
     evaluator_.assign(*stmt.targets[0], loop->current, scope);
     scope->set(Program::kLoopSymbol, Value::loop(loop));

@@ -1,7 +1,5 @@
-// Executor: runs the statements of a Program and prints. One object for a render.
-//
-// It also owns what one render holds: the RenderState, and the Evaluator that it asks for the values of
-// expressions. Throws Failure.
+// Executor: runs the statements of a Program and prints. One object per render. It owns the RenderState, and the
+// Evaluator for its expressions. Throws Failure.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +24,9 @@ class Executor {
   RunOutput run();
 
   // --- For expressions that run statements.
-  // What `body` prints.
+  // Returns what `body` prints.
   MarkedText render(const Body& body, const FramePtr& frame);
-  // loop(sequence): what the body of a recursive loop prints for another sequence.
+  // loop(sequence): returns what the body of a recursive loop prints for another sequence.
   Value call_loop(LoopObject& loop, const Arguments& arguments);
 
  private:
@@ -48,7 +46,7 @@ class Executor {
   MarkedText capture(Body&& body);
   std::shared_ptr<Frame> closure_of(const FramePtr& frame);
 
-  // The statements outside of everything but {% if %}, where loops over the messages can be resumed.
+  // Statements at the top level, or in {% if %} only: there loops over the messages can be resumed.
   void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
   void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
   void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
@@ -60,8 +58,8 @@ class Executor {
   RenderState state_;
   Evaluator evaluator_;
   MarkedText output_;
-  MarkedText* sink_ = &output_;  // output_, or what a block captures
-  Path path_;                    // of the outermost statement that runs
+  MarkedText* sink_ = &output_;  // output_, or the text captured for a block
+  Path path_;                    // of the current outermost statement
   size_t output_base_ = 0;       // bytes printed before the checkpoint
   std::vector<Checkpoint> checkpoints_;
 };

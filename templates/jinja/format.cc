@@ -15,7 +15,7 @@ namespace {
 // Python's format specification: [[fill]align][sign][#][0][width][,][.precision][type].
 struct FormatSpec {
   std::string fill = " ";
-  char align = 0;   // '<' '>' '^' '=', 0: the type's own
+  char align = 0;   // '<' '>' '^' '=', 0: the type's default
   char sign = '-';  // '-' only negative, '+' always, ' ' a space
   bool alternate = false;
   bool zero = false;
@@ -118,7 +118,7 @@ MarkedText format_text(RenderState& state, const MarkedText& text, const FormatS
       spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
-  // str.format centres with the odd character on the right, str.center decides by parity.
+  // str.format centres with the odd character on the right, str.center depends on parity.
   if (align == '^') {
     const auto missing = spec.width - static_cast<int64_t>(count_chars(cut.view()));
     const MarkedText left = pad(state, cut, spec.width - (missing + 1) / 2, '>', spec.fill);
@@ -133,7 +133,7 @@ MarkedText format_number(RenderState& state, const Value& value, const FormatSpe
     const int64_t c = value.is_integral() ? value.as_int() : -1;
     if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) fail("%c arg not in range(0x110000)");
     utf8_append(text, static_cast<uint32_t>(c));
-    // A character chosen by a number that may be anybody's.
+    // The number may come from a message, so the character counts as input.
     return format_text(state, MarkedText(std::move(text), TextOrigin::kInput), spec);
   }
   const bool as_float =
@@ -188,7 +188,7 @@ class PercentFormatter {
       if (position_ < text.size()) conversion();
       state_.meter.check_string(out_.size());
     }
-    // Python counts every value that can be subscripted as a mapping, and a mapping need not be used.
+    // Python accepts every subscriptable value as a mapping, and a mapping may be left unused.
     const bool is_mapping = arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) ||
                             arguments_.is_undefined();
     const bool left_over = arguments_.is_tuple() ? next_ < arguments_.sequence_object().items.size()
@@ -455,7 +455,7 @@ class BraceFormatter {
   const MarkedText& format_;
   const Arguments& arguments_;
   int64_t next_ = 0;
-  bool automatic_ = false, manual_ = false;  // {} and {0} were seen
+  bool automatic_ = false, manual_ = false;  // {} or {0} was seen
   MarkedText out_;
 };
 

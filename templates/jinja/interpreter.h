@@ -1,5 +1,5 @@
-// The interpreter: compiles a template to a Program and runs it, from a checkpoint where one is given. Executor runs
-// statements, Evaluator expressions.
+// The interpreter: compiles a template to a Program and runs it, from a checkpoint if one is given. Executor runs
+// statements, Evaluator evaluates expressions.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ namespace ibid::jinja {
 
 class Program {
  public:
-  // Errors: kTemplateSyntax with the line (unknown filters and tests included, where Jinja finds them at
-  // compile time), kTemplateBudget for nesting beyond budget.max_depth or a source beyond kMaxSourceBytes.
+  // Errors: kTemplateSyntax with the line (also for unknown filters and tests that Jinja reports at compile time),
+  // kTemplateBudget for nesting beyond budget.max_depth or a source beyond kMaxSourceBytes.
   static Result<Program> compile(std::string_view source, const TemplateBudget& budget);
 
   const Body& body() const { return body_; }
   const std::string& name(Symbol symbol) const { return names_[symbol]; }
   size_t n_names() const { return names_.size(); }
 
-  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have 20 KB at most
+  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
   static constexpr Symbol kLoopSymbol = 0;    // names_[0] is "loop"
   static constexpr Symbol kCallerSymbol = 1;  // "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;
@@ -43,11 +43,11 @@ class Program {
 };
 
 // --- Checkpoint: the state of a render between two iterations of an outermost loop over the messages, from which a
-// later render of the same, longer conversation goes on. Small: it holds no messages (only their numbers), and shares
-// what did not change since the one before.
-// A checkpoint is usable only while what the template had read by then is still the same; usable() decides.
+// later render of the same, longer conversation resumes. Small: it has indices of messages, not messages, and shares
+// unchanged parts with the previous checkpoint.
+// Usable only while everything that the template had read before it is unchanged: see usable().
 
-// The way to a statement: its index, and the branch where it is an {% if %}.
+// A step to a statement: its index, and its branch if it is an {% if %}.
 struct PathStep {
   size_t index = 0;
   size_t branch = 0;
@@ -60,11 +60,11 @@ struct Checkpoint {
   std::shared_ptr<const Variables> variables;  // of the outermost frame
   std::shared_ptr<const Namespaces> namespaces;
   MessageReads reads;
-  bool generation_prompt = false;  // its value then
+  bool generation_prompt = false;  // value of add_generation_prompt at the checkpoint
   size_t position = 0;             // index of the next message
   size_t iterations = 0;           // of the loop so far
   bool completed = false;          // LoopObject::completed
-  int64_t last_message = -1;       // the one iterated last, for loop.previtem
+  int64_t last_message = -1;       // last iterated message, for loop.previtem
   size_t output_bytes = 0;         // printed so far
 
   bool usable(size_t n_unchanged, size_t n_messages, bool with_generation_prompt) const {
@@ -73,9 +73,9 @@ struct Checkpoint {
   }
 };
 
-// `value` without pointers into the messages; nullopt when it cannot outlive its render.
+// `value` without pointers into the messages; nullopt if it cannot outlive its render.
 std::optional<Value> persist(RenderState& state, const Value& value);
-// The reverse: messages by number become the caller's messages again.
+// The inverse: indices become the caller's messages again.
 Value revive(const Json& messages, const Value& value);
 
 // Takes checkpoints of one loop.
@@ -84,13 +84,12 @@ class CheckpointRecorder {
   CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt,
                      std::vector<Checkpoint>& out);
 
-  // Call at the end of an iteration that `loop` will follow with another. `output_bytes`: printed so far.
+  // Call at the end of an iteration that is not the last of `loop`. `output_bytes`: printed so far.
   void record(const LoopObject& loop, size_t output_bytes);
 
  private:
-  // Text that namespaces took up in one iteration and that a checkpoint would have to hold. More, and the
-  // iteration gets none: a template that collects the conversation in a namespace must not make memory
-  // quadratic.
+  // Maximum text that one iteration may add to namespaces; with more it gets no checkpoint. Otherwise a template that
+  // collects the conversation in a namespace would use quadratic memory.
   static constexpr size_t kMaxNewBytes = 4096;
   static constexpr size_t kMaxNamespaces = 64;
 
@@ -99,36 +98,36 @@ class CheckpointRecorder {
 
   RenderState& state_;
   std::vector<Checkpoint>& out_;
-  Checkpoint proto_;  // what is the same for all iterations
+  Checkpoint proto_;  // parts common to all iterations
   bool possible_ = true;
-  size_t n_namespaces_;     // that existed before the loop
-  Namespaces live_, kept_;  // as of the last call: what the template sees, and its persistent form
+  size_t n_namespaces_;     // before the loop
+  Namespaces live_, kept_;  // at the last call: as the template sees them, and persistent copies
 };
 
 // --- Runs.
 
 struct RunInput {
-  const Json* messages = nullptr;   // nullptr: a plain render, in which no variable is special
+  const Json* messages = nullptr;   // nullptr: a plain render without special variables
   const Json* variables = nullptr;  // an object
-  const Json* defaults = nullptr;   // an object of what the model's files define; may be nullptr
+  const Json* defaults = nullptr;   // an object of defaults of the model's files; may be nullptr
   bool generation_prompt = false;   // with messages: the variable add_generation_prompt
   std::string_view now;             // ISO 8601
   TemplateBudget budget;
-  // --- Incremental renders. `resume` must be usable() for `messages`; its JSON values point into `variables`
-  // and `defaults`, which must be the same objects as when it was taken.
+  // --- Incremental renders. `resume` must be usable() for `messages`; its JSON values point into `variables` and
+  // `defaults`, which must be the same objects as when it was taken.
   const Checkpoint* resume = nullptr;
   bool take_checkpoints = false;
 };
 
 struct RunOutput {
-  MarkedText text;  // what was printed; of a resumed run, after the checkpoint
+  MarkedText text;  // printed text; of a resumed run, that after the checkpoint
   std::vector<Checkpoint> checkpoints;
   size_t message_iterations = 0;  // iterations of loops over the messages
   uint64_t steps = 0;
 };
 
-// The border of the engine: nothing is thrown.
-// Errors: kTemplateError, kTemplateRaise (the template's own words), kTemplateBudget.
+// The boundary of the engine: does not throw. Errors: kTemplateError, kTemplateRaise (the template's own text),
+// kTemplateBudget.
 Result<RunOutput> run(const Program& program, const RunInput& input);
 
 }  // namespace ibid::jinja

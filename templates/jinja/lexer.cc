@@ -35,7 +35,7 @@ void append_hex(std::string& out, std::string_view body, size_t i, size_t digits
   append_checked(out, value, line);
 }
 
-// Returns how many of the up to three octal digits belong to the escape.
+// Returns how many of the up to three octal digits the escape consumed.
 size_t append_octal(std::string& out, std::string_view body, size_t i, int line) {
   uint32_t value = 0;
   size_t n = 0;
@@ -47,8 +47,8 @@ size_t append_octal(std::string& out, std::string_view body, size_t i, int line)
   return n;
 }
 
-// The value of a string literal, as Python's unicode-escape codec gives it. `body` is what stands between the quotes.
-// Fails with `line` for a broken \x, \u or \U, for \N{...}, and for escapes that name no character.
+// The value of a string literal, as Python's unicode-escape codec gives it. `body`: the text between the quotes. Fails
+// with `line` for an invalid \x, \u or \U, for \N{...}, and for escapes of invalid code points.
 std::string unescape(std::string_view body, int line) {
   std::string out;
   for (size_t i = 0; i < body.size(); ++i) {
@@ -58,7 +58,7 @@ std::string unescape(std::string_view body, int line) {
     }
     const char c = body[++i];
     switch (c) {
-      case '\n': break;  // a line continued
+      case '\n': break;  // a line continuation
       case '\\':
       case '\'':
       case '"': out += c; break;
@@ -130,7 +130,7 @@ class Lexer {
     return tokens_.emplace_back(std::move(token));
   }
 
-  // Moves on, counting lines and remembering whether the last character was a newline.
+  // Advances, counting lines and recording whether the last character was a newline.
   void advance(size_t bytes) {
     const std::string_view passed = source_.substr(position_, bytes);
     line_ += static_cast<int>(std::count(passed.begin(), passed.end(), '\n'));
@@ -140,7 +140,7 @@ class Lexer {
 
   bool at(std::string_view expected) const { return source_.substr(position_).starts_with(expected); }
 
-  // The first of {{ {% {# at or after `from`.
+  // Position of the first {{ {% {# at or after `from`.
   size_t find_tag(size_t from) const {
     for (size_t i = source_.find('{', from); i != std::string_view::npos; i = source_.find('{', i + 1)) {
       if (i + 1 < source_.size() && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#'))
@@ -149,7 +149,7 @@ class Lexer {
     return std::string_view::npos;
   }
 
-  // The part of `data` that stays before a tag with this sign after its opening.
+  // The part of `data` that is kept before a tag with this sign after its opening.
   std::string_view strip_before(std::string_view data, char sign, bool is_output) const {
     if (sign == '-') return data.substr(0, data.size() - trailing_space(data));
     if (sign == '+' || is_output) return data;
@@ -193,7 +193,7 @@ class Lexer {
 
   void skip_space() { advance(leading_space(source_.substr(position_))); }
 
-  // After a block's or comment's closing: '-' takes all white space, no sign takes one newline.
+  // After the end of a block or comment: '-' removes all white space, no sign removes one newline.
   void trim_after(char sign) {
     if (sign == '-') return skip_space();
     if (sign == 0 && at("\n")) advance(1);
@@ -208,7 +208,7 @@ class Lexer {
   }
 
   struct RawTag {
-    size_t end;  // behind "%}"
+    size_t end;  // after "%}"
     char sign;   // before it
   };
   // `{% raw %}` or `{% endraw %}` whose opening (sign included) ends at `position`.
@@ -240,7 +240,7 @@ class Lexer {
   }
 
   void lex_expression(std::string_view closing, TokenType end_type) {
-    std::string open;  // brackets that wait for their partner
+    std::string open;  // closing brackets that are expected
     for (;;) {
       skip_space();
       if (position_ >= source_.size()) fail_syntax(line_, "unexpected end of template");
@@ -265,7 +265,7 @@ class Lexer {
     return true;
   }
 
-  // Bytes of (\d+_)*\d+ at `position`, 0 when there is no digit.
+  // Length of (\d+_)*\d+ at `position`, 0 if there is no digit.
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&
@@ -403,7 +403,7 @@ std::string describe(const Token& token) {
 }
 
 TokenStream::Nesting::Nesting(TokenStream& tokens) : tokens_(tokens) {
-  // A parenthesis passes through several rules that count.
+  // A parenthesis goes through several rules that count.
   if (++tokens.depth_ > 4 * tokens.max_depth_) {
     fail_budget("template line " + std::to_string(tokens.current().line) + ": nested deeper than " +
                 std::to_string(tokens.max_depth_) + " (budget: depth)");

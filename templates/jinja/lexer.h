@@ -1,6 +1,6 @@
-// Lexer: a template's source as tokens, in the environment that chat templates are written for:
-// trim_blocks (the newline after a block tag goes), lstrip_blocks (white space before one goes), one newline
-// at the very end dropped. Behaviour follows Jinja 3.1 (jinja2/lexer.py).
+// Lexer: splits a template's source into tokens, with the settings that chat templates are written for: trim_blocks
+// (removes the newline after a block tag), lstrip_blocks (removes white space before one), and one newline at the very
+// end is dropped. Follows Jinja 3.1 (jinja2/lexer.py).
 #pragma once
 
 #include <cstddef>
@@ -37,13 +37,12 @@ struct Token {
 // Throws Failure (kTemplateSyntax). The last token is kEnd.
 std::vector<Token> tokenize(std::string_view source);
 
-// How an error message names a token: "end of statement block".
+// The name of a token in error messages: "end of statement block".
 std::string describe(const Token& token);
 
-// --- TokenStream: the tokens of one template, read from front to back, with one of them in view after the current
-// one. A missing token ends the parsing with Jinja's own message (Failure). It counts how deep the rules
-// are nested, as recursive descent would otherwise use up the stack: every rule that can contain itself holds a
-// Nesting.
+// --- TokenStream: the tokens of one template in order, with one token of look-ahead. A missing token ends the parsing
+// with Jinja's own message (Failure). It counts the nesting depth of the rules, because recursive descent could
+// overflow the stack: every rule that can contain itself holds a Nesting.
 
 class TokenStream {
  public:
@@ -74,10 +73,10 @@ class TokenStream {
   static bool is_operator(const Token& token, std::string_view text);
   static bool is_name(const Token& token, std::string_view text);
 
-  // Skips the current token if it is this one, and returns whether it was.
+  // Skips the current token if it matches. Returns whether it did.
   bool skip_operator(std::string_view text);
   bool skip_name(std::string_view text);
-  // The same, where anything else is an error.
+  // The same, but any other token is an error.
   void expect_operator(std::string_view text);
   void expect_name(std::string_view text);
   std::string expect_any_name();

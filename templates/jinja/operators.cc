@@ -139,7 +139,7 @@ bool compare(RenderState& state, CompareOp op, const Value& a, const Value& b) {
     case CompareOp::kNe: return !equals(state, a, b);
     case CompareOp::kLt: return less(state, a, b, "<");
     case CompareOp::kGt: return less(state, b, a, ">");
-    // not b < a would be true for NaN.
+    // Not !(b < a), which is true for NaN.
     case CompareOp::kLe: return less(state, a, b, "<=") || equals(state, a, b);
     case CompareOp::kGe: return less(state, b, a, ">=") || equals(state, a, b);
     case CompareOp::kIn: return contains(state, b, a);

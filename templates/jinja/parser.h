@@ -1,8 +1,8 @@
-// Parser: tokens to syntax tree, after Jinja 3.1 (jinja2/parser.py), whose grammar is odd in places
-// (`a ** b ** c` groups left, a test takes one argument without brackets) and is followed as it is.
+// Parser: tokens to syntax tree, after Jinja 3.1 (jinja2/parser.py), whose grammar is unusual in places (`a ** b ** c`
+// groups left, a test takes one argument without brackets) and is followed exactly.
 //
-// Recursive descent in three classes: this one reads statements, ExpressionParser operators, OperandParser
-// what stands between them. Throws Failure. Used once.
+// Recursive descent in three classes: this one parses statements, ExpressionParser operators, OperandParser operands.
+// Throws Failure. Used once.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@
 
 namespace ibid::jinja {
 
-// --- ParseState: what the parsers of one template share. Lives as long as they do; for one thread.
+// --- ParseState: shared by the parsers of one template, which it must outlive; for one thread.
 
-// The names of a template, each with its number.
+// The names of a template, numbered.
 class SymbolTable {
  public:
   SymbolTable() {
@@ -40,17 +40,17 @@ class SymbolTable {
   std::unordered_map<std::string, Symbol> symbols_;
 };
 
-// Unknown filters and tests. As in Jinja they end the parsing, except where a condition decides whether they are
-// reached: those are errors of the render that reaches them.
+// Unknown filters and tests. As in Jinja they are parse errors, unless a condition decides whether they are evaluated:
+// then they are errors of a render that evaluates them.
 class UnknownNames {
  public:
   void add(int line, std::string message) {
     if (n_branches_ == 0) found_.emplace_back(line, std::move(message));
   }
-  // {% if %} begins and ends: nothing is noted between.
+  // At the beginning and end of an {% if %}: between them nothing is recorded.
   void enter_branches() { ++n_branches_; }
   void leave_branches() { --n_branches_; }
-  // Only after `a` it is known that `a if b else c` is a condition: notes since its beginning are dropped.
+  // Only after `a` is `a if b else c` known to be a condition: then records since its beginning are dropped.
   size_t size() const { return found_.size(); }
   void forget_from(size_t size) { found_.resize(size); }
 
@@ -69,25 +69,25 @@ struct ParseState {
   TokenStream tokens;
   SymbolTable symbols;
   UnknownNames unknown;
-  MacroNode* macro = nullptr;  // around the current token: records whether its body uses caller, varargs and kwargs
+  MacroNode* macro = nullptr;  // enclosing the current token: records whether its body uses caller, varargs and kwargs
 };
 
-// --- Makers of the nodes of expressions (ast.h). Each function keeps the height of a tree up to date and
-// fails where it becomes higher than kMaxTreeHeight.
+// --- Constructors of expression nodes (ast.h). Each updates the height of the tree and fails if it exceeds
+// kMaxTreeHeight.
 
 ExprPtr make_node(ExprKind kind, int line);
 ExprPtr make_node(ExprKind kind, int line, ExprPtr child);
 ExprPtr make_binary(ExprKind kind, int line, ExprPtr left, ExprPtr right);
 ExprPtr make_constant(Value value, int line);
-// Adds a child, which may be nullptr.
+// Appends a child, which may be nullptr.
 void adopt(Expr& parent, ExprPtr child);
 void check_height(const Expr& expr);
-// Notes in the slices of a printed expression that all of it is constant. Jinja computes such an expression when it
-// compiles, where a slice that Python refuses is undefined.
+// Marks the slices of a printed expression if all of it is constant. Jinja evaluates such an expression when it
+// compiles: there a slice that Python rejects is undefined.
 void note_constant_output(Expr& expr);
 
-// --- OperandParser: the operands of an expression. Literals, names, lists and dicts, brackets, and the subscripts,
-// calls, filters and tests that follow an operand. Its ExpressionParser reads the expressions in brackets.
+// --- OperandParser: parses the operands of an expression: literals, names, lists and dicts, brackets, and the
+// subscripts, calls, filters and tests after an operand. Its ExpressionParser parses the expressions in brackets.
 
 class ExpressionParser;
 
@@ -99,10 +99,10 @@ class OperandParser {
 
   // with_namespace: a name with a field is the target of an assignment, not an attribute.
   ExprPtr parse_primary(bool with_namespace = false);
-  // The subscripts and calls after `node`, and the filters, tests and calls after those.
+  // Parses subscripts and calls after `node`, then filters, tests and calls.
   ExprPtr parse_postfix(ExprPtr node);
   ExprPtr parse_filters(ExprPtr node);
-  // One filter, the bar before it read. `node` is nullptr in a filter block.
+  // Parses one filter, after its bar. `node` is nullptr in a filter block.
   ExprPtr parse_filter(ExprPtr node);
 
  private:
@@ -120,8 +120,8 @@ class OperandParser {
   ExpressionParser& expressions_;
 };
 
-// --- ExpressionParser: the operators of an expression, loosest first, and the forms that stand in place of one:
-// tuples, targets of assignments, chains of filters. Operands are OperandParser's.
+// --- ExpressionParser: parses the operators of an expression, loosest first, tuples, targets of assignments and chains
+// of filters. OperandParser parses the operands.
 
 class ExpressionParser {
  public:
@@ -131,12 +131,12 @@ class ExpressionParser {
   ExpressionParser& operator=(const ExpressionParser&) = delete;
 
   ExprPtr parse_expression(bool with_condition = true);
-  // Expressions with commas between them; one without a comma is itself.
+  // Parses expressions separated by commas; one without a comma is not a tuple.
   struct TupleRules {
     bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
   };
   ExprPtr parse_tuple(const TupleRules& rules);
-  // A target of an assignment: names and tuples of them; with_namespace: fields of namespaces too.
+  // Parses a target of an assignment: names and tuples of them; with_namespace: also fields of namespaces.
   ExprPtr parse_target(bool with_namespace);
   ExprPtr parse_single_target();
   // name(args) | name(args) ...
@@ -185,7 +185,7 @@ class Parser {
   StmtPtr parse_loop_control();
   StmtPtr parse_unsupported();
   void parse_signature(MacroNode& macro);
-  // The body up to {% end %}, the end tag's name consumed.
+  // Parses the body and its end tag.
   Body parse_block(std::string_view end);
 
   ParseState state_;
@@ -193,8 +193,8 @@ class Parser {
   ExpressionParser expressions_;
   void check_loop_name(const Expr& target) const;
 
-  int loops_ = 0;  // loops around us, in this macro or call block
-  int fors_ = 0;   // {% for %} that are not at their end
+  int loops_ = 0;  // enclosing loops in this macro or call block
+  int fors_ = 0;   // open {% for %} tags
 };
 
 }  // namespace ibid::jinja

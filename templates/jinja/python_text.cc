@@ -19,7 +19,7 @@ void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
   out.append(bytes, origin);
 }
 
-// ASCII, where Unicode's tables and a comparison say the same.
+// ASCII only: for it Unicode's tables agree with comparisons.
 char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text) {
   const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
   bool wants_upper = change == CaseChange::kUpper;
@@ -82,7 +82,7 @@ bool may_be_in_identifier(uint32_t c, bool at_start) {
   const auto in = [c](std::initializer_list<std::pair<uint32_t, uint32_t>> ranges) {
     return std::any_of(ranges.begin(), ranges.end(), [c](const auto& r) { return c >= r.first && c <= r.second; });
   };
-  // NFKC turns these into what no identifier holds (UAX 31, 5.1).
+  // NFKC maps these to characters that identifiers cannot contain (UAX 31, 5.1).
   const bool presentation_form = c >= 0xFE70 && c <= 0xFE7E && c % 2 == 0;
   if (presentation_form || in({{0x37A, 0x37A}, {0x2E2F, 0x2E2F}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}})) return false;
   if (in({{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212E, 0x212E}})) return true;
@@ -136,7 +136,7 @@ MarkedText change_case(const MarkedText& text, CaseChange change) {
   size_t offset = 0, end = 0;
   bool previous_cased = false;
   for (const auto [run, origin] : text.runs()) {
-    // Two invalid halves may make a character across the border of runs: it counts for the first.
+    // Two invalid halves may form a character across two runs: it belongs to the first.
     for (end += run.size(); offset < end;) {
       const DecodedChar decoded = utf8_decode(bytes, offset);
       const uint32_t c = decoded.code_point;
@@ -281,7 +281,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   const std::string_view bytes = text.view();
   size_t begin = leading_space(bytes);
   size_t end = bytes.size() - trailing_space(bytes.substr(begin));
-  // The part that is left when `max` is reached keeps its white space.
+  // The rest after `max` parts keeps its white space.
   const auto cut = [&](size_t from, size_t to) {
     state.meter.create(sizeof(MarkedText));
     parts.push_back(text.substr(from, to));
@@ -373,7 +373,7 @@ std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, 
 
 namespace {
 
-// "d.ddde+XX" as to_chars writes it, laid out as Python's repr does.
+// Formats "d.ddde+XX", as written by to_chars, as Python's repr does.
 std::string lay_out(std::string_view scientific) {
   const bool negative = scientific.front() == '-';
   if (negative) scientific.remove_prefix(1);
@@ -400,8 +400,8 @@ std::string lay_out(std::string_view scientific) {
          digits.substr(static_cast<size_t>(exponent) + 1);
 }
 
-// Without surrounding white space, underscores and a leading plus; nullopt where an underscore is not between digits or
-// a plus is followed by another sign.
+// Returns the text without surrounding white space, underscores and a leading plus; nullopt if an underscore is not
+// between digits, or a plus is followed by another sign.
 std::optional<std::string> plain_digits(std::string_view text) {
   text.remove_prefix(leading_space(text));
   text.remove_suffix(trailing_space(text));
@@ -446,7 +446,7 @@ std::string format_float(double value, int precision, char type) {
     const auto format = lower == 'e'   ? std::chars_format::scientific
                         : lower == 'f' ? std::chars_format::fixed
                                        : std::chars_format::general;
-    // 310 digits before the point at most.
+    // At most 310 digits before the point.
     out.resize(static_cast<size_t>(std::max(precision, 0)) + 330);
     const auto end = std::to_chars(out.data(), out.data() + out.size(), value, format, precision);
     out.resize(static_cast<size_t>(end.ptr - out.data()));

@@ -1,6 +1,5 @@
-// Text as Python sees it: classes of code points, case mappings, positions counted in code points, the str methods,
-// and how numbers are written and read. UTF-8 in and out; an invalid byte sequence counts as one character and is
-// passed through. Pure functions.
+// Text as in Python: classes of code points, case mappings, positions in code points, the str methods, and the text of
+// numbers. UTF-8 in and out; an invalid byte sequence counts as one character and is passed through. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -25,31 +24,31 @@ bool is_space(uint32_t c);
 bool is_lower(uint32_t c);
 bool is_upper(uint32_t c);
 bool is_title(uint32_t c);
-// At least one letter of the case, and none of the other one.
+// True if it has a letter of this case and none of the other.
 bool has_only_case(std::string_view text, bool upper);
-// A character of a Python identifier.
+// True if `c` is allowed in a Python identifier.
 bool may_be_in_identifier(uint32_t c, bool at_start);
 inline bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
 
-// Code points in `text`.
+// Number of code points in `text`.
 size_t count_chars(std::string_view text);
-// Byte offset of character `index`, or text.size() when there are no more than `index`.
+// Byte offset of character `index`, or text.size() if there are at most `index`.
 size_t char_offset(std::string_view text, size_t index);
-// Bytes of the character at text[offset]. REQUIRES: offset < text.size().
+// Length in bytes of the character at text[offset]. REQUIRES: offset < text.size().
 size_t char_length(std::string_view text, size_t offset);
 
-// The whole of str.upper, lower, title, capitalize, swapcase and casefold, origins kept.
+// str.upper, lower, title, capitalize, swapcase and casefold; origins are kept.
 enum class CaseChange { kUpper, kLower, kTitle, kCapitalize, kSwap, kFold };
-// Work for a byte, in bytes scanned (Meter): characters beyond ASCII go through tables.
+// Cost per byte, in bytes scanned (Meter): characters beyond ASCII need table look-ups.
 inline constexpr size_t kCaseCost = 8;
 MarkedText change_case(const MarkedText& text, CaseChange change);
 
-// How many bytes of white space `text` starts and ends with (str.strip without arguments).
+// Bytes of white space at the start and end of `text` (str.strip without arguments).
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 
-// --- The str methods, for filters and methods alike. Origins are kept; every call charges the meter for what it
-// looks at.
+// --- The str methods, for filters and methods alike. Origins are kept; every call charges the meter for the bytes that
+// it reads.
 
 enum class Side : uint8_t { kLeft, kRight, kBoth };
 
@@ -70,7 +69,7 @@ std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, 
 
 // --- Numbers as Python writes and reads them.
 
-// repr(float): the shortest digits that read back, "1e+16", "1.0", "inf", "nan".
+// repr(float): the shortest digits that parse to the same value, "1e+16", "1.0", "inf", "nan".
 std::string float_text(double value);
 // json.dumps of a float: as repr, but Infinity, -Infinity, NaN.
 std::string float_json(double value);

@@ -1,8 +1,8 @@
-// RenderState: what one render holds while it runs, and a record of what it has looked at.
+// RenderState: the state of one render, and a record of its reads.
 //
-// MessageReads makes O(new messages) possible. Every look at the messages passes through it, so that a
-// checkpoint knows which messages it depends on, how many it knows to exist, and whether anything was asked
-// whose answer a further message changes (then nothing after that is final).
+// MessageReads makes O(new messages) possible. Every read of the messages passes through it, so that a checkpoint knows
+// which messages it depends on, how many must exist, and whether the result of some read may change with a further
+// message (then nothing after it is final).
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,14 @@
 
 namespace ibid::jinja {
 
-// --- Meter: counts what one render spends and stops it at the budget.
-// steps: statements, expressions and iterations; a message more allows kStepsPerMessage more. created: bytes of
-// strings and lists that were built; scanned: bytes that were looked at. The byte budgets grow with the messages.
-// Their size is asked for only when the fixed part is used up, so that a render of few new messages does not look at
-// the old ones.
+// --- Meter: counts the costs of one render and stops it at the budget. steps: statements, expressions and iterations,
+// with kStepsPerMessage more per message. created: bytes of strings and lists that were built; scanned: bytes that were
+// read. The byte budgets grow with the messages. Their size is computed only when the fixed part is used up, so that a
+// render of few new messages does not read the old ones.
 
 class Meter {
  public:
-  // The caller's JSON; `messages` may be nullptr.
+  // The caller's JSON. `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
       : budget_(budget),
         messages_(messages),
@@ -46,7 +45,7 @@ class Meter {
     created_ += bytes;
     if (created_ > max_created_) grow_or_refuse(created_, max_created_, kCreateFactor);
   }
-  // Before a string of `bytes` is built by repetition or padding: refuses what could never be printed.
+  // Call before a string of `bytes` is built by repetition or padding: fails if it exceeds the output budget.
   void check_string(uint64_t bytes);
   void output(size_t total_bytes) {
     if (total_bytes > max_output_) grow_or_refuse(total_bytes, max_output_, 1);
@@ -54,7 +53,7 @@ class Meter {
   uint64_t max_range() const { return budget_.max_range; }
   uint64_t steps() const { return steps_; }
 
-  // One level of the interpreter's own recursion; macros and recursive loops count against max_depth itself.
+  // One level of the interpreter's recursion; macros and recursive loops count against max_depth itself.
   class Level {
    public:
     Level(Meter& meter, uint32_t& depth, uint32_t limit) : depth_(depth) {
@@ -74,10 +73,10 @@ class Meter {
   Level enter_call() { return Level(*this, call_depth_, budget_.max_depth); }
 
  private:
-  // A macro call passes through about this many nested statements and expressions.
+  // About the number of nested statements and expressions per macro call.
   static constexpr uint32_t kNodesPerDepth = 8;
-  // Legitimate templates take about 50 steps for a message, copy it a dozen times (split, strip, slices) and
-  // look at it more often.
+  // Legitimate templates take about 50 steps per message, copy it a dozen times (split, strip, slices) and scan it more
+  // often.
   static constexpr uint64_t kStepsPerMessage = 1000;
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;
@@ -106,24 +105,24 @@ class Meter {
 using Attributes = std::vector<std::pair<std::string, Value>>;
 using Variables = std::vector<std::pair<Symbol, Value>>;
 
-// One scope. Loops get a fresh one for each iteration, macros for each call; {% if %} has none.
+// One scope. Loops get a new one for each iteration, macros for each call; {% if %} gets none.
 struct Frame {
   Variables variables;
   std::shared_ptr<Frame> parent;
 
-  const Value* find(Symbol symbol) const;  // here only
+  const Value* find(Symbol symbol) const;  // in this frame only
   void set(Symbol symbol, Value value);
 };
 using FramePtr = std::shared_ptr<Frame>;
 
-// A new scope inside of `frame`.
+// Returns a new scope inside `frame`.
 FramePtr inner_scope(const FramePtr& frame);
 
 struct MessageReads {
   size_t messages = 0;             // only messages [0, messages) were read
-  size_t known_length = 0;         // the template knows that there are at least so many
-  bool end = false;                // it asked something that a longer conversation answers differently
-  bool generation_prompt = false;  // it read add_generation_prompt
+  size_t known_length = 0;         // minimum number of messages that the template has seen to exist
+  bool end = false;                // a read whose result a longer conversation changes
+  bool generation_prompt = false;  // add_generation_prompt was read
 };
 
 struct RenderState {
@@ -139,17 +138,17 @@ struct RenderState {
   FramePtr root = std::make_shared<Frame>();
   // Copy on write: a checkpoint shares what has not changed since.
   std::vector<std::shared_ptr<const Attributes>> namespaces;
-  bool namespace_escaped = false;  // an object of an iteration was stored where it outlives it
-  std::vector<FramePtr> captured;  // frames that macros hold: cleared at the end, as they form cycles
+  bool namespace_escaped = false;  // an object of one iteration was stored outside it
+  std::vector<FramePtr> captured;  // frames held by macros: cleared at the end, because they form cycles
   void set_attribute(size_t name_space, const std::string& name, Value value);
   size_t message_iterations = 0;
-  int line = 0;  // of the statement that runs
+  int line = 0;  // of the current statement
 
-  // --- Looks at messages[first:].
+  // --- Reads of messages[first:].
   // Message `index`, or nullopt past the end.
   std::optional<Value> message(size_t index);
   bool has_message(size_t index);
-  size_t message_count();  // asks for the end
+  size_t message_count();  // counts as a read of the end
   std::vector<Value> all_messages_from(size_t first);
 };
 

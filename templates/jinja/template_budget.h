@@ -5,11 +5,11 @@
 
 namespace ibid {
 
-// Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
+// Limits of one render; kTemplateBudget names the one that was exceeded.
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;  // and a thousand for each message
+  uint64_t max_steps = 1'000'000;  // plus a thousand per message
   uint32_t max_depth = 128;
-  uint64_t max_output_bytes = 8u << 20;  // on top of the bytes of the messages and variables themselves
+  uint64_t max_output_bytes = 8u << 20;  // plus the bytes of the messages and variables themselves
   uint64_t max_range = 100'000;
 };
 

@@ -13,7 +13,7 @@ struct MethodObject : Object {
   Method method = nullptr;
 };
 
-// Loops and bound methods hold values themselves; in a container they could be chained without end.
+// Loops and bound methods contain values; inside containers they could form unbounded chains.
 uint32_t depth_of(const Value& value) {
   if (value.is(Kind::kLoop) || value.is(Kind::kMethod))
     fail("a loop or a method cannot be put into a list or dict");
@@ -202,7 +202,7 @@ Value Value::loop(std::shared_ptr<LoopObject> loop) {
 }
 
 LoopObject& Value::loop_object() const {
-  // The one object that changes under its value: a loop advances.
+  // The only object that changes: a loop advances.
   return const_cast<LoopObject&>(object<LoopObject>());
 }
 

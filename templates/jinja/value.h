@@ -1,8 +1,8 @@
-// Value: what a template computes with, in Python's terms. Immutable but for namespaces, which live in the
-// RenderState and are named by number here, so that a state can be kept and taken up again.
+// Value: a value in a template, in Python's terms. Immutable except for namespaces, which are stored in the RenderState
+// and referred to by index, so that a state can be saved and resumed.
 //
-// JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it.
-// The messages themselves are Kind::kMessages, an open-ended view that only state.h can resolve.
+// JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it. The messages
+// are Kind::kMessages, an open-ended view that only state.h can resolve.
 //
 // Cheap to copy (a reference count at most). Distinct values may be used from different threads.
 #pragma once
@@ -52,7 +52,7 @@ enum class Kind : uint8_t {
 
 enum class SequenceStyle : uint8_t { kList, kTuple, kGroup, kKeys, kValues, kItems, kGenerator };
 
-// Lists and objects may nest this deep when a template builds them.
+// Maximum nesting of lists and objects that a template builds.
 inline constexpr uint32_t kMaxValueDepth = 100;
 
 using Items = std::vector<Value>;
@@ -63,7 +63,7 @@ struct Object {
 };
 struct StringObject : Object {
   MarkedText text;
-  bool markup = false;  // markupsafe.Markup: `+` and % escape what they add
+  bool markup = false;  // markupsafe.Markup: `+` and % escape their operands
 };
 struct RangeObject : Object {
   int64_t start = 0, stop = 0, step = 1;
@@ -83,11 +83,11 @@ struct FunctionObject : Object {
   Function function = nullptr;
 };
 
-// Where a JSON container lives.
+// The location of a JSON container.
 struct JsonSource {
   TextOrigin origin = TextOrigin::kInput;  // of its strings
   bool in_messages = false;                // else in the variables, which outlive a renderer's checkpoints
-  int64_t message = -1;                    // >= 0: it is this whole message
+  int64_t message = -1;                    // >= 0: it is all of this message
 };
 
 class Value {
@@ -104,9 +104,9 @@ class Value {
   static Value sequence(SequenceStyle style, Items items);
   static Value list(Items items) { return sequence(SequenceStyle::kList, std::move(items)); }
   static Value tuple(Items items) { return sequence(SequenceStyle::kTuple, std::move(items)); }
-  // REQUIRES: no two equal keys (use DictBuilder in collections.h).
+  // REQUIRES: no two equal keys (use DictBuilder in operations.h).
   static Value dict(std::vector<Entry> entries);
-  // Scalars are converted, arrays and objects are pointed to.
+  // Converts scalars; arrays and objects are referenced.
   static Value json(const Json& json, const JsonSource& source);
   static Value messages(size_t first);
   static Value range(int64_t start, int64_t stop, int64_t step);
@@ -129,7 +129,7 @@ class Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
 
-  // Each REQUIRES the kind it names.
+  // Each REQUIRES the kind in its name.
   bool as_bool() const { return integer_ != 0; }
   int64_t as_int() const { return integer_; }  // kInt, kBool
   double as_double() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(integer_); }
@@ -147,7 +147,7 @@ class Value {
   const Json& json_value() const { return *json_; }
   const JsonSource& json_source() const { return source_; }
   size_t index() const { return static_cast<size_t>(integer_); }  // kMessages, kNamespace
-  // Why it is undefined, as Jinja says it.
+  // Why it is undefined, in Jinja's words.
   std::string undefined_message() const;
 
   const Object* identity() const { return object_.get(); }
@@ -185,28 +185,28 @@ inline bool Value::is_style(SequenceStyle style) const {
   return kind_ == Kind::kSequence && sequence_object().style == style;
 }
 
-// Arguments of a call, evaluated.
+// Evaluated arguments of a call.
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
-  TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input when some come from an unpacked dict
+  TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input if some come from an unpacked dict
 };
 
-// --- Failures: how the engine's own functions report that a template cannot go on. They are thrown and caught inside
-// jinja/ only: compile() and run() turn one into a Status. (Every operator, filter and method of a template can fail;
-// a Result from each would bury the semantics.)
+// --- Failures: errors of the engine's own functions. Thrown and caught inside jinja/ only: compile() and run() turn
+// them into a Status. (Every operator, filter and method of a template can fail; a Result from each would bury the
+// semantics.)
 
 struct Failure {
   ErrorCode code;
   std::string message;
 };
 
-// An operation that Jinja or Python refuses.
+// An operation that Jinja or Python rejects.
 [[noreturn]] inline void fail(std::string message) {
   throw Failure{ErrorCode::kTemplateError, std::move(message)};
 }
 
-// A budget is used up; `message` names it.
+// A budget was exceeded; `message` names it.
 [[noreturn]] inline void fail_budget(std::string message) {
   throw Failure{ErrorCode::kTemplateBudget, std::move(message)};
 }

@@ -17,7 +17,7 @@ void append_escape(std::string& out, uint32_t c) {
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHex[(c >> shift) & 15];
 }
 
-// repr() of a str, each character under its own origin.
+// repr() of a str; each character keeps its origin.
 void append_string_repr(MarkedText& out, const MarkedText& text) {
   const bool has_single = text.bytes().find('\'') != std::string::npos;
   const char quote = has_single && text.bytes().find('"') == std::string::npos ? '"' : '\'';
@@ -181,8 +181,7 @@ MarkedText escape_html(const MarkedText& text) {
   return out;
 }
 
-// --- json.dumps. JSON from outside is written straight from the caller's tree, so numbers beyond 64
-// signed bits come out as they went in.
+// --- json.dumps. The caller's JSON is written directly, so numbers beyond 64 signed bits are unchanged.
 
 namespace {
 
@@ -323,7 +322,7 @@ class Dumper {
     out_ += style_.item_separator;
   }
 
-  // Writes a number that Value can hold only as a double.
+  // Writes a number that Value can only represent as a double.
   bool big_number(const Json& json) {
     if (!json.is_number_unsigned() || json.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) return false;
     out_ += std::to_string(json.get<uint64_t>());

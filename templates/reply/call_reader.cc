@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 256;
 
-// Keys by which models call arguments, whichever of them the template has.
+// Keys that models use for arguments, whatever the template's key is.
 constexpr std::array<std::string_view, 2> kArgumentKeys = {"arguments", "parameters"};
-// Keys that may stand beside name and arguments.
+// Other keys allowed beside name and arguments.
 constexpr std::array<std::string_view, 3> kOtherKeys = {"id", "type", "index"};
 
 template <size_t N>
@@ -24,7 +24,7 @@ bool is_among(std::string_view key, const std::array<std::string_view, N>& keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// The text of a JSON string with its quotes. Nothing: it is not one.
+// The text of a JSON string in quotes; nullopt if it is not one.
 std::optional<std::string> unquoted(std::string_view json) {
   if (!json.starts_with('"')) return std::nullopt;
   Result<Json> value = parse_json(json, "a string");
@@ -124,7 +124,7 @@ CallReader::Step CallReader::read_name(std::string_view text) {
   return set_name(name) ? Step::kDone : Step::kBad;
 }
 
-// An id may hold the name: "functions.NAME:0".
+// An id may contain the name: "functions.NAME:0".
 CallReader::Step CallReader::read_id(std::string_view text) {
   const Step result = read_until(text, " \n\t\r<[{\"'", id_);
   if (result != Step::kDone || !steps_.names_in_ids) return result;
@@ -228,7 +228,7 @@ CallReader::Step CallReader::read_envelope(std::string_view text) {
   return finish_envelope(text) ? Step::kDone : Step::kBad;
 }
 
-// Gives up as soon as a key or the name says that this is no call: an answer may be any JSON object.
+// Returns false as soon as a key or the name rules out a call: an answer may be any JSON object.
 bool CallReader::check_members(std::string_view text) {
   const CallEnvelope& envelope = *steps_.syntax.envelope;
   for (; n_members_checked_ < json_->members().size(); ++n_members_checked_) {
@@ -261,7 +261,7 @@ bool CallReader::finish_envelope(std::string_view text) {
       has_arguments_ = true;
       arguments_begin_ = json_begin_ + member.value_begin;
       arguments_end_ = json_begin_ + member.value_end;
-      // Some models write the object as the text of one.
+      // Some models write the object as a string of JSON.
       if (std::optional<std::string> inner = unquoted(value)) arguments_ = *std::move(inner);
     } else if (key == envelope.id_key || (key == "id" && envelope.id_key.empty())) {
       if (std::optional<std::string> id = unquoted(value)) id_ = *std::move(id);
@@ -322,7 +322,7 @@ void add_parts(CallSteps& out) {
       case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
       case CallPart::Kind::kId:
         out.steps.push_back({CallStep::Kind::kId});
-        // Models leave out ids that the template writes.
+        // Models may omit ids that the template writes.
         if (optional_from < out.steps.size() - 1) {
           out.steps[optional_from].n_optional = out.steps.size() - optional_from;
         }
@@ -386,7 +386,7 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
   if (steps.steps.empty()) return triggers;
   add(steps.steps.front());
   if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(steps.steps[1]);
-  // Models leave out what opens a section, too. Then a call's own tag says that it begins.
+  // Models may omit the opening of the section too; then a call's own tag begins it.
   if (steps.n_opening > 0 && steps.n_opening < steps.steps.size()) {
     const CallStep& begin = steps.steps[steps.n_opening];
     if (begin.kind == CallStep::Kind::kWord && is_tag(begin.word) && begin.word.size() > 2) add(begin);
@@ -429,7 +429,7 @@ ParameterReader::State ParameterReader::read(std::string_view text, bool at_end)
     if (state != State::kOpen) return state;
     if (at_ != at || wants_ != wants) continue;
     if (!at_end) return state;
-    // Nothing but what closes the call is missing.
+    // Done if only the closing words of the call are missing.
     return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
   }
 }
@@ -492,7 +492,7 @@ ParameterReader::State ParameterReader::read_value_marker(std::string_view text)
   return string == Match::kMore || other == Match::kMore ? State::kOpen : State::kBad;
 }
 
-// The line break that the template writes behind the marker is the marker's; whatever else stands there is the value's.
+// The spaces that the template writes after the marker belong to the marker; all further text to the value.
 ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
   const ParameterSyntax& syntax = steps_.syntax.parameter;
   const std::string_view edge = trailing_spaces(is_other_ ? syntax.before_other_value : syntax.before_value);
@@ -519,7 +519,7 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
     if (match_all == Match::kYes) match_all = goes_on(text, behind);
     if (match_all == Match::kMore && !at_end) return State::kOpen;
     if (match_all == Match::kNo) {
-      at_ = found + 1;  // the value itself has the marker's text
+      at_ = found + 1;  // the value contains the marker's text
       continue;
     }
     end_value(text.substr(value_begin_, found - value_begin_));

@@ -1,6 +1,6 @@
-// CallReader: reads one call of a tool from a text that still grows, by the steps of its form. It looks at a byte once,
-// and gives up at the first byte that no call can have there. It owns no text: the caller keeps the text from the
-// call's first byte on. Not thread-safe.
+// CallReader: parses one tool call from a text that still grows, by the steps of its form. It reads each byte once, and
+// fails at the first byte that no call can have there. It does not own the text: the caller keeps it from the call's
+// first byte on. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,62 +16,62 @@
 
 namespace ibid {
 
-// --- CallSteps: a CallSyntax as the steps that a reader takes one after the other. Immutable plain data.
+// --- CallSteps: a CallSyntax as the steps of a reader, in order. Immutable plain data.
 
 struct CallStep {
   enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
   Kind kind = Kind::kWord;
-  std::string word = {};   // kWord: may have spaces in front of it
-  // kWord: where it is not there, this many steps are left out with it; 0: it has to be there.
+  std::string word = {};   // kWord: may be preceded by spaces
+  // kWord: number of steps, this one included, to skip if the word is missing; 0: it is required.
   size_t n_optional = 0;
 };
 
 struct CallSteps {
   std::vector<CallStep> steps;
-  size_t n_opening = 0;  // the first steps, which open the section of calls; later calls begin behind them
+  size_t n_opening = 0;  // the first steps, which open the section of calls; later calls start after them
   std::vector<std::string> separator, section_end;  // words
   CallSyntax syntax;
   // ParameterSyntax, as words.
   std::vector<std::string> before_key, before_value, before_other_value, after_value;
-  bool names_in_ids = false;      // the form has no name of its own: it is a part of the id ("functions.NAME:0")
-  std::string id_begin, id_middle;  // of an id that is made of a name and an index; empty: ids have another form
+  bool names_in_ids = false;      // the form has no name of its own: it is part of the id ("functions.NAME:0")
+  std::string id_begin, id_middle;  // of ids made from name and index; empty: other ids
 };
 
 CallSteps make_call_steps(const CallSyntax& syntax);
 
-// The words with which calls begin, for CallSyntax::triggers.
+// The words that begin a call, for CallSyntax::triggers.
 std::vector<std::string> call_triggers(const CallSyntax& syntax);
 
-// --- ParameterReader: reads arguments that stand between markers, one after the other, from a text that still grows:
-// <parameter=city>Paris</parameter>. Part of a CallReader. It looks at a byte a bounded number of times.
+// --- ParameterReader: parses arguments between markers from a text that still grows:
+// <parameter=city>Paris</parameter>. Part of a CallReader. It reads a byte a bounded number of times.
 
 class ParameterReader {
  public:
   enum class State { kOpen, kDone, kBad };
 
-  // end: the words behind the last argument; not empty. The arguments must outlive it.
+  // end: the words after the last argument; not empty. All other arguments must outlive the object.
   ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools, std::string tool);
 
-  // Goes on at text[n_taken()..]. kDone: n_taken() is in front of the end's first word.
+  // Continues at text[n_taken()..]. kDone: n_taken() is before the end's first word.
   State read(std::string_view text, bool at_end);
   size_t n_taken() const { return at_; }
   void begin_at(size_t at) { at_ = at; }
 
-  // The arguments that were read, as a JSON object.
+  // The arguments read so far, as a JSON object.
   std::string json() const { return json_.empty() ? "{}" : json_ + "}"; }
 
  private:
   enum class Match { kYes, kMore, kNo };
   enum class Wants { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
 
-  // Matches words at `at`, spaces allowed between, and sets `at` behind them.
+  // Matches words at `at`, spaces allowed between, and moves `at` past them.
   static Match match(std::string_view text, const std::vector<std::string>& words, size_t& at);
   State read_key_marker(std::string_view text);
   State read_key(std::string_view text);
   State read_value_marker(std::string_view text);
   State skip_edge(std::string_view text);
   State read_value(std::string_view text, bool at_end);
-  // Whether what stands behind a marker that may end a value says that it does.
+  // Whether a next key or the end follows a marker that may end a value: then it does end it.
   Match goes_on(std::string_view text, size_t at) const;
   void end_value(std::string_view value);
 
@@ -83,7 +83,7 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // the value's marker says that it is no string
+  bool is_other_ = false;  // the value's marker says that it is not a string
   std::string json_;
 };
 
@@ -96,19 +96,19 @@ class CallReader {
   // first_step: 0, or steps.n_opening for a call within a section. Both arguments must outlive it.
   CallReader(const CallSteps& steps, const OfferedTools& tools, size_t first_step);
 
-  // Goes on with `text`, which begins where the call begins and has only grown since the last time. at_end: no more
-  // text will come; then the state is not kOpen.
+  // Continues with `text`, which begins at the call's first byte and has only grown since the last call. at_end: no
+  // more text will come; then the state is not kOpen.
   State read(std::string_view text, bool at_end);
 
-  size_t n_taken() const { return at_; }  // bytes; of a call that is done, its length
-  // The call, when it is done. `text` is that of the last read().
+  size_t n_taken() const { return at_; }  // bytes; of a complete call, its length
+  // Returns the complete call. `text` is that of the last read().
   ParsedCall call(std::string_view text) const;
 
-  // The arguments so far of a call that is still read. Empty: the name is not known yet, or the arguments have to be
-  // made JSON first.
+  // The arguments read so far of an incomplete call. Empty if the name is not known yet, or the arguments must be
+  // converted to JSON first.
   std::string_view arguments_so_far(std::string_view text) const;
   const std::string& name() const { return name_; }
-  // As far as the text in front of the arguments says it.
+  // The id, if it precedes the arguments.
   std::string early_id() const { return steps_.syntax.envelope ? std::string() : id_; }
 
  private:
@@ -126,7 +126,7 @@ class CallReader {
   bool check_members(std::string_view text);
   bool finish_envelope(std::string_view text);
   bool set_name(std::string_view name);
-  // Takes bytes up to one that ends names or ids; kMore: the text ends first.
+  // Reads up to a byte that ends names or ids; kMore if the text ends first.
   Step read_until(std::string_view text, std::string_view stops, std::string& out);
   void skip_spaces(std::string_view text);
   bool only_closing_is_missing(std::string_view text) const;
@@ -135,14 +135,14 @@ class CallReader {
   const CallSteps& steps_;
   const OfferedTools& tools_;
   size_t step_;
-  size_t at_ = 0;            // bytes that were read
+  size_t at_ = 0;            // bytes read
   std::string name_, id_;
   size_t n_members_checked_ = 0;
   std::optional<JsonScanner> json_;
   size_t json_begin_ = 0;
   std::optional<LooseScanner> loose_;
   std::optional<ParameterReader> parameters_;
-  // The arguments: made JSON, or where they stand in the text.
+  // The arguments converted to JSON, or their position in the text.
   std::string arguments_;
   size_t arguments_begin_ = 0, arguments_end_ = 0;
   bool has_arguments_ = false;

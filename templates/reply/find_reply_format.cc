@@ -20,7 +20,7 @@ constexpr const char* kQuestion = "Kestrelquestion";
 constexpr const char* kReply = "Kestrelreply";
 constexpr const char* kThought = "Kestrelthought";
 
-// Keys by which templates read the reasoning of an answer, the usual one first.
+// Keys under which templates read the reasoning of an answer, the usual one first.
 constexpr const char* kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 
 Json probe_call(std::string_view tool, std::string_view id, bool as_text) {
@@ -51,12 +51,12 @@ Json probe_tools() {
   return tools;
 }
 
-// Renders small conversations with one template.
+// Renders short conversations with one template.
 class TemplateProbe {
  public:
   explicit TemplateProbe(const ChatTemplate& chat_template) : template_(chat_template) {}
 
-  // Empty where the template refuses. with_tools: two tools are offered.
+  // Returns an empty text if the template fails. with_tools: two tools are offered.
   std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const {
     Json messages = Json::array({make_message(Role::kUser, kQuestion)});
     const bool asks = answer.is_null();
@@ -84,19 +84,19 @@ Json thinking_answer(std::string text) {
   return answer;
 }
 
-// An answer as a template wrote it, without the prompt.
+// An answer rendered by a template, without the prompt.
 struct Answer {
   std::string text;
-  bool follows_prompt = false;  // the prompt's bytes stand in front of it
+  bool follows_prompt = false;  // the render begins with the prompt's bytes
 };
 
-// The conversation before the answer: the prompt that asks for it, and a render of an ordinary answer.
+// The conversation before the answer: the generation prompt, and the render of an ordinary answer.
 struct Frame {
   std::string prompt;
-  std::string before_reply;   // an ordinary answer's render up to its text
-  std::string end_of_answer;  // and what follows it
+  std::string before_reply;   // render of an ordinary answer, up to its text
+  std::string end_of_answer;  // the rest of that render
 
-  // The answer within a render of it.
+  // Returns the answer part of a render.
   Answer answer_in(const std::string& render) const {
     if (render.starts_with(prompt)) return {render.substr(prompt.size()), true};
     return {render.substr(common_words_at_begin(render, before_reply)), false};
@@ -118,7 +118,7 @@ std::optional<Frame> frame_of(const TemplateProbe& probe, bool with_tools) {
 
 bool is_tag_word(std::string_view word) { return word.size() > 2 && (word.front() == '<' || word.front() == '['); }
 
-// The last tag in front of a text, with what follows it.
+// The last tag of `text`, and the text after it.
 std::string last_tag(std::string_view text) {
   const auto words = marker_words(text);
   for (size_t i = words.size(); i-- > 0;) {
@@ -127,7 +127,7 @@ std::string last_tag(std::string_view text) {
   return {};
 }
 
-// The first tag behind a text, with what stands in front of it.
+// The first tag of `text`, and the text before it.
 std::string first_tag(std::string_view text) {
   for (const std::string_view word : marker_words(text)) {
     if (!is_tag_word(word)) continue;
@@ -141,14 +141,14 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   if (thought == render.npos) return std::nullopt;
   const ReasoningSyntax syntax{last_tag(render.substr(0, thought)),
                                first_tag(render.substr(thought + std::string_view(kThought).size()))};
-  // A tag that is far away is not the reasoning's.
+  // A tag far away does not belong to the reasoning.
   constexpr size_t kMaxMarkerBytes = 64;
   if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
   if (syntax.begin.size() > kMaxMarkerBytes || syntax.end.size() > kMaxMarkerBytes) return std::nullopt;
   return syntax;
 }
 
-// An answer that is a call, beside its reasoning: some templates show that of calls alone.
+// Adds a call to an answer: some templates render reasoning only beside calls.
 Json calling(Json answer) {
   answer["tool_calls"] = Json::array({probe_call(probe::kTool, probe::kId, false)});
   return answer;
@@ -170,7 +170,7 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
     const Json values = on ? Json{{"enable_thinking", true}, {"thinking", true}} : Json::object();
     for (const Json& answer : {thinking_answer(kReply), calling(thinking_answer(""))}) {
       std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
-      // The header of the message would stand there if thoughts had no markers.
+      // If thoughts had no markers, this would be the message header, which also precedes ordinary content.
       const std::string plain = probe.render(answer_with(kReply), !on, values);
       if (found && plain.find(found->begin + kReply) == plain.npos) return found;
     }
@@ -227,7 +227,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
     format.calls = std::move(found->syntax);
     format.arguments_as_text = found->as_text;
     format.origin = "read off the template";
-    format.shows_tools = true;  // which there are the client may have said itself
+    format.shows_tools = true;  // the client may have listed them itself
   } else if (const auto known = known_calls(probe.source() + probe.render(nullptr, true))) {
     format.calls = known->syntax;
     format.origin = std::string(known->name) + ", which the template names";
@@ -273,12 +273,12 @@ using Kind = CallPart::Kind;
 // A form whose calls are JSON objects with these keys.
 struct EnvelopeRow {
   std::string_view name;
-  std::string_view marker;  // that a template names
+  std::string_view marker;  // occurs in the template
   std::string_view section_begin, begin, end, separator, section_end;
   std::string_view name_key, arguments_key;
 };
 
-// The longer marker stands in front of one that is a part of it.
+// A marker that contains another one comes first.
 constexpr EnvelopeRow kEnvelopeRows[] = {
     {"hermes", "<tool_call>", "", "<tool_call>\n", "\n</tool_call>", "\n", "", "name", "arguments"},
     {"granite 3", "<|tool_call|>", "<|tool_call|>[", "", "", ", ", "]", "name", "arguments"},
@@ -291,7 +291,7 @@ constexpr EnvelopeRow kEnvelopeRows[] = {
     {"llama 3", "<|python_tag|>", "", "", "", "; ", "", "name", "parameters"},
 };
 
-// A form whose calls have the name outside of the arguments, which are JSON.
+// A form whose calls have the name outside the arguments, which are JSON.
 struct NamedRow {
   std::string_view name;
   std::string_view marker;
@@ -324,7 +324,7 @@ constexpr ContentWords kContentRows[] = {
 };
 
 struct ChannelRow {
-  std::string_view marker;  // in an answer
+  std::string_view marker;  // occurs in an answer
   std::string_view begin, channel, body_begin, end, call_end, return_end, reasoning, recipient;
 };
 
@@ -414,7 +414,7 @@ CallSyntax calls_in_channels(const ChannelSyntax& channels) {
                   {Kind::kName, {}},
                   {Kind::kLiteral, " <|constrain|>json" + channels.body_begin},
                   {Kind::kArguments, {}}};
-  // Models also leave out what the body is, or name the recipient in front of the channel, as the template does.
+  // Models may also omit the content type, or write the recipient before the channel, as the template does.
   const auto call_with = [&](const std::string& before, const std::string& behind) {
     return std::vector<CallPart>{{Kind::kLiteral, before + channels.recipient},
                                  {Kind::kName, {}},

@@ -1,7 +1,7 @@
-// Finds the ReplyFormat of a chat template by rendering conversations with known calls and reasoning, and reading off
-// the text that the template writes around names, arguments and thoughts. So unknown templates are understood as well.
-// Parts that a template does not show itself (some describe them to the model in words only) come from a table of known
-// shapes, found by the marker that the template's text names.
+// Finds the ReplyFormat of a chat template: renders conversations with known calls and reasoning, and reads off the
+// text around names, arguments and thoughts. So unknown templates are supported as well. Parts that a template does not
+// render itself (some only describe them to the model) come from a table of known forms, found by a marker in the
+// template's source.
 //
 // A pure function: a dozen renders of short conversations.
 #pragma once
@@ -17,55 +17,55 @@ namespace ibid {
 
 ReplyFormat find_reply_format(const ChatTemplate& chat_template);
 
-// --- Known forms of answers, as rows of data: for templates that tell a model in words how to call tools or do not
-// show reasoning themselves. A row is found by a marker that the template's text names. Pure functions.
+// --- Known forms of answers, as rows of data: for templates that only describe calls to the model, or do not render
+// reasoning. A row is found by a marker in the template's source. Pure functions.
 
 struct NamedCalls {
   std::string_view name;  // of the row
   CallSyntax syntax;
 };
-// The form of the first row whose marker stands in `text`: a template, or what it wrote for tools.
+// The form of the first row whose marker occurs in `text`: a template, or its render with tools.
 std::optional<NamedCalls> known_calls(std::string_view text);
-// The form of most models that were trained without a template's help.
+// The most common form, for models whose template shows no calls.
 NamedCalls usual_calls();
 
-// The markers of reasoning that `text` names.
+// The known reasoning markers that occur in `text`.
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
-// Channels whose markers stand in what a template wrote as an answer.
+// Channels whose markers occur in an answer rendered by the template.
 std::optional<ChannelSyntax> known_channels(std::string_view answer);
-// How a model with these channels calls a tool, for grammars.
+// How a model with these channels calls a tool; used for grammars.
 CallSyntax calls_in_channels(const ChannelSyntax& channels);
 
-// Words around the content that `text` names: ("<response>", "</response>"). Empty: none.
+// Markers around the content that occur in `text`: ("<response>", "</response>"). Empty: none.
 struct ContentWords {
   std::string_view begin, end;
 };
 ContentWords known_content_words(std::string_view text);
 
-// --- Reads off the form of calls: given the texts that a template wrote for known calls, says what stands around
-// names, ids and arguments. Pure functions; they know no template.
+// --- Reads off the form of calls from a template's renders of known calls: the text around names, ids and arguments.
+// Pure functions, independent of templates.
 
-// The calls that were rendered. Their words are such as no template holds.
+// The calls to render. No template contains their words.
 namespace probe {
 inline constexpr std::string_view kTool = "kestrel_tool";
 inline constexpr std::string_view kOtherTool = "kestrel_other_tool";
-inline constexpr std::string_view kId = "kestrel01";  // nine letters and digits: Mistral's templates want that
+inline constexpr std::string_view kId = "kestrel01";  // nine letters and digits: Mistral's templates require that
 inline constexpr std::string_view kOtherId = "kestrel02";
-// The arguments of both calls. Keys in the order of the alphabet, because some templates sort them.
+// The arguments of both calls. Keys in alphabetical order, because some templates sort them.
 inline constexpr std::string_view kArguments =
     R"({"kcount": 4711, "kflag": true, "klist": ["Kestrelitem"], "kplace": "Kestrelplace", "kzone": "Kestrelzone"})";
 }  // namespace probe
 
-// An answer as a template wrote it.
+// Answers rendered by a template.
 struct WrittenCalls {
   std::string one;             // an answer with one call, of kTool, up to the end of the text
-  std::optional<std::string> two = {};  // an answer with that call, and behind it one of kOtherTool
-  // The end of an answer without calls; text that begins with its first word is no part of the calls.
+  std::optional<std::string> two = {};  // an answer with that call and one of kOtherTool after it
+  // The end of an answer without calls; text from its first word on does not belong to the calls.
   std::string end_of_answer = {};
 };
 
-// Nothing: the text does not show name and arguments in a form that is known.
+// nullopt if the text does not show name and arguments in a known form.
 std::optional<CallSyntax> read_off_calls(const WrittenCalls& written);
 
 }  // namespace ibid

@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-const size_t kMaxOpen = JsonLimits().max_depth;  // parse_json() refuses what is deeper
+const size_t kMaxOpen = JsonLimits().max_depth;  // parse_json() rejects deeper values
 
 bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 bool is_decimal(char c) { return c >= '0' && c <= '9'; }
@@ -102,7 +102,7 @@ JsonScanner::State JsonScanner::end_string() {
   return state_;
 }
 
-// A number ends with the byte behind it, which is then taken as what it is.
+// A number ends at the byte after it, which is then processed itself.
 JsonScanner::State JsonScanner::in_number(char c) {
   const bool digit = is_decimal(c);
   switch (digits_) {
@@ -139,7 +139,7 @@ JsonScanner::State JsonScanner::in_number(char c) {
   return take(c);
 }
 
-// n_taken_ is the first byte behind the value.
+// n_taken_ is the index of the first byte after the value.
 JsonScanner::State JsonScanner::end_value() {
   if (open_.size() == 1 && open_.back() == '{') members_.back().value_end = n_taken_;
   return go_on(Wants::kNext);
@@ -163,7 +163,7 @@ JsonScanner::State JsonScanner::close(char brace) {
 
 namespace {
 
-constexpr size_t kMaxLooseDepth = 60;  // within what parse_json() takes
+constexpr size_t kMaxLooseDepth = 60;  // within the limit of parse_json()
 
 bool is_loose_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
@@ -173,10 +173,10 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Whether the text is one JSON value.
+// True if the text is one JSON value.
 bool is_json(std::string_view text) { return parse_json(text, "a value").ok(); }
 
-// Reads a value of loose notation and writes it as JSON. One use; false: it is not one.
+// Converts a value in loose notation to JSON. Used once; false if it is not one.
 class LooseReader {
  public:
   LooseReader(std::string_view text, const LooseNotation& notation) : text_(text), notation_(notation) {}
@@ -209,7 +209,7 @@ class LooseReader {
     out_ += '{';
     for (bool first = true; !take(close); first = false) {
       if (!first && !take(',')) return false;
-      if (!first && take(close)) break;  // Python allows a comma there
+      if (!first && take(close)) break;  // Python allows a trailing comma
       if (!first) out_ += ", ";
       if (!read_key(separator) || !take(separator)) return false;
       out_ += ": ";
@@ -301,10 +301,10 @@ class LooseReader {
     constexpr std::string_view kNames = "ntrbf'\"\\/", kMeanings = "\n\t\r\b\f'\"\\/";
     if (const size_t i = kNames.find(c); i != kNames.npos) return value += kMeanings[i], true;
     const size_t n_digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (n_digits == 0) return value += '\\', value += c, true;  // Python keeps what it does not know
+    if (n_digits == 0) return value += '\\', value += c, true;  // Python keeps unknown escapes
     uint32_t code = 0, low = 0;
     if (!read_hex(n_digits, code)) return false;
-    // JSON writes characters beyond the first plane as two.
+    // JSON writes characters beyond the basic plane as surrogate pairs.
     if (c == 'u' && code >= 0xD800 && code < 0xDC00 && take("\\u")) {
       if (!read_hex(4, low) || low < 0xDC00 || low > 0xDFFF) return false;
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
@@ -407,7 +407,7 @@ std::string marked_value_json(std::string_view text, const AllowedTypes& types, 
   if (!is_string.has_value() && says_string && !(types.null && (value == "null" || value == "None"))) {
     return json_string(text);
   }
-  // Without a schema, what looks like a JSON string is a text that has quotes.
+  // Without a schema, a JSON string is taken as a text with quotes.
   const bool may_be_string = !is_string.has_value() && (types.string || !types.any());
   if (is_json(value) && !(may_be_string && value.front() == '"')) return std::string(value);
   static const LooseNotation kPython;

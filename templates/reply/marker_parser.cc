@@ -9,13 +9,13 @@
 namespace ibid {
 namespace {
 
-// A text full of beginnings of calls is read again from each; this bounds that.
+// Text with many beginnings of calls is scanned again from each; this bounds the total.
 constexpr size_t kMaxWasted = 1 << 20;
 
-// An ordinary character, which begins a call at the beginning of an answer alone.
+// A single ordinary character, which begins a call only at the beginning of an answer.
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// The spaces that stay after a marker: those of the last line, if there are lines.
+// The spaces after a marker that are content: those of the last line, if there are line breaks.
 std::string_view behind_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -86,7 +86,7 @@ void MarkerParser::drop(size_t n) {
   looked_solid_ = false;
 }
 
-// Content, with the spaces in front of it. Spaces at its end are held: a marker may follow.
+// Emits content, with the spaces before it. Spaces at its end are held back: a marker may follow.
 void MarkerParser::say(std::string_view text, ReplyOutput& out) {
   const size_t n_spaces = n_trailing_spaces(text);
   const std::string_view solid = text.substr(0, text.size() - n_spaces);
@@ -109,7 +109,7 @@ void MarkerParser::say(std::string_view text, ReplyOutput& out) {
 
 // --- content
 
-// is_first: nothing but spaces was said.
+// is_first: only spaces were emitted so far.
 MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   const std::string_view text = held().substr(at);
   Found found{Marker::kNone, at, 0};
@@ -164,7 +164,7 @@ bool MarkerParser::in_content(ReplyOutput& out) {
 
 bool MarkerParser::in_reasoning(ReplyOutput& out) {
   const std::string_view end = format_.reasoning->end;
-  if (!reasoning_said_) {  // the prompt opened it, and the model opens it once more
+  if (!reasoning_said_) {  // the prompt opened it, and the model repeats the marker
     size_t at = 0;
     while (at < held().size() && is_marker_space(held()[at])) ++at;
     const There there = is_there(held().substr(at), format_.reasoning->begin);
@@ -187,7 +187,7 @@ bool MarkerParser::in_reasoning(ReplyOutput& out) {
   return true;
 }
 
-// How many bytes at the end of what is held may be the beginning of the marker.
+// Number of bytes at the end of the held text that may begin the marker.
 size_t MarkerParser::n_unsure(std::string_view marker) const {
   if (at_end_) return 0;
   size_t n = std::min(marker.size() - 1, held().size());
@@ -210,7 +210,7 @@ void MarkerParser::think(std::string_view text, ReplyOutput& out) {
 // --- calls
 
 void MarkerParser::begin_call(size_t first_step, size_t n_marker) {
-  // A call's own tag may stand without what opens a section.
+  // A call's own tag may come without the opening of the section.
   const bool no_opening = first_step == 0 && steps_.n_opening > 0 && !held().starts_with(steps_.steps.front().word);
   reader_.emplace(steps_, tools_, no_opening ? steps_.n_opening : first_step);
   n_marker_ = n_marker;
@@ -241,7 +241,7 @@ bool MarkerParser::in_call(ReplyOutput& out) {
   return true;
 }
 
-// The text is not a call after all. Its first word is content, and the rest is looked at again.
+// The text is not a call. Its first word becomes content, and the rest is scanned again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
@@ -269,7 +269,7 @@ MarkerParser::There MarkerParser::next_call_there(std::string_view text, size_t&
   return there;
 }
 
-// Another call, the end of the section, or content.
+// Expects another call, the end of the section, or content.
 bool MarkerParser::behind_call() {
   size_t length = 0;
   const There end = steps_.section_end.empty() ? There::kNo : words_there(held(), steps_.section_end, length);
@@ -291,24 +291,24 @@ bool MarkerParser::behind_call() {
     return true;
   }
   if (!at_end_ && (end == There::kUnsure || next == There::kUnsure)) return false;
-  if (end == There::kUnsure) drop(held().size());  // the answer was cut off in the middle of a marker
+  if (end == There::kUnsure) drop(held().size());  // the answer ended inside a marker
   where_ = Where::kContent;
   return true;
 }
 
 namespace {
 
-// A header is a few words. A text without one is content.
+// A header has a few words. Text without a header is content.
 constexpr size_t kMaxHeaderBytes = 400;
 
-// How many bytes at the end of the text may begin the marker.
+// Number of bytes at the end of `text` that may begin the marker.
 size_t n_begins(std::string_view text, std::string_view marker) {
   size_t n = marker.empty() ? 0 : std::min(marker.size() - 1, text.size());
   while (n > 0 && !marker.starts_with(text.substr(text.size() - n))) --n;
   return n;
 }
 
-// How many bytes there are in front of the spaces that end the text.
+// Length of `text` without its trailing spaces.
 size_t n_without_end_spaces(std::string_view text) {
   while (!text.empty() && is_marker_space(text.back())) text.remove_suffix(1);
   return text.size();
@@ -368,7 +368,7 @@ void ChannelParser::begin_body(ReplyOutput& out) {
   body_ = Body::kContent;
   tool_ = word_behind(syntax_.recipient);
   const std::string_view channel = word_behind(syntax_.channel);
-  // "to=functions.": what is in front of the dot is the kind of the recipient.
+  // "to=functions.": the part before the dot is the kind of recipient.
   const std::string any_recipient = syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1);
   if (tool_.empty()) tool_ = word_behind(any_recipient);
   if (!tool_.empty() && tools_.has(tool_)) {
@@ -376,7 +376,7 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     call_.clear();
     json_.emplace();
   } else if (!tool_.empty()) {
-    say(opening_, out);  // to an unknown recipient
+    say(opening_, out);  // unknown recipient
   } else if (std::find(syntax_.reasoning_channels.begin(), syntax_.reasoning_channels.end(), channel) !=
              syntax_.reasoning_channels.end()) {
     body_ = Body::kReasoning;
@@ -458,7 +458,7 @@ bool ChannelParser::between(ReplyOutput& out) {
   const size_t at = held().find(syntax_.begin);
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
   const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
-  // Only spaces are expected there. Other text is content, with the spaces before it.
+  // Only spaces are expected here. Other text is content, including the spaces before it.
   const size_t n_said = n_without_end_spaces(text);
   if (n_said > 0) {
     spaces_ += text.substr(0, n_said);

@@ -1,4 +1,4 @@
-// MarkerParser: splits an answer in which markers say what follows: reasoning at the beginning between two of them,
+// MarkerParser: splits an answer by its markers: reasoning at the beginning between two of them,
 // calls behind others, and content everywhere else. The part of ReplyParser for models without channels.
 // Not thread-safe.
 #pragma once
@@ -21,13 +21,13 @@ namespace ibid {
 
 class ReplyOutput {
  public:
-  // Where events go until the next call; the parser says so before it decides anything.
+  // Sets the receiver of events until the next call; the parser calls it before it decides anything.
   void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
 
   void reasoning(std::string_view text) { add(TurnEvent::Kind::kReasoning, text, reply_.reasoning); }
   void content(std::string_view text) { add(TurnEvent::Kind::kContent, text, reply_.content); }
 
-  // A call: begin_call(), arguments() as often as there are some, and end_call() or break_call().
+  // A call is emitted as begin_call(), any number of arguments(), and end_call() or break_call().
   void begin_call(const std::string& name, const std::string& id) {
     open_ = {id, name, {}};
     is_open_ = true;
@@ -38,7 +38,7 @@ class ReplyOutput {
     open_.arguments += text;
     send({TurnEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
   }
-  // `id`: it may have stood behind the arguments.
+  // `id`: it may come after the arguments.
   void end_call(const std::string& id) {
     is_open_ = false;
     open_.id = id;
@@ -54,7 +54,7 @@ class ReplyOutput {
   // Bytes of the arguments of the open call.
   size_t n_argument_bytes() const { return open_.arguments.size(); }
 
-  // A whole call, or what was not told of the open one.
+  // A whole call, or the rest of the open one.
   void complete_call(const ParsedCall& call) {
     if (!is_open_) begin_call(call.name, call.id);
     arguments(std::string_view(call.arguments).substr(open_.arguments.size()));
@@ -83,9 +83,9 @@ class ReplyOutput {
 
 class MarkerParser {
  public:
-  // begins_inside: the answer begins within reasoning.
+  // begins_inside: the answer begins inside reasoning.
   MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls);
-  // Its readers point into it.
+  // Not movable: its readers point into it.
   MarkerParser(const MarkerParser&) = delete;
   MarkerParser& operator=(const MarkerParser&) = delete;
 
@@ -94,7 +94,7 @@ class MarkerParser {
 
  private:
   enum class Where { kContent, kReasoning, kCall, kBehindCall };
-  enum class There { kYes, kUnsure, kNo };  // unsure: the text ends within it
+  enum class There { kYes, kUnsure, kNo };  // unsure: the text ends inside it
   enum class Marker { kNone, kUnsure, kReasoning, kCall, kWrapper };
   struct Found {
     Marker marker = Marker::kNone;
@@ -102,10 +102,10 @@ class MarkerParser {
   };
 
   static There is_there(std::string_view text, std::string_view marker);
-  // Words with spaces between; sets `length` to what they take.
+  // Words with spaces between them; sets `length` to their total length.
   static There words_there(std::string_view text, const std::vector<std::string>& words, size_t& length);
 
-  // Each returns whether it went on.
+  // Each returns true if it made progress.
   bool step(ReplyOutput& out);
   bool in_content(ReplyOutput& out);
   bool in_reasoning(ReplyOutput& out);
@@ -114,16 +114,16 @@ class MarkerParser {
 
   Found find_marker();
   Found marker_at(size_t at, bool is_first) const;
-  // n_marker: bytes of the word with which it begins.
+  // n_marker: bytes of the word that begins it.
   void begin_call(size_t first_step, size_t n_marker);
   void tell_call_so_far(ReplyOutput& out) const;
   void fail_call(ReplyOutput& out);
-  // Whether another call begins there; sets `length` to that of its first word.
+  // Whether another call begins there; sets `length` to the length of its first word.
   There next_call_there(std::string_view text, size_t& length) const;
   void say(std::string_view text, ReplyOutput& out);
   void think(std::string_view text, ReplyOutput& out);
   size_t n_unsure(std::string_view marker) const;
-  void drop(size_t n);  // the first n bytes of what is held
+  void drop(size_t n);  // drops the first n bytes of held()
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ReplyFormat format_;
@@ -131,21 +131,21 @@ class MarkerParser {
   CallSteps steps_;
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;        // what is not decided yet, from begin_ on
+  std::string held_;        // undecided text, from begin_ on
   size_t begin_ = 0;
-  size_t looked_ = 0;       // bytes of it that begin no marker
-  bool looked_solid_ = false;  // and are not spaces alone
-  std::string spaces_;      // in front of what is held: the content's, if content follows
-  bool said_ = false;       // content that is more than spaces
-  bool behind_marker_ = false;  // nothing was said since the last marker
+  size_t looked_ = 0;       // bytes of it that cannot begin a marker
+  bool looked_solid_ = false;  // and are not only spaces
+  std::string spaces_;      // before the held text; content if content follows
+  bool said_ = false;       // content other than spaces was emitted
+  bool behind_marker_ = false;  // nothing was emitted since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;     // bytes that were read as calls, but are not
+  size_t n_wasted_ = 0;     // bytes that were parsed as calls but are not
   std::optional<CallReader> reader_;
-  size_t n_marker_ = 0;     // bytes of the word with which the call begins that is read
-  std::string reasoning_spaces_;  // at the end of what was thought so far
-  bool reasoning_said_ = false;   // more than spaces
+  size_t n_marker_ = 0;     // bytes of the word that begins the current call
+  std::string reasoning_spaces_;  // at the end of the reasoning so far
+  bool reasoning_said_ = false;   // more than spaces was emitted
 };
 
 // --- ChannelParser: splits an answer that consists of messages with headers (ChannelSyntax). The part of ReplyParser
@@ -162,7 +162,7 @@ class ChannelParser {
   enum class Where { kHeader, kBody, kBetween };
   enum class Body { kContent, kReasoning, kCall };
 
-  // Each returns whether it went on.
+  // Each returns true if it made progress.
   bool in_header(ReplyOutput& out);
   bool in_body(ReplyOutput& out);
   bool between(ReplyOutput& out);
@@ -170,7 +170,7 @@ class ChannelParser {
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
   void end_body(ReplyOutput& out);
-  // The first of the markers that end a body; `length` 0: no marker begins before `begin`, where one may.
+  // The first marker that ends a body; `length` 0: none begins before `begin`, where one may begin.
   struct Ending {
     size_t begin = 0, length = 0;
     bool begins_message = false;
@@ -189,8 +189,8 @@ class ChannelParser {
   std::string held_;
   size_t begin_ = 0;
   bool at_end_ = false;
-  std::string spaces_;      // between two messages; content if text that is no message follows
-  std::string opening_;     // what began the message, as written; content if the message is no call after all
+  std::string spaces_;      // between two messages; content if other text follows
+  std::string opening_;     // beginning of the message, as written; content if the message is not a call
   std::string header_;
   std::string call_;        // the body of a call so far
   std::string tool_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kProtocolReasoning = "reasoning_content";
 
-// The part of a call that has name and arguments.
+// The object of a call that has name and arguments.
 Json* function_of(Json& call) {
   if (!call.is_object()) return nullptr;
   const auto function = call.find("function");
@@ -25,7 +25,7 @@ Json* calls_of(Json& message) {
   return calls != message.end() && calls->is_array() ? &*calls : nullptr;
 }
 
-// Some clients send "" for a call without arguments.
+// Some clients send "" for calls without arguments.
 void fill_empty_arguments(Json& calls) {
   for (Json& call : calls) {
     Json* function = function_of(call);
@@ -46,7 +46,7 @@ void write_arguments_as_text(Json& calls) {
   }
 }
 
-// A template with channels shows either what was said beside a call or what was thought.
+// A template with channels renders either content or reasoning beside a call.
 void choose_between_content_and_reasoning(Json& message, const ReplyFormat& format) {
   const std::string* content = content_of(message);
   const std::string* reasoning = text_member(message, format.reasoning_key);
@@ -79,7 +79,7 @@ Json message_for_template(Json message, const ReplyFormat& format) {
 
 Json messages_for_template(Json messages, const ReplyFormat& format) {
   if (!messages.is_array()) return messages;
-  const Json* calls = nullptr;  // of the last message that has some
+  const Json* calls = nullptr;  // of the last message with calls
   for (Json& message : messages) {
     message = message_for_template(std::move(message), format);
     if (const Json* here = calls_of(message)) calls = here;
@@ -131,7 +131,7 @@ void give_call_ids(ParsedReply& reply, uint64_t seed) {
 
 namespace {
 
-// Limits on the schemas within a schema that are read, by depth and number: a request may hold any schema.
+// Limits on nested schemas, by depth and number: a request may hold any schema.
 constexpr size_t kMaxSchemaDepth = 8;
 constexpr size_t kMaxSchemas = 1000;
 
@@ -151,7 +151,7 @@ void add_type_of(AllowedTypes& types, const Json& value) {
   add(types, value.is_string() ? "string" : value.is_null() ? "null" : "other");
 }
 
-// What "#/a/b" refers to; nullptr: something that is not there, or in another document.
+// The target of "#/a/b"; nullptr if it does not exist or is in another document.
 const Json* referred(const Json& root, std::string_view reference) {
   if (!reference.starts_with('#')) return nullptr;
   const Json* at = &root;
@@ -169,7 +169,7 @@ const Json* referred(const Json& root, std::string_view reference) {
   return at;
 }
 
-// n_left: of the schemas that may still be looked into.
+// n_left: number of schemas that may still be evaluated.
 AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t depth, size_t& n_left) {
   AllowedTypes types;
   if (depth == 0 || n_left == 0) return types;

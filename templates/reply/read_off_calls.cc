@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// A stretch of a text.
+// A range of a text.
 struct Stretch {
   size_t begin = 0, end = 0;
   std::string_view of(std::string_view text) const { return text.substr(begin, end - begin); }
@@ -25,7 +25,7 @@ std::optional<Stretch> find_stretch(std::string_view text, std::string_view what
   return Stretch{at, at + what.size()};
 }
 
-// Where the name, the id and the arguments of a call stand.
+// The positions of the name, the id and the arguments of a call.
 struct CallPlaces {
   std::optional<Stretch> name, id;
   Stretch arguments;
@@ -47,7 +47,7 @@ struct CallPlaces {
   }
 };
 
-// The end of the JSON object that begins there; npos: none does.
+// End of the JSON object that begins at `begin`; npos: no object begins there.
 size_t json_object_end(std::string_view text, size_t begin) {
   JsonScanner scanner;
   for (size_t i = begin; i < text.size() && scanner.state() == JsonScanner::State::kOpen; ++i) scanner.push(text[i]);
@@ -69,7 +69,7 @@ std::optional<Stretch> find_json_arguments(std::string_view text) {
   return std::nullopt;
 }
 
-// Arguments one by one: where each key and its value stand.
+// One argument: the positions of its key and value.
 struct Argument {
   Stretch key, value;
 };
@@ -83,7 +83,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     if (!key) return std::nullopt;
     std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
     if (!value) return std::nullopt;
-    if (kValues[i] == "rue") --value->begin;  // true, or True
+    if (kValues[i] == "rue") --value->begin;  // true or True
     if (kValues[i] == "[") {
       value->end = text.find(']', value->end);
       if (value->end++ == text.npos) return std::nullopt;
@@ -114,7 +114,7 @@ bool read_bare(std::string_view text, const std::vector<Argument>& arguments, si
   return true;
 }
 
-// <parameter=key>value</parameter>, and what is like it.
+// <parameter=key>value</parameter>, and similar forms.
 bool read_parameters(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view to_first = between(from, arguments[0].key.begin);
@@ -157,7 +157,7 @@ void add_literal(std::vector<CallPart>& parts, std::string_view text) {
   if (!text.empty()) parts.push_back({CallPart::Kind::kLiteral, std::string(text)});
 }
 
-// The number of a call: "0" where the second call has "1".
+// Position of the index of a call: "0" in the first call, "1" in the second.
 std::optional<size_t> find_index(std::string_view text, std::string_view of_second) {
   if (text.size() != of_second.size()) return std::nullopt;
   const auto differs = std::mismatch(text.begin(), text.end(), of_second.begin());
@@ -166,7 +166,7 @@ std::optional<size_t> find_index(std::string_view text, std::string_view of_seco
   return static_cast<size_t>(differs.first - text.begin());
 }
 
-// text: one call. of_second: the same literals of the second call, in order; empty: there is no second.
+// text: one call. of_second: the same literals of the second call, in order; empty if there is no second call.
 std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
                                const std::vector<std::string>& of_second) {
   struct Part {
@@ -196,7 +196,7 @@ std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
   return parts;
 }
 
-// The literals in front of name, id and arguments of the second call, the first of them without what is not the call's.
+// The literals before name, id and arguments of the second call; the first is reduced to its last n_begin bytes.
 std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin) {
   std::vector<Stretch> known;
   const auto add = [&](std::optional<Stretch> place) {
@@ -216,7 +216,7 @@ std::vector<std::string> literals_of_second(std::string_view text, size_t n_begi
   return literals;
 }
 
-// The JSON object whose own members are the name and the arguments.
+// Finds the JSON object whose own members are the name and the arguments.
 std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlaces& places) {
   if (places.form != ArgumentsForm::kJson || !places.name) return std::nullopt;
   const size_t first = std::min(places.name->begin, places.arguments.begin);
@@ -238,15 +238,14 @@ std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlace
     if (envelope.name_key.empty() || envelope.arguments_key.empty()) continue;
     envelope.before = text.substr(0, at);
     envelope.after = text.substr(at + scanner.n_taken());
-    // An id outside of the object is a part like others.
+    // An id outside the object is an ordinary part.
     const bool id_is_outside = places.id && envelope.id_key.empty();
     return id_is_outside ? std::nullopt : std::optional(std::move(envelope));
   }
   return std::nullopt;
 }
 
-// How many bytes of whole words stand in front of the first call as well as in front of the second, where the number of
-// the call may be among them.
+// Number of bytes of whole words that both texts end with, where the index of the call may differ.
 size_t n_common_opening(std::string_view before_first, std::string_view before_second) {
   const auto first = marker_words(before_first), second = marker_words(before_second);
   size_t n = 0;
@@ -258,13 +257,13 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// The text before the end of the answer.
+// The text before the first word of end_of_answer.
 std::string_view before_end(std::string_view text, const std::string& end_of_answer) {
   const std::vector<std::string> end = solid_marker_words(end_of_answer);
   return end.empty() ? text : text.substr(0, text.find(end.front()));
 }
 
-// JSON that is open in front of the arguments is closed behind them, and nothing else is the call's.
+// Closes the JSON that is open before the arguments; the rest does not belong to the call.
 std::string_view closing_json(std::string_view text) {
   const size_t end = text.find_first_not_of("}]\" \n");
   return trim_marker_spaces(text.substr(0, end));
@@ -301,7 +300,7 @@ std::optional<CallSyntax> read_off_calls(const WrittenCalls& written) {
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
       end = behind.substr(0, n_end);
-      // A section that is opened is closed again; else its end looks like the end of the answer.
+      // A section that was opened is closed; without one, its end would look like the end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer));
       }

@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// Line breaks would tear the line.
+// Escapes line breaks.
 std::string on_one_line(std::string_view text) {
   std::string out;
   for (const char c : text) {

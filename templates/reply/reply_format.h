@@ -1,7 +1,7 @@
-// ReplyFormat: how a model writes an answer that is more than text: its reasoning, and its calls of tools. Plain data.
+// ReplyFormat: how a model writes the parts of an answer other than text: its reasoning and its tool calls. Plain data.
 //
-// It is found once per model, from what the chat template writes (templates/reply/find_reply_format.h), and read by
-// the parser of answers (templates/reply/reply_parser.h) and by the grammars for them (CallSyntax::parts).
+// Found once per model from the renders of its chat template (templates/reply/find_reply_format.h); used by the parser
+// of answers (templates/reply/reply_parser.h) and by their grammars (CallSyntax::parts).
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace ibid {
 
-// One piece of a call, in the order in which the model writes them.
+// One piece of a call, in the order in which a model writes them.
 struct CallPart {
   enum class Kind {
     kLiteral,    // `text`, as the template writes it
-    kName,       // of the tool
-    kId,         // of the call: any word, no spaces
-    kIndex,      // of the call among those of the answer: 0, 1, ...
+    kName,       // the tool's name
+    kId,         // the call's id: any word, no spaces
+    kIndex,      // of the call within the answer: 0, 1, ...
     kArguments,  // an object, in the form of CallSyntax::arguments
   };
   Kind kind = Kind::kLiteral;
@@ -27,34 +27,34 @@ struct CallPart {
 
 enum class ArgumentsForm {
   kJson,        // a JSON object
-  kParameters,  // key and value of each between markers: ParameterSyntax. Strings are written as they are
+  kParameters,  // keys and values between markers: ParameterSyntax. Strings are unquoted
   kBareObject,  // {key:value,...}: keys without quotes, strings between CallSyntax::quote
   kKeywords,    // (key=value, ...): the arguments of a call in Python, values as Python writes them
 };
 
-// ArgumentsForm::kParameters: before_key KEY before_value VALUE after_value, for each argument, with nothing between
-// two. A value that is a string is written as it is, any other one as JSON.
+// ArgumentsForm::kParameters: before_key KEY before_value VALUE after_value for each argument, nothing between two.
+// String values are written as they are, others as JSON.
 struct ParameterSyntax {
   std::string before_key = {};
-  std::string before_value = {};        // of a string
-  std::string before_other_value = {};  // of anything else; the same where the form does not tell
+  std::string before_value = {};        // of a string value
+  std::string before_other_value = {};  // of other values; equal to before_value if the form does not distinguish
   std::string after_value = {};
   bool operator==(const ParameterSyntax&) const = default;
 };
 
-// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the
-// texts around it. The parts have all of it as literals, too; this is for reading calls that models space otherwise.
+// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the texts around it.
+// The parts contain all of this as literals too; the envelope is for calls that models space differently.
 struct CallEnvelope {
   std::string name_key = {};
   std::string arguments_key = {};
-  std::string id_key = {};  // empty: it has none
+  std::string id_key = {};  // empty: no id
   std::string before = {};
   std::string after = {};
   bool operator==(const CallEnvelope&) const = default;
 };
 
-// Calls in an answer: section_begin CALL separator CALL ... section_end, where a call is its parts, one after the
-// other. All texts are as the template writes them; models may space them otherwise.
+// Calls in an answer: section_begin CALL separator CALL ... section_end, where a call is its parts in order. All texts
+// are as the template writes them; models may space them differently.
 struct CallSyntax {
   std::string section_begin = {};
   std::string separator = {};
@@ -64,18 +64,18 @@ struct CallSyntax {
   ArgumentsForm arguments = ArgumentsForm::kJson;
   ParameterSyntax parameter = {};  // kParameters
   std::string quote = {};          // kBareObject
-  // A text that a model may write before a call, though the template does not ("<|python_tag|>").
+  // A text that models may write before a call although the template does not ("<|python_tag|>").
   std::string optional_begin = {};
-  // The words with which calls begin; they hold no spaces. A trigger that is an ordinary character ("{")
-  // begins a call at the beginning of an answer alone.
+  // The words that begin a call; without spaces. A trigger that is an ordinary character ("{") begins a call only at
+  // the beginning of an answer.
   std::vector<std::string> triggers = {};
-  bool several = true;  // the template shows more than one call in an answer
-  // Other parts that a call may have in their place. Each holds the trigger in its first literal.
+  bool several = true;  // the template renders more than one call per answer
+  // Alternative parts of a call. Each has the trigger in its first literal.
   std::vector<std::vector<CallPart>> other_parts = {};
   bool operator==(const CallSyntax&) const = default;
 };
 
-// Reasoning is what stands between the two at the beginning of an answer. The prompt may have opened it already
+// Reasoning is the text between the two at the beginning of an answer. The prompt may already have opened it
 // (opens_reasoning()).
 struct ReasoningSyntax {
   std::string begin = {};
@@ -83,66 +83,66 @@ struct ReasoningSyntax {
   bool operator==(const ReasoningSyntax&) const = default;
 };
 
-// An answer of several messages with headers (Harmony): begin HEADER body_begin BODY end, where the prompt has written
-// the first `begin` already. The header says what the body is: to a tool ("to=functions.NAME") its arguments, in a
-// channel of reasoning that, else content.
+// An answer of several messages with headers (Harmony): begin HEADER body_begin BODY end, where the prompt ends with
+// the first `begin`. The header tells what the body is: arguments of a tool ("to=functions.NAME"), reasoning in a
+// reasoning channel, else content.
 struct ChannelSyntax {
   std::string begin = {};                         // "<|start|>"
-  std::string channel = {};                       // "<|channel|>", in front of the channel's name
+  std::string channel = {};                       // "<|channel|>", before the channel's name
   std::string body_begin = {};                    // "<|message|>"
   std::vector<std::string> ends = {};             // "<|end|>", "<|call|>", "<|return|>"
   std::vector<std::string> reasoning_channels = {};  // "analysis"
-  std::string recipient = {};                     // "to=functions.", in front of a tool's name
+  std::string recipient = {};                     // "to=functions.", before a tool's name
   bool operator==(const ChannelSyntax&) const = default;
 };
 
 struct ReplyFormat {
-  std::optional<CallSyntax> calls = {};          // none: the template knows of no calls
+  std::optional<CallSyntax> calls = {};          // nullopt: the template has no calls
   std::optional<ReasoningSyntax> reasoning = {};
-  std::optional<ChannelSyntax> channels = {};    // then the others say what they say about bodies of channels
-  // Words around the content, which are no part of it ("<response>"). Empty: no such words.
+  std::optional<ChannelSyntax> channels = {};    // if set, `calls` and `reasoning` describe bodies of channels
+  // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
-  // Demands of the template on messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
-  // key by which it reads the reasoning of an answer.
+  // Requirements of the template on messages: the arguments of tool_calls as a JSON object, or as a string of JSON; and
+  // the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
-  bool shows_tools = true;  // lists them in a prompt, or shows their calls
-  // Where it comes from, for people: "read off the template", or the name of a known shape.
+  bool shows_tools = true;  // the template lists tools in a prompt, or renders their calls
+  // Its source, for users: "read off the template", or the name of a known form.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;
 };
 
-// For people, in one line: "<tool_call>{"name": NAME, "arguments": {...}}</tool_call>". Empty: no calls.
+// For users, in one line: "<tool_call>{"name": NAME, "arguments": {...}}</tool_call>". Empty: no calls.
 std::string describe_calls(const ReplyFormat& format);
-// "<think> ... </think>"; empty: none.
+// "<think> ... </think>". Empty: no reasoning.
 std::string describe_reasoning(const ReplyFormat& format);
 
-// --- The markers of a format: texts that a model writes around the parts of an answer. Pure functions.
+// --- The markers of a format: the texts around the parts of an answer. Pure functions.
 
-// The format's markers of reasoning. A model that was taught to reason may do so whatever its template says, so
-// without any they are <think> and </think>.
+// Returns the format's markers of reasoning, by default <think> and </think>: a model may be trained to reason even if
+// its template does not render reasoning.
 ReasoningSyntax reasoning_of(const ReplyFormat& format);
 
-// The same format where an answer is not looked through for calls: it has no markers of them.
+// Returns the format without markers of calls, so that answers are not searched for calls.
 ReplyFormat without_calls(ReplyFormat format);
 
-// Whether a special token of this text is a marker, or a part of one. An answer that is split into its parts shows
-// such tokens, and no other special ones: those mean nothing to a reader.
+// True if a special token with this text is a marker or part of one. An answer that is split into its parts shows only
+// these special tokens.
 bool is_marker(const ReplyFormat& format, std::string_view token);
 
-// --- Markers as words: what templates write around names and arguments ("</parameter>\n<parameter="),
-// cut where models may space it otherwise. Pure functions.
+// --- Markers as words: template text around names and arguments ("</parameter>
+// <parameter="), split where models may space it differently. Pure functions.
 
 bool is_marker_space(char c);
 
-// The words of a text, in order; together they are the text. A word is a run of spaces, a tag (<...>, which ends at
-// '>', or in front of a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and what
-// joins them, or any other character alone.
+// Splits a text into words, in order; concatenated they are the text. A word is a run of spaces, a tag (<...>, which
+// ends at '>', or before a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and
+// connecting characters, or any other single character.
 std::vector<std::string_view> marker_words(std::string_view text);
-// The same without the runs of spaces.
+// As marker_words(), without runs of spaces.
 std::vector<std::string> solid_marker_words(std::string_view text);
 
-// How many bytes of whole words two texts have in common at their beginnings.
+// Length in bytes of the whole words with which both texts begin.
 size_t common_words_at_begin(std::string_view a, std::string_view b);
 
 std::string_view trim_marker_spaces(std::string_view text);

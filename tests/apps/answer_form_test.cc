@@ -1,4 +1,4 @@
-// ask and chat that hold answers to a form, with a model whose words are noise.
+// Response formats of ask and chat, with a model that generates random tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class AnswerForm : public CommandLine {
   const std::string model_ = dir_.file("talker.gguf");
 };
 
-TEST_F(AnswerForm, AnAnswerHasTheFormThatWasAskedFor) {
+TEST_F(AnswerForm, AskAnswersMatchTheResponseFormat) {
   for (const std::string& schema : {dir_.write("schema.json", kSchema), "'" + kSchema + "'"}) {
     const Outcome outcome = ask("--json-schema " + schema);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -44,13 +44,13 @@ TEST_F(AnswerForm, AnAnswerHasTheFormThatWasAskedFor) {
   EXPECT_TRUE(std::regex_match(ask("--grammar " + grammar).out, std::regex("[a-h][1-8]-[a-h][1-8]\n")));
 }
 
-TEST_F(AnswerForm, EveryAnswerOfAChatHasIt) {
+TEST_F(AnswerForm, EveryChatAnswerMatchesTheResponseFormat) {
   const Outcome outcome = run("chat " + model_ + " --choices yes,no", "Is it?\nReally?\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(std::regex_match(outcome.out, std::regex("(yes|no)\n\n(yes|no)\n"))) << outcome.out;
 }
 
-TEST_F(AnswerForm, WhatIsWrongWithAFormNamesFileAndPlace) {
+TEST_F(AnswerForm, InvalidResponseFormatErrorsNameFileAndPosition) {
   const std::string schema = dir_.write("wrong.json", R"({"properties": {"a": {"not": {}}}})");
   const Outcome keyword = ask("--json-schema " + schema);
   EXPECT_EQ(keyword.status, 1);
@@ -70,10 +70,10 @@ TEST_F(AnswerForm, WhatIsWrongWithAFormNamesFileAndPlace) {
   }
   EXPECT_EQ(ask("--choices a --regex b").status, 2);
   const Outcome early = run("ask -m /no/such.gguf --regex '(a' Hello");
-  EXPECT_THAT(early.err, HasSubstr("--regex: ")) << "before the model is looked for";
+  EXPECT_THAT(early.err, HasSubstr("--regex: ")) << "checked before the model is resolved";
 }
 
-TEST_F(AnswerForm, AServerGetsItInItsWords) {
+TEST_F(AnswerForm, ChatWithUrlSendsResponseFormatInRequestFields) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const std::string chat = "chat --config '' --url " + server.url();
   const std::string grammar = dir_.write("x.gbnf", "root ::= \"a\"\n");

@@ -1,4 +1,4 @@
-// Text files that go along with a message.
+// Text files attached to messages.
 #include "apps/chat/attached_files.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ class AttachedFiles : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(AttachedFiles, AWordThatNamesAFileIsOne) {
+TEST_F(AttachedFiles, AtSignBeforeAFileNameAttachesTheFile) {
   const std::string notes = dir_.write("notes.txt", "one\ntwo\n");
   const std::string blank = dir_.write("my notes.txt", "three");
   std::string escaped = blank;
@@ -40,7 +40,7 @@ TEST_F(AttachedFiles, AWordThatNamesAFileIsOne) {
   EXPECT_EQ(found("@" + notes + " and @" + notes + " and @\"" + blank + "\"").files.size(), 2u) << "each file once";
 }
 
-TEST_F(AttachedFiles, WhatNamesNoFileStaysText) {
+TEST_F(AttachedFiles, AtSignWithoutAFileStaysText) {
   const std::string notes = dir_.write("notes.txt", "one");
   for (const std::string& text : {std::string("write to me@example.org"), std::string("@nobody hello"), std::string("@"),
                                   std::string("@\"open"), "mail@" + notes, "@" + dir_.path(), std::string("@ @@ \"@\"")}) {
@@ -50,7 +50,7 @@ TEST_F(AttachedFiles, WhatNamesNoFileStaysText) {
   }
 }
 
-TEST_F(AttachedFiles, AFileThatIsNoTextIsRefusedByName) {
+TEST_F(AttachedFiles, ErrorsForFilesThatAreNotTextNameTheFile) {
   const std::pair<const char*, std::string> bad[] = {
       {"latin1.txt", "caf\xe9"}, {"nul.bin", std::string("a\0b", 3)}, {"empty.txt", ""}, {"mark.txt", "\xEF\xBB\xBF"}};
   for (const auto& [name, bytes] : bad) {
@@ -65,14 +65,14 @@ TEST_F(AttachedFiles, AFileThatIsNoTextIsRefusedByName) {
   EXPECT_EQ(read_attached_file(system_file_ops(), dir_.path()).status().code(), ErrorCode::kNotRegularFile);
 }
 
-TEST_F(AttachedFiles, AFileStandsBehindTheTextWithinLinesThatItDoesNotHold) {
+TEST_F(AttachedFiles, FilesFollowTheTextInFencesLongerThanTheirOwn) {
   EXPECT_EQ(message_with_files({"Sum up n.txt", {{"n.txt", "one\ntwo"}}}), "Sum up n.txt\n\nn.txt:\n```\none\ntwo\n```");
   EXPECT_EQ(message_with_files({"", {{"n.md", "````\nx\n````"}}}), "n.md:\n`````\n````\nx\n````\n`````");
   const std::string marked = dir_.write("marked.txt", "\xEF\xBB\xBFtext\r\n");
   EXPECT_EQ(read_attached_file(system_file_ops(), marked)->text, "text");
 }
 
-TEST_F(AttachedFiles, TheFirstWordMayHaveBlanks) {
+TEST_F(AttachedFiles, FirstWordMayContainQuotedOrEscapedBlanks) {
   EXPECT_EQ(take_word("a b  c").word, "a");
   EXPECT_EQ(take_word("a b  c").rest, "b  c");
   EXPECT_EQ(take_word("\"a b\"  c").word, "a b");

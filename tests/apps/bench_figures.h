@@ -1,4 +1,4 @@
-// Figures and rivals for tests of how they are shown and compared.
+// Figures and rivals for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What one token costs, against the same numbers worked out by hand.
+// Cost of one token, compared with values computed by hand.
 #include "bench/lab/model_work.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ ModelWork work_of(const TinyModel& tiny, const ModelOptions& options = {}) {
   return *std::move(work);
 }
 
-TEST(ModelWork, OperationsAreTwoPerWeightOfTheLayers) {
+TEST(ModelWork, CountsTwoOperationsPerLayerWeight) {
   const ModelWork work = work_of({});
   // 3 layers: wq [64, 64], wk and wv [32, 64], wo [64, 64], gate, up and down [96, 64]; the head is [120, 64].
   EXPECT_EQ(work.operations_per_token, 2.0 * 3 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 96 * 64));
@@ -30,7 +30,7 @@ TEST(ModelWork, OperationsAreTwoPerWeightOfTheLayers) {
   EXPECT_FALSE(work.int8);
 }
 
-TEST(ModelWork, AnUntiedEmbeddingIsNotRead) {
+TEST(ModelWork, UntiedEmbeddingDoesNotCountAsRead) {
   TinyModel tiny;
   tiny.matrix_dtype = DType::kQ4_1;
   const ModelWork untied = work_of(tiny);
@@ -40,12 +40,12 @@ TEST(ModelWork, AnUntiedEmbeddingIsNotRead) {
   EXPECT_EQ(untied.weights_bytes, tied.weights_bytes);  // one matrix of 120 rows either way
   ModelOptions options;
   const std::unique_ptr<TransformerModel> model = load_tiny_model(tiny, options);
-  // The plan has room for a vector behind each of the 7 norms.
+  // The plan reserves space for a vector for each of the 7 norms.
   EXPECT_GE(tied.weights_bytes, model->weights().bytes());
   EXPECT_LE(tied.weights_bytes, model->weights().bytes() + 7 * 64);
 }
 
-TEST(ModelWork, KeysAndValuesAreReadAsFarAsEachLayerSees) {
+TEST(ModelWork, KvBytesAreLimitedByEachLayersWindow) {
   ModelOptions options;
   options.kv_dtype = KvDType::kF32;
   ModelWork work = work_of({}, options);

@@ -1,4 +1,4 @@
-// Figures as they are written, read and compared: no clock runs here.
+// Writing, reading and comparing figures. Nothing is timed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(Spread, QuartilesLieBetweenSamples) {
+TEST(Spread, InterpolatesQuartilesBetweenSamples) {
   const Spread spread = spread_of({4, 1, 3, 2});
   EXPECT_DOUBLE_EQ(spread.q1, 1.75);
   EXPECT_DOUBLE_EQ(spread.median, 2.5);
@@ -22,7 +22,7 @@ TEST(Spread, QuartilesLieBetweenSamples) {
   EXPECT_DOUBLE_EQ(spread_of({7}).q3, 7);
 }
 
-TEST(PrefillStep, IsTheLargestFallInOrderOfLength) {
+TEST(PrefillStep, FindsTheLargestFallBetweenAdjacentLengths) {
   const std::vector<Figure> figures = {figure_of("prefill", {64}, 900), figure_of("prefill", {8}, 500),
                                        figure_of("prefill", {63}, 1000), figure_of("decode", {0}, 1),
                                        figure_of("prefill", {512}, 1100)};
@@ -32,7 +32,7 @@ TEST(PrefillStep, IsTheLargestFallInOrderOfLength) {
   EXPECT_DOUBLE_EQ(step.ratio, 0.9);
 }
 
-TEST(PrefillStep, IsBeyondTheSpreadWhereTheSamplesLieApart) {
+TEST(PrefillStep, IsBeyondTheSpreadIfTheQuartilesDoNotOverlap) {
   Figure shorter = figure_of("prefill", {63}, 1000), longer = figure_of("prefill", {64}, 900);
   shorter.value = {890, 1000, 1010};
   longer.value = {880, 900, 905};
@@ -41,11 +41,11 @@ TEST(PrefillStep, IsBeyondTheSpreadWhereTheSamplesLieApart) {
   EXPECT_TRUE(worst_prefill_step(std::vector<Figure>{shorter, longer}).beyond_spread);
 }
 
-TEST(PrefillStep, OfFewerThanTwoLengthsIsNone) {
+TEST(PrefillStep, IsEmptyForFewerThanTwoLengths) {
   EXPECT_EQ(worst_prefill_step(std::vector<Figure>{figure_of("prefill", {8}, 500)}).from, 0);
 }
 
-TEST(RivalLines, TheBestOfAnEngineCountsInTheRightDirection) {
+TEST(RivalLines, BestValueOfAnEngineRespectsItsDirection) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"engine\":\"a\",\"flash\":\"0\",\"what\":\"decode\",\"depth\":1024,\"tps\":90.5}\n"
       "\n"
@@ -62,7 +62,7 @@ TEST(RivalLines, TheBestOfAnEngineCountsInTheRightDirection) {
   EXPECT_EQ(rivals[0].ratio_for(figure_of("turn", {0, 44}, 50)), 3);  // less is better: 150 / 50
 }
 
-TEST(RivalLines, OtherWorkIsNotCompared) {
+TEST(RivalLines, DifferentWorkIsNotCompared) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"what\":\"turn\",\"history\":1024,\"n\":44,\"ttft_ms\":200}\n{\"what\":\"prefill\",\"n\":44,\"tps\":"
       "1}");
@@ -73,7 +73,7 @@ TEST(RivalLines, OtherWorkIsNotCompared) {
   EXPECT_FALSE(rivals[0].ratio_for(decode_at(44, 1)));
 }
 
-TEST(RivalLines, KindsThatAreNotKnownAreIgnored) {
+TEST(RivalLines, UnknownKindsAreIgnored) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
   ASSERT_EQ(rivals.size(), 1);
@@ -86,7 +86,7 @@ struct BadLine {
   const char* names;
 };
 
-TEST(RivalLines, MalformedLinesNameFileAndLine) {
+TEST(RivalLines, ErrorsNameFileAndLine) {
   const BadLine lines[] = {
       {"{\"what\":\"decode\",\"depth\":0,\"tps\":", ErrorCode::kBadHeader, ""},
       {"tg128 | 211.4 t/s", ErrorCode::kBadHeader, ""},
@@ -112,7 +112,7 @@ TEST(RivalLines, MalformedLinesNameFileAndLine) {
   }
 }
 
-TEST(RivalLines, AFileWithNothingToCompareIsAnError) {
+TEST(RivalLines, FileWithoutComparableLinesIsAnError) {
   for (const char* text : {"", "\n \n", "{\"what\":\"about\"}\n"}) {
     const Result<std::vector<Rival>> rivals = parse_rival_lines(text, "empty.jsonl");
     ASSERT_FALSE(rivals.ok()) << text;
@@ -124,7 +124,7 @@ TEST(RivalLines, AFileWithNothingToCompareIsAnError) {
   EXPECT_EQ(missing.status().code(), ErrorCode::kNotFound);
 }
 
-TEST(RivalLines, ReadOurOwnLinesBack) {
+TEST(RivalLines, ReadsOwnJsonLines) {
   BenchSetup setup;
   setup.n_threads = 2;
   const std::string line = json_line(setup, decode_at(1024, 175.9), {});
@@ -134,7 +134,7 @@ TEST(RivalLines, ReadOurOwnLinesBack) {
   EXPECT_EQ(rivals[0].ratio_for(decode_at(1024, 175.9)), 1);
 }
 
-TEST(JsonLine, HasTheSharedFieldsAndTheRivals) {
+TEST(JsonLine, HasSharedFieldsAndRivals) {
   BenchSetup setup;
   setup.model = "a.gguf";
   setup.n_threads = 2;
@@ -171,7 +171,7 @@ class ResultsFile : public testing::Test {
   BenchSetup setup_;
 };
 
-TEST_F(ResultsFile, IsMadeAndAppendedTo) {
+TEST_F(ResultsFile, IsCreatedAndAppendedTo) {
   const std::string path = dir_.file("cpu.csv");
   const std::vector<Figure> figures = {decode_at(1024, 300), figure_of("turn", {1024, 44}, 57.4)};
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, figures).ok());
@@ -187,14 +187,14 @@ TEST_F(ResultsFile, IsMadeAndAppendedTo) {
   EXPECT_EQ(read_whole_file(path), csv_header() + decode + turn + decode);
 }
 
-TEST_F(ResultsFile, IsForEverybodyWhomTheUmaskLets) {
+TEST_F(ResultsFile, NewFileHasUmaskPermissionsAndExistingOneKeepsIts) {
   const mode_t before = ::umask(022);
   const std::string path = dir_.file("cpu.csv");
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)}).ok());
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777u, 0644u);
-  // One that is there keeps the rights that its owner gave it.
+  // An existing file keeps its permissions.
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)}).ok());
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
@@ -202,14 +202,14 @@ TEST_F(ResultsFile, IsForEverybodyWhomTheUmaskLets) {
   ::umask(before);
 }
 
-TEST_F(ResultsFile, WhereNothingCanBeWrittenIsAnError) {
+TEST_F(ResultsFile, UnwritablePathIsAnError) {
   const Status status =
       append_to_csv(system_file_ops(), "/no/such/folder/cpu.csv", setup_, std::vector<Figure>{decode_at(0, 1)});
   EXPECT_EQ(status.code(), ErrorCode::kIo);
   EXPECT_THAT(status.message(), HasSubstr("/no/such/folder/cpu.csv"));
 }
 
-TEST_F(ResultsFile, WithAnotherHeaderIsLeftAlone) {
+TEST_F(ResultsFile, FileWithAnotherHeaderIsNotChanged) {
   const std::string path = dir_.write("cpu.csv", "date,value\n1,2\n");
   const Status status = append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)});
   EXPECT_EQ(status.code(), ErrorCode::kMismatch) << status.to_string();

@@ -1,4 +1,4 @@
-// What the benchmark prints for people: every line fits into a terminal, and nothing is left to guess.
+// Tables of the benchmark: every line fits into a terminal, and columns and units are explained.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Figure conversation_turn(size_t turn) {
   return figure;
 }
 
-TEST(FigureTable, RowsStandUnderTheirHeader) {
+TEST(FigureTable, RowsAlignWithTheHeader) {
   const std::vector<Rival> rivals =
       rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
   EXPECT_EQ(figure_header() + figure_row(decode_at(1024, 307.5), rivals),
@@ -43,10 +43,10 @@ TEST(FigureTable, RowsStandUnderTheirHeader) {
             "  llama.cpp                   123.0 tok/s          2.50x\n");
   EXPECT_EQ(figure_row(decode_at(0, 307.5), rivals),
             "decode behind 0               307.5 tok/s    297.5-312.5    30.0 GB/s     50 %\n")
-      << "the rival did not do this work";
+      << "the rival has no figure for this work";
 }
 
-TEST(FigureTable, TurnsOfAConversationHaveColumnsOfTheirOwn) {
+TEST(FigureTable, ConversationTurnsHaveTheirOwnColumns) {
   const std::string header = conversation_header();
   EXPECT_THAT(header, EndsWith("\n"
                                "turn  prompt   read     reuse     again    ratio  besides          text     KV\n"));
@@ -75,7 +75,7 @@ TEST(FigureTable, EveryLineFitsIntoATerminal) {
   EXPECT_THAT(figure_row(turn, rivals), HasSubstr("44 tokens behind 123456 "));
 }
 
-TEST(FigureTable, ALegendExplainsWhatIsMeasuredAndNothingElse) {
+TEST(FigureTable, LegendExplainsOnlyTheMeasuredKinds) {
   const std::string legend = figure_legend({"load", "decode"}, false);
   EXPECT_THAT(legend, HasSubstr("decode behind N: 48 tokens"));
   EXPECT_THAT(legend, HasSubstr("of peak: "));
@@ -84,7 +84,7 @@ TEST(FigureTable, ALegendExplainsWhatIsMeasuredAndNothingElse) {
   EXPECT_THAT(figure_legend({"turn"}, true), HasSubstr("another engine"));
 }
 
-TEST(FigureTable, WhatIsNotKnownIsLeftBlank) {
+TEST(FigureTable, UnknownValuesAreBlank) {
   Figure load = figure_of("load", {}, 640.6);
   EXPECT_EQ(figure_row(load, {}), "load                             640.6 ms\n");
   load.note = "from disk";
@@ -94,7 +94,7 @@ TEST(FigureTable, WhatIsNotKnownIsLeftBlank) {
   EXPECT_THAT(figure_row(decode, {}), Not(HasSubstr("%")));
 }
 
-TEST(PrefillStepLine, SaysWhetherAFallIsNoise) {
+TEST(PrefillStepLine, TellsFallsFromNoise) {
   EXPECT_EQ(prefill_step_line({}, {}), "");
   EXPECT_THAT(prefill_step_line({63, 64, 1.2, false}, {}), HasSubstr("never falls"));
   EXPECT_EQ(prefill_step_line({63, 64, 0.95, false}, {}),
@@ -110,7 +110,7 @@ TEST(PrefillStepLine, SaysWhetherAFallIsNoise) {
   }
 }
 
-TEST(Duration, IsSaidInWords) {
+TEST(Duration, IsFormattedInWords) {
   EXPECT_EQ(duration_in_words(0.1), "a few seconds");
   EXPECT_EQ(duration_in_words(37), "about 35 seconds");
   EXPECT_EQ(duration_in_words(58), "about 1 minute");
@@ -118,8 +118,8 @@ TEST(Duration, IsSaidInWords) {
   EXPECT_EQ(duration_in_words(3 * 3600), "about 3 hours");
 }
 
-// A token takes a second, and as much again for every thousand positions in front of it.
-TEST(RunEstimate, CountsWhatARunDoes) {
+// A token takes 1 s, plus 1 s for every 1,000 positions before it.
+TEST(RunEstimate, CountsTheWorkOfARun) {
   const ModelPace pace = {1, 1, 1e-3, 1e-3};
   EXPECT_DOUBLE_EQ(pace.prefill_s(100, 950), 200);
   EXPECT_DOUBLE_EQ(pace.decode_s(10, 995), 20);
@@ -128,11 +128,11 @@ TEST(RunEstimate, CountsWhatARunDoes) {
   run.context = 8192;
   EXPECT_EQ(estimated_seconds(run, pace), 0);
   run.prefills = {100};
-  EXPECT_NEAR(estimated_seconds(run, pace), 4 * 105, 1) << "three rounds and one that warms up";
+  EXPECT_NEAR(estimated_seconds(run, pace), 4 * 105, 1) << "three rounds and a warm-up";
   const double prefills = estimated_seconds(run, pace);
   run.conversations = 1;
   const double one = estimated_seconds(run, pace);
-  EXPECT_GT(one, prefills + 11 * 500) << "ten turns of 500 tokens and the exchange before them, at the least";
+  EXPECT_GT(one, prefills + 11 * 500) << "at least ten turns of 500 tokens and the exchange before them";
   run.conversations = 2;
   EXPECT_NEAR(estimated_seconds(run, pace), 2 * one - prefills, 1e-6);
   run.conversations = 0;
@@ -143,12 +143,12 @@ TEST(RunEstimate, CountsWhatARunDoes) {
   EXPECT_GT(estimated_seconds(run, pace), 8 * at_1000);
 }
 
-TEST(RunEstimate, RepeatsShortWork) {
+TEST(RunEstimate, IncludesRepetitionsOfShortWork) {
   const ModelPace pace = {1e-5, 1e-5, 0, 0};
   PlannedRun run;
   run.prefills = {8};
   EXPECT_LT(estimated_seconds(run, pace), 1);
-  run.prefills = {1000};  // 10 ms: 20 of them make the 0.2 s
+  run.prefills = {1000};  // 10 ms, repeated 20 times for at least 0.2 s
   EXPECT_GT(estimated_seconds(run, pace), 0.2);
 }
 

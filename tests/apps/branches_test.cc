@@ -1,4 +1,4 @@
-// Branches of a conversation: what is left behind, what /undo returns to, and how all of it is kept in files.
+// Branches of a conversation: which branches exist, where /undo returns to, and how they are saved.
 #include "apps/chat/branches.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ EngineParts parts_on(FileOps& files) {
   return parts;
 }
 
-// An engine on files, as one process has it.
+// A process with an engine and conversations in `files`.
 struct Process : ChatFixture {
   explicit Process(FileOps& files) : ChatFixture(kChatMl, {}, 64u << 20, parts_on(files)) {
     say({tokenizer->sampled({"a"}), tokenizer->sampled({"b"}), tokenizer->sampled({"c"}), tokenizer->sampled({"d"})});
@@ -49,7 +49,7 @@ class BranchesTest : public testing::Test {
     ASSERT_TRUE(fresh->reset().ok());
     branches.replace(std::move(fresh), "/clear");
   }
-  // The questions of a branch, as one word.
+  // Returns the questions of a branch, concatenated.
   static std::string questions(const Json& messages) {
     std::string text;
     for (const Json& message : messages) text += role_of(message) == "user" ? text_of(message) : "";
@@ -65,7 +65,7 @@ class BranchesTest : public testing::Test {
   MemoryFileOps memory_;
 };
 
-TEST_F(BranchesTest, UndoGoesBackStepByStepAndRedoForth) {
+TEST_F(BranchesTest, UndoAndRedoMoveStepByStep) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -80,10 +80,10 @@ TEST_F(BranchesTest, UndoGoesBackStepByStepAndRedoForth) {
   seen.clear();
   while (branches.redo().ok()) seen.push_back(now(branches));
   EXPECT_THAT(seen, ElementsAre("x", "xy", "", "z"));
-  EXPECT_EQ(ids_of(branches), ids) << "answers are what was sampled, and not read again";
+  EXPECT_EQ(ids_of(branches), ids) << "redo keeps the sampled tokens";
 }
 
-TEST_F(BranchesTest, WhatIsLeftBehindIsABranchAndWhatIsAPartOfAnotherIsNone) {
+TEST_F(BranchesTest, LeftMessagesStayAsBranchUnlessPrefixOfAnother) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -104,7 +104,7 @@ TEST_F(BranchesTest, WhatIsLeftBehindIsABranchAndWhatIsAPartOfAnotherIsNone) {
   EXPECT_EQ(branches.go({99, 0}, "/goto").code(), ErrorCode::kNotFound);
 }
 
-TEST_F(BranchesTest, AChangeThatFailedLeavesNothing) {
+TEST_F(BranchesTest, TakeBackRemovesAFailedChange) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -115,10 +115,10 @@ TEST_F(BranchesTest, AChangeThatFailedLeavesNothing) {
   EXPECT_EQ(now(branches), "xy");
   EXPECT_THAT(others(branches), IsEmpty());
   ASSERT_TRUE(branches.undo().ok());
-  EXPECT_EQ(now(branches), "x") << "the steps before are as they were";
+  EXPECT_EQ(now(branches), "x") << "earlier undo steps are unchanged";
 }
 
-TEST_F(BranchesTest, AQuestionThatWaitsCanBeTheEndOfABranch) {
+TEST_F(BranchesTest, BranchMayEndWithAnUnansweredQuestion) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -130,7 +130,7 @@ TEST_F(BranchesTest, AQuestionThatWaitsCanBeTheEndOfABranch) {
   EXPECT_EQ(role_of(branches.messages().back()), "user");
 }
 
-TEST_F(BranchesTest, KnownAnswersToAQuestionAreCounted) {
+TEST_F(BranchesTest, CountsKnownAnswersToAQuestion) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -147,7 +147,7 @@ TEST_F(BranchesTest, KnownAnswersToAQuestionAreCounted) {
   EXPECT_EQ(branches.n_answers_to(0), 1u);
 }
 
-TEST_F(BranchesTest, TheOldestBranchIsForgottenBeyondANumber) {
+TEST_F(BranchesTest, ForgetAllButRemovesTheOldestBranches) {
   Process process(memory_);
   Branches branches(talk_of(process));
   for (const char* text : {"x", "y", "z"}) {
@@ -159,12 +159,12 @@ TEST_F(BranchesTest, TheOldestBranchIsForgottenBeyondANumber) {
   EXPECT_THAT(others(branches), ElementsAre("y", "z"));
 }
 
-// --- in files
+// --- saved branches
 
 class KeptBranchesTest : public BranchesTest {
  protected:
   SessionFiles files(FileOps& ops) const { return {ops, "/s"}; }
-  // Conversation "talk": xz, with a branch xy.
+  // Saves the conversation "talk": current branch xz, other branch xy.
   void have_a_talk() {
     Process process(memory_);
     KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
@@ -179,7 +179,7 @@ class KeptBranchesTest : public BranchesTest {
   }
 };
 
-TEST_F(KeptBranchesTest, BranchesSurviveTheProcess) {
+TEST_F(KeptBranchesTest, BranchesSurviveARestart) {
   have_a_talk();
   Process process(memory_);
   KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
@@ -191,11 +191,11 @@ TEST_F(KeptBranchesTest, BranchesSurviveTheProcess) {
   ASSERT_TRUE(branches.go({branches.others()[0].number, SIZE_MAX}, "/goto").ok());
   EXPECT_EQ(now(branches), "xy");
   ASSERT_TRUE(kept.save(branches).ok());
-  EXPECT_EQ(files(memory_).branches("talk")->size(), 1u) << "the one that was gone to is no longer beside";
+  EXPECT_EQ(files(memory_).branches("talk")->size(), 1u) << "the current branch is no longer among the other branches";
   EXPECT_EQ(questions(read_saved_session(memory_, "/s/talk.ibid")->messages), "xy");
 }
 
-TEST_F(KeptBranchesTest, ADamagedBranchIsNamedAndKept) {
+TEST_F(KeptBranchesTest, DamagedBranchIsReportedAndKept) {
   have_a_talk();
   const size_t number = files(memory_).branches("talk")->at(0);
   const std::string path = files(memory_).branch_path("talk", number);
@@ -213,7 +213,7 @@ TEST_F(KeptBranchesTest, ADamagedBranchIsNamedAndKept) {
   EXPECT_EQ(files(memory_).branches("talk")->size(), 2u);
 }
 
-TEST_F(KeptBranchesTest, WhereverSavingStopsEverythingSaidIsInSomeFile) {
+TEST_F(KeptBranchesTest, InterruptedSaveLosesNoMessages) {
   for (int i = 0; i < 40; ++i) {
     MemoryFileOps memory;
     ASSERT_TRUE(memory.make_directory("/s").ok());
@@ -235,13 +235,13 @@ TEST_F(KeptBranchesTest, WhereverSavingStopsEverythingSaidIsInSomeFile) {
       in_files.push_back(questions(read_saved_session(memory, files(memory).branch_path("talk", number))->messages));
     }
     EXPECT_THAT(in_files, testing::Contains("xy")) << i << " " << status.to_string();
-    ASSERT_TRUE(kept.save(branches).ok()) << i << ": what failed is done the next time";
+    ASSERT_TRUE(kept.save(branches).ok()) << i << ": the next save completes the failed one";
     EXPECT_EQ(questions(read_saved_session(memory, "/s/talk.ibid")->messages), "z");
     EXPECT_EQ(files(memory).branches("talk")->size(), 1u);
   }
 }
 
-TEST_F(KeptBranchesTest, AllOfItCanMoveToAnotherNameAndUndoStillReturnsToIt) {
+TEST_F(KeptBranchesTest, MoveToRenamesAllBranchesAndUndoStillReaches) {
   have_a_talk();
   Process process(memory_);
   KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
@@ -258,12 +258,12 @@ TEST_F(KeptBranchesTest, AllOfItCanMoveToAnotherNameAndUndoStillReturnsToIt) {
   EXPECT_EQ(files(memory_).branches("talk-2")->size(), 1u);
   EXPECT_EQ(questions(read_saved_session(memory_, "/s/talk.ibid")->messages), "");
   EXPECT_THAT(*files(memory_).branches("talk"), IsEmpty());
-  EXPECT_THAT(others(branches), IsEmpty()) << "what moved is no branch of the new one";
+  EXPECT_THAT(others(branches), IsEmpty()) << "moved branches do not belong to the new conversation";
   ASSERT_TRUE(branches.undo().ok());
   EXPECT_EQ(now(branches), "xz");
 }
 
-TEST_F(KeptBranchesTest, ASystemMessageThatIsNoStringIsComparedAndNotTaken) {
+TEST_F(KeptBranchesTest, OpenRefusesADifferentSystemMessageThatIsNotAString) {
   SavedSession saved;
   saved.messages = *parse_json(R"([{"role":"system","content":[{"type":"text","text":"be"}]}])", "messages");
   ASSERT_TRUE(write_session_file(memory_, "/s/odd.ibid", saved, nullptr, {}).ok());
@@ -272,8 +272,8 @@ TEST_F(KeptBranchesTest, ASystemMessageThatIsNoStringIsComparedAndNotTaken) {
   EXPECT_EQ(kept.open(process.engine, {.system = "other"}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-// Between looking and locking nobody else may save: whoever waits for the name sees what was saved before.
-TEST_F(KeptBranchesTest, TheNameIsLockedBeforeAnybodyLooksWhatIsThere) {
+// No other process may save between lookup and lock; a process that waits for the lock must see the earlier save.
+TEST_F(KeptBranchesTest, TakeLocksTheNameBeforeLookingItUp) {
   class Ops : public FaultyFileOps {
    public:
     explicit Ops(MemoryFileOps& memory) : FaultyFileOps(memory), memory_(memory) {}
@@ -286,7 +286,7 @@ TEST_F(KeptBranchesTest, TheNameIsLockedBeforeAnybodyLooksWhatIsThere) {
    private:
     MemoryFileOps& memory_;
   } ops(memory_);
-  ops.at_lock = [&] {  // another process saves for the first time and leaves, as late as it can
+  ops.at_lock = [&] {  // another process saves for the first time and exits, as late as possible
     ops.at_lock = {};
     have_a_talk();
   };

@@ -1,4 +1,4 @@
-// The table of commands: what /help says fits, and docs/chat.md says the same.
+// The table of chat commands: help fits into a terminal and agrees with docs/chat.md.
 #include "apps/chat/chat_command.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ void expect_narrow(const std::string& text) {
   }
 }
 
-TEST(ChatCommand, EachHasANameOfItsOwnAndHelpThatFits) {
+TEST(ChatCommand, NamesAreUniqueAndHelpFits) {
   std::set<std::string_view> names;
   for (const ChatCommand& command : chat_commands()) {
     EXPECT_TRUE(names.insert(command.name).second) << command.name;
@@ -38,14 +38,14 @@ TEST(ChatCommand, EachHasANameOfItsOwnAndHelpThatFits) {
   expect_narrow(help_of_all_commands());
 }
 
-TEST(ChatCommand, CapitalsAndOtherNamesFindIt) {
+TEST(ChatCommand, IsFoundByAliasAndInCapitals) {
   EXPECT_EQ(find_chat_command("/?"), find_chat_command("/help"));
   EXPECT_EQ(find_chat_command("/QUIT"), find_chat_command("/exit"));
   EXPECT_EQ(find_chat_command("/When-Full")->name, "/when-full");
   for (const char* other : {"", "/", "help", "/hel", "/help ", "/etc/passwd"}) EXPECT_EQ(find_chat_command(other), nullptr);
 }
 
-TEST(ChatCommand, ThePageAboutChatSaysTheSame) {
+TEST(ChatCommand, DocumentationListsTheSameCommands) {
   const std::string page = read_whole_file(golden_dir() + "/../../docs/chat.md");
   for (const ChatCommand& command : chat_commands()) {
     std::string usage = std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
@@ -54,13 +54,13 @@ TEST(ChatCommand, ThePageAboutChatSaysTheSame) {
   }
 }
 
-TEST(ChatCommand, TabKnowsThemAndWhichTakesAFile) {
+TEST(ChatCommand, CompletesCommandsAndKnowsWhichTakeAFile) {
   const CompletionWords words = completion_words();
   EXPECT_EQ(words.commands.size(), chat_commands().size());
   EXPECT_THAT(words.commands_with_file, testing::ElementsAre("/read"));
 }
 
-TEST(ChatCommand, TabKnowsWhatMayFollowThem) {
+TEST(ChatCommand, CompletesArguments) {
   const CompletionWords words = completion_words();
   EXPECT_THAT(complete("/set temp", words).candidates, testing::ElementsAre("temperature "));
   EXPECT_THAT(complete("/set stop-repetition o", words).candidates, testing::ElementsAre("off", "on"));
@@ -74,7 +74,7 @@ TEST(ChatCommand, TabKnowsWhatMayFollowThem) {
   }
 }
 
-TEST(CommandWords, NumbersAndBlanks) {
+TEST(CommandWords, CountsWordsAndParsesLeadingNumbers) {
   std::string_view text = "12  a b";
   EXPECT_EQ(leading_number(text), 12u);
   EXPECT_EQ(text, "a b");

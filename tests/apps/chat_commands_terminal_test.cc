@@ -1,4 +1,4 @@
-// The commands of `ibid chat` as a person types them, wrong input to each included.
+// Commands of `ibid chat` typed at a terminal, with invalid input for each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,11 +38,11 @@ class ChatCommands : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return command;
   }
-  // A terminal that keeps conversations in dir_.
+  // Options for a terminal whose conversations are saved in dir_.
   TerminalOptions keeping() const { return {.rows = 40, .environment = {{"XDG_STATE_HOME", dir_.file("state")}}}; }
   SessionFiles files() const { return {system_file_ops(), dir_.file("state") + "/ibid/sessions"}; }
 
-  // Types a line, and waits for what it brings and for the prompt.
+  // Types a line, and waits for the expected output and the next prompt.
   static testing::AssertionResult says(PseudoTerminal& terminal, const std::string& line, const std::string& brings) {
     const size_t before = terminal.screen().everything().size();
     terminal.type(line + "\r");
@@ -58,7 +58,7 @@ class ChatCommands : public testing::Test {
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(ChatCommands, HelpFitsIntoTheTerminalAndKnowsEachCommand) {
+TEST_F(ChatCommands, HelpFitsAndExplainsEachCommand) {
   PseudoTerminal terminal(chat(), {.rows = 60, .columns = 80});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/help", "Ctrl-C "));
@@ -68,7 +68,7 @@ TEST_F(ChatCommands, HelpFitsIntoTheTerminalAndKnowsEachCommand) {
   ASSERT_TRUE(says(terminal, "/help nonsense", "/nonsense: there is no such command"));
 }
 
-TEST_F(ChatCommands, WhatIsNoCommandAndWordsTooManyAreExplained) {
+TEST_F(ChatCommands, UnknownCommandsAndWrongArgumentsAreExplained) {
   PseudoTerminal terminal(chat(), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/hepl", "there is /help"));
@@ -94,11 +94,11 @@ TEST_F(ChatCommands, WhatIsNoCommandAndWordsTooManyAreExplained) {
   ASSERT_TRUE(says(terminal, "/read nowhere.txt", "nowhere.txt"));
   ASSERT_TRUE(says(terminal, "/save ../evil", "no / and no"));
   ASSERT_TRUE(says(terminal, "/etc/passwd what is this", "is written with //"));
-  EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("turn 1"))) << "none of them is a message";
+  EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("turn 1"))) << "none of them is sent as a message";
   ASSERT_TRUE(says(terminal, "//etc/passwd", "A slash arrived."));
 }
 
-TEST_F(ChatCommands, UndoTakesBackAnyCommandAndRedoBringsItAgain) {
+TEST_F(ChatCommands, UndoAndRedoWorkForEveryCommand) {
   PseudoTerminal terminal(chat(), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
@@ -117,7 +117,7 @@ TEST_F(ChatCommands, UndoTakesBackAnyCommandAndRedoBringsItAgain) {
   ASSERT_TRUE(says(terminal, "/history 3", "assistant:\nAnswer two."));
 }
 
-TEST_F(ChatCommands, BranchesAreListedGoneToAndReturnedFrom) {
+TEST_F(ChatCommands, BranchesAreListedAndReachedByGotoAndBack) {
   PseudoTerminal terminal(chat(), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
@@ -131,7 +131,7 @@ TEST_F(ChatCommands, BranchesAreListedGoneToAndReturnedFrom) {
   ASSERT_TRUE(says(terminal, "/branches", "another from 2 on: Answer three."));
 }
 
-TEST_F(ChatCommands, WithASeedAnotherAnswerIsAnotherAndEveryTurnDrawsAnew) {
+TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
   const auto talk = [&] {
     PseudoTerminal terminal(chat({"--seed", "3", "--temperature", "1", "--max-tokens", "12"}), {.rows = 60});
     EXPECT_TRUE(terminal.prompts());
@@ -142,7 +142,7 @@ TEST_F(ChatCommands, WithASeedAnotherAnswerIsAnotherAndEveryTurnDrawsAnew) {
     EXPECT_TRUE(says(terminal, "Name a colour", "turn 2"));
     terminal.type("\x04");
     EXPECT_EQ(terminal.exit_status(), 0);
-    // An answer is the row above its status line.
+    // The answer is the row above its status line.
     std::vector<std::string> answers;
     std::istringstream rows(terminal.screen().everything());
     for (std::string row, above; std::getline(rows, row); above = row) {
@@ -158,7 +158,7 @@ TEST_F(ChatCommands, WithASeedAnotherAnswerIsAnotherAndEveryTurnDrawsAnew) {
   EXPECT_EQ(talk(), answers) << "the same seed and the same inputs give the same conversation";
 }
 
-TEST_F(ChatCommands, SeveralAnswersAreShownWithTheirSeedsAndStayAsBranches) {
+TEST_F(ChatCommands, SeveralAnswersShowTheirSeedsAndStayAsBranches) {
   PseudoTerminal terminal(chat({"--seed", "5", "--temperature", "1", "--max-tokens", "8"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/answers 3 Name a colour", "goes on with answer 1"));
@@ -172,13 +172,13 @@ TEST_F(ChatCommands, SeveralAnswersAreShownWithTheirSeedsAndStayAsBranches) {
   ASSERT_TRUE(says(terminal, "/undo", "taken back: /choose; 4 messages"));
 }
 
-TEST_F(ChatCommands, AnAnswerOfSeveralIsSeenWhileTheOthersAreNotFinished) {
-  // Answers that end on their own would be over before they are shown.
+TEST_F(ChatCommands, FirstOfSeveralAnswersIsStreamedBeforeTheOthersFinish) {
+  // Answers that end by themselves would be finished before they are shown.
   write_scripted_model(model_, {{.says = "Once upon a time there was", .endless = true}}, 1 << 15);
   PseudoTerminal terminal(chat({"--max-tokens", "unlimited", "--stop-repetition", "off"}), {.rows = 20});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/answers 2 Tell me a story\r");
-  // So much of the first that the second has begun, too: a stop before that is a stop of both.
+  // Wait until the second answer has begun as well; an earlier stop would cancel both.
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.everything().size() > 8000; }, "a long answer"));
   EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("answer 2 of 2")));
   terminal.type("\x03");
@@ -186,7 +186,7 @@ TEST_F(ChatCommands, AnAnswerOfSeveralIsSeenWhileTheOthersAreNotFinished) {
   ASSERT_TRUE(terminal.prompts());
 }
 
-TEST_F(ChatCommands, SettingsAreThoseOfTheCommandLine) {
+TEST_F(ChatCommands, SettingsMatchTheCommandLineOptions) {
   PseudoTerminal terminal(chat({"--seed", "5", "--temperature", "1"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/show", "temperature 1"));
@@ -200,7 +200,7 @@ TEST_F(ChatCommands, SettingsAreThoseOfTheCommandLine) {
   ASSERT_TRUE(says(terminal, "/stats", "keys and values"));
 }
 
-TEST_F(ChatCommands, FilesGoAlong) {
+TEST_F(ChatCommands, AttachedFilesAreSentOnce) {
   dir_.write("notes.txt", "one\ntwo\n");
   const std::string here = std::filesystem::current_path();
   std::filesystem::current_path(dir_.path());
@@ -213,12 +213,12 @@ TEST_F(ChatCommands, FilesGoAlong) {
   ASSERT_TRUE(says(terminal, "/undo", "notes.txt no longer goes along"));
   ASSERT_TRUE(says(terminal, "/read notes.txt", "go along with your next message"));
   ASSERT_TRUE(says(terminal, "Sum up notes.txt", "The file came."));
-  ASSERT_TRUE(says(terminal, "Sum up notes.txt", "Hello there.")) << "it went along once";
+  ASSERT_TRUE(says(terminal, "Sum up notes.txt", "Hello there.")) << "the file is attached to one message only";
 }
 
-// --- kept conversations
+// --- saved conversations
 
-TEST_F(ChatCommands, WhoComesBackSeesTheLastExchangeAndTheBranches) {
+TEST_F(ChatCommands, ResumeShowsTheLastExchangeAndKeepsBranches) {
   {
     PseudoTerminal terminal(chat({"--resume", "my talk"}), keeping());
     ASSERT_TRUE(terminal.prompts());
@@ -243,7 +243,7 @@ TEST_F(ChatCommands, WhoComesBackSeesTheLastExchangeAndTheBranches) {
   EXPECT_THAT(terminal.screen().text(), HasSubstr("a new conversation, kept as 'my tlak' (there is 'my talk')"));
 }
 
-TEST_F(ChatCommands, AKilledProgramLeavesTheQuestionBehind) {
+TEST_F(ChatCommands, QuestionIsSavedBeforeTheProgramIsKilled) {
   {
     PseudoTerminal terminal(chat({"--resume", "talk"}), keeping());
     ASSERT_TRUE(terminal.prompts());
@@ -260,7 +260,7 @@ TEST_F(ChatCommands, AKilledProgramLeavesTheQuestionBehind) {
   ASSERT_TRUE(says(terminal, "/history", "3  assistant: "));
 }
 
-TEST_F(ChatCommands, AKeptConversationThatBeginsAnewKeepsTheOldOneWhereThePersonWants) {
+TEST_F(ChatCommands, ClearOfASavedConversationAsksWhereToKeepTheOldOne) {
   PseudoTerminal terminal(chat({"--resume", "talk"}), keeping());
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
@@ -287,7 +287,7 @@ TEST_F(ChatCommands, AKeptConversationThatBeginsAnewKeepsTheOldOneWhereThePerson
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->messages.size(), 2u);
 }
 
-TEST_F(ChatCommands, AConversationBegunWithoutANameCanBeKept) {
+TEST_F(ChatCommands, SaveNamesAConversationLater) {
   PseudoTerminal terminal(chat(), keeping());
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
@@ -301,7 +301,7 @@ TEST_F(ChatCommands, AConversationBegunWithoutANameCanBeKept) {
   EXPECT_TRUE(files().exists("copy"));
 }
 
-TEST_F(ChatCommands, APolicyCanChangeAndAFullContextNamesTheWaysOut) {
+TEST_F(ChatCommands, WhenFullCanBeChangedAndContextFullErrorGivesAdvice) {
   PseudoTerminal terminal(chat({"--context", "128", "--when-full", "error", "--max-tokens", "8"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   const std::string filler(100, 'x');
@@ -310,7 +310,7 @@ TEST_F(ChatCommands, APolicyCanChangeAndAFullContextNamesTheWaysOut) {
   ASSERT_TRUE(says(terminal, "/when-full", "when the context is full: error"));
   ASSERT_TRUE(says(terminal, "/when-full drop", "when the context is full: drop"));
   ASSERT_TRUE(says(terminal, "second " + filler, "left out"));
-  ASSERT_TRUE(says(terminal, "/branches", "1  2 messages")) << "what was left out is a branch";
+  ASSERT_TRUE(says(terminal, "/branches", "1  2 messages")) << "the state before is a branch";
   ASSERT_TRUE(says(terminal, "/undo", "2 messages now"));
   ASSERT_TRUE(says(terminal, "/history 0", "user:\nfirst\nxxx"));
 }

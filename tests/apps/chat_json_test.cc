@@ -1,4 +1,4 @@
-// chat --json with a model whose answers a test wrote down.
+// chat --json with a scripted model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class ChatJsonCommandLine : public CommandLine {
   }
 };
 
-TEST_F(ChatJsonCommandLine, EveryMessageIsAnsweredByALine) {
+TEST_F(ChatJsonCommandLine, EachMessageIsAnsweredByOneJsonLine) {
   const Outcome outcome = run("chat --json " + dir_.file("m.gguf"), "first\n\nthen\r\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;
@@ -43,7 +43,7 @@ TEST_F(ChatJsonCommandLine, EveryMessageIsAnsweredByALine) {
   EXPECT_NE(lines[0]["id"], lines[1]["id"]);
 }
 
-TEST_F(ChatJsonCommandLine, AnErrorIsALineAndTheNextMessageGoesOn) {
+TEST_F(ChatJsonCommandLine, ErrorIsAJsonLineAndTheNextMessageIsAnswered) {
   const std::string long_message(4000, 'x');
   const Outcome outcome =
       run("chat --json --when-full error " + dir_.file("m.gguf"), "first\n" + long_message + "\nthen\n");
@@ -58,7 +58,7 @@ TEST_F(ChatJsonCommandLine, AnErrorIsALineAndTheNextMessageGoesOn) {
   EXPECT_EQ(lines_of(absent.out)[0]["error"]["code"], "model_not_found");
 }
 
-TEST_F(ChatJsonCommandLine, AFirstMessageMayStandOnTheCommandLine) {
+TEST_F(ChatJsonCommandLine, FirstMessageComesFromPromptAndFileOptions) {
   const std::string file = dir_.write("first.txt", "the first\n");
   const std::string model = dir_.file("m.gguf");
   const std::vector<Json> lines = lines_of(run("chat --json -f " + file + " -p Why? " + model, "then\n").out);
@@ -66,7 +66,7 @@ TEST_F(ChatJsonCommandLine, AFirstMessageMayStandOnTheCommandLine) {
   EXPECT_EQ(lines[0]["messages"][0]["content"], "the first\n\nWhy?");
   EXPECT_EQ(lines[1]["messages"].size(), 4u);
   EXPECT_EQ(run("chat -p first " + model, "then\n").out, "one\n\ntwo\n");
-  EXPECT_EQ(run("chat -p /exit " + model, "").out, "two\n") << "a message as it is";
+  EXPECT_EQ(run("chat -p /exit " + model, "").out, "two\n") << "not parsed as a command";
   const Outcome verbose = run("chat -v -p first " + model);
   EXPECT_THAT(verbose.err, testing::HasSubstr("m.gguf, context 512"));
   EXPECT_THAT(verbose.err, testing::ContainsRegex("[0-9]+ tokens read, [0-9]+ said"));
@@ -75,7 +75,7 @@ TEST_F(ChatJsonCommandLine, AFirstMessageMayStandOnTheCommandLine) {
   EXPECT_EQ(run("chat -f /no/such " + model).status, 1);
 }
 
-TEST_F(ChatJsonCommandLine, AKeptConversationGoesOn) {
+TEST_F(ChatJsonCommandLine, ResumeContinuesASavedConversation) {
   const ScopedVariable state("XDG_STATE_HOME", dir_.file("state"));
   const ScopedVariable cache("XDG_CACHE_HOME", dir_.file("cache"));
   const std::string chat = "chat --json --resume talk " + dir_.file("m.gguf");

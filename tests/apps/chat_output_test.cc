@@ -1,4 +1,4 @@
-// What `ibid chat` shows: answers wrapped at words, the lines around them, on terminals of several sizes and kinds.
+// Output of `ibid chat`: wrapped answers and the lines around them, on terminals of several sizes and kinds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -72,12 +72,12 @@ TEST_F(ChatOutput, AnswersAreWrappedAtWordsAtAnyWidth) {
       EXPECT_TRUE(line.starts_with("> ") || !line.ends_with(' ')) << line;
       answer += line + " ";
     }
-    EXPECT_THAT(answer, HasSubstr(kSky + " ")) << "no word is broken";
+    EXPECT_THAT(answer, HasSubstr(kSky + " ")) << "no word is split";
     EXPECT_TRUE(terminal.screen().unknown().empty());
   }
 }
 
-TEST_F(ChatOutput, CodeChineseAndPiecesOfCharacters) {
+TEST_F(ChatOutput, CodeChineseAndSplitCharactersAreShownCorrectly) {
   PseudoTerminal terminal(chat(), {.rows = 30, .columns = 60});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("code\r");
@@ -86,7 +86,7 @@ TEST_F(ChatOutput, CodeChineseAndPiecesOfCharacters) {
   const std::string line = "for (int i = 0; i < 10; ++i) { total += values[i] * weights[i]; }  // all of them";
   EXPECT_THAT(terminal.screen().text(),
               HasSubstr("\n" + line.substr(0, 60) + "\n" + line.substr(60) + "\n```\nDone.\n"));
-  EXPECT_THAT(terminal.bytes(), HasSubstr(line)) << "the terminal breaks it, so that it is copied whole";
+  EXPECT_THAT(terminal.bytes(), HasSubstr(line)) << "the terminal wraps the line, so that it can be copied whole";
   terminal.type("Chinese\r");
   ASSERT_TRUE(terminal.shows("turn 2"));
   ASSERT_TRUE(terminal.prompts());
@@ -96,7 +96,7 @@ TEST_F(ChatOutput, CodeChineseAndPiecesOfCharacters) {
   ASSERT_TRUE(terminal.shows("cafe\u0301 \U0001F469\u200D\U0001F467!\n"));
 }
 
-TEST_F(ChatOutput, AskIsWrappedToo) {
+TEST_F(ChatOutput, AskWrapsItsAnswer) {
   PseudoTerminal terminal({IBID_PROGRAM, "ask", model_, "Why is the sky blue?"}, {.rows = 15, .columns = 60});
   ASSERT_EQ(terminal.exit_status(), 0);
   const std::string screen = terminal.screen().text();
@@ -105,7 +105,7 @@ TEST_F(ChatOutput, AskIsWrappedToo) {
   EXPECT_EQ(terminal.screen().cursor_column(), 0u);
 }
 
-TEST_F(ChatOutput, ATerminalThatGrowsNarrowWrapsWhatFollows) {
+TEST_F(ChatOutput, AnswerIsWrappedToTheResizedTerminal) {
   PseudoTerminal terminal(chat(), {.rows = 30, .columns = 100});
   ASSERT_TRUE(terminal.prompts());
   terminal.resize(15, 40);
@@ -115,7 +115,7 @@ TEST_F(ChatOutput, ATerminalThatGrowsNarrowWrapsWhatFollows) {
   EXPECT_THAT(terminal.screen().everything(), HasSubstr("\nThe sky appears blue because of a\nphenomenon called"));
 }
 
-TEST_F(ChatOutput, OutputThatIsNoTerminalGetsTheBytes) {
+TEST_F(ChatOutput, OutputToAFileIsNotWrapped) {
   const std::string out = dir_.file("out");
   PseudoTerminal terminal(chat(), {.output_file = out});
   ASSERT_TRUE(terminal.prompts());
@@ -142,13 +142,13 @@ TEST_F(ChatOutput, HelpNotesAndErrorsFitTheTerminal) {
     for (const std::string& line : lines_of(terminal.screen().everything())) {
       if (line.starts_with(">")) continue;
       EXPECT_LE(text_columns(line), columns) << line;
-      EXPECT_THAT(bytes, HasSubstr(line)) << "broken by us, at a blank, and not by the terminal";
+      EXPECT_THAT(bytes, HasSubstr(line)) << "wrapped by the program at a blank, not by the terminal";
       EXPECT_THAT(line, Not(testing::EndsWith(" ")));
     }
   }
 }
 
-TEST_F(ChatOutput, ColoursAreForTerminalsAndForThoseWhoWantThem) {
+TEST_F(ChatOutput, NoColorDisablesColours) {
   for (const auto& [name, value, colours] : {std::tuple{"NO_COLOR", "1", false}, {"NO_COLOR", "", true}}) {
     PseudoTerminal terminal(chat(), {.environment = {{name, value}}});
     ASSERT_TRUE(terminal.prompts());
@@ -158,10 +158,10 @@ TEST_F(ChatOutput, ColoursAreForTerminalsAndForThoseWhoWantThem) {
   }
   PseudoTerminal empty({"/usr/bin/env", "NO_COLOR=", IBID_PROGRAM, "chat", model_});
   ASSERT_TRUE(empty.prompts());
-  EXPECT_GT(empty.screen().n_colours(), 0u) << "NO_COLOR that is empty says nothing";
+  EXPECT_GT(empty.screen().n_colours(), 0u) << "an empty NO_COLOR is ignored";
 }
 
-TEST_F(ChatOutput, ATerminalWithoutSequencesIsWrappedToo) {
+TEST_F(ChatOutput, DumbTerminalGetsWrappedTextWithoutSequences) {
   PseudoTerminal terminal(chat(), {.rows = 15, .columns = 60, .environment = {{"TERM", "dumb"}}});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Why is the sky blue?\r");
@@ -171,7 +171,7 @@ TEST_F(ChatOutput, ATerminalWithoutSequencesIsWrappedToo) {
   EXPECT_EQ(terminal.bytes().find('\x1b'), std::string::npos);
 }
 
-// A terminal of which the test holds both ends.
+// A pseudo-terminal with both ends in the test.
 class OpenTerminal {
  public:
   OpenTerminal() { EXPECT_EQ(openpty(&master_, &slave_, nullptr, nullptr, nullptr), 0); }
@@ -180,7 +180,7 @@ class OpenTerminal {
     close(slave_);
   }
   int fd() const { return slave_; }
-  // Reads until the screen shows it; a test that waits in vain is ended by its runner.
+  // Reads until the condition holds on the screen. Has no timeout of its own.
   void await(const std::function<bool(const ScreenModel&)>& condition) {
     char buffer[256];
     while (!condition(screen_)) {
@@ -195,7 +195,7 @@ class OpenTerminal {
   ScreenModel screen_{24, 80};
 };
 
-TEST(SignOfLife, AppearsInSilenceChangesAndGoes) {
+TEST(SignOfLife, AppearsAfterSilenceChangesAndDisappears) {
   const ScopedVariable term("TERM", "xterm");
   OpenTerminal terminal;
   SignOfLife sign(terminal.fd());
@@ -208,7 +208,7 @@ TEST(SignOfLife, AppearsInSilenceChangesAndGoes) {
   terminal.await([](const ScreenModel& s) { return s.row(0).empty() && s.cursor_column() == 0; });
 }
 
-TEST(SignOfLife, FastThingsDoNotFlicker) {
+TEST(SignOfLife, FastStepsDoNotFlicker) {
   const ScopedVariable term("TERM", "xterm");
   OpenTerminal terminal;
   {

@@ -1,8 +1,8 @@
-"""A server of chat completions for tests: answers as the newest message says, and misbehaves when it says so.
+"""Chat completions server for tests; the last message selects the answer or the misbehaviour.
 
-chat_server.py LOG [KEY]   prints its port, serves until it is killed, and appends each body that it gets to LOG, a line
-each; "gone" stands there when a client has closed its connection in the middle of an answer. KEY: what it wants.
-The model owl thinks before each answer.
+chat_server.py LOG [KEY]   prints its port, serves until it is killed, and appends each request body to LOG as a line;
+also "gone" if a client closes its connection during an answer. KEY: the required API key. The model owl sends reasoning
+before each answer.
 """
 import http.server
 import json
@@ -123,7 +123,7 @@ class Chat(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        pass  # who hangs up is part of the tests
+        pass  # clients hang up in some tests
 
 
 server = Server(("127.0.0.1", 0), Chat)

@@ -1,4 +1,4 @@
-// `ibid chat` as a person at a terminal types into it and sees it.
+// `ibid chat` used at a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class ChatTerminal : public testing::Test {
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(ChatTerminal, AnswersAndLeaves) {
+TEST_F(ChatTerminal, AnswersAndExitsAtControlD) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Hi\r");
@@ -41,7 +41,7 @@ TEST_F(ChatTerminal, AnswersAndLeaves) {
   EXPECT_TRUE(terminal.is_as_found());
 }
 
-TEST_F(ChatTerminal, ControlCEndsAnAnswer) {
+TEST_F(ChatTerminal, ControlCStopsAnAnswer) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Tell me a story\r");
@@ -51,7 +51,7 @@ TEST_F(ChatTerminal, ControlCEndsAnAnswer) {
   ASSERT_TRUE(terminal.prompts());
 }
 
-TEST_F(ChatTerminal, ControlZSuspendsAndTheShellBringsItBack) {
+TEST_F(ChatTerminal, ControlZSuspendsAndContinues) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("\x1a");

@@ -1,4 +1,4 @@
-// What is typed into `ibid chat`: pastes, editing, history, keys. Each test types as a keyboard does and reads the
+// Typing into `ibid chat`: pastes, editing, history, keys. Each test sends the bytes of a keyboard and reads the
 // screen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// The model says how a message looked when it arrived.
+// The model answers according to the exact message that it received.
 class ChatTyping : public testing::Test {
  protected:
   ChatTyping() {
@@ -58,7 +58,7 @@ class ChatTyping : public testing::Test {
 
 const std::string kFiveLines = "Fix this function:\ndef add(a, b):\n\treturn a - b\n\nWhat is wrong?";
 
-TEST_F(ChatTyping, APasteOfSeveralLinesIsOneMessage) {
+TEST_F(ChatTyping, MultiLinePasteIsOneMessage) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.paste(kFiveLines);
@@ -72,7 +72,7 @@ TEST_F(ChatTyping, APasteOfSeveralLinesIsOneMessage) {
   EXPECT_TRUE(terminal.screen().unknown().empty());
 }
 
-TEST_F(ChatTyping, EndsOfLinesAndControlsOfAPasteAreMadeOne) {
+TEST_F(ChatTyping, PasteIsNormalizedAndLosesControlCharacters) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("\x1b[200~a\r\nb\nc\td\x07\x1b[31me\rf\x1b[201~");
@@ -81,11 +81,11 @@ TEST_F(ChatTyping, EndsOfLinesAndControlsOfAPasteAreMadeOne) {
   ASSERT_TRUE(terminal.prompts());
   terminal.type("\x1b[200~one\r\ntwo\n\x1b[201~");
   terminal.type("\r");
-  ASSERT_TRUE(terminal.shows("Two lines came.\n")) << "\\r\\n is one end of line, and the last one is no text";
-  EXPECT_TRUE(terminal.screen().unknown().empty()) << "no sequence of a paste reaches the terminal";
+  ASSERT_TRUE(terminal.shows("Two lines came.\n")) << "\\r\\n is one newline, and the last newline is dropped";
+  EXPECT_TRUE(terminal.screen().unknown().empty()) << "no escape sequence of a paste reaches the terminal";
 }
 
-TEST_F(ChatTyping, FiftyThousandCharactersOfPasteAreOneMessage) {
+TEST_F(ChatTyping, LargePasteIsOneMessage) {
   std::string text;
   while (text.size() < 50000) text += "This is line " + std::to_string(text.size()) + " of a long text.\n";
   text.resize(49999);
@@ -97,10 +97,10 @@ TEST_F(ChatTyping, FiftyThousandCharactersOfPasteAreOneMessage) {
   ASSERT_TRUE(terminal.shows("Fifty thousand characters arrived.\n"));
   ASSERT_TRUE(terminal.prompts());
   EXPECT_EQ(count(terminal.screen().everything(), "turn "), 1u);
-  EXPECT_LT(terminal.bytes().size(), 50000u) << "the text is not written again for every key";
+  EXPECT_LT(terminal.bytes().size(), 50000u) << "the text is not redrawn for every key";
 }
 
-TEST_F(ChatTyping, WhatIsPastedWhileAnAnswerComesIsOneMessage) {
+TEST_F(ChatTyping, PasteDuringAnAnswerIsOneMessage) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Tell me a story\r");
@@ -115,22 +115,22 @@ TEST_F(ChatTyping, WhatIsPastedWhileAnAnswerComesIsOneMessage) {
   ASSERT_TRUE(terminal.shows("You sent five lines.\n"));
 }
 
-TEST_F(ChatTyping, ControlCStopsAPasteThatCameLineByLine) {
+TEST_F(ChatTyping, ControlCDiscardsTheRestOfALineByLinePaste) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   std::string lines = "Tell me a story\r";
   for (int i = 0; i < 2000; ++i) lines += "line " + std::to_string(i) + " of a text in no brackets\r";
-  terminal.type(lines);  // more than the system's queue holds
+  terminal.type(lines);  // exceeds the system's input queue
   ASSERT_TRUE(terminal.shows("upon"));
   terminal.type("\x03");
   ASSERT_TRUE(terminal.shows("stopped"));
   terminal.type("one\x1b\rtwo\r");
   ASSERT_TRUE(terminal.shows("Two lines came.\n"));
   ASSERT_TRUE(terminal.prompts());
-  EXPECT_EQ(count(terminal.bytes(), "Hello there"), 0u) << "none of the lines was answered";
+  EXPECT_EQ(count(terminal.bytes(), "Hello there"), 0u) << "no queued line was answered";
 }
 
-TEST_F(ChatTyping, LinesTypedAheadAreAnsweredInTheirOrder) {
+TEST_F(ChatTyping, TypeAheadLinesAreAnsweredInOrder) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Hi\rfirst second third\r");
@@ -138,7 +138,7 @@ TEST_F(ChatTyping, LinesTypedAheadAreAnsweredInTheirOrder) {
   EXPECT_THAT(terminal.screen().everything(), HasSubstr("Hello there, my friend.\n"));
 }
 
-TEST_F(ChatTyping, BlocksAndBackslashesMakeLines) {
+TEST_F(ChatTyping, BlocksAndBackslashesInsertNewlines) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("\"\"\"one\rtwo\"\"\"\r");
@@ -151,7 +151,7 @@ TEST_F(ChatTyping, BlocksAndBackslashesMakeLines) {
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 3; }, "3"));
 }
 
-TEST_F(ChatTyping, EmojiAreEditedWhole) {
+TEST_F(ChatTyping, EmojiAreEditedAsOneCharacter) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("a" + kThumb + "b" + kFamily + "c");
@@ -164,12 +164,12 @@ TEST_F(ChatTyping, EmojiAreEditedWhole) {
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("Emoji are whole.\n"));
   ASSERT_TRUE(terminal.prompts());
-  terminal.type(kUp + kLeft + kLeft + kLeft + "\x7f\r");  // behind the thumb
+  terminal.type(kUp + kLeft + kLeft + kLeft + "\x7f\r");  // after the thumb
   ASSERT_TRUE(terminal.shows("One of them is gone.\n"));
   EXPECT_THAT(terminal.screen().everything(), HasSubstr("> ab" + kFamily + "c\n"));
 }
 
-TEST_F(ChatTyping, CombiningMarksStayWithTheirLetters) {
+TEST_F(ChatTyping, CombiningMarksAreErasedWithTheirLetter) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("cafe\u0301s");
@@ -179,25 +179,25 @@ TEST_F(ChatTyping, CombiningMarksStayWithTheirLetters) {
   EXPECT_EQ(terminal.screen().cursor_column(), 5u);
 }
 
-TEST_F(ChatTyping, WideTextThatWrapsCanBeEdited) {
+TEST_F(ChatTyping, WrappedWideTextCanBeEdited) {
   PseudoTerminal terminal(chat(), {.rows = 15, .columns = 20});
   ASSERT_TRUE(terminal.prompts());
   std::string text;
-  for (int i = 0; i < 15; ++i) text += "\u4e2d";  // nine fit behind the prompt, the tenth wraps
+  for (int i = 0; i < 15; ++i) text += "\u4e2d";  // nine fit after the prompt, the tenth wraps
   terminal.type(text);
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 12; }, "six in the second row"));
   const size_t row = terminal.screen().cursor_row();
   terminal.type("\x01" "ab");
   ASSERT_TRUE(terminal.shows("> ab\u4e2d"));
   EXPECT_EQ(terminal.screen().row(row - 1), "> ab" + text.substr(0, 24));
-  EXPECT_EQ(terminal.screen().row(row), text.substr(0, 21)) << "no blanks in between";
+  EXPECT_EQ(terminal.screen().row(row), text.substr(0, 21)) << "no blanks at the wrap";
   terminal.type("c\x05");
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 16; }, "the end"));
   EXPECT_EQ(terminal.screen().row(row - 1), "> abc" + text.substr(0, 21));
   EXPECT_EQ(terminal.screen().row(row), text.substr(0, 24));
 }
 
-TEST_F(ChatTyping, ATextLongerThanTheScreenIsSeenWhereTheCursorIs) {
+TEST_F(ChatTyping, LongTextScrollsWithTheCursor) {
   PseudoTerminal terminal(chat(), {.rows = 6, .columns = 30});
   ASSERT_TRUE(terminal.prompts());
   std::string text = "top";
@@ -212,7 +212,7 @@ TEST_F(ChatTyping, ATextLongerThanTheScreenIsSeenWhereTheCursorIs) {
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(0) == "> top!"; }, "the change"));
 }
 
-TEST_F(ChatTyping, ControlGOpensTheEditorWithWhatIsTyped) {
+TEST_F(ChatTyping, ControlGOpensTheEditorWithTheTypedText) {
   const std::string editor = dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") +
                                                       "\"\ncp \"$1\" \"" + dir_.file("seen") +
                                                       "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
@@ -227,10 +227,10 @@ TEST_F(ChatTyping, ControlGOpensTheEditorWithWhatIsTyped) {
   EXPECT_EQ(read_whole_file(dir_.file("mode")), "600\n");
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("Two lines came.\n"));
-  EXPECT_NE(std::system(("ls " + dir_.path() + "/ibid-* 2>/dev/null").c_str()), 0) << "the temporary file is gone";
+  EXPECT_NE(std::system(("ls " + dir_.path() + "/ibid-* 2>/dev/null").c_str()), 0) << "the temporary file is removed";
 }
 
-TEST_F(ChatTyping, AnEditorThatFailsChangesNothing) {
+TEST_F(ChatTyping, FailingEditorChangesNothing) {
   PseudoTerminal terminal(chat(), {.environment = {{"VISUAL", "false"}}});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("first second third\x07");
@@ -239,7 +239,7 @@ TEST_F(ChatTyping, AnEditorThatFailsChangesNothing) {
   ASSERT_TRUE(terminal.shows("In their order.\n"));
 }
 
-TEST_F(ChatTyping, MessagesAreKeptForTheNextTime) {
+TEST_F(ChatTyping, HistoryIsSavedAndSearchable) {
   const std::string path = dir_.file("history");
   {
     PseudoTerminal terminal(chat(), {.environment = {{"IBID_HISTORY", path}}});
@@ -272,7 +272,7 @@ TEST_F(ChatTyping, MessagesAreKeptForTheNextTime) {
   ASSERT_TRUE(terminal.shows("> back\\slash"));
 }
 
-TEST_F(ChatTyping, TheHistoryIsInTheStateFolderAndCanBeSwitchedOff) {
+TEST_F(ChatTyping, HistoryIsInTheStateFolderAndCanBeDisabled) {
   const std::string state = dir_.file("state");
   for (const bool on : {false, true}) {
     std::map<std::string, std::string> environment = {{"XDG_STATE_HOME", state}};
@@ -305,7 +305,7 @@ TEST_F(ChatTyping, ControlCAndControlDAtThePrompt) {
   EXPECT_FALSE(terminal.screen().bracketed_paste());
 }
 
-TEST_F(ChatTyping, ControlZLeavesTheTerminalAsItWas) {
+TEST_F(ChatTyping, ControlZRestoresTheTerminal) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("first sec\x1a");
@@ -316,7 +316,7 @@ TEST_F(ChatTyping, ControlZLeavesTheTerminalAsItWas) {
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> first sec"; }, "it again"));
   terminal.type("ond third\r");
   ASSERT_TRUE(terminal.shows("In their order.\n"));
-  EXPECT_EQ(count(terminal.screen().everything(), "> first"), 2u) << "before and after, once each";
+  EXPECT_EQ(count(terminal.screen().everything(), "> first"), 2u) << "drawn once before and once after";
   EXPECT_TRUE(terminal.screen().bracketed_paste());
   terminal.type("Tell me a story\r");
   ASSERT_TRUE(terminal.shows("upon"));
@@ -330,7 +330,7 @@ TEST_F(ChatTyping, ControlZLeavesTheTerminalAsItWas) {
   ASSERT_TRUE(terminal.prompts());
 }
 
-TEST_F(ChatTyping, SignalsThatEndItLeaveTheTerminalAsItWas) {
+TEST_F(ChatTyping, FatalSignalsRestoreTheTerminal) {
   for (const int signal : {SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGINT}) {
     PseudoTerminal terminal(chat());
     ASSERT_TRUE(terminal.prompts());
@@ -342,7 +342,7 @@ TEST_F(ChatTyping, SignalsThatEndItLeaveTheTerminalAsItWas) {
   }
 }
 
-TEST_F(ChatTyping, ATerminalWithoutSequencesGetsNone) {
+TEST_F(ChatTyping, DumbTerminalGetsNoSequences) {
   for (const char* term : {"dumb", ""}) {
     PseudoTerminal terminal(chat(), {.environment = {{"TERM", term}}});
     ASSERT_TRUE(terminal.prompts());
@@ -362,7 +362,7 @@ TEST_F(ChatTyping, ATerminalWithoutSequencesGetsNone) {
   }
 }
 
-TEST_F(ChatTyping, ANarrowerTerminalShowsTheSameLine) {
+TEST_F(ChatTyping, LineIsRedrawnAfterResizing) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("first sec");
@@ -375,17 +375,17 @@ TEST_F(ChatTyping, ANarrowerTerminalShowsTheSameLine) {
   ASSERT_TRUE(terminal.shows("In their order.\n"));
 }
 
-TEST_F(ChatTyping, WhatIsTypedWhileTheModelLoadsWaitsForThePrompt) {
+TEST_F(ChatTyping, TypeAheadWhileLoadingIsKeptForThePrompt) {
   PseudoTerminal terminal(chat());
   terminal.type("first second third\r");
   ASSERT_TRUE(terminal.shows("In their order.\n"));
   ASSERT_TRUE(terminal.prompts());
   EXPECT_EQ(count(terminal.screen().everything(), "> first second third"), 1u);
-  // The terminal is quiet, and pastes in brackets, before the model is there to be named.
+  // Echo is off and bracketed paste on before the model is loaded.
   EXPECT_LT(terminal.bytes().find("\x1b[?2004h"), terminal.bytes().find("context 60000"));
 }
 
-TEST_F(ChatTyping, AFirstMessageComesFromTheCommandLine) {
+TEST_F(ChatTyping, FirstMessageComesFromThePromptOption) {
   PseudoTerminal terminal(chat({"-p", "first second third"}));
   ASSERT_TRUE(terminal.shows("> first second third\nIn their order.\n"));
   ASSERT_TRUE(terminal.prompts());
@@ -393,7 +393,7 @@ TEST_F(ChatTyping, AFirstMessageComesFromTheCommandLine) {
   ASSERT_TRUE(terminal.shows("Hello there, my friend.\n"));
 }
 
-TEST_F(ChatTyping, TabCompletesWhatMayFollowACommand) {
+TEST_F(ChatTyping, TabCompletesCommandArguments) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/set stop-\ton\r");
@@ -406,7 +406,7 @@ TEST_F(ChatTyping, TabCompletesWhatMayFollowACommand) {
   ASSERT_TRUE(terminal.shows("seed random: "));
 }
 
-TEST_F(ChatTyping, TabCompletesNamesOfFiles) {
+TEST_F(ChatTyping, TabCompletesFileNames) {
   dir_.write("notes of today.txt", "");
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());

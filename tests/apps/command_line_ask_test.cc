@@ -1,4 +1,4 @@
-// ask with a model whose answers a test wrote down: what the question is made of, and what is said of the answer.
+// ask with a scripted model: how the question is composed, and remarks on the answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 class AskCommandLine : public CommandLine {
  protected:
-  // A model that answers "yes" to this question only.
+  // Returns a model that answers "yes" to this question only.
   std::string model_that_expects(const std::string& question) const {
     const std::string path = dir_.file("scripted.gguf");
     write_scripted_model(path, {{"q == " + question, "yes"}, {"", "no"}});
@@ -28,19 +28,19 @@ class AskCommandLine : public CommandLine {
   }
 };
 
-TEST_F(AskCommandLine, WordsWithoutQuotesAreOneText) {
+TEST_F(AskCommandLine, UnquotedWordsFormOneText) {
   EXPECT_EQ(ask("'Why is it so?'", "Why is it so?").out, "yes\n");
   EXPECT_EQ(ask("'[1,2] and [3]'", "'[1,2]' and '[3]'").out, "yes\n");
   EXPECT_EQ(ask("'-5 is what'", "-- -5 is what").out, "yes\n");
   EXPECT_EQ(ask("'Why?'", "-p 'Why?'").out, "yes\n");
   const std::string model = model_that_expects("'hello there'");
-  EXPECT_EQ(run("ask " + model + " hello there").out, "yes\n") << "the first word names a model";
+  EXPECT_EQ(run("ask " + model + " hello there").out, "yes\n") << "a first word that names a model is the model";
   EXPECT_EQ(run("ask " + model, "hello there\n").out, "yes\n");
-  EXPECT_EQ(ask("'" + model + "'", "'" + model + "'").out, "yes\n") << "with -m no word does";
+  EXPECT_EQ(ask("'" + model + "'", "'" + model + "'").out, "yes\n") << "with -m no word is taken as the model";
   EXPECT_EQ(ask("'x'", "-p x y").status, 2);
 }
 
-TEST_F(AskCommandLine, APipeJoinsTheQuestion) {
+TEST_F(AskCommandLine, PipedTextJoinsTheQuestion) {
   EXPECT_EQ(ask("'The text.\\n\\nSummarise'", "Summarise", "The text.\n").out, "yes\n");
   EXPECT_EQ(ask("'What is 2+2?'", "-", "What is 2+2?\n").out, "yes\n");
   EXPECT_EQ(ask("'What is 2+2?'", "", "What is 2+2?\n").out, "yes\n");
@@ -52,7 +52,7 @@ TEST_F(AskCommandLine, APipeJoinsTheQuestion) {
   EXPECT_EQ(ask("'x'", "-f " + dir_.file("none") + " x").status, 1);
 }
 
-TEST_F(AskCommandLine, TheSystemMessageComesFromAFileAsWell) {
+TEST_F(AskCommandLine, SystemMessageMayComeFromAFile) {
   const std::string file = dir_.write("system.txt", "You are brief.\n");
   const std::string expects = "'x'";
   const Outcome outcome = ask(expects, "x --json --system-file " + file);
@@ -63,7 +63,7 @@ TEST_F(AskCommandLine, TheSystemMessageComesFromAFileAsWell) {
   EXPECT_EQ(ask(expects, "x --system-file " + dir_.file("none")).status, 1);
 }
 
-TEST_F(AskCommandLine, JsonHasTheNamesOfChatCompletions) {
+TEST_F(AskCommandLine, JsonFieldsFollowChatCompletions) {
   const Outcome outcome = ask("'Why?'", "Why? --json");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
@@ -86,7 +86,7 @@ TEST_F(AskCommandLine, JsonHasTheNamesOfChatCompletions) {
   EXPECT_GE((*json)["timings"]["total_ms"], 0.0);
 }
 
-TEST_F(AskCommandLine, JsonErrorsAreJsonToo) {
+TEST_F(AskCommandLine, ErrorsWithJsonAreJson) {
   const Outcome wrong = run("ask --json --top-p 2 hello");
   EXPECT_EQ(wrong.status, 2);
   const Outcome absent = run("ask --json -m /no/such.gguf hello");
@@ -101,7 +101,7 @@ TEST_F(AskCommandLine, JsonErrorsAreJsonToo) {
   EXPECT_EQ((*parse_json(absent.out, "error"))["error"]["code"], "model_not_found");
 }
 
-TEST_F(AskCommandLine, AnAnswerThatIsCutOrRepeatsItselfIsToldOf) {
+TEST_F(AskCommandLine, TruncatedAnswerIsReportedWithAdvice) {
   const std::string path = dir_.file("endless.gguf");
   write_scripted_model(path, {{"'say' in q", "one two three four five six seven eight nine ten", true}}, 256);
   const std::string ask = "ask -m " + path + " say --seed 1 --temp 1 --min-p 0 ";
@@ -113,7 +113,7 @@ TEST_F(AskCommandLine, AnAnswerThatIsCutOrRepeatsItselfIsToldOf) {
   EXPECT_THAT(run(ask + "-n 5 --json").err, IsEmpty());
 }
 
-TEST_F(AskCommandLine, JsonHasNoLimitAndNoGuardUnlessAsked) {
+TEST_F(AskCommandLine, JsonAnswersAreUnlimitedByDefault) {
   const std::string path = dir_.file("endless.gguf");
   write_scripted_model(path, {{"'say' in q", "one two three four five six seven eight nine ten", true}}, 256);
   for (const std::string& command : {"ask --json -m " + path + " say", "chat --json -p say " + path}) {
@@ -123,10 +123,10 @@ TEST_F(AskCommandLine, JsonHasNoLimitAndNoGuardUnlessAsked) {
       CHECK(json.ok()) << outcome.out << outcome.err;
       return (*json)["usage"]["completion_tokens"].get<size_t>();
     };
-    EXPECT_GT(tokens(""), 150u) << "to the end of the context";
+    EXPECT_GT(tokens(""), 150u) << "until the context is full";
     EXPECT_EQ(tokens("-n 5"), 5u);
   }
-  // An answer that repeats itself at once: in JSON it goes on.
+  // An answer that repeats itself at once; with --json it continues by default.
   const std::string same = dir_.file("same.gguf");
   write_scripted_model(same, {{"", "la la", true}}, 2048);
   const auto reason = [&](const std::string& more) {
@@ -139,7 +139,7 @@ TEST_F(AskCommandLine, JsonHasNoLimitAndNoGuardUnlessAsked) {
   EXPECT_EQ(reason("--stop-repetition on"), "repetition");
 }
 
-TEST_F(AskCommandLine, ATooLongContextIsWarnedOfAndAnswersAllTheSame) {
+TEST_F(AskCommandLine, ContextAboveTheTrainedOneWarnsAndAnswers) {
   const std::string path = dir_.file("short.gguf");
   write_scripted_model(path, {{"", "yes"}}, 256);
   const Outcome outcome = run("ask -m " + path + " x -c 512");
@@ -149,7 +149,7 @@ TEST_F(AskCommandLine, ATooLongContextIsWarnedOfAndAnswersAllTheSame) {
   EXPECT_THAT(run("ask -m " + path + " x -c 256").err, IsEmpty());
 }
 
-TEST_F(AskCommandLine, AFullContextNamesOptionsAndNoFunctions) {
+TEST_F(AskCommandLine, ContextFullAdviceNamesOptionsNotFunctions) {
   const std::string path = dir_.file("short.gguf");
   write_scripted_model(path, {{"", "yes"}}, 64);
   const std::string text(300, 'x');
@@ -161,7 +161,7 @@ TEST_F(AskCommandLine, AFullContextNamesOptionsAndNoFunctions) {
   }
 }
 
-TEST_F(AskCommandLine, AReaderThatIsGoneIsNoError) {
+TEST_F(AskCommandLine, ClosedOutputPipeEndsQuietly) {
   const std::string path = dir_.file("long.gguf");
   write_scripted_model(path, {{"", "one two three four five six seven eight nine ten", true}}, 4096);
   const std::string ask = std::string(IBID_PROGRAM) + " ask -m " + path + " x --seed 1 -n unlimited </dev/null";

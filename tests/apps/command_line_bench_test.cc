@@ -1,4 +1,4 @@
-// bench as people and scripts meet it.
+// `ibid bench` on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,14 +38,14 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
   }
   EXPECT_THAT(seen, testing::ElementsAre("load", "prefill 8", "prefill 65", "decode 0", "turn 44 0", "decode 64",
                                          "turn 44 64", "memory", "run"));
-  // What does not fit into the context of 1,024, and turns of a conversation without a tokenizer, are named.
+  // Reported as left out: sizes above the context of 1,024, and conversation turns, because there is no tokenizer.
   EXPECT_THAT(outcome.err, HasSubstr("2000"));
   EXPECT_THAT(outcome.err, HasSubstr("1000"));
   EXPECT_THAT(outcome.err, HasSubstr("turns of a conversation are left out"));
   EXPECT_THAT(outcome.err, HasSubstr("this takes a few seconds"));
 }
 
-TEST_F(CommandLine, BenchExplainsItsRowsInLinesThatATerminalShows) {
+TEST_F(CommandLine, BenchTableFitsATerminalAndHasALegend) {
   const Outcome outcome = run("bench " + tiny_model() + " --rounds 1 --lengths 8,65 --depths 64");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("decode behind N: 48 tokens"));
@@ -65,7 +65,7 @@ TEST_F(CommandLine, BenchReportsAreHtmlOrCsvAndNeedAConversation) {
   EXPECT_FALSE(std::filesystem::exists(dir_.file("out.html")));
 }
 
-TEST_F(CommandLine, BenchComparesWithTheLinesOfOthersAndKeepsResults) {
+TEST_F(CommandLine, BenchComparesWithRivalLinesAndAppendsResults) {
   const std::string rival = dir_.write("rival.jsonl", "{\"engine\":\"slow\",\"what\":\"decode\",\"depth\":0,\"tps\":0.5}\n");
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --what decode --depths 0 --against " + rival;
   const Outcome table = run(bench + " --commit abc --csv " + dir_.file("out.csv"));

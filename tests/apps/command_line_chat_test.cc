@@ -1,4 +1,4 @@
-// chat and ask with the real model, as people and scripts meet them.
+// chat and ask with the real model, on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,17 +19,17 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(RealModelCommandLine, ChatFromAPipeIsOneMessageALine) {
+TEST_F(RealModelCommandLine, ChatFromAPipeAnswersLineByLine) {
   IBID_NEED_REAL_MODEL(model);
   const Outcome outcome = run("chat " + model + " --temperature 0 --max-tokens 8", "Hello\n\nAnd again?\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::EndsWith("\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("\n\n")) << "an empty line between the two";
+  EXPECT_THAT(outcome.out, HasSubstr("\n\n")) << "an empty line between the two answers";
   std::istringstream said(outcome.err);
   for (std::string line; std::getline(said, line);) EXPECT_THAT(line, HasSubstr("the answer was cut after 8 tokens"));
 }
 
-TEST_F(RealModelCommandLine, AnAnswerThatCannotBeWrittenIsAFailure) {
+TEST_F(RealModelCommandLine, FailureToWriteAnAnswerIsReported) {
   IBID_NEED_REAL_MODEL(model);
   dir_.write("stdout", "");
   dir_.write("stderr", "");
@@ -55,7 +55,7 @@ TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {
   EXPECT_FALSE(first.empty());
 }
 
-TEST_F(RealModelCommandLine, LogprobsAreInTheJsonWithIdsAndText) {
+TEST_F(RealModelCommandLine, JsonHasLogprobsWithTokens) {
   IBID_NEED_REAL_MODEL(model);
   const Outcome outcome = run("ask " + model + " 'Name a colour' --max-tokens 6 --temperature 0 --json --logprobs 3 "
                               "--repeat-penalty 1.1 --dry-multiplier 0.8");
@@ -78,7 +78,7 @@ TEST_F(RealModelCommandLine, LogprobsAreInTheJsonWithIdsAndText) {
   EXPECT_THAT(unknown.err, HasSubstr("token id 999999"));
 }
 
-TEST_F(RealModelCommandLine, SpeculationCanBeTurnedOffAndChangesNoAnswer) {
+TEST_F(RealModelCommandLine, SpeculationChangesNoAnswerAndCanBeDisabled) {
   IBID_NEED_REAL_MODEL(model);
   const std::string ask = "ask " + model + " 'Write the numbers from 1 to 40, separated by commas.' "
                           "--temperature 0 --repeat-penalty 1 --max-tokens 40 --json --speculate ";
@@ -99,7 +99,7 @@ TEST_F(RealModelCommandLine, SpeculationCanBeTurnedOffAndChangesNoAnswer) {
   EXPECT_EQ(n_drafted(off), 0);
 }
 
-TEST_F(RealModelCommandLine, PromptBeyondTheContextNamesBothNumbers) {
+TEST_F(RealModelCommandLine, PromptBeyondTheContextIsAnError) {
   IBID_NEED_REAL_MODEL(model);
   const Outcome outcome = run("ask " + model + " 'Tell me everything about rivers' --context 20");
   EXPECT_EQ(outcome.status, 1);
@@ -107,7 +107,7 @@ TEST_F(RealModelCommandLine, PromptBeyondTheContextNamesBothNumbers) {
   EXPECT_THAT(outcome.err, HasSubstr("20"));
 }
 
-TEST_F(RealModelCommandLine, AKeptConversationIsOpenOnceAtATime) {
+TEST_F(RealModelCommandLine, SavedConversationIsLockedWhileOpen) {
   IBID_NEED_REAL_MODEL(model);
   const ScopedVariable state("XDG_STATE_HOME", dir_.file("state"));
   const ScopedVariable cache("XDG_CACHE_HOME", dir_.file("cache"));
@@ -128,9 +128,9 @@ TEST_F(RealModelCommandLine, AKeptConversationIsOpenOnceAtATime) {
   EXPECT_EQ(resumed.status, 0);
   EXPECT_THAT(resumed.err, HasSubstr("'talk' goes on: 2 messages"));
   std::filesystem::remove(path);
-  // No file may have more than a block, and that is no reason to end the program.
+  // With files limited to one block, and SIGXFSZ ignored, saving fails; the program must not crash.
   const Outcome lost = run(chat, std::string(3000, 'x') + "\n", "trap '' XFSZ; ulimit -f 1; ");
-  EXPECT_EQ(lost.status, 1) << "what was asked to be kept was not";
+  EXPECT_EQ(lost.status, 1) << "the conversation was not saved";
   EXPECT_THAT(lost.err, HasSubstr("could not be kept"));
 }
 

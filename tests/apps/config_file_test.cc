@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 std::string error_of(const std::string& text) { return parse_config(text, "c.toml").status().message(); }
 
-TEST(ConfigFile, ReadsWhatTomlWrites) {
+TEST(ConfigFile, ParsesTomlSettings) {
   const Result<Config> config = parse_config(
       "# comment\n"
       "model = \"a # b\"   # behind\n"
@@ -50,7 +50,7 @@ TEST(ConfigFile, ReadsWhatTomlWrites) {
   EXPECT_THAT(config->tables, ElementsAre(Field(&ConfigTable::name, "chat"),
                                           Field(&ConfigTable::name, "preset.very brief")));
   EXPECT_TRUE(parse_config("", "c.toml")->settings.empty());
-  EXPECT_EQ(parse_config("\xEF\xBB\xBFthreads = 2\r\n", "c.toml")->settings.size(), 1u) << "a byte order mark";
+  EXPECT_EQ(parse_config("\xEF\xBB\xBFthreads = 2\r\n", "c.toml")->settings.size(), 1u) << "with a byte order mark";
 }
 
 TEST(ConfigFile, ErrorsNameFileAndLine) {
@@ -101,7 +101,7 @@ class ConfigCommandLine : public CommandLine {
   ScopedVariable folder_;
 };
 
-TEST_F(ConfigCommandLine, CommandLineThenPresetThenCommandThenTop) {
+TEST_F(ConfigCommandLine, PrecedenceIsCommandLinePresetCommandTop) {
   config("max-tokens = 4\n[ask]\nmax-tokens = 3\n[preset.short]\nmax_tokens = 2\n[preset.empty]\n");
   const auto n_words = [&](const std::string& options) {
     const Outcome outcome = run("ask hello --temp 0 --json " + options);
@@ -118,7 +118,7 @@ TEST_F(ConfigCommandLine, CommandLineThenPresetThenCommandThenTop) {
   EXPECT_EQ(n_words("--config '' -n 1 -m " + dir_.file("m.gguf")), 1);
 }
 
-TEST_F(ConfigCommandLine, WhatIsWrongInTheFileIsToldWithItsPlace) {
+TEST_F(ConfigCommandLine, InvalidSettingsAreReportedWithTheirLine) {
   const std::string file = dir_.file("ibid/config.toml");
   const std::pair<const char*, const char*> cases[] = {
       {"temperatur = 1\n", ":2: there is no option 'temperatur'; did you mean temperature?"},
@@ -143,7 +143,7 @@ TEST_F(ConfigCommandLine, WhatIsWrongInTheFileIsToldWithItsPlace) {
   EXPECT_EQ(run("version").status, 0);
 }
 
-TEST_F(ConfigCommandLine, TextsAreTakenAsTheyStand) {
+TEST_F(ConfigCommandLine, StringsAreTakenLiterally) {
   config("[preset.list]\nsystem = \"[a, b]\"\n");
   const Outcome outcome = run("ask hello --json --preset list");
   const Result<Json> json = parse_json(outcome.out, "ask");
@@ -153,7 +153,7 @@ TEST_F(ConfigCommandLine, TextsAreTakenAsTheyStand) {
   const Outcome other = run("ask hello --json --preset list --system-file " + system);
   const Result<Json> other_json = parse_json(other.out, "ask");
   ASSERT_TRUE(other_json.ok()) << other.err;
-  EXPECT_EQ((*other_json)["messages"][0]["content"], "from a file") << "the command line goes first";
+  EXPECT_EQ((*other_json)["messages"][0]["content"], "from a file") << "the command line overrides the preset";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a conversation does besides the terminal it is led in.
+// Conversation, apart from its terminal.
 #include "apps/chat/conversation.h"
 
 #include <gtest/gtest.h>
@@ -12,9 +12,8 @@
 namespace ibid {
 namespace {
 
-// A process may end at any moment: the file has a question before the model sees its first token, whatever command
-// asked it, so that nothing of it is lost however long the model reads.
-TEST(ConversationTest, AQuestionIsInTheFileBeforeTheModelReadsIt) {
+// A process may end at any moment, so every command saves its question before the model computes.
+TEST(ConversationTest, QuestionIsSavedBeforeTheModelReadsIt) {
   MemoryFileOps memory;
   ASSERT_TRUE(memory.make_directory("/s").ok());
   EngineParts parts;
@@ -24,7 +23,7 @@ TEST(ConversationTest, AQuestionIsInTheFileBeforeTheModelReadsIt) {
   const SessionFiles files(memory, "/s");
   Result<KeptConversation> kept = KeptConversation::take(files, "talk");
   ASSERT_TRUE(kept.ok()) << kept.status().message();
-  std::string last;  // message in the file when a pass begins
+  std::string last;  // last saved message at the start of a pass
   size_t n_passes = 0;
   f.model->before_layer = [&](size_t, size_t layer) {
     if (layer > 0) return Status();

@@ -1,5 +1,4 @@
-// A Hugging Face directory and the GGUF that `ibid convert` makes of it are one model: the same bits in every
-// logit.
+// A Hugging Face directory and the GGUF that `ibid convert` makes of it give the same bits in every logit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,22 +49,22 @@ std::set<std::filesystem::path> directories_in(const std::string& path) {
   return paths;
 }
 
-// Architectures that are read of config.json alone.
+// Architectures without a GGUF name.
 const std::set<std::string> kWithoutName = {"qwen2_vl", "qwen2_5_vl"};
 const std::set<std::string> kRecurrentWithoutName = {"minimax", "olmo_hybrid", "zamba2", "zamba2_adapters",
                                                      "zamba2_untied"};
-// GGUF has their factors within their weights.
+// Models whose factors GGUF multiplies into the weights.
 const std::set<std::string> kFolded = {"falcon_h1", "falcon_h1_norm"};
-// GGUF has no keys for their numbers.
+// Models with parameters for which GGUF has no keys.
 const std::set<std::string> kOtherNumbers = {"llama4_text"};
-// GGUF cannot say this of them.
+// Models that GGUF cannot represent, with a part of the error.
 const std::map<std::string, std::string> kRefused = {
     {"afmoe_unscaled", "this model's factors"},
     {"deepseek_v3_halves", "this model's latent attention"},
     {"gpt2_unscaled", "this model's attention scale"},
     {"falcon_h1_biases", "q_proj.bias is a bias, and GGUF has this model's factors within the weights"}};
 
-// How many were converted: all that load and have a name in GGUF.
+// Returns the number of converted models: those that load and have a GGUF name.
 size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
   const TempDir dir;
   const std::string out = dir.file("model.gguf");
@@ -73,7 +72,7 @@ size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
   for (const std::filesystem::path& path : paths) {
     SCOPED_TRACE(path.filename().string());
     const auto file = open_model_file(path.string());
-    if (!file.ok() || !read_config(**file).ok()) continue;  // an architecture that does not load
+    if (!file.ok() || !read_config(**file).ok()) continue;  // unsupported architecture
     const std::string name = path.filename().string();
     if (kWithoutName.contains(name) || kRecurrentWithoutName.contains(name) || kFolded.contains(name) ||
         kOtherNumbers.contains(name) || kRefused.contains(name)) {
@@ -98,7 +97,7 @@ TEST(ConvertDirectory, GivesTheSameBitsForEveryTinyCheckpoint) {
   EXPECT_GE(expect_same_bits(directories_in(shared + "/reference/tiny")), 57u);
 }
 
-// Their weights become floats, each rounded once.
+// The factors are multiplied into the weights, which become F32 with one rounding each.
 TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
   IBID_NEED_SHARED(shared);
   const TempDir dir;
@@ -108,7 +107,7 @@ TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
     const std::string path = shared + "/reference/tiny/" + name;
     const Result<Conversion> converted = convert_model(path, out, nullptr);
     ASSERT_TRUE(converted.ok()) << converted.status().to_string();
-    // Matrices of queries and values and the up matrices have none.
+    // The query, value and up matrices have no factors.
     EXPECT_EQ(converted->tensors_of.at("BF16"), 3 * size_t{2});
     const std::vector<Row> wanted = logits_of(path, KvDType::kF32), got = logits_of(out, KvDType::kF32);
     ASSERT_EQ(got.size(), wanted.size());
@@ -126,12 +125,12 @@ TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
   }
 }
 
-TEST(ConvertDirectory, GivesTheSameBitsForTheFamiliesThatLieHere) {
+TEST(ConvertDirectory, SameBitsForEveryGoldenFamily) {
   EXPECT_EQ(expect_same_bits(directories_in(golden_dir() + "/families")), 20u);
 }
 
-// Published Gemma 3n has fewer rows of layer inputs than tokens.
-TEST(ConvertDirectory, EachTokenHasARowOfLayerInputs) {
+// Published Gemma 3n has fewer rows of per-layer embeddings than tokens.
+TEST(ConvertDirectory, PerLayerEmbeddingIsPaddedToTheVocabulary) {
   IBID_NEED_SHARED(shared);
   constexpr uint64_t kRows = 150;
   const std::filesystem::path whole = shared + "/reference/tiny/gemma3n_text";
@@ -154,8 +153,8 @@ TEST(ConvertDirectory, EachTokenHasARowOfLayerInputs) {
   EXPECT_EQ((*converted)->find_tensor("per_layer_token_embd.weight")->shape[0], 200u);
 }
 
-// llama.cpp knows how long the chunks of Llama 4 are, which layers have no rope, and how their queries grow.
-TEST(ConvertDirectory, Llama4HasTheNumbersThatLlamaCppKnows) {
+// llama.cpp hard-codes Llama 4's chunk length, layers without rope, and growth of queries.
+TEST(ConvertDirectory, Llama4IsConvertedOnlyWithLlamaCppsConstants) {
   const std::filesystem::path checkpoint = golden_dir() + "/families/llama4_text";
   const TempDir dir;
   const Status refused = convert_model(checkpoint.string(), dir.file("model.gguf"), nullptr).status();
@@ -184,7 +183,7 @@ TEST(ConvertDirectory, Llama4HasTheNumbersThatLlamaCppKnows) {
               testing::HasSubstr("has no place in GGUF for this model's windows"));
 }
 
-TEST(ConvertDirectory, WhatHasNoNameInGgufIsRefusedByItsOwn) {
+TEST(ConvertDirectory, ArchitectureWithoutAGgufNameIsRefused) {
   const TempDir dir;
   for (const std::string& name : kWithoutName) {
     const Result<Conversion> converted =
@@ -195,7 +194,7 @@ TEST(ConvertDirectory, WhatHasNoNameInGgufIsRefusedByItsOwn) {
   }
 }
 
-TEST(ConvertDirectory, WhatGgufCannotSayIsRefusedByName) {
+TEST(ConvertDirectory, ParametersThatGgufLacksAreRefusedByName) {
   const TempDir dir;
   for (const auto& [name, what] : kRefused) {
     SCOPED_TRACE(name);

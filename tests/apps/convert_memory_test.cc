@@ -1,5 +1,5 @@
-// `ibid convert` works in pieces: what it needs at most, as the system counts it (pages of mapped files are among it),
-// does not grow with the file, be it with more tensors or with larger ones.
+// `ibid convert` works in pieces: its peak memory, as the system counts it (mapped file pages included), grows neither
+// with the number nor with the size of the tensors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,10 +17,10 @@
 namespace ibid {
 namespace {
 
-constexpr uint64_t kCols = 4096, kRowsOfAPiece = 2048;  // 32 MB of floats, which are converted at once
-constexpr size_t kSlack = size_t{12} << 20;             // of 256 MB and more
+constexpr uint64_t kCols = 4096, kRowsOfAPiece = 2048;  // 32 MB of floats, one piece
+constexpr size_t kSlack = size_t{12} << 20;             // for totals of at least 256 MB
 
-// The most memory that converting took, in bytes.
+// Returns the peak memory of a conversion in bytes.
 size_t peak_of_converting(const std::string& in, const std::string& out, const std::string& type) {
   std::vector<std::string> arguments = {IBID_PROGRAM, "convert", in, out};
   if (!type.empty()) arguments.insert(arguments.end(), {"--type", type});
@@ -41,7 +41,7 @@ size_t peak_of_converting(const std::string& in, const std::string& out, const s
   return static_cast<size_t>(usage.ru_maxrss) * 1024;
 }
 
-// A file with these bytes and zeros behind them that take no place on the disk.
+// Writes a sparse file: `begin`, then zeros up to `size`.
 void write_sparse(const std::string& path, const std::string& begin, uint64_t size) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ASSERT_GE(file, 0);
@@ -63,8 +63,8 @@ std::string write_gguf(const TempDir& dir, size_t n_tensors, uint64_t n_rows) {
   return dir.file("in.gguf");
 }
 
-TEST(ConvertMemory, DoesNotGrowWithAGguf) {
-  if (kMarksMemory) GTEST_SKIP() << "a sanitizer has memory of its own";
+TEST(ConvertMemory, PeakMemoryDoesNotGrowWithAGguf) {
+  if (kMarksMemory) GTEST_SKIP() << "a sanitizer uses additional memory";
   const TempDir dir;
   const std::string out = dir.file("out.gguf");
   for (const std::string type : {"Q8_0", ""}) {
@@ -79,7 +79,7 @@ TEST(ConvertMemory, DoesNotGrowWithAGguf) {
 
 constexpr uint64_t kDim = 1024;
 
-// A llama of one layer, without a tokenizer.
+// Writes a llama with one layer and no tokenizer.
 std::string write_directory(const TempDir& dir, uint64_t ffn_dim) {
   const std::string dim = std::to_string(kDim), ffn = std::to_string(ffn_dim);
   std::string header = "{";
@@ -112,8 +112,8 @@ std::string write_directory(const TempDir& dir, uint64_t ffn_dim) {
   return dir.path();
 }
 
-TEST(ConvertMemory, DoesNotGrowWithADirectory) {
-  if (kMarksMemory) GTEST_SKIP() << "a sanitizer has memory of its own";
+TEST(ConvertMemory, PeakMemoryDoesNotGrowWithADirectory) {
+  if (kMarksMemory) GTEST_SKIP() << "a sanitizer uses additional memory";
   const TempDir dir, outs;
   const std::string out = outs.file("out.gguf");
   for (const std::string type : {"Q8_0", ""}) {

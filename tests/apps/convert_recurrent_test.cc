@@ -1,4 +1,4 @@
-// What `ibid convert` makes of checkpoints with recurrent layers: names, types, and what it refuses.
+// `ibid convert` of checkpoints with recurrent layers: names, types, and refused models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A tiny checkpoint, changed, as a GGUF.
+// Converts tiny checkpoints, changed or not, to GGUF.
 class ConvertRecurrent : public testing::Test {
  protected:
   using Change = std::function<void(json& config, std::vector<NamedTensor>& tensors)>;
@@ -29,7 +29,7 @@ class ConvertRecurrent : public testing::Test {
   Result<Conversion> convert(const std::string& path, const char* type = nullptr) {
     return convert_model(path, out_, type == nullptr ? nullptr : find_file_type(type));
   }
-  // Of a copy with this change.
+  // Converts a copy of the checkpoint with the change applied.
   Result<Conversion> convert_changed(const std::string& path, const Change& change) {
     const auto file = open_model_file(path);
     EXPECT_TRUE(file.ok()) << file.status().to_string();
@@ -67,8 +67,8 @@ void remove(std::vector<NamedTensor>& tensors, std::string_view name) {
   EXPECT_EQ(tensors.size(), n - 1) << name;
 }
 
-// llama.cpp computes with these in floats, whatever the type of the others.
-TEST_F(ConvertRecurrent, FewNumbersAreFloatsInEveryType) {
+// llama.cpp requires these tensors as F32, whatever the type of the others.
+TEST_F(ConvertRecurrent, SmallRecurrentTensorsAreF32InEveryType) {
   IBID_NEED_SHARED(shared);
   struct Case {
     const char* name;
@@ -105,7 +105,7 @@ TEST_F(ConvertRecurrent, FewNumbersAreFloatsInEveryType) {
   }
 }
 
-TEST_F(ConvertRecurrent, ShapesHaveTheOnesOfLlamaCpp) {
+TEST_F(ConvertRecurrent, ShapesKeepLlamaCppsDimensionsOfOne) {
   IBID_NEED_SHARED(shared);
   const auto shape_of = [&](const char* model, const char* tensor) -> std::string {
     const Result<Conversion> converted = convert(shared + "/reference/tiny/" + model);
@@ -124,14 +124,14 @@ TEST_F(ConvertRecurrent, ShapesHaveTheOnesOfLlamaCpp) {
   EXPECT_EQ(shape_of("qwen3_next", "blk.0.attn_qkv.weight"), "[112, 64]");
 }
 
-TEST_F(ConvertRecurrent, KindsOfLayersAreHeadsOfKeysOrAPeriod) {
+TEST_F(ConvertRecurrent, LayerKindsAreKvHeadCountsOrAnInterval) {
   IBID_NEED_SHARED(shared);
   ASSERT_TRUE(convert(shared + "/reference/tiny/nemotron_h").ok());
   EXPECT_THAT(ints_of(*written(), "nemotron_h_moe.attention.head_count_kv"), ElementsAre(0, 0, 0, 2, 0));
   EXPECT_THAT(ints_of(*written(), "nemotron_h_moe.feed_forward_length"), ElementsAre(0, 88, 0, 0, 32));
   ASSERT_TRUE(convert(shared + "/reference/tiny/qwen3_next").ok());
   EXPECT_EQ(**written()->get_int("qwen3next.full_attention_interval"), 3);
-  // llama.cpp writes Bamba so.
+  // llama.cpp converts Bamba to granitehybrid.
   ASSERT_TRUE(convert(shared + "/reference/tiny/bamba").ok());
   EXPECT_EQ(**written()->get_string("general.architecture"), "granitehybrid");
   EXPECT_TRUE(**written()->get_bool("granitehybrid.rope.scaling.finetuned"));
@@ -140,7 +140,7 @@ TEST_F(ConvertRecurrent, KindsOfLayersAreHeadsOfKeysOrAPeriod) {
   EXPECT_FALSE(**written()->get_bool("granitehybrid.rope.scaling.finetuned"));
 }
 
-TEST_F(ConvertRecurrent, WhatHasNoPlaceInGgufIsRefusedByName) {
+TEST_F(ConvertRecurrent, ModelsThatGgufLacksAreRefusedByName) {
   IBID_NEED_SHARED(shared);
   const std::string tiny = shared + "/reference/tiny/";
   for (const char* name : {"minimax", "olmo_hybrid", "zamba2"}) {
@@ -149,13 +149,13 @@ TEST_F(ConvertRecurrent, WhatHasNoPlaceInGgufIsRefusedByName) {
     EXPECT_THAT(status.message(), HasSubstr("architecture '" + std::string(name) + "' has no name in GGUF"));
     EXPECT_THAT(status.message(), HasSubstr("use the model as it is"));
   }
-  // Limits of steps that are none in GGUF.
+  // Time step limits, which GGUF lacks.
   Status status = convert_changed(tiny + "granitemoehybrid_mamba", [](json& config, auto&) {
                     config["time_step_limit"] = {0.001, 0.1};
                   }).status();
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("limits of steps"));
-  // A norm before the gate.
+  // Norm before the gate, which GGUF lacks.
   status = convert_changed(tiny + "falcon_h1_norm", [](json& config, auto&) {
              config["time_step_limit"] = nullptr;
              config["mamba_norm_before_gate"] = true;
@@ -165,8 +165,8 @@ TEST_F(ConvertRecurrent, WhatHasNoPlaceInGgufIsRefusedByName) {
   EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
-// Attention in the first layer alone: llama.cpp has a period, counted from the other end.
-TEST_F(ConvertRecurrent, LayersWithoutAPeriodAreRefusedWhereGgufHasOne) {
+// Attention in the first layer only. llama.cpp's interval requires attention in the last layer of each period.
+TEST_F(ConvertRecurrent, LayersWithoutAPeriodAreRefusedIfGgufHasAnInterval) {
   IBID_NEED_SHARED(shared);
   const auto turn_around = [](json& config, std::vector<NamedTensor>& tensors) {
     config["layer_types"] = {"full_attention", "linear_attention"};
@@ -181,7 +181,7 @@ TEST_F(ConvertRecurrent, LayersWithoutAPeriodAreRefusedWhereGgufHasOne) {
   EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
-TEST_F(ConvertRecurrent, DamagedCheckpointsNameTheirTensor) {
+TEST_F(ConvertRecurrent, DamagedCheckpointErrorsNameTheTensor) {
   IBID_NEED_SHARED(shared);
   const std::string tiny = shared + "/reference/tiny/";
   struct Case {
@@ -199,7 +199,7 @@ TEST_F(ConvertRecurrent, DamagedCheckpointsNameTheirTensor) {
                              remove(tensors, of.tensor);
                            }).status();
     EXPECT_EQ(missing.code(), ErrorCode::kMissingTensor) << missing.to_string();
-    const std::string name = of.tensor;  // the error has the first of its spellings
+    const std::string name = of.tensor;  // the error has the first of its possible names
     EXPECT_THAT(missing.message(), HasSubstr(name.substr(0, name.find('.', name.find("layers.") + 7) + 1)));
     EXPECT_THAT(missing.message(), HasSubstr("is missing"));
     const Status shape = convert_changed(tiny + of.model, [&](json&, auto& tensors) {

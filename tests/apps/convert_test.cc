@@ -30,7 +30,7 @@ TensorView matrix(DType dtype, uint64_t rows, uint64_t cols) {
   return view;
 }
 
-TEST(ConversionTypes, AreLlamaCppsForTheSameName) {
+TEST(ConversionTypes, MatchLlamaCppForTheSameName) {
   const TensorView wide = matrix(DType::kF32, 8, 512), narrow = matrix(DType::kF32, 8, 96);
   const TensorView odd = matrix(DType::kF32, 8, 50), kept = matrix(DType::kBF16, 8, 512);
   TensorView vector = matrix(DType::kF32, 1, 1);
@@ -44,7 +44,7 @@ TEST(ConversionTypes, AreLlamaCppsForTheSameName) {
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, with_head), DType::kQ4_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, tied), DType::kQ6_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", narrow, tied), DType::kQ8_0);
-  // Of 16 layers: 0, 1, every third from 4 on, 14 and 15.
+  // Larger layers of 16: 0, 1, every third from 4 to 13, 14 and 15.
   std::vector<size_t> larger;
   for (size_t l = 0; l < 16; ++l) {
     const std::string name = "blk." + std::to_string(l) + ".ffn_down.weight";
@@ -91,7 +91,7 @@ TEST_F(Convert, WithoutATypeEveryByteStays) {
   EXPECT_EQ(done->bytes, read_whole_file(out).size());
 }
 
-TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
+TEST_F(Convert, EveryTypeMatchesTheEncoder) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   const auto before = open(in);
   for (const char* name : {"F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K"}) {
@@ -125,7 +125,7 @@ TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
   }
 }
 
-TEST_F(Convert, PartsBecomeOneFile) {
+TEST_F(Convert, SplitModelBecomesOneFile) {
   const std::vector<float> values(64, 0.5f);
   for (uint16_t number = 0; number < 2; ++number) {
     GgufWriter part;
@@ -143,18 +143,18 @@ TEST_F(Convert, PartsBecomeOneFile) {
   EXPECT_EQ(read_whole_file(dir_.file("out.gguf")), whole.bytes());
 }
 
-TEST_F(Convert, HasTheRightsThatTheUmaskLeaves) {
+TEST_F(Convert, OutputHasUmaskPermissionsOrThoseOfTheOldFile) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   const mode_t before = ::umask(027);
   EXPECT_TRUE(convert_model(in, out, nullptr).ok());
   EXPECT_EQ(rights_of(out), 0640u);
   ASSERT_EQ(::chmod(out.c_str(), 0604), 0);
   EXPECT_TRUE(convert_model(in, out, nullptr).ok());
-  EXPECT_EQ(rights_of(out), 0604u);  // the file that was there
+  EXPECT_EQ(rights_of(out), 0604u);  // as the existing file
   ::umask(before);
 }
 
-TEST_F(Convert, LeavesNothingBehindWhenItIsStopped) {
+TEST_F(Convert, CancelledConversionLeavesNoFile) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   std::stop_source stop;
   size_t n_pieces = 0;
@@ -169,7 +169,7 @@ TEST_F(Convert, LeavesNothingBehindWhenItIsStopped) {
   EXPECT_THAT(names, testing::ElementsAre("in.gguf"));
 }
 
-TEST_F(Convert, SaysHowFarItIsWhereATerminalObeys) {
+TEST_F(Convert, ProgressIsShownOnTerminalsWithSequencesOnly) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   for (const char* term : {"dumb", "xterm-256color"}) {
     SCOPED_TRACE(term);
@@ -181,7 +181,7 @@ TEST_F(Convert, SaysHowFarItIsWhereATerminalObeys) {
   }
 }
 
-TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
+TEST_F(Convert, ValueOutOfRangeOfTheTypeIsReported) {
   const std::string out = dir_.write("out.gguf", "old");
   for (const float value : {70000.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
     GgufWriter writer;
@@ -197,8 +197,8 @@ TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
   }
 }
 
-// A copy of a damaged model would be one, too.
-TEST_F(Convert, AWeightThatIsNotFiniteIsNamedThoughItKeepsItsBytes) {
+// A copy of a damaged model would be damaged too.
+TEST_F(Convert, NonFiniteWeightIsReportedEvenIfCopied) {
   const std::string out = dir_.write("out.gguf", "old");
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     GgufWriter writer;
@@ -213,11 +213,11 @@ TEST_F(Convert, AWeightThatIsNotFiniteIsNamedThoughItKeepsItsBytes) {
   }
 }
 
-// What the searches are for.
+// Justifies the encoders' search for scales.
 TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   std::vector<float> values(256 * 64);
   uint64_t state = 1;
-  for (float& value : values) {  // about normal: a sum of twelve
+  for (float& value : values) {  // approximately normal: a sum of twelve uniforms
     value = -6;
     for (int i = 0; i < 12; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -235,7 +235,7 @@ TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   };
   const double q4 = error_of(DType::kQ4_K), q5 = error_of(DType::kQ5_K), q6 = error_of(DType::kQ6_K);
   std::printf("root mean square errors of unit normals: Q4_K %.4f, Q5_K %.4f, Q6_K %.4f\n", q4, q5, q6);
-  // ggml_quantize_chunk's of the same values; from the extremes alone: 0.0770, 0.0375, 0.0185.
+  // Errors of ggml_quantize_chunk for the same values. With scales from the extremes alone: 0.0770, 0.0375, 0.0185.
   EXPECT_LE(q4, 0.06987);
   EXPECT_LE(q5, 0.03567);
   EXPECT_LE(q6, 0.01745);

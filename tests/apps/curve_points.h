@@ -1,4 +1,4 @@
-// Points of a curve and a setup whose every number is told apart in what is written of them.
+// Curve points and a setup in which all numbers differ, so that each can be found in a report.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ inline TurnCurvePoint point_at(size_t history, double warm_ms, double pass_ms) {
   return point;
 }
 
-// Names that would break a page which does not escape them.
+// Names that break a page which does not escape them.
 inline BenchSetup hostile_setup() {
   BenchSetup setup;
   setup.model = "a<b>&\"c'.gguf";

@@ -22,7 +22,7 @@ std::vector<std::string> clusters(const std::string& text) {
   }
   for (size_t i = text.size(), k = found.size(); i > 0;) {
     const size_t begin = grapheme_begin(text, i);
-    EXPECT_EQ(text.substr(begin, i - begin), found.at(--k)) << "backwards";
+    EXPECT_EQ(text.substr(begin, i - begin), found.at(--k)) << "in backward order";
     i = begin;
   }
   return found;
@@ -30,7 +30,7 @@ std::vector<std::string> clusters(const std::string& text) {
 
 const std::string kFamily = "\U0001F469\u200D\U0001F469\u200D\U0001F467";
 
-TEST(Graphemes, AreWhatPeopleTakeForCharacters) {
+TEST(Graphemes, MatchUserPerceivedCharacters) {
   EXPECT_THAT(clusters("ae\u0301\r\nb"), ElementsAre("a", "e\u0301", "\r\n", "b"));
   EXPECT_THAT(clusters(kFamily + kFamily + "x"), ElementsAre(kFamily, kFamily, "x"));
   EXPECT_THAT(clusters("\U0001F44D\U0001F3FD\u2764\uFE0F"), ElementsAre("\U0001F44D\U0001F3FD", "\u2764\uFE0F"));
@@ -41,7 +41,7 @@ TEST(Graphemes, AreWhatPeopleTakeForCharacters) {
   EXPECT_THAT(clusters("a\xffz"), ElementsAre("a", "\xff", "z"));
 }
 
-TEST(Graphemes, FillColumns) {
+TEST(Graphemes, HaveTerminalWidths) {
   EXPECT_EQ(text_columns("abc"), 3u);
   EXPECT_EQ(text_columns("e\u0301"), 1u);
   EXPECT_EQ(text_columns("\u4e2d\uff01"), 4u);
@@ -70,7 +70,7 @@ TEST(EditBuffer, MovesAndErasesByCluster) {
   EXPECT_EQ(buffer.text(), "ba");
 }
 
-TEST(EditBuffer, WordsLinesAndTheTextThatWasKilled) {
+TEST(EditBuffer, ErasesWordsAndLinesAndYanksKilledText) {
   EditBuffer buffer;
   buffer.insert("one two-three\nfour five");
   buffer.erase_argument_left();
@@ -89,7 +89,7 @@ TEST(EditBuffer, WordsLinesAndTheTextThatWasKilled) {
   EXPECT_FALSE(buffer.down());
 }
 
-TEST(EditBuffer, WhatIsTypedAsOneWordIsUndoneAsOne) {
+TEST(EditBuffer, UndoesATypedWordAtOnce) {
   EditBuffer buffer;
   for (const char* c : {"o", "n", "e", " ", "t", "w", "o"}) buffer.insert(c);
   buffer.undo();
@@ -99,16 +99,16 @@ TEST(EditBuffer, WhatIsTypedAsOneWordIsUndoneAsOne) {
   buffer.undo();
 }
 
-TEST(LineLayout, WrapsAtTheEdgeAndShowsTheCursorBehindAFullRow) {
+TEST(LineLayout, WrapsAtTheWidthAndMovesTheCursorAfterAFullRow) {
   LaidOutText out = lay_out("> ", "abcdefgh", 8, 10);
   EXPECT_THAT(out.rows, ElementsAre("> abcdefgh", ""));
   EXPECT_EQ(out.cursor_row, 1u);
   EXPECT_EQ(out.cursor_column, 0u);
   out = lay_out("> ", "abcdefg\u4e2d", 7, 10);
   EXPECT_THAT(out.rows, ElementsAre("> abcdefg", "\u4e2d"));
-  EXPECT_EQ(out.cursor_row, 1u) << "with the character it stands on";
+  EXPECT_EQ(out.cursor_row, 1u) << "the cursor moves with its character";
   out = lay_out("> ", "abcd" + kFamily + "e", 0, 10);
-  EXPECT_THAT(out.rows, ElementsAre("> abcd", kFamily + "e")) << "a terminal may need six columns for it";
+  EXPECT_THAT(out.rows, ElementsAre("> abcd", kFamily + "e")) << "some terminals use six columns for it";
   out = lay_out("> ", "a\tb\n\nc", 0, 20);
   EXPECT_THAT(out.rows, ElementsAre("> a     b", "", "  c"));
   EXPECT_EQ(out.cursor_column, 2u);

@@ -1,4 +1,4 @@
-// The help, the completions and the man pages: no option is missing in any of them, and all fit a terminal.
+// Help, completions and man pages list every option, and help fits a terminal.
 #include "apps/command_line/help_text.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class HelpText : public CommandLine {
     return names;
   }
 
-  // "sessions show" and the like, without the program's name.
+  // Returns "sessions show" and so on, without the program's name.
   std::vector<std::string> commands_of_commands() const {
     std::vector<std::string> all;
     for (const CLI::App* command : commands()) {
@@ -62,7 +62,7 @@ TEST_F(HelpText, EveryHelpFitsAndShowsEveryOption) {
   EXPECT_EQ(run("--version").out, run("version").out);
 }
 
-TEST_F(HelpText, CommandsOfACommandHaveTheSameHelp) {
+TEST_F(HelpText, NestedCommandsHaveHelpOfTheSameForm) {
   EXPECT_THAT(commands_of_commands(), testing::Contains("sessions export"));
   for (const std::string& name : commands_of_commands()) {
     const Outcome help = run(name + " --help");
@@ -81,7 +81,7 @@ TEST_F(HelpText, CommandsOfACommandHaveTheSameHelp) {
               HasSubstr("no option '--fromat'; did you mean --format? (see `ibid sessions export --help`)"));
 }
 
-TEST_F(HelpText, WhatPeopleLookForComesFirst) {
+TEST_F(HelpText, CommonOptionsComeFirst) {
   const std::string help = run("chat --help").out;
   const auto at = [&](const char* word) { return help.find(word); };
   EXPECT_LT(at("--model"), at("--resume"));
@@ -90,7 +90,7 @@ TEST_F(HelpText, WhatPeopleLookForComesFirst) {
   EXPECT_LT(at("--temperature"), at("--xtc-threshold"));
 }
 
-TEST_F(HelpText, CompletionsHoldEveryCommandAndOption) {
+TEST_F(HelpText, CompletionsListEveryCommandAndOption) {
   const std::string bash = bash_completion(*program_), zsh = zsh_completion(*program_);
   const std::string fish = fish_completion(*program_);
   for (const CLI::App* command : commands()) {

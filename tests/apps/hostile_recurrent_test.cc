@@ -1,6 +1,5 @@
-// GGUF files of recurrent models whose numbers lie: every number of a state or a convolution is replaced in a file that
-// is sound but for that. Each gets a typed error that names the key, the numbers that do not fit together, or the
-// tensor.
+// GGUF files of recurrent models with a wrong size: in an otherwise valid file, every size of a state or convolution is
+// replaced. Each file must give a typed error that names the key, the conflicting sizes, or the tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,13 +22,13 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// Where the value of an integer of 32 bits stands whose key ends so; npos: the file has no such key.
+// Returns the offset of the value of a 32-bit integer whose key ends with `key`; npos: no such key.
 size_t find_value(const std::string& bytes, const std::string& key) {
   const size_t at = bytes.find(key);
   if (at == std::string::npos) return at;
   uint32_t type = 0;
   std::memcpy(&type, bytes.data() + at + key.size(), sizeof(type));
-  EXPECT_TRUE(type == 4 || type == 5) << key << " is no integer of 32 bits";
+  EXPECT_TRUE(type == 4 || type == 5) << key << " is not a 32-bit integer";
   return at + key.size() + sizeof(type);
 }
 
@@ -39,7 +38,7 @@ Status load(const std::string& path) {
   return TransformerModel::create(*file, std::move(config), {.n_threads = 1}).status();
 }
 
-TEST(HostileRecurrent, NumbersOfStatesAndConvolutionsInGguf) {
+TEST(HostileRecurrent, WrongSizesOfStatesAndConvolutionsAreErrors) {
   IBID_NEED_SHARED(shared);
   size_t n_tried = 0;
   for (const char* model : {"mamba2", "jamba", "lfm2", "lfm2_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",
@@ -65,7 +64,7 @@ TEST(HostileRecurrent, NumbersOfStatesAndConvolutionsInGguf) {
         const Status status = load(path);
         ++n_tried;
         if (status.ok()) {
-          ADD_FAILURE() << "loads";
+          ADD_FAILURE() << "a file with a wrong size was loaded";
           continue;
         }
         EXPECT_THAT(status.message(), AnyOf(HasSubstr("ssm."), HasSubstr("shortconv."), HasSubstr("recurrent layers of "),

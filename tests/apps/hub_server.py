@@ -1,9 +1,9 @@
-"""A hub for tests: speaks as much of the API as fetching a model needs, and misbehaves as the repository's name says.
+"""A hub for tests with the API needed to fetch a model; the repository name selects the misbehaviour.
 
-hub_server.py LOG   prints its port, serves until it is killed, and writes a line for each request to LOG.
+hub_server.py LOG   prints its port, serves until it is killed, and appends a line for each request to LOG.
 
-LOG.revision is the revision of the repositories that change: 1 (the default), 2, or cut (2, but one of its files is
-not found).
+The file LOG.revision has the revision of the changing repositories: 1 (the default), 2, or cut (as 2, but one of its
+files is not found).
 """
 import hashlib
 import http.server
@@ -20,7 +20,7 @@ CUT = 100_000
 TWIN = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
 TWIN_SHA256 = hashlib.sha256(TWIN).hexdigest()
 asked = {}
-meeting = threading.Barrier(2)  # of requests for shards: they have to come two at a time
+meeting = threading.Barrier(2)  # requests for shards must arrive two at a time
 
 
 def gguf(name, size=len(CONTENT), sha256=SHA256):
@@ -54,7 +54,7 @@ def revision():
         return file.read()
 
 
-# The files of a repository whose content depends on its owner or on the revision; None for other repositories.
+# Returns the files of a repository that depends on its owner or revision; None for other repositories.
 def special(owner, name):
     twin = dict(sha256=TWIN_SHA256)
     if name in ("twin", "b--twin"):
@@ -71,7 +71,7 @@ def special(owner, name):
     return None
 
 
-# The bytes of a file of such a repository.
+# Returns the content of a file of such a repository.
 def special_content(owner, name, file):
     for one in special(owner, name):
         if one["rfilename"] == file:
@@ -162,7 +162,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        pass  # who hangs up is part of the tests
+        pass  # clients hang up in some tests
 
 
 server = Server(("127.0.0.1", 0), Hub)

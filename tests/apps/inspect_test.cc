@@ -1,5 +1,4 @@
-// What `ibid inspect` says of models: their architecture in words, what their templates do, and what can be said of
-// files that do not run.
+// Output of `ibid inspect`: architectures in words, abilities of templates, and facts about files that do not run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Fact, TextsOfNumbersAndRanges) {
+TEST(Fact, FormatsNumbersAndRanges) {
   EXPECT_EQ(ranges_text({0, 1, 2, 3, 6, 8, 9}), "0-3, 6, 8-9");
   EXPECT_EQ(ranges_text({0, 2, 4, 6}, 2), "0, 2, ...");
   EXPECT_EQ(ranges_text({}), "");
@@ -41,16 +40,16 @@ class Inspect : public CommandLine {
   }
 };
 
-// What chunks, growth and weighed inputs are called.
-TEST_F(Inspect, ALlama4InWords) {
+// Wording for chunked attention, query growth and input weighting.
+TEST_F(Inspect, DescribesLlama4) {
   const Outcome text = run("inspect " + golden_dir() + "/families/llama4_text");
   EXPECT_THAT(text.out, HasSubstr("per head, without a weight, in layers with rope, after rope"));
   EXPECT_THAT(text.out, HasSubstr("queries grow with their position in layers without rope; in chunks of 64: layers 0"));
   EXPECT_THAT(text.out, HasSubstr("router: sigmoids of the chosen, which weigh their inputs"));
 }
 
-// A key bias of 211 in one layer: its keys stay in 16 bits, which takes 2 heads x 32 - 2 x 4 bytes more a position.
-TEST_F(Inspect, LayersThatKeepMoreBitsAndWhatTheyCost) {
+// A key bias of 211 in one layer keeps its keys in 16 bits: 2 heads x (32 - 4) more bytes per position.
+TEST_F(Inspect, ReportsLayersWithMoreBitsAndTheirCost) {
   const TempDir dir;
   TinyModel tiny{.head_dim = 32, .biases = true};
   tiny.without = "blk.1.attn_k.bias";
@@ -70,8 +69,8 @@ TEST_F(Inspect, LayersThatKeepMoreBitsAndWhatTheyCost) {
               HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more a position"));
 }
 
-// Inspecting says what loading would.
-TEST_F(Inspect, ATensorThatHasNoPlaceIsWhyItDoesNotRun) {
+// inspect reports the error that loading would give.
+TEST_F(Inspect, UnknownTensorIsTheReasonNotToRun) {
   const TempDir dir;
   GgufWriter writer = tiny_model_writer({});
   add_tensor_of(writer, "blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
@@ -81,7 +80,7 @@ TEST_F(Inspect, ATensorThatHasNoPlaceIsWhyItDoesNotRun) {
   EXPECT_THAT(text.out, testing::Not(HasSubstr("runs: yes")));
 }
 
-TEST_F(Inspect, ALlamaInWords) {
+TEST_F(Inspect, DescribesLlama) {
   const std::string path = tiny_model();
   const Outcome text = run("inspect " + path);
   EXPECT_THAT(text.out, HasSubstr("  norms              RMSNorm before attention and MLP, epsilon 1e-05\n"));
@@ -101,10 +100,10 @@ TEST_F(Inspect, ALlamaInWords) {
   for (const Json& share : json["types"]) bytes += share["bytes"].get<uint64_t>();
   uint64_t of_tensors = 0;
   for (const Json& tensor : json["tensors"]) of_tensors += tensor["bytes"].get<uint64_t>();
-  EXPECT_EQ(bytes, of_tensors) << "every tensor is of one class";
+  EXPECT_EQ(bytes, of_tensors) << "every tensor belongs to one class";
 }
 
-TEST_F(Inspect, ExpertsAreCountedOnceAndUsedInPart) {
+TEST_F(Inspect, CountsTotalAndActiveExpertParameters) {
   TinyModel tiny;
   tiny.n_experts = 8;
   tiny.shared_ffn_dim = 32;
@@ -120,7 +119,7 @@ TEST_F(Inspect, ExpertsAreCountedOnceAndUsedInPart) {
   EXPECT_THAT(run("inspect " + path).out, HasSubstr("2 of 8 experts, 32 wide"));
 }
 
-TEST_F(Inspect, OfAnUnknownArchitectureWhatItsFileSays) {
+TEST_F(Inspect, ShowsTheMetadataOfAnUnknownArchitecture) {
   GgufWriter writer;
   writer.add_string("general.architecture", "perceiver");
   writer.add_u32("perceiver.block_count", 7);
@@ -136,14 +135,14 @@ TEST_F(Inspect, OfAnUnknownArchitectureWhatItsFileSays) {
   EXPECT_THAT(text.out, HasSubstr("  trained context    2048\n"));
   EXPECT_THAT(text.out, HasSubstr("  attention          Q8_0          1    2.18 kB  100.0 %\n"));
   EXPECT_THAT(text.out, HasSubstr("  family             Unigram\n"));
-  EXPECT_EQ(run("inspect --check " + path).status, 1) << "it does not run";
+  EXPECT_EQ(run("inspect --check " + path).status, 1) << "the model does not run";
   EXPECT_THAT(run("inspect --check " + path).out, HasSubstr("sound: 1 tensor, 2,048 weights"));
 }
 
-TEST_F(Inspect, OfTensorsThatCannotBeReadWhatTheMetadataSay) {
+TEST_F(Inspect, ShowsTheMetadataIfTensorsCannotBeRead) {
   GgufWriter writer = tiny_model_writer({});
   std::string bytes = writer.bytes();
-  const size_t type = bytes.find("token_embd.weight") + 17 + 4 + 2 * 8;  // behind the name, the rank and two dimensions
+  const size_t type = bytes.find("token_embd.weight") + 17 + 4 + 2 * 8;  // after the name, the rank and two dimensions
   bytes[type] = 99;
   const std::string path = dir_.write("type.gguf", bytes);
   const Outcome text = run("inspect " + path);
@@ -165,7 +164,7 @@ std::map<std::string, Json> features_of(std::string_view source) {
 }
 
 TEST(TemplateProbe, SaysWhatATemplateDoesAndNotWhatItNames) {
-  // Tools are named and left out; thinking is named in a comment.
+  // Tools are tested but not rendered; thinking occurs in a comment only.
   auto plain = features_of(
       "{# enable_thinking #}{% if tools %}{% endif %}"
       "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"

@@ -1,5 +1,4 @@
-// The line editor against the screen: random keys, and after each of them the rows and the cursor that the
-// text has.
+// LineEditor compared with the screen: after each of a series of random keys, rows and cursor match the text.
 #include "apps/terminal/line_editor.h"
 
 #include <fcntl.h>
@@ -24,7 +23,7 @@ namespace {
 
 constexpr unsigned short kRows = 12, kColumns = 24;
 
-// An editor on one end of a terminal, the test on the other.
+// A LineEditor on one end of a pseudo-terminal; the test has the other end.
 class EditorAtTerminal {
  public:
   EditorAtTerminal() {
@@ -44,7 +43,7 @@ class EditorAtTerminal {
     ASSERT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
-  // Waits until the screen is as the text asks for; false when it never is.
+  // Waits until the screen matches; returns false after 10 seconds.
   bool shows(const LaidOutText& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!is_as(wanted)) {
@@ -59,7 +58,7 @@ class EditorAtTerminal {
   const ScreenModel& screen() const { return screen_; }
 
  private:
-  // What is visible of a text that is longer than the screen is the window around the cursor.
+  // If the text is longer than the screen, a window with the cursor must be visible.
   bool is_as(const LaidOutText& wanted) const {
     const size_t n = std::min<size_t>(wanted.rows.size(), kRows);
     if (screen_.cursor_column() != wanted.cursor_column) return false;
@@ -114,12 +113,12 @@ std::vector<KeyAndMeaning> keys() {
     all.push_back({bytes, [move = move](EditBuffer& b) { (b.*move)(); }});
   }
   all.push_back({"\x1b\r", [](EditBuffer& b) { b.insert("\n"); }});
-  all.push_back({"\x1b[A", [](EditBuffer& b) { b.up(); }});  // there is no history
+  all.push_back({"\x1b[A", [](EditBuffer& b) { b.up(); }});  // the history is empty
   all.push_back({"\x1b[B", [](EditBuffer& b) { b.down(); }});
   return all;
 }
 
-TEST(LineEditor, TheScreenIsWhatTheTextSays) {
+TEST(LineEditor, ScreenMatchesTheTextAfterRandomKeys) {
   const ScopedVariable term("TERM", "xterm");
   const std::vector<KeyAndMeaning> all = keys();
   for (unsigned seed = 1; seed <= 8; ++seed) {
@@ -138,7 +137,7 @@ TEST(LineEditor, TheScreenIsWhatTheTextSays) {
   }
 }
 
-TEST(LineEditor, BlocksAreOpenUntilTheyAreClosed) {
+TEST(LineEditor, BlocksEndAtTheClosingQuotes) {
   EXPECT_TRUE(is_open_block("\"\"\""));
   EXPECT_TRUE(is_open_block("  \"\"\"one\ntwo"));
   EXPECT_FALSE(is_open_block("\"\"\"one\ntwo\"\"\""));

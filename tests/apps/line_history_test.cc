@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(LineHistory, IsThereTheNextTimeWithItsNewlines) {
+TEST(LineHistory, EntriesAreReadBackWithNewlines) {
   const TempDir dir;
   const std::string path = dir.file("state/ibid/history");
   LineHistory first(path);
@@ -30,11 +30,11 @@ TEST(LineHistory, IsThereTheNextTimeWithItsNewlines) {
   EXPECT_EQ(file.st_mode & 0777, 0600u);
 }
 
-TEST(LineHistory, ProcessesAddBesideEachOther) {
+TEST(LineHistory, ConcurrentProcessesAppendWholeEntriesInOrder) {
   const TempDir dir;
   const std::string path = dir.file("history");
   constexpr int kProcesses = 4, kLines = 200;
-  const std::string text(8000, 'x');  // together far more than the file may hold: it is written anew meanwhile
+  const std::string text(8000, 'x');  // exceeds the file's limit, so it is rewritten meanwhile
   for (int p = 0; p < kProcesses; ++p) {
     if (fork() == 0) {
       LineHistory history(path);
@@ -48,15 +48,15 @@ TEST(LineHistory, ProcessesAddBesideEachOther) {
   std::vector<int> last(kProcesses, -1);
   for (const std::string& entry : history.entries()) {
     const int p = std::stoi(entry.substr(0, 1)), i = std::stoi(entry.substr(2));
-    EXPECT_EQ(entry, std::to_string(p) + "." + std::to_string(i) + text) << "whole";
-    EXPECT_GT(i, last[static_cast<size_t>(p)]) << "in order";
+    EXPECT_EQ(entry, std::to_string(p) + "." + std::to_string(i) + text) << "the entry is complete";
+    EXPECT_GT(i, last[static_cast<size_t>(p)]) << "entries of a process are in order";
     last[static_cast<size_t>(p)] = i;
   }
   EXPECT_LE(std::filesystem::file_size(path), 2 * LineHistory::kMaxBytes + 8100);
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
-TEST(LineHistory, IsBoundedAndLivesWithDamage) {
+TEST(LineHistory, IsBoundedAndToleratesDamage) {
   const TempDir dir;
   const std::string path = dir.write("history", "good\ncut off in the mid");
   LineHistory history(path);
@@ -71,7 +71,7 @@ TEST(LineHistory, IsBoundedAndLivesWithDamage) {
   EXPECT_THAT(nowhere.entries(), ElementsAre("kept in memory alone"));
 }
 
-TEST(LineHistory, PathIsTheUsersToChoose) {
+TEST(LineHistory, PathComesFromTheEnvironment) {
   const ScopedVariable state("XDG_STATE_HOME", "/state");
   EXPECT_EQ(line_history_path(), "/state/ibid/history");
   const ScopedVariable chosen("IBID_HISTORY", "/elsewhere");

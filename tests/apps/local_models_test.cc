@@ -1,4 +1,4 @@
-// The models of this machine: each store as its program leaves it, and what is no store's.
+// Models on this machine: each store as its program writes it, and entries that must be rejected.
 #include "apps/models/local_models.h"
 
 #include <gmock/gmock.h>
@@ -44,8 +44,8 @@ class LocalModels : public CommandLine {
   const ScopedVariable ollama_{"OLLAMA_MODELS", dir_.file("ollama")};
 };
 
-TEST_F(LocalModels, EachStoreIsReadAsItsProgramWritesIt) {
-  EXPECT_THAT(names(), testing::IsEmpty()) << "no store is there";
+TEST_F(LocalModels, StoresAreReadInTheirOwnLayouts) {
+  EXPECT_THAT(names(), testing::IsEmpty()) << "no store exists";
   write("ibid/one.gguf");
   write("ibid/big-00001-of-00002.gguf");
   write("ibid/big-00002-of-00002.gguf");
@@ -70,7 +70,7 @@ TEST_F(LocalModels, EachStoreIsReadAsItsProgramWritesIt) {
   EXPECT_EQ(*resolve_model("Qwen/Qwen3"), dir_.file(hub + "snapshots/abc123"));
 }
 
-TEST_F(LocalModels, FilesOfOlderRevisionsAreThereUntilMainHasThem) {
+TEST_F(LocalModels, OlderSnapshotsAreUsedForFilesThatMainLacks) {
   const std::string hub = "cache/huggingface/hub/models--o--g/";
   write(hub + "refs/main", "bbb");
   write(hub + "snapshots/aaa/m-Q8_0.gguf", "1");
@@ -87,7 +87,7 @@ TEST_F(LocalModels, FilesOfOlderRevisionsAreThereUntilMainHasThem) {
   EXPECT_THAT(names(), ElementsAre("hugging face|a/b:c"));
 }
 
-TEST_F(LocalModels, NamesAreThoseThatTheirProgramsShow) {
+TEST_F(LocalModels, NamesAreThoseOfTheOwningProgram) {
   const std::string digest(64, 'b');
   write("ollama/blobs/sha256-" + digest);
   write("ollama/blobs/sha256-" + std::string(64, 'c') + "-partial");
@@ -99,7 +99,7 @@ TEST_F(LocalModels, NamesAreThoseThatTheirProgramsShow) {
   write("ibid/in a folder/g.gguf");
   EXPECT_THAT(names(), ElementsAre("ibid|in a folder/g", "ollama|hf.co/owner/Repo-GGUF:Q4_K_M", "ollama|m:latest",
                                    "lm studio|some one/My Model:f"));
-  EXPECT_EQ(*resolve_model("m"), dir_.file("ollama/blobs/sha256-" + digest)) << "latest is meant where no tag is";
+  EXPECT_EQ(*resolve_model("m"), dir_.file("ollama/blobs/sha256-" + digest)) << "the tag defaults to latest";
   EXPECT_EQ(*resolve_model("my model"), dir_.file("elsewhere/models/some one/My Model/f.gguf"));
 }
 
@@ -120,7 +120,7 @@ TEST_F(LocalModels, AManifestThatPointsOutOfItsStoreIsRefused) {
   EXPECT_THAT(names(), testing::IsEmpty());
 }
 
-TEST_F(LocalModels, TheBeginningOfANameIsEnoughWhereItIsOnes) {
+TEST_F(LocalModels, UniquePrefixOfANameIsEnough) {
   write("ibid/Alpha-7B-Q4_K_M.gguf");
   write("ibid/alpha-7b-Q8_0.gguf");
   write("ibid/beta.gguf");
@@ -134,12 +134,12 @@ TEST_F(LocalModels, TheBeginningOfANameIsEnoughWhereItIsOnes) {
   EXPECT_EQ(resolve_model("delta").status().code(), ErrorCode::kNotFound);
   std::filesystem::create_directories(dir_.file("cache/llama.cpp"));
   std::filesystem::create_symlink(dir_.file("ibid/beta.gguf"), dir_.file("cache/llama.cpp/beta-again.gguf"));
-  EXPECT_EQ(*resolve_model("be"), dir_.file("ibid/beta.gguf")) << "one file is one model";
+  EXPECT_EQ(*resolve_model("be"), dir_.file("ibid/beta.gguf")) << "a file in two stores is one model";
   EXPECT_TRUE(names_a_model("beta"));
-  EXPECT_FALSE(names_a_model("be")) << "a word of a question is not taken for a model";
+  EXPECT_FALSE(names_a_model("be")) << "a prefix may be a word of a question";
 }
 
-TEST_F(LocalModels, TheProgramListsThemAndTakesTheirNames) {
+TEST_F(LocalModels, ModelsCommandListsThemAndCommandsTakeTheirNames) {
   EXPECT_THAT(run("models").err, HasSubstr("`ibid pull` fetches smollm2"));
   std::filesystem::create_directories(dir_.file("ibid"));
   write_scripted_model(dir_.file("ibid/says-yes.gguf"), {{"", "yes"}}, 512);

@@ -17,12 +17,12 @@ std::vector<uint64_t> random_words(size_t n) {
   return words;
 }
 
-// A way that left lines out, or read some of them twice, would be faster or slower than memory is.
-TEST(MachinePeaks, EachWayReadsEveryLineOnce) {
-  constexpr size_t kWords = 8;  // of a line
+// A read loop that skips or repeats lines would give a wrong bandwidth.
+TEST(MachinePeaks, EachReadWayReadsEveryLineOnce) {
+  constexpr size_t kWords = 8;  // per cache line
   ASSERT_GE(read_ways().size(), 2u);
   for (const size_t lines : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{31}, size_t{1000}}) {
-    const std::vector<uint64_t> words = random_words(lines * kWords + 3);  // and a part of a line, which is not read
+    const std::vector<uint64_t> words = random_words(lines * kWords + 3);  // a partial line at the end is not read
     uint64_t all = 0;
     for (size_t i = 0; i < lines * kWords; ++i) all ^= words[i];
     for (const ReadWay& way : read_ways()) {
@@ -32,7 +32,7 @@ TEST(MachinePeaks, EachWayReadsEveryLineOnce) {
   }
 }
 
-// That it is a rate of the machine's, tests cannot tell; that threads share the work and all of it is done, they can.
+// A test cannot verify the bandwidth, only that any number of threads completes the work.
 TEST(MachinePeaks, ReadsWithAnyNumberOfThreads) {
   const std::vector<uint64_t> words = random_words(1 << 14);
   for (const int n_threads : {1, 2, 3}) {

@@ -33,7 +33,7 @@ TEST(ModelCatalog, DirectoryComesFromTheEnvironment) {
   EXPECT_EQ(*models_directory(), "/home/somebody/.local/share/ibid/models");
 }
 
-TEST(ModelCatalog, RecommendedSamplingIsWhatTheCommandLineTakes) {
+TEST(ModelCatalog, RecommendedSamplingOptionsAreValid) {
   for (const KnownModel& model : known_models()) {
     TurnOptions options;
     for (const RecommendedOption& option : model.sampling) {
@@ -62,22 +62,22 @@ TEST(ModelCatalog, ResolvesPathsNamesAndPulledFiles) {
   EXPECT_THAT(unknown.status().message(), HasSubstr("no-such-model: no such file"));
 }
 
-TEST(ModelCatalog, AModelOfTheHubIsFoundInTheFolderOfItsRepository) {
+TEST(ModelCatalog, HubModelIsFoundInItsRepositoryDirectory) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.path());
   const HubModel& hub = *find_hub_model("qwen3:0.6b");
   const std::string earlier = dir.write(hub.file, "x");
-  EXPECT_EQ(*resolve_model(hub.name), earlier) << "earlier versions kept it in the models directory itself";
+  EXPECT_EQ(*resolve_model(hub.name), earlier) << "stored by an earlier version";
   EXPECT_EQ(*resolve_model(hub.file), earlier);
   std::filesystem::create_directories(dir.file("Qwen--Qwen3-0.6B-GGUF"));
   const std::string pulled = dir.write("Qwen--Qwen3-0.6B-GGUF/" + std::string(hub.file), "y");
   EXPECT_EQ(*resolve_model(hub.name), pulled);
   std::filesystem::remove(earlier);
-  EXPECT_EQ(*resolve_model("Qwen3-0.6B-Q8_0"), pulled) << "by the name of the file";
+  EXPECT_EQ(*resolve_model("Qwen3-0.6B-Q8_0"), pulled) << "by file name";
   EXPECT_TRUE(names_a_model("Qwen3-0.6B-Q8_0"));
 }
 
-TEST(PullModel, AFileIsTakenForTheModelByItsDigestAlone) {
+TEST(PullModel, ExistingFileIsIdentifiedByItsDigest) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.path());
   const std::string pulled = dir.write(default_model().file, "x");
@@ -89,10 +89,10 @@ TEST(PullModel, AFileIsTakenForTheModelByItsDigestAlone) {
   KnownModel known = default_model();
   known.file_bytes = 1;
   known.sha256 = sha256.c_str();
-  EXPECT_EQ(*pull_model(known), pulled) << "it is not fetched";
+  EXPECT_EQ(*pull_model(known), pulled) << "not fetched again";
 }
 
-TEST(PullModel, WithoutPythonSaysWhatIsMissing) {
+TEST(PullModel, WithoutPythonReportsWhatIsMissing) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
   const ScopedVariable path("PATH", dir.path());
@@ -102,10 +102,10 @@ TEST(PullModel, WithoutPythonSaysWhatIsMissing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
-TEST(PullModel, WithoutANetworkSaysWhatToDoAndLeavesNothing) {
+TEST(PullModel, WithoutANetworkGivesAdviceAndLeavesNoFile) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
-  // An index that refuses connections at once stands for a network that is not there.
+  // A port that refuses connections simulates a missing network.
   const ScopedVariable index("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
   const ScopedVariable no_extra("PIP_EXTRA_INDEX_URL", "");
   const ScopedVariable no_config("PIP_CONFIG_FILE", "/dev/null");
@@ -118,8 +118,8 @@ TEST(PullModel, WithoutANetworkSaysWhatToDoAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
-// pip ends with the same two lines whatever the reason was; its log has the reason.
-TEST(PullModel, TheCauseThatPipLoggedIsPassedOn) {
+// pip always ends with the same two lines; its log has the cause.
+TEST(PullModel, ReportsTheCauseFromPipsLog) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
   const std::string path_before = std::getenv("PATH");
@@ -156,7 +156,7 @@ TEST(PullModel, TheCauseThatPipLoggedIsPassedOn) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
-TEST(PullModel, DirectoryThatCannotBeWrittenIsNamed) {
+TEST(PullModel, UnwritableDirectoryIsReported) {
   const TempDir dir;
   const std::string file = dir.write("file", "x");
   const ScopedVariable models("IBID_MODELS", file + "/models");
@@ -165,7 +165,7 @@ TEST(PullModel, DirectoryThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(path.status().message(), HasSubstr("cannot write to " + file + "/models"));
 }
 
-TEST(Sha256, OfAFile) {
+TEST(Sha256, MatchesAKnownDigest) {
   const TempDir dir;
   EXPECT_EQ(*sha256_of_file(dir.write("abc", "abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

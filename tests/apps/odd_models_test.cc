@@ -1,5 +1,4 @@
-// What people name as a model and is none: each gets a sentence that says what it is and what to
-// do, from every command.
+// Files and directories that are not usable models: every command reports what they are and what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +42,7 @@ class OddModels : public CommandLine {
   }
 };
 
-TEST_F(OddModels, FilesOfAnotherKindAreSaidToBeIt) {
+TEST_F(OddModels, OtherKindsOfFilesAreIdentified) {
   expect(gguf("lora.gguf", "llama", "adapter"), "is an adapter (LoRA), which changes another model");
   expect(gguf("a.gguf", "llama", "", "blk.0.attn_q.weight.lora_a"), "is an adapter (LoRA)");
   expect(gguf("eyes.gguf", "clip", ""), "is a projector of images for another model");
@@ -60,7 +59,7 @@ TEST_F(OddModels, FilesOfAnotherKindAreSaidToBeIt) {
   expect(dir_.file("vocabulary.gguf"), "is a vocabulary without weights");
 }
 
-TEST_F(OddModels, FailedDownloadsAreSaidToBeIt) {
+TEST_F(OddModels, FailedDownloadsAreIdentified) {
   expect(dir_.write("lfs.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n"),
          "a Git LFS pointer, not the file itself: fetch it with git lfs pull");
   expect(dir_.write("page.gguf", "<!DOCTYPE html><html>"), "a web page, probably an error or login page");
@@ -71,7 +70,7 @@ TEST_F(OddModels, FailedDownloadsAreSaidToBeIt) {
   expect(dir_.write("m.pt", std::string("\x80\x02}q\x01(X\0\0\0", 10)), "a Python pickle, which is never read");
 }
 
-TEST_F(OddModels, DirectoriesAreSaidWhatTheyHold) {
+TEST_F(OddModels, UnsupportedDirectoriesAreIdentified) {
   expect(directory("adapter", "adapter_config.json"), "so it is an adapter (LoRA)");
   expect(directory("pickles", "pytorch_model.bin", "x"), "a Python pickle, which is never read, and no config.json");
   expect(directory("meta", "params.json"), "a checkpoint in its maker's own layout");
@@ -83,7 +82,7 @@ TEST_F(OddModels, DirectoriesAreSaidWhatTheyHold) {
   expect(alone, "has no config.json beside it");
   std::filesystem::create_directories(dir_.file("many"));
   std::filesystem::copy_file(tiny_model(), dir_.file("many/b.gguf"));
-  EXPECT_EQ(run("inspect " + dir_.file("many")).status, 0) << "the one model in it";
+  EXPECT_EQ(run("inspect " + dir_.file("many")).status, 0) << "the only model in the directory";
   std::filesystem::copy_file(tiny_model(), dir_.file("many/a.gguf"));
   expect(dir_.file("many"), "many holds 2 models; name one:\n");
 }

@@ -1,4 +1,4 @@
-// A small server in Python that a test started: it prints its port, and lives as long as this does.
+// Runs a small Python server for a test; it prints its port, and is killed on destruction.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ Result<std::string> join(const Question& question, std::optional<std::string> in
   return join_question(question, input ? &stream : nullptr, stream);
 }
 
-TEST(JoinQuestion, FilesThenThePipeThenTheWords) {
+TEST(JoinQuestion, JoinsFilesThenStandardInputThenWords) {
   const TempDir dir;
   const std::string a = dir.write("a", "first\n"), b = dir.write("b", "second\r\n\n");
   EXPECT_EQ(*join({{"What", "is", "this?"}, {a, b}}, "piped\n"), "first\n\nsecond\n\npiped\n\nWhat is this?");
@@ -28,7 +28,7 @@ TEST(JoinQuestion, FilesThenThePipeThenTheWords) {
   EXPECT_EQ(*join({{}, {a}}, std::nullopt), "first");
 }
 
-TEST(JoinQuestion, ADashIsThePlaceOfStandardInput) {
+TEST(JoinQuestion, DashPlacesStandardInput) {
   const TempDir dir;
   const std::string a = dir.write("a", "file");
   EXPECT_EQ(*join({{"-"}, {}}, "What is 2+2?\n"), "What is 2+2?");
@@ -38,7 +38,7 @@ TEST(JoinQuestion, ADashIsThePlaceOfStandardInput) {
   EXPECT_EQ(join({{"-"}, {"-"}}, "x").status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(JoinQuestion, NothingAndWhatIsNoTextAreErrors) {
+TEST(JoinQuestion, EmptyTextAndInvalidUtf8AreErrors) {
   const TempDir dir;
   for (const char* empty : {"", "\n", " \n\t\n"}) {
     EXPECT_THAT(join({{"-"}, {}}, empty).status().message(), HasSubstr("nothing to answer")) << empty;

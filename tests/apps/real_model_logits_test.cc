@@ -1,5 +1,5 @@
-// The real model against Hugging Face's float32 logits on the same file: the figures that docs/benchmarks.md
-// and the README quote.
+// The real model compared with Hugging Face's float32 logits for the same file; docs/benchmarks.md and the README quote
+// these figures.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,16 +55,16 @@ struct Bound {
 
 class RealModelQuality : public testing::TestWithParam<Bound> {};
 
-TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
+TEST_P(RealModelQuality, ExactModeIsWithinTheErrorOfInt8Activations) {
   IBID_NEED_REAL_MODEL(model);
   IBID_NEED_SHARED(shared);
   const auto c = compare(model, shared, {.kv_dtype = GetParam().kv_dtype});
   print(GetParam().name, c);
   EXPECT_EQ(c.positions(), 536u);
   EXPECT_LE(c.mean_kl(), GetParam().limit);
-  // 536 positions tell a share of 0.96 to 0.85 % (standard error): rounding the weights of INT8 values to 48000, 60000,
-  // 65000 or 65535 steps, which is no difference in quality, gave 0.948 to 0.970. Hence three standard errors. What 4
-  // bits cost is said by the mean alone.
+  // The standard error of a share of 0.96 over 536 positions is 0.85 %: rounding the weights of INT8 values to 48000,
+  // 60000, 65000 or 65535 steps, which does not affect quality, gave 0.948 to 0.970. Hence a margin of three standard
+  // errors. The cost of 4 bits is bounded by the mean KL only.
   if (GetParam().kv_dtype <= KvDType::kInt8) {
     EXPECT_GE(c.top1_agreement(), 0.935);
   }
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
                                          Bound{"INT4", KvDType::kInt4, 0.025}),
                          [](const auto& test) { return test.param.name; });
 
-// The ids of a text of 1,786 tokens.
+// Returns the tokens of a text, 1,786 in all.
 Tokens text_ids(const std::string& shared) {
   const auto reference = open_model_file(shared + "/reference/smollm2/nll.safetensors");
   CHECK(reference.ok()) << reference.status().to_string();
@@ -85,8 +85,8 @@ Tokens text_ids(const std::string& shared) {
   return Tokens(ids->begin(), ids->end());
 }
 
-// The nats per token that a text of 1,786 tokens costs, against those of Hugging Face's float32. One text says it
-// within 0.2 % of the perplexity only (standard error), hence bounds above what int8 activations cost on average.
+// Perplexity on a text of 1,786 tokens, relative to Hugging Face's float32. The standard error for one text is 0.2 %,
+// hence the bounds exceed the average cost of int8 activations.
 class RealModelPerplexity : public testing::TestWithParam<Bound> {};
 
 TEST_P(RealModelPerplexity, ExactModeIsNearFloat) {
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelPerplexity,
                          testing::Values(Bound{"F16", KvDType::kF16, 0.005}, Bound{"INT8", KvDType::kInt8, 0.008}),
                          [](const auto& test) { return test.param.name; });
 
-// Log probabilities of the first 512 positions of a text.
+// Returns the log probabilities at each position.
 std::vector<std::vector<double>> distributions(const std::string& path, const Tokens& tokens,
                                                const ModelOptions& options) {
   const auto model = load_for_feeding(path, options);
@@ -127,8 +127,8 @@ std::vector<std::vector<double>> distributions(const std::string& path, const To
   return out;
 }
 
-// What INT8 keys and values change by themselves: with float activations, over the whole vocabulary. (With int8
-// activations they also make other roundings of everything behind them.)
+// Effect of INT8 keys and values alone: with float activations, over the whole vocabulary. (With int8 activations they
+// also change the rounding of all later activations.)
 TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
@@ -148,7 +148,7 @@ TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
   EXPECT_LE(with_floats, 0.0003);
 }
 
-// Law 1 at real sizes: matrices of dozens of panels, more than one head group, a real chat.
+// Determinism at real sizes: matrices of dozens of panels, several head groups, a long prompt.
 TEST(RealModelLogits, SameBitsForAnyChunksAndThreads) {
   IBID_NEED_REAL_MODEL(path);
   const Tokens tokens = [] {

@@ -1,4 +1,4 @@
-// `ibid chat --url`: the terminal screen with a server behind it, one that a test wrote and `ibid serve` itself.
+// `ibid chat --url`: the chat with a scripted server, and with `ibid serve`.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ServerAddress, IsReadOrRefused) {
+TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
   for (const char* url : {"http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"}) {
     EXPECT_EQ(parse_server_address(url)->base, "http://h:1") << url;
   }
@@ -50,8 +50,7 @@ TEST(ServerAddress, IsReadOrRefused) {
   EXPECT_EQ(parse_server_address("http://name:secret@h").status().message().find("secret"), std::string::npos);
 }
 
-// The same events, in whatever pieces the bytes come.
-TEST(EventStream, IsTheSameInAnyPieces) {
+TEST(EventStream, EventsDoNotDependOnThePieces) {
   const std::string bytes = "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
                             "data\n\ndata: four\r\rdata: lost";
   for (size_t size = 1; size <= bytes.size(); ++size) {
@@ -65,7 +64,7 @@ TEST(EventStream, IsTheSameInAnyPieces) {
   }
 }
 
-TEST(EventStream, AnEventHasAnEnd) {
+TEST(EventStream, EventLengthIsLimited) {
   EventStream stream([](std::string_view) { return Status(); });
   const std::string piece(1 << 20, 'x');
   Status status;
@@ -73,8 +72,8 @@ TEST(EventStream, AnEventHasAnEnd) {
   EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
 }
 
-// Whatever a server sends is read or refused.
-TEST(ReplyReader, TakesAnyBytes) {
+// Random bytes are either parsed or rejected.
+TEST(ReplyReader, ToleratesRandomBytes) {
   const std::string stream =
       "data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"a\",\"reasoning\":\"b\"}}]}\n\n"
       "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,"
@@ -96,7 +95,7 @@ TEST(ReplyReader, TakesAnyBytes) {
   EXPECT_GT(n_refused, 100u);
 }
 
-TEST(ReplyReader, PutsCallsOfToolsTogetherAndReadsWhatWasLost) {
+TEST(ReplyReader, AssemblesToolCallsAndParsesTheLostPrefix) {
   const ChatServer::OnPart listen = [](const ChatPart&) {};
   ReplyReader reader(listen);
   for (const char* data :
@@ -118,7 +117,7 @@ TEST(ReplyReader, PutsCallsOfToolsTogetherAndReadsWhatWasLost) {
             ErrorCode::kBadHeader);
 }
 
-TEST(ReplyReader, KnowsEveryCauseOfALostPrefix) {
+TEST(ReplyReader, ParsesEveryCauseOfALostPrefix) {
   for (int i = 0; i <= static_cast<int>(kLastLostCause); ++i) {
     const auto cause = static_cast<LostCause>(i);
     const ChatServer::OnPart listen = [](const ChatPart&) {};
@@ -131,7 +130,7 @@ TEST(ReplyReader, KnowsEveryCauseOfALostPrefix) {
   EXPECT_EQ(lost_cause_text(static_cast<LostCause>(static_cast<int>(kLastLostCause) + 1)), "unknown") << "the last one";
 }
 
-// The state that the system has of the only connection to a port: its timer, as /proc/net/tcp says.
+// Returns the timer of the only connection to a port, from /proc/net/tcp.
 std::string timer_of_connection_to(uint16_t port) {
   char remote[16];
   std::snprintf(remote, sizeof remote, ":%04X", port);
@@ -145,8 +144,8 @@ std::string timer_of_connection_to(uint16_t port) {
   return "";
 }
 
-// A host that lost its power says nothing more, and nothing tells its clients; so the system asks it now and then.
-TEST(HttpClient, AsksWhetherASilentHostIsStillThere) {
+// A host without power closes no connection, so TCP keepalive must probe it.
+TEST(HttpClient, SilentConnectionsHaveKeepalive) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -180,7 +179,7 @@ class RemoteChat : public CommandLine {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // The bodies that the server got.
+  // Returns the request bodies that the server received.
   std::vector<Json> requests() const {
     std::vector<Json> bodies;
     std::istringstream lines(read_whole_file(dir_.file("log")));
@@ -193,14 +192,14 @@ class RemoteChat : public CommandLine {
   PythonServer server_{{IBID_CHAT_SERVER, dir_.file("log")}};
 };
 
-TEST_F(RemoteChat, FromAPipeIsOneMessageALine) {
+TEST_F(RemoteChat, PipedLinesAreMessages) {
   const Outcome outcome = chat("one\n\ntwo\n", "--system Brief --temperature 0.5 --seed 7 --stop END --logit-bias 5=-inf");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "You said 'one' after 0.\n\nYou said 'two' after 1.\n");
   EXPECT_EQ(outcome.err, "");
   const std::vector<Json> sent = requests();
   ASSERT_EQ(sent.size(), 2u);
-  EXPECT_EQ(sent[0]["model"], "parrot") << "the first";
+  EXPECT_EQ(sent[0]["model"], "parrot") << "the server's first model";
   EXPECT_EQ(sent[0]["messages"].size(), 2u);
   EXPECT_EQ(sent[1]["messages"].size(), 4u);
   EXPECT_EQ(sent[1]["messages"][0], Json({{"role", "system"}, {"content", "Brief"}}));
@@ -211,11 +210,11 @@ TEST_F(RemoteChat, FromAPipeIsOneMessageALine) {
   EXPECT_EQ(sent[0]["logit_bias"]["5"], -100);
   EXPECT_EQ(sent[0]["max_tokens"], 1000) << "a quarter of the context";
   EXPECT_EQ(sent[0]["stream_options"]["include_usage"], true);
-  EXPECT_FALSE(sent[0].contains("top_p")) << "what nobody has set is the server's";
+  EXPECT_FALSE(sent[0].contains("top_p")) << "unset options are left to the server";
   EXPECT_FALSE(sent[0].contains("stop_repetition"));
 }
 
-TEST_F(RemoteChat, AFailureIsNamedAndTheNextMessageGoesOn) {
+TEST_F(RemoteChat, FailureIsReportedAndTheNextMessageIsSent) {
   const std::vector<std::pair<std::string, std::string>> failures = {
       {"busy", "takes no more now: too much; send it again in 7 s"},
       {"long", "the context has 4000 tokens"},
@@ -231,11 +230,11 @@ TEST_F(RemoteChat, AFailureIsNamedAndTheNextMessageGoesOn) {
     EXPECT_THAT(outcome.err, HasSubstr(reason)) << message;
     EXPECT_THAT(outcome.err, Not(HasSubstr("\x1b"))) << message;
     EXPECT_THAT(outcome.out, testing::EndsWith("You said 'then' after 0.\n")) << message;
-    EXPECT_THAT("\n" + outcome.out, HasSubstr("\nYou said 'then'")) << message << ": a line of its own";
+    EXPECT_THAT("\n" + outcome.out, HasSubstr("\nYou said 'then'")) << message << ": begins on a new line";
   }
 }
 
-TEST_F(RemoteChat, WhatIsWrongWithTheServerIsSaidAtOnce) {
+TEST_F(RemoteChat, ServerErrorsAreReportedAtTheStart) {
   const std::string command = "chat --config '' --url ";
   const Outcome absent = run(command + "http://127.0.0.1:1", "Hi\n");
   EXPECT_EQ(absent.status, 1);
@@ -254,7 +253,7 @@ TEST_F(RemoteChat, WhatIsWrongWithTheServerIsSaidAtOnce) {
   EXPECT_EQ(run("chat --api-key-file x", "Hi\n").status, 2);
 }
 
-TEST_F(RemoteChat, TheKeyComesFromAFileOrTheEnvironment) {
+TEST_F(RemoteChat, ApiKeyComesFromAFileOrTheEnvironment) {
   PythonServer guarded({IBID_CHAT_SERVER, dir_.file("log"), "key-of-the-test"});
   const std::string command = "chat --config '' --url " + guarded.url();
   const Outcome none = run(command, "Hi\n");
@@ -269,7 +268,7 @@ TEST_F(RemoteChat, TheKeyComesFromAFileOrTheEnvironment) {
   EXPECT_THAT(run(command + " --api-key-file /no/such", "Hi\n").err, HasSubstr("/no/such"));
 }
 
-TEST_F(RemoteChat, ForProgramsAnAnswerIsALineOfJson) {
+TEST_F(RemoteChat, WithJsonEachAnswerIsALine) {
   const Outcome outcome = chat("one\nbusy\nthink\n", "--json --model owl");
   EXPECT_EQ(outcome.status, 1);
   std::vector<Json> lines;
@@ -281,10 +280,10 @@ TEST_F(RemoteChat, ForProgramsAnAnswerIsALineOfJson) {
   EXPECT_EQ(lines[1]["error"]["code"], "busy");
   EXPECT_EQ(lines[2]["messages"].size(), 4u);
   EXPECT_EQ(lines[2]["messages"][3]["reasoning_content"], "Let me see.");
-  EXPECT_FALSE(requests()[0].contains("max_tokens")) << "a program gets what it asks for";
+  EXPECT_FALSE(requests()[0].contains("max_tokens")) << "answers for programs are not limited";
 }
 
-TEST_F(RemoteChat, ScreenHasTheUsageAndTheCommands) {
+TEST_F(RemoteChat, TerminalShowsUsageAndSupportsCommands) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.shows("parrot at http://127.0.0.1"));
   ASSERT_TRUE(terminal.prompts());
@@ -326,7 +325,7 @@ TEST_F(RemoteChat, ScreenHasTheUsageAndTheCommands) {
   EXPECT_TRUE(terminal.is_as_found());
 }
 
-TEST_F(RemoteChat, WhatWasLostAndWhichToolsAreCalledIsShown) {
+TEST_F(RemoteChat, LostPrefixAndToolCallsAreShown) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("lost\r");
@@ -340,10 +339,10 @@ TEST_F(RemoteChat, WhatWasLostAndWhichToolsAreCalledIsShown) {
   const Json last = requests().back();
   const Json& call = last["messages"][3]["tool_calls"][0];
   EXPECT_EQ(call["id"], "call_1");
-  EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}") << "as the server spelled it";
+  EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}") << "with the server's spelling";
 }
 
-TEST_F(RemoteChat, ReasoningStandsBetweenItsMarksAndApartInTheMessage) {
+TEST_F(RemoteChat, ReasoningIsShownBetweenTagsAndStoredSeparately) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("think\r");
@@ -353,10 +352,10 @@ TEST_F(RemoteChat, ReasoningStandsBetweenItsMarksAndApartInTheMessage) {
   ASSERT_TRUE(terminal.shows("assistant:\nYou said 'think' after 0."));
   terminal.type("more\r");
   ASSERT_TRUE(terminal.shows("length limit"));
-  EXPECT_FALSE(requests().back()["messages"][1].contains("reasoning_content")) << "some servers refuse it";
+  EXPECT_FALSE(requests().back()["messages"][1].contains("reasoning_content")) << "some servers reject it";
 }
 
-TEST_F(RemoteChat, ControlCClosesTheConnectionAndKeepsWhatWasSaid) {
+TEST_F(RemoteChat, ControlCClosesTheConnectionAndKeepsThePartialAnswer) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("slow\r");
@@ -371,7 +370,7 @@ TEST_F(RemoteChat, ControlCClosesTheConnectionAndKeepsWhatWasSaid) {
   ASSERT_TRUE(terminal.shows("You said 'then' after 1."));
 }
 
-TEST_F(RemoteChat, WhatWasSaidOfAnAnswerThatIsCutStaysOnTheScreen) {
+TEST_F(RemoteChat, PartialAnswerOfABrokenConnectionStaysOnTheScreen) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("cut\r");
@@ -380,11 +379,11 @@ TEST_F(RemoteChat, WhatWasSaidOfAnAnswerThatIsCutStaysOnTheScreen) {
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/history\r");
   ASSERT_TRUE(terminal.shows("nothing was said yet"));
-  terminal.type("\x1b[A\x1b[A");  // the message again, as it was typed
+  terminal.type("\x1b[A\x1b[A");  // recalls the message
   ASSERT_TRUE(terminal.shows("> cut"));
 }
 
-// The program on both sides.
+// ibid as client and server.
 class RemoteChatWithIbid : public CommandLine {
  protected:
   RemoteChatWithIbid() {
@@ -392,11 +391,11 @@ class RemoteChatWithIbid : public CommandLine {
                                   {.says = "Hello there, my friend."}},
                          kContext);
   }
-  static constexpr size_t kContext = 150'000;  // an answer without end takes some seconds
+  static constexpr size_t kContext = 150'000;  // an endless answer takes some seconds
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(RemoteChatWithIbid, TalksOverTcpWithAKeyAndOverAUnixSocket) {
+TEST_F(RemoteChatWithIbid, WorksOverTcpWithAKeyAndOverAUnixSocket) {
   const std::string socket = dir_.file("socket");
   ServedProcess served({model_, "--port", "0", "--unix", socket}, {"IBID_API_KEY=key-of-a-test"});
   const uint16_t port = served.port();
@@ -413,7 +412,7 @@ TEST_F(RemoteChatWithIbid, TalksOverTcpWithAKeyAndOverAUnixSocket) {
   EXPECT_THAT(other.err, HasSubstr("has no model 'gpt'; it has scripted"));
 }
 
-TEST_F(RemoteChatWithIbid, ACertificateThatIsNotTrustedIsNoAbsentServer) {
+TEST_F(RemoteChatWithIbid, UntrustedCertificateIsReportedAsSuch) {
   http::write_certificate(dir_.file("cert.pem"), dir_.file("key.pem"));
   ServedProcess served({model_, "--port", "0", "--cert", dir_.file("cert.pem"), "--key", dir_.file("key.pem")});
   const std::string at = "127.0.0.1:" + std::to_string(served.port());
@@ -430,7 +429,7 @@ TEST_F(RemoteChatWithIbid, ACertificateThatIsNotTrustedIsNoAbsentServer) {
   EXPECT_THAT(no_tls.err, HasSubstr("http://"));
 }
 
-TEST_F(RemoteChatWithIbid, AnAnswerIsStoppedAndTheChatGoesOn) {
+TEST_F(RemoteChatWithIbid, AnswerCanBeStoppedAndTheChatContinues) {
   ServedProcess served({model_, "--port", "0"});
   const std::string url = "http://127.0.0.1:" + std::to_string(served.port());
   PseudoTerminal terminal({IBID_PROGRAM, "chat", "--url", url, "--max-tokens", "unlimited"});

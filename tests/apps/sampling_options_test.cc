@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(SamplingOptions, EveryOptionTakesBackWhatItSays) {
+TEST(SamplingOptions, EveryOptionAcceptsItsOwnValue) {
   std::set<std::string> names;
   for (const SamplingOption& option : sampling_options()) {
     EXPECT_TRUE(names.insert(option.name()).second) << option.name();
@@ -27,7 +27,7 @@ TEST(SamplingOptions, EveryOptionTakesBackWhatItSays) {
   EXPECT_EQ(find_sampling_option("---"), nullptr);
 }
 
-TEST(SamplingOptions, WhatIsWrongChangesNothingAndIsNamed) {
+TEST(SamplingOptions, InvalidValuesAreReportedAndChangeNothing) {
   TurnOptions options;
   const Status range = apply_sampling(options, "top-p", "2");
   EXPECT_EQ(range.code(), ErrorCode::kInvalidArgument);
@@ -41,7 +41,7 @@ TEST(SamplingOptions, WhatIsWrongChangesNothingAndIsNamed) {
   EXPECT_EQ(describe_sampling(options), "");
 }
 
-TEST(SamplingOptions, WhatDiffersIsDescribedInCommandLineWords) {
+TEST(SamplingOptions, NonDefaultOptionsAreDescribedInCommandLineSyntax) {
   TurnOptions options;
   ASSERT_TRUE(apply_sampling(options, "repeat-penalty", "1.1").ok());
   ASSERT_TRUE(apply_sampling(options, "repeat-last-n", "64").ok());
@@ -51,7 +51,7 @@ TEST(SamplingOptions, WhatDiffersIsDescribedInCommandLineWords) {
   EXPECT_FALSE(options.sampler.repetition_window.has_value());
 }
 
-TEST(SamplingOptions, AnAnswerInTheTerminalEndsByItself) {
+TEST(SamplingOptions, TerminalAnswersAreLimited) {
   EXPECT_EQ(terminal_defaults(8192).max_tokens, 2048u);
   EXPECT_EQ(terminal_defaults(3).max_tokens, 1u);
   EXPECT_TRUE(terminal_defaults(8192).stop_repetition);

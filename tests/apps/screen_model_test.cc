@@ -6,13 +6,13 @@
 namespace ibid {
 namespace {
 
-TEST(ScreenModel, WrappingWaitsForTheNextCharacter) {
+TEST(ScreenModel, WrapsAtTheNextCharacter) {
   ScreenModel screen(3, 4);
   screen.feed("abcd");
   EXPECT_EQ(screen.cursor_row(), 0u);
   EXPECT_EQ(screen.cursor_column(), 3u);
   screen.feed("\r\nef");
-  EXPECT_EQ(screen.text(), "abcd\nef") << "no empty row between them";
+  EXPECT_EQ(screen.text(), "abcd\nef") << "no empty row in between";
   screen.feed("gh" "i");
   EXPECT_EQ(screen.text(), "abcd\nefgh\ni");
 }
@@ -24,7 +24,7 @@ TEST(ScreenModel, RowsScrollOutAtTheTop) {
   EXPECT_EQ(screen.everything(), "one\ntwo\nthree");
 }
 
-TEST(ScreenModel, WideAndCombiningCharactersAndEmoji) {
+TEST(ScreenModel, HandlesWideAndCombiningCharactersAndEmoji) {
   ScreenModel screen(3, 5);
   screen.feed("a\u4e2d\u6587");  // five columns
   EXPECT_EQ(screen.row(0), "a\u4e2d\u6587");
@@ -38,7 +38,7 @@ TEST(ScreenModel, WideAndCombiningCharactersAndEmoji) {
   EXPECT_EQ(other.row(0), "e\u0301" + family + "\U0001F1E9\U0001F1EA\u2764\uFE0F|");
 }
 
-TEST(ScreenModel, SequencesMayBeSplitAndUnknownOnesAreTold) {
+TEST(ScreenModel, ParsesSplitSequencesAndReportsUnknownOnes) {
   ScreenModel screen(3, 10);
   screen.feed("hello\x1b[");
   screen.feed("2D\x1b[Kp");

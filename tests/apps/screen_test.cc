@@ -18,11 +18,11 @@ Turn some_turn() {
   return turn;
 }
 
-TEST(StatusLine, SaysWhatTheTurnCost) {
+TEST(StatusLine, ShowsTheCostOfTheTurn) {
   EXPECT_EQ(status_line(some_turn(), 3, 100), "turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s");
 }
 
-TEST(StatusLine, LeavesOutWhatIsLeastImportantOnANarrowTerminal) {
+TEST(StatusLine, OmitsLessImportantPartsOnANarrowTerminal) {
   const Turn turn = some_turn();
   EXPECT_EQ(status_line(turn, 3, 50), "turn 3 · 412 tokens · 371 cached · 98 tok/s");
   EXPECT_EQ(status_line(turn, 3, 42), "412 tokens · 371 cached · 98 tok/s");
@@ -31,20 +31,20 @@ TEST(StatusLine, LeavesOutWhatIsLeastImportantOnANarrowTerminal) {
   EXPECT_EQ(status_line(turn, 3, 5), "");
 }
 
-TEST(StatusLine, SaysFirstWhyAnAnswerWasCutShort) {
+TEST(StatusLine, ShowsFirstWhyAnAnswerEndedEarly) {
   Turn turn = some_turn();
-  turn.timings.decode_tps = 0;  // one token: no rate
+  turn.timings.decode_tps = 0;  // a single token has no rate
   turn.finish_reason = FinishReason::kCancelled;
   EXPECT_EQ(status_line(turn, 1, 100), "stopped · turn 1 · 412 tokens · 371 cached · first token 41 ms");
   turn.finish_reason = FinishReason::kLength;
   EXPECT_EQ(status_line(turn, 1, 100), "length limit · turn 1 · 412 tokens · 371 cached · first token 41 ms");
   EXPECT_EQ(status_line(turn, 1, 59), "length limit · turn 1 · 412 tokens · 371 cached");
-  EXPECT_EQ(status_line(turn, 1, 3), "length limit") << "whatever the width";
+  EXPECT_EQ(status_line(turn, 1, 3), "length limit") << "at any width";
   turn.finish_reason = FinishReason::kRepetition;
   EXPECT_EQ(status_line(turn, 1, 30), "stopped: it repeats itself");
 }
 
-TEST(EndingLine, SaysWhatToDoAboutAnAnswerThatWasCutInTheWordsOfThePlace) {
+TEST(EndingLine, GivesAdviceForTheInterfaceOfATruncatedAnswer) {
   Turn turn = some_turn();
   const auto in_chat = [&](size_t limit) { return ending_line(turn, limit, AnswerPlace::kChat); };
   const auto elsewhere = [&](size_t limit) {
@@ -67,20 +67,20 @@ TEST(EndingLine, SaysWhatToDoAboutAnAnswerThatWasCutInTheWordsOfThePlace) {
   EXPECT_EQ(in_chat(12), "");
 }
 
-TEST(FailureText, NamesCommandsAndOptionsAndNoFunctions) {
+TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
   const Status full(ErrorCode::kContextFull, "the prompt has 600 tokens, the context has room for 500; rewind_to() or "
                                              "reset() makes room");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe, AnswerPlace::kAsk}) {
     const std::string text = failure_text(full, place);
     EXPECT_THAT(text, AllOf(HasSubstr("600 tokens, the context has room for 500\nways out: "), Not(HasSubstr("()"))));
-    EXPECT_EQ(failure_text({ErrorCode::kIo, "a; b()"}, place), "a; b()") << "what is no message of a full context";
+    EXPECT_EQ(failure_text({ErrorCode::kIo, "a; b()"}, place), "a; b()") << "other errors are unchanged";
   }
   EXPECT_THAT(failure_text(full, AnswerPlace::kChat), HasSubstr("/when-full drop"));
   EXPECT_THAT(failure_text(full, AnswerPlace::kPipe), HasSubstr("--when-full drop"));
   EXPECT_THAT(failure_text(full, AnswerPlace::kAsk), Not(HasSubstr("when-full")));
 }
 
-TEST(FailureText, NamesNoWayOutThatWasTaken) {
+TEST(FailureText, OmitsAdviceThatWasAlreadyFollowed) {
   const Status full(ErrorCode::kContextFull, "without the turns that may go the conversation has 600 tokens, the context "
                                              "has room for 500; a shorter message");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe}) {

@@ -1,4 +1,4 @@
-// `ibid bench --what serve`: what is sent, what is counted, and both with a server of its own and another's.
+// `ibid bench --what serve`: requests, counts, and runs on a started server and on another one.
 #include "apps/bench/serve_bench.h"
 
 #include <gmock/gmock.h>
@@ -21,10 +21,10 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ServeLoad, TextsDependOnTheSeedAlone) {
+TEST(ServeLoad, TextsDependOnTheSeedOnly) {
   const LoadShape shape{.users = 2, .system_words = 20, .history_words = 10, .question_words = 5};
   EXPECT_EQ(first_messages(shape, 1), first_messages(shape, 1));
-  EXPECT_EQ(first_messages(shape, 0)[0], first_messages(shape, 1)[0]) << "all have it in common";
+  EXPECT_EQ(first_messages(shape, 0)[0], first_messages(shape, 1)[0]) << "the system message is shared";
   EXPECT_NE(first_messages(shape, 0)[1], first_messages(shape, 1)[1]);
   LoadShape other = shape;
   other.seed = 2;
@@ -40,14 +40,14 @@ TEST(ServeLoad, TextsDependOnTheSeedAlone) {
   EXPECT_EQ(first_messages({.system_words = 0, .history_words = 0}, 0).size(), 1u);
 }
 
-TEST(ServeLoad, SharesLieBetweenValues) {
+TEST(ServeLoad, QuantilesAreInterpolated) {
   EXPECT_EQ(at_share({}, 0.5), 0);
   EXPECT_EQ(at_share({3}, 0.99), 3);
   EXPECT_EQ(at_share({4, 1, 2, 3}, 0.5), 2.5);
   EXPECT_NEAR(at_share({0, 100}, 0.9), 90, 1e-9);
 }
 
-TEST(ServeBench, CountsWhatWasAnsweredAndNamesWhatWasNot) {
+TEST(ServeBench, ReportsAnsweredAndFailedRequests) {
   LoadResult result;
   result.wall_seconds = 2;
   result.samples.push_back({.user = 0, .round = 0, .first_ms = 40, .token_ms = 5, .n_prompt = 100, .n_cached = 0,
@@ -71,7 +71,7 @@ TEST(ServeBench, CountsWhatWasAnsweredAndNamesWhatWasNot) {
   EXPECT_THAT(table_of(result, shape), HasSubstr("of them cached         the server does not say"));
 }
 
-TEST(ServeBench, KnowsThisMachine) {
+TEST(ServeBench, RecognizesLocalAddresses) {
   for (const char* url : {"http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "unix:/x"}) {
     EXPECT_TRUE(is_this_machine(*parse_server_address(url))) << url;
   }
@@ -90,7 +90,7 @@ TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("client and server share the"));
   EXPECT_THAT(outcome.out, HasSubstr("failed requests          0 of 6"));
-  EXPECT_THAT(outcome.out, HasSubstr("of each answer           4 to 4")) << "ignore_eos holds it to that";
+  EXPECT_THAT(outcome.out, HasSubstr("of each answer           4 to 4")) << "ignore_eos fixes the length";
   std::istringstream requests(read_whole_file(dir_.file("requests.csv")));
   std::string line;
   size_t n_lines = 0;
@@ -123,9 +123,9 @@ TEST_F(CommandLine, BenchLoadsAnotherServer) {
   EXPECT_EQ(seen.count("serve_rate"), 1u) << outcome.out;
 }
 
-// What a model thought is not part of what was said: sent back as that it would be read anew, and make each turn lose
-// what the server had.
-TEST_F(CommandLine, BenchSendsBackAnswersWithoutTheirThoughts) {
+// Reasoning is not part of the assistant message: sent back, it would be prefilled again and shorten the cached prefix
+// of each turn.
+TEST_F(CommandLine, BenchSendsBackAnswersWithoutReasoning) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const Outcome outcome = run("bench -m owl" + std::string(kLoad) + " --url " + server.url());
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -134,7 +134,7 @@ TEST_F(CommandLine, BenchSendsBackAnswersWithoutTheirThoughts) {
   EXPECT_THAT(sent, testing::Not(HasSubstr("Let me see.")));
 }
 
-TEST_F(CommandLine, BenchGivesItsServerTheBudgetForKeysAndValues) {
+TEST_F(CommandLine, BenchPassesTheKvBudgetToItsServer) {
   const std::string model = dir_.file("talker.gguf");
   write_talking_model(model);
   const Outcome small = run("bench " + model + kLoad + " --threads 1 --kv-budget 1");
@@ -143,7 +143,7 @@ TEST_F(CommandLine, BenchGivesItsServerTheBudgetForKeysAndValues) {
   EXPECT_EQ(run("bench --what serve --kv-budget 1G --url http://127.0.0.1:1").status, 2);
 }
 
-TEST_F(CommandLine, BenchSaysWhatIsWrongWithALoad) {
+TEST_F(CommandLine, BenchReportsInvalidLoads) {
   EXPECT_EQ(run("bench --what serve,decode").status, 2);
   EXPECT_EQ(run("bench --url http://127.0.0.1:1").status, 2);
   EXPECT_EQ(run("bench --what serve --users 0").status, 2);

@@ -1,4 +1,4 @@
-// The folder of kept conversations.
+// The directory of saved conversations.
 #include "apps/sessions/session_files.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class SessionFilesTest : public testing::Test {
   SessionFiles files_{memory_, "/s"};
 };
 
-TEST_F(SessionFilesTest, AFolderThatIsNotThereHoldsNothing) {
+TEST_F(SessionFilesTest, MissingDirectoryIsEmpty) {
   EXPECT_THAT(*files_.names(), IsEmpty());
   EXPECT_THAT(*files_.branches("talk"), IsEmpty());
   EXPECT_FALSE(files_.exists("talk"));
@@ -42,7 +42,7 @@ TEST_F(SessionFilesTest, AFolderThatIsNotThereHoldsNothing) {
   EXPECT_EQ(files_.remove("talk").code(), ErrorCode::kNotFound);
 }
 
-TEST_F(SessionFilesTest, BranchesAndFilesOfOthersAreNoConversations) {
+TEST_F(SessionFilesTest, BranchesAndOtherFilesAreNotListed) {
   for (const char* name : {"talk", "my talk", "talk-2"}) write(files_.path(name));
   write(files_.branch_path("talk", 3));
   write(files_.branch_path("talk", 12));
@@ -56,7 +56,7 @@ TEST_F(SessionFilesTest, BranchesAndFilesOfOthersAreNoConversations) {
   EXPECT_THAT(files_.no_such("tlak").message(), HasSubstr("'talk'"));
 }
 
-TEST_F(SessionFilesTest, RenamingAndRemovingTakeTheBranchesAlong) {
+TEST_F(SessionFilesTest, RenameAndRemoveIncludeTheBranches) {
   write(files_.path("talk"));
   write(files_.branch_path("talk", 3));
   write(files_.path("taken"));
@@ -68,10 +68,10 @@ TEST_F(SessionFilesTest, RenamingAndRemovingTakeTheBranchesAlong) {
   ASSERT_TRUE(files_.remove("München 2").ok());
   ASSERT_TRUE(files_.remove("taken").ok());
   EXPECT_THAT(*memory_.list("/s"), Not(testing::Contains(HasSubstr(".ibid"))))
-      << "nothing is left, no lock and no branch";
+      << "no lock or branch is left";
 }
 
-TEST_F(SessionFilesTest, WhatIsInterruptedCanBeAskedForAgain) {
+TEST_F(SessionFilesTest, InterruptedRenameAndRemoveCanBeRepeated) {
   FaultyFileOps faulty(memory_);
   const SessionFiles files(faulty, "/s");
   for (int i = 0; i < 30; ++i) {
@@ -96,7 +96,7 @@ TEST_F(SessionFilesTest, WhatIsInterruptedCanBeAskedForAgain) {
   }
 }
 
-TEST_F(SessionFilesTest, WhoHasItOpenIsNamed) {
+TEST_F(SessionFilesTest, BusyErrorNamesTheProcess) {
   write(files_.path("talk"));
   const Result<std::unique_ptr<FileLock>> lock = files_.lock("talk");
   ASSERT_TRUE(lock.ok());
@@ -108,9 +108,9 @@ TEST_F(SessionFilesTest, WhoHasItOpenIsNamed) {
   EXPECT_TRUE(files_.exists("talk"));
 }
 
-// --- as people read them
+// --- reports
 
-TEST_F(SessionFilesTest, TheTableFitsAndNamesStandThereWhole) {
+TEST_F(SessionFilesTest, TableFitsAndShowsWholeNames) {
   const std::string long_name(64, 'n');
   write(files_.path("talk"), "Why is the sky blue, and why is it red in the evening? \x1b[2J");
   write(files_.path(long_name));
@@ -136,7 +136,7 @@ TEST_F(SessionFilesTest, TheTableFitsAndNamesStandThereWhole) {
   }
 }
 
-TEST_F(SessionFilesTest, AnExportHasTheMessagesAndAsJsonTheBranches) {
+TEST_F(SessionFilesTest, ExportHasTheMessagesAndInJsonTheBranches) {
   write(files_.path("talk"), "Why?\nBecause.");
   write(files_.branch_path("talk", 3), "What?");
   const SavedSession session = *read_saved_session(memory_, files_.path("talk"));

@@ -1,4 +1,4 @@
-// Names of kept conversations, and the names of their files.
+// Names of saved conversations and of their files.
 #include "apps/sessions/session_files.h"
 
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@ TEST(SessionName, LettersOfAnyScriptAndBlanksAreAllowed) {
               std::string::npos) << file;
     EXPECT_EQ(unescape_session_name(file), name);
   }
-  EXPECT_EQ(escape_session_name("talk_1-B"), "talk_1-B") << "names of older files stay what they are";
+  EXPECT_EQ(escape_session_name("talk_1-B"), "talk_1-B") << "names without special characters are unchanged";
   EXPECT_EQ(escape_session_name("my ü"), "my%20%C3%BC");
 }
 
-TEST(SessionName, WhatWouldLeaveTheFolderOrCannotBeSeenIsRefused) {
+TEST(SessionName, PathsAndInvisibleCharactersAreRefused) {
   const std::string nul("a\0b", 3);
   for (const std::string& name :
        {std::string(), std::string("../evil"), std::string("a/b"), std::string("a\\b"), std::string("."),
@@ -30,10 +30,10 @@ TEST(SessionName, WhatWouldLeaveTheFolderOrCannotBeSeenIsRefused) {
   EXPECT_TRUE(check_session_name(std::string(64, 'a')).ok());
   std::string sixty_four_emoji;
   for (int i = 0; i < 64; ++i) sixty_four_emoji += "\U0001F600";
-  EXPECT_FALSE(check_session_name(sixty_four_emoji).ok()) << "no file system takes a name of 768 bytes";
+  EXPECT_FALSE(check_session_name(sixty_four_emoji).ok()) << "a name of 768 bytes exceeds the limit of file systems";
 }
 
-TEST(SessionName, OneNameHasOneFile) {
+TEST(SessionName, OnlyCanonicalEscapesAreAccepted) {
   for (const char* file : {"%41", "%2e%2e", "a%2", "a%", "a%zz", "%FF", "", "a b", "a.b", "%2F"}) {
     EXPECT_EQ(unescape_session_name(file), std::nullopt) << file;
   }

@@ -1,4 +1,4 @@
-// `ibid sessions`, and kept conversations from a pipe.
+// `ibid sessions`, and saved conversations from a pipe.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,11 +36,11 @@ class SessionsCommand : public CommandLine {
   const ScopedVariable cache_{"XDG_CACHE_HOME", dir_.file("cache")};
 };
 
-TEST_F(SessionsCommand, FromAPipeAnEmptyLineStandsBetweenAnswersAndAFailureSaysWhichMessage) {
+TEST_F(SessionsCommand, PipedAnswersAreSeparatedAndErrorsNameTheMessage) {
   const Outcome outcome = chat("", "first\n\nsecond\n/help\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "Answer one.\nIn two lines.\n\nAnswer two.\n\nHello there.\n")
-      << "a line is a message, whatever it begins with";
+      << "a piped line is a message even if it begins with a slash";
   const Outcome failed = chat("--context 100 --when-full error", "second\n" + std::string(200, 'x') + "\nsecond\n");
   EXPECT_EQ(failed.status, 1);
   EXPECT_EQ(failed.out, "Answer two.\n\nAnswer two.\n");
@@ -48,7 +48,7 @@ TEST_F(SessionsCommand, FromAPipeAnEmptyLineStandsBetweenAnswersAndAFailureSaysW
   EXPECT_THAT(failed.err, HasSubstr("--when-full drop"));
 }
 
-TEST_F(SessionsCommand, AnotherModelIsToldOfAndAnotherNameOfTheSameOneIsNot) {
+TEST_F(SessionsCommand, OnlyADifferentModelIsReportedNotARenamedFile) {
   const std::string said = "it was saved with scripted.gguf: ";
   const std::string long_message(100, 'x');
   ASSERT_EQ(chat("--resume talk", "first\n" + long_message + "\n").status, 0);
@@ -57,7 +57,7 @@ TEST_F(SessionsCommand, AnotherModelIsToldOfAndAnotherNameOfTheSameOneIsNot) {
   std::filesystem::copy_file(model_, same);
   const Outcome renamed = run("chat " + same + " --resume talk");
   EXPECT_THAT(renamed.err, HasSubstr("'talk' goes on: 4 messages"));
-  EXPECT_THAT(renamed.err, Not(HasSubstr("saved with"))) << "its keys and values are found";
+  EXPECT_THAT(renamed.err, Not(HasSubstr("saved with"))) << "the cache is found by content";
 
   const std::string other = dir_.file("other.gguf");
   write_scripted_model(other, {{.when = "q == 'second'", .says = "Answer by another."}});
@@ -65,8 +65,8 @@ TEST_F(SessionsCommand, AnotherModelIsToldOfAndAnotherNameOfTheSameOneIsNot) {
   EXPECT_EQ(resumed.status, 0);
   EXPECT_EQ(resumed.out, "Answer by another.\n");
   EXPECT_THAT(resumed.err, HasSubstr(said + "other.gguf reads all of it again, once"));
-  EXPECT_THAT(resumed.err, Not(HasSubstr("the cache has nothing"))) << "one reason is enough";
-  EXPECT_THAT(run("chat " + other + " --resume talk").err, Not(HasSubstr("saved with"))) << "now it is its own";
+  EXPECT_THAT(resumed.err, Not(HasSubstr("the cache has nothing"))) << "only one reason is shown";
+  EXPECT_THAT(run("chat " + other + " --resume talk").err, Not(HasSubstr("saved with"))) << "now saved with this model";
 }
 
 TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
@@ -82,7 +82,7 @@ TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
   const Outcome lines = run("sessions --json");
   const Result<Json> newest = parse_json(lines.out.substr(0, lines.out.find('\n')), "line");
   ASSERT_TRUE(newest.ok()) << lines.out;
-  EXPECT_EQ((*newest)["name"], "other") << "the newest first";
+  EXPECT_EQ((*newest)["name"], "other") << "newest first";
   EXPECT_EQ((*newest)["n_turns"], 1);
   EXPECT_GT((*newest)["n_tokens"], 5);
 
@@ -90,7 +90,7 @@ TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
   EXPECT_THAT(run("sessions export 'my talk'").out, StartsWith("# my talk\n"));
   EXPECT_EQ(run("sessions export 'my talk' --format json --out " + dir_.file("x.json")).status, 0);
   EXPECT_EQ((*parse_json(read_whole_file(dir_.file("x.json")), "x"))["messages"].size(), 4u);
-  EXPECT_EQ(run("sessions export 'my talk' --out " + dir_.file("x.json")).status, 1) << "nothing is written over unasked";
+  EXPECT_EQ(run("sessions export 'my talk' --out " + dir_.file("x.json")).status, 1) << "an existing file needs --yes";
   EXPECT_EQ(run("sessions export 'my talk' --yes --out " + dir_.file("x.json")).status, 0);
 
   EXPECT_EQ(run("sessions rename 'my talk' other").status, 1);
@@ -104,7 +104,7 @@ TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
   EXPECT_TRUE(std::filesystem::is_empty(dir_.file("state") + "/ibid/sessions"));
 }
 
-TEST_F(SessionsCommand, WrongNamesAreExplained) {
+TEST_F(SessionsCommand, UnknownAndInvalidNamesAreExplained) {
   ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
   for (const char* command : {"show", "export", "delete --yes"}) {
     const Outcome outcome = run("sessions " + std::string(command) + " tlak");
@@ -120,7 +120,7 @@ TEST_F(SessionsCommand, WrongNamesAreExplained) {
   EXPECT_EQ(chat("--resume ../evil", "").status, 1);
 }
 
-TEST_F(SessionsCommand, OneThatIsOpenIsLeftAlone) {
+TEST_F(SessionsCommand, OpenConversationIsNotChanged) {
   ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
   const Result<std::unique_ptr<FileLock>> lock = files().lock("talk");
   ASSERT_TRUE(lock.ok());
@@ -130,10 +130,10 @@ TEST_F(SessionsCommand, OneThatIsOpenIsLeftAlone) {
     EXPECT_EQ(outcome.status, 1) << command;
     EXPECT_THAT(outcome.err, HasSubstr("another ibid (process " + std::to_string(getpid()) + ")")) << command;
   }
-  EXPECT_EQ(run("sessions show talk").status, 0) << "to look at it costs nobody anything";
+  EXPECT_EQ(run("sessions show talk").status, 0) << "reading needs no lock";
 }
 
-TEST_F(SessionsCommand, OnATerminalDeletingAsks) {
+TEST_F(SessionsCommand, DeleteAsksOnATerminal) {
   ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
   const TerminalOptions options{.environment = {{"XDG_STATE_HOME", dir_.file("state")}}};
   {
@@ -150,7 +150,7 @@ TEST_F(SessionsCommand, OnATerminalDeletingAsks) {
   EXPECT_FALSE(files().exists("talk"));
 }
 
-TEST_F(SessionsCommand, ThePolicyOfAKeptConversationCanChange) {
+TEST_F(SessionsCommand, WhenFullOfASavedConversationCanBeChanged) {
   ASSERT_EQ(chat("--resume talk --when-full error", "second\n").status, 0);
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kError);
   const Outcome changed = chat("--resume talk --when-full drop", "second\n");
@@ -158,10 +158,10 @@ TEST_F(SessionsCommand, ThePolicyOfAKeptConversationCanChange) {
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kDropOldestTurns);
   ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kDropOldestTurns)
-      << "what was said once stays";
+      << "the policy is saved";
 }
 
-TEST_F(SessionsCommand, ASystemMessageOfAnyKindEndsInASentence) {
+TEST_F(SessionsCommand, SystemMessageOfAnyKindGivesAReadableError) {
   SavedSession saved;
   saved.messages = *parse_json(R"([{"role":"system","content":{"a":1}}])", "messages");
   ASSERT_TRUE(system_file_ops().make_directory(dir_.file("state") + "/ibid/sessions").ok());

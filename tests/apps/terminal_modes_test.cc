@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-// A terminal of its own, in which the process may set modes.
+// A pseudo-terminal whose modes the process may set.
 class TerminalModesTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(openpty(&far_end_, &terminal_, nullptr, nullptr, nullptr), 0); }
@@ -17,14 +17,14 @@ class TerminalModesTest : public testing::Test {
     close(far_end_);
   }
 
-  // Whoever started the tests may have had it ignored, as a shell does for what it runs in the background.
+  // A shell starts background jobs with SIGINT ignored, which would be inherited.
   static void heed_interrupts() { signal(SIGINT, SIG_DFL); }
 
   int terminal_ = -1, far_end_ = -1;
 };
 using TerminalModesDeathTest = TerminalModesTest;
 
-TEST_F(TerminalModesDeathTest, ACtrlCThatComesAfterTheAnswerIsIgnoredOnceInEachMode) {
+TEST_F(TerminalModesDeathTest, FirstInterruptAfterAnAnswerIsIgnoredInEachMode) {
   EXPECT_EXIT(
       {
         heed_interrupts();
@@ -39,7 +39,7 @@ TEST_F(TerminalModesDeathTest, ACtrlCThatComesAfterTheAnswerIsIgnoredOnceInEachM
       testing::ExitedWithCode(7), "");
 }
 
-TEST_F(TerminalModesDeathTest, TheSecondOneEndsTheProcess) {
+TEST_F(TerminalModesDeathTest, SecondInterruptEndsTheProcess) {
   EXPECT_EXIT(
       {
         heed_interrupts();
@@ -52,7 +52,7 @@ TEST_F(TerminalModesDeathTest, TheSecondOneEndsTheProcess) {
       testing::KilledBySignal(SIGINT), "");
 }
 
-TEST_F(TerminalModesDeathTest, OneFromOutsideWhileALineIsTypedEndsTheProcess) {
+TEST_F(TerminalModesDeathTest, InterruptWhileTypingEndsTheProcess) {
   EXPECT_EXIT(
       {
         heed_interrupts();

@@ -1,5 +1,4 @@
-// The page of a curve: what it says first, that nothing in it covers or leaves out anything else,
-// that it needs nothing.
+// The HTML page of a turn curve: its claim, its completeness, no overlapping labels, no external resources.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Whether every element is closed in order and every attribute stands between double quotes; `<` and `&` nowhere else.
+// True if all elements are closed in order, attributes are in double quotes, and `<` and `&` do not occur otherwise.
 bool is_well_formed(std::string_view text) {
   std::vector<std::string> open;
   while (!text.empty()) {
@@ -46,21 +45,21 @@ bool is_well_formed(std::string_view text) {
     const std::string name(tag.substr(0, tag.find_first_of(" /")));
     if (name.empty() || tag.find('<') != std::string_view::npos) return false;
     if (std::count(tag.begin(), tag.end(), '"') != 2 * std::count(tag.begin(), tag.end(), '=')) {
-      if (tag.find("content=") == std::string_view::npos) return false;  // whose value has `=` in it
+      if (tag.find("content=") == std::string_view::npos) return false;  // its value contains `=`
     }
     if (!empty) open.push_back(name);
   }
   return open.empty();
 }
 
-TEST(WellFormed, TheTestItselfCanTell) {
+TEST(WellFormed, DetectsMalformedMarkup) {
   EXPECT_TRUE(is_well_formed("<a b=\"c\"><d/>x &amp; y</a>"));
   for (const char* text : {"<a>", "<a></b>", "</a>", "<a b=c></a>", "<a>x & y</a>", "<a", "<a>1 < 2</a>"}) {
     EXPECT_FALSE(is_well_formed(text)) << text;
   }
 }
 
-TEST(TurnCurvePage, IsWellFormedAndNeedsNothingElse) {
+TEST(TurnCurvePage, IsWellFormedAndSelfContained) {
   const std::string page = turn_curve_page(hostile_setup(), three_points(), 5);
   const std::string doctype = "<!DOCTYPE html>\n";
   ASSERT_TRUE(page.starts_with(doctype));
@@ -69,7 +68,7 @@ TEST(TurnCurvePage, IsWellFormedAndNeedsNothingElse) {
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
 }
 
-TEST(TurnCurvePage, BeginsWithWhatReuseGains) {
+TEST(TurnCurvePage, BeginsWithTheGainOfReuse) {
   std::vector<TurnCurvePoint> points = {point_at(8000, 14.125, 13), point_at(1000, 33.75, 32)};  // in any order
   const std::string claim =
       "At 8,000 tokens of history a turn is 71 times as fast as reading the prompt again";
@@ -80,7 +79,7 @@ TEST(TurnCurvePage, BeginsWithWhatReuseGains) {
   EXPECT_THAT(turn_curve_page({}, points, 5), HasSubstr("a turn is 2.0 times as fast"));
 }
 
-TEST(TurnCurvePage, SaysHowItWasMeasuredBeforeThePictures) {
+TEST(TurnCurvePage, DescribesTheMeasurementBeforeTheCharts) {
   BenchSetup setup = hostile_setup();
   setup.others_percent = 12.34;
   const std::string page = turn_curve_page(setup, three_points(), 5);
@@ -93,7 +92,7 @@ TEST(TurnCurvePage, SaysHowItWasMeasuredBeforeThePictures) {
   EXPECT_THAT(turn_curve_page({}, three_points(), 5), HasSubstr("commit not given"));
 }
 
-TEST(TurnCurvePage, HasEveryPointInPicturesAndTable) {
+TEST(TurnCurvePage, HasEveryPointInChartsAndTable) {
   const std::string page = turn_curve_page(hostile_setup(), three_points(), 5);
   for (const char* text :
        {"reuse: 0, 12.25<", "reuse: 1000, 33.75<", "reuse: 7777, 99.5<", "read again: 7777, 1001.5<",
@@ -105,7 +104,7 @@ TEST(TurnCurvePage, HasEveryPointInPicturesAndTable) {
                               "white-space: nowrap; }"));
 }
 
-TEST(TurnCurvePage, ShowsALinearAxisFirstAndTheRatiosAtTheLines) {
+TEST(TurnCurvePage, ShowsALinearAxisFirstAndRatiosAtTheLines) {
   const std::string page = turn_curve_page({}, three_points(), 5);
   const size_t linear = page.find("<div class=\"linear\">"), log = page.find("<div class=\"log\">");
   ASSERT_NE(linear, std::string::npos);
@@ -114,14 +113,14 @@ TEST(TurnCurvePage, ShowsALinearAxisFirstAndTheRatiosAtTheLines) {
   EXPECT_THAT(page, HasSubstr("<input type=\"checkbox\" id=\"scale\"/>"));  // not checked
   EXPECT_THAT(page, HasSubstr(".log, #scale:checked ~ .linear { display: none; }"));
   const std::string first = page.substr(linear, log - linear);
-  EXPECT_THAT(first, HasSubstr(">0</text>"));  // which no logarithm has
+  EXPECT_THAT(first, HasSubstr(">0</text>"));  // a logarithmic axis has no zero
   for (const char* text : {">read again</text>", ">1.00 s \xc2\xb7 10\xc3\x97</text>", ">from disk</text>",
                            ">2.00 s \xc2\xb7 20\xc3\x97</text>", ">reuse</text>", ">99.5 ms</text>"}) {
     EXPECT_THAT(first, HasSubstr(text));
   }
 }
 
-TEST(TurnCurvePage, ExplainsSlopesThatSeemToContradictEachOther) {
+TEST(TurnCurvePage, ExplainsDifferingSlopes) {
   const std::string page = turn_curve_page({}, three_points(), 5);
   EXPECT_THAT(page, HasSubstr("median of the slopes between all pairs of histories"));
   EXPECT_THAT(page, HasSubstr("is not the difference of these two medians"));
@@ -138,7 +137,7 @@ TEST(TurnCurvePage, EscapesNames) {
   }
 }
 
-TEST(TurnCurvePage, SaysWhenAnswersDiffer) {
+TEST(TurnCurvePage, ReportsDifferingAnswers) {
   std::vector<TurnCurvePoint> points = {point_at(10, 1, 1), point_at(20, 2, 2)};
   EXPECT_THAT(turn_curve_page({}, points, 1), HasSubstr("Same text, same bits."));
   points[1].same_bits = false;
@@ -147,12 +146,12 @@ TEST(TurnCurvePage, SaysWhenAnswersDiffer) {
   EXPECT_THAT(turn_curve_page({}, points, 1), HasSubstr("Other text, other bits."));
 }
 
-TEST(TurnCurvePage, OfNothingOrOnePointIsAPageStill) {
+TEST(TurnCurvePage, IsWellFormedWithoutPoints) {
   EXPECT_TRUE(is_well_formed(turn_curve_page({}, {}, 5).substr(16)));
   EXPECT_TRUE(is_well_formed(turn_curve_page({}, std::vector<TurnCurvePoint>{TurnCurvePoint{}}, 5).substr(16)));
 }
 
-TEST(LineChart, LeavesOutWhatCannotBeDrawn) {
+TEST(LineChart, OmitsPointsThatCannotBeDrawn) {
   LineChart chart{"t", "x", "y", true, {{"a", {{0, 0}, {1, 10}, {2, std::nan("")}, {3, 20}}, ""}}};
   const std::string svg = svg_of(chart, kWideChart);
   EXPECT_THAT(svg, HasSubstr("a: 1, 10"));
@@ -162,7 +161,7 @@ TEST(LineChart, LeavesOutWhatCannotBeDrawn) {
   EXPECT_THAT(svg, Not(HasSubstr("a: 0, 0")));
 }
 
-TEST(LineChart, ALogarithmicAxisEndsWhereTheLinesDo) {
+TEST(LineChart, LogarithmicAxisEndsAtTheData) {
   const LineChart chart{"t", "x", "y", true, {{"a", {{0, 160}, {1, 14892}}, ""}}};
   const std::string svg = svg_of(chart, kWideChart);
   for (const char* label : {">100<", ">200<", ">500<", ">1,000<", ">2,000<", ">5,000<", ">10,000<", ">20,000<"}) {
@@ -171,7 +170,7 @@ TEST(LineChart, ALogarithmicAxisEndsWhereTheLinesDo) {
   for (const char* label : {">50<", ">50,000<", ">100,000<"}) EXPECT_THAT(svg, Not(HasSubstr(label)));
 }
 
-// The heights of the names at the ends of the lines.
+// Returns the heights of the names at the line ends.
 std::vector<double> name_heights(const std::string& svg) {
   std::vector<double> heights;
   const std::regex name("class=\"name\" x=\"[0-9.]+\" y=\"([0-9.]+)\"");
@@ -180,7 +179,7 @@ std::vector<double> name_heights(const std::string& svg) {
   return heights;
 }
 
-TEST(LineChart, NamesOfLinesThatEndTogetherDoNotCoverEachOther) {
+TEST(LineChart, NamesOfLinesWithOneEndDoNotOverlap) {
   for (const ChartSize& size : {kWideChart, kNarrowChart}) {
     for (const double end : {0.0, 50.0, 100.0}) {
       LineChart chart{"t", "x", "y", false, {{"top", {{0, 0}, {1, 100}}, ""}}};
@@ -189,21 +188,21 @@ TEST(LineChart, NamesOfLinesThatEndTogetherDoNotCoverEachOther) {
       ASSERT_EQ(heights.size(), 4u);
       for (size_t i = 1; i < heights.size(); ++i) EXPECT_GE(heights[i] - heights[i - 1], 32) << end;
       EXPECT_GE(heights.front(), 10);
-      EXPECT_LE(heights.back(), size.height - 48) << "with a note below";
+      EXPECT_LE(heights.back(), size.height - 48) << "room for a note below";
     }
   }
 }
 
-// Letters of a drawing are 13 pixels high where it is as wide as its viewBox; a page of 420 pixels has 396 for it.
-TEST(LineChart, CanBeReadOnAPhone) {
+// Text is 13 pixels high if the chart is as wide as its viewBox; on a page of 420 pixels the chart has 396.
+TEST(LineChart, IsReadableOnAPhone) {
   const std::string page = turn_curve_page({}, three_points(), 5);
   EXPECT_THAT(page, HasSubstr("svg text { font-size: 13px;"));
   EXPECT_THAT(page, HasSubstr("@media (max-width: 720px) { .wide { display: none; } .narrow { display: block;"));
   EXPECT_GE(13 * 396 / kNarrowChart.width, 11);
-  EXPECT_GE(13 * 696 / kWideChart.width, 11) << "the smallest window that gets it";
+  EXPECT_GE(13 * 696 / kWideChart.width, 11) << "in the narrowest window that shows it";
 }
 
-TEST(Grouped, PutsCommasBetweenThousands) {
+TEST(Grouped, InsertsThousandsSeparators) {
   EXPECT_EQ(grouped(0, 0), "0");
   EXPECT_EQ(grouped(999.6, 0), "1,000");
   EXPECT_EQ(grouped(28699.4, 1), "28,699.4");

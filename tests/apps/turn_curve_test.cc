@@ -1,5 +1,5 @@
-// The time to the first token against the history: that the three turns are the turns they are said to be, and that
-// every number of them is in every report. The times themselves are nobody's promise.
+// Time to the first token by history length: the three turns prefill what they claim, and every report has all numbers.
+// The times themselves are not tested.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,13 +64,13 @@ class TurnCurveMeasured : public testing::Test {
   std::shared_ptr<FakeModel> model_ = std::make_shared<FakeModel>();
 };
 
-TEST_F(TurnCurveMeasured, TurnsReadWhatTheyAreSaidToRead) {
+TEST_F(TurnCurveMeasured, TurnsPrefillTheExpectedTokens) {
   const Result<TurnCurvePoint> point = measure(300, 3);
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_GE(point->history, 300);
   EXPECT_LT(point->history, 320);
   EXPECT_EQ(point->n_read_cold, point->n_prompt);
-  // The last id that was sampled has no keys and values yet.
+  // The last sampled token has no KV yet.
   EXPECT_EQ(point->n_read_warm, point->n_prompt - (point->history - 1));
   EXPECT_EQ(point->n_read_resumed, point->n_read_warm);
   EXPECT_TRUE(point->same_text);
@@ -78,7 +78,7 @@ TEST_F(TurnCurveMeasured, TurnsReadWhatTheyAreSaidToRead) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
 }
 
-TEST_F(TurnCurveMeasured, WithoutHistoryAllThreeAreTheSameTurn) {
+TEST_F(TurnCurveMeasured, AllThreeTurnsAreEqualWithoutHistory) {
   const Result<TurnCurvePoint> point = measure(0, 2);
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_EQ(point->history, 0);
@@ -86,7 +86,7 @@ TEST_F(TurnCurveMeasured, WithoutHistoryAllThreeAreTheSameTurn) {
   EXPECT_TRUE(point->same_text && point->same_bits);
 }
 
-TEST_F(TurnCurveMeasured, AModelThatAnswersDifferentlyIsFoundOut) {
+TEST_F(TurnCurveMeasured, DifferingAnswersAreDetected) {
   size_t n_rows = 0;
   model_->change_logits = [&](TokenSpan, std::span<float> row) { row[0] -= static_cast<float>(++n_rows); };
   const Result<TurnCurvePoint> bits = measure(100, 1);
@@ -98,7 +98,7 @@ TEST_F(TurnCurveMeasured, AModelThatAnswersDifferentlyIsFoundOut) {
   EXPECT_FALSE(text->same_text);
 }
 
-TEST_F(TurnCurveMeasured, WithoutACacheDirectoryThereIsNoCurve) {
+TEST_F(TurnCurveMeasured, FailsWithoutACacheDirectory) {
   const auto without = [this](const std::string&) { return factory_on(model_)("/proc/no/such"); };
   const Result<std::unique_ptr<TurnCurveBench>> bench = TurnCurveBench::create(without, {.rounds = 1});
   ASSERT_TRUE(bench.ok());
@@ -106,11 +106,11 @@ TEST_F(TurnCurveMeasured, WithoutACacheDirectoryThereIsNoCurve) {
 }
 
 TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
-  std::vector<TurnCurvePoint> points = {point_at(0, 900, 1)};  // no history: does not count
+  std::vector<TurnCurvePoint> points = {point_at(0, 900, 1)};  // ignored: no history
   for (const size_t h : {1000, 2000, 4000, 5000, 8000}) {
     points.push_back(point_at(h, 10 + 0.020 * static_cast<double>(h), 9 + 0.018 * static_cast<double>(h)));
   }
-  points[3].warm_ms.median += 500;  // one disturbed point
+  points[3].warm_ms.median += 500;  // an outlier
   points[3].besides_pass_ms += 500;
   const TurnCurveFit fit = fit_of(points);
   EXPECT_TRUE(fit.known);
@@ -122,7 +122,7 @@ TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
   EXPECT_FALSE(fit_of({}).known);
 }
 
-TEST(TurnCurveCsv, HasItsColumnsInEveryLine) {
+TEST(TurnCurveCsv, HasAllColumnsInEveryLine) {
   BenchSetup setup = hostile_setup();
   setup.model = "a.gguf";
   setup.commit = "abc";
@@ -141,7 +141,7 @@ TEST(TurnCurveCsv, HasItsColumnsInEveryLine) {
                 "32.0000,32.0000,32.0000,1.7500,1,1,ibid bench\n");
 }
 
-TEST(TurnCurveReport, GoesByTheEndOfThePath) {
+TEST(TurnCurveReport, FormatFollowsTheFileExtension) {
   EXPECT_TRUE(is_report_path("out.html"));
   EXPECT_TRUE(is_report_path("a/b.csv"));
   EXPECT_FALSE(is_report_path("out"));
@@ -155,7 +155,7 @@ TEST(TurnCurveReport, GoesByTheEndOfThePath) {
   EXPECT_EQ(write_turn_curve("/no/such/folder/a.html", {}, points, 3).code(), ErrorCode::kIo);
 }
 
-TEST(TurnCurveTable, RowsStandUnderTheirHeaderInATerminal) {
+TEST(TurnCurveTable, RowsAlignWithTheHeaderAndFitATerminal) {
   EXPECT_THAT(turn_curve_table_header(),
               EndsWith("\nhistory  read    reuse     again   ratio     disk   ratio     pass  answers\n"));
   EXPECT_EQ(turn_curve_table_row(point_at(1000, 50, 49)),
@@ -168,7 +168,7 @@ TEST(TurnCurveTable, RowsStandUnderTheirHeaderInATerminal) {
   for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 78) << line;
 }
 
-TEST(TurnCurveTable, SaysWhenAnswersDiffer) {
+TEST(TurnCurveTable, ReportsDifferingAnswers) {
   std::vector<TurnCurvePoint> points = {point_at(10, 1, 1), point_at(20, 2, 2)};
   EXPECT_THAT(turn_curve_summary(points), HasSubstr("same text, same bits"));
   points[1].same_bits = false;

@@ -1,4 +1,4 @@
-// What is wrong with weights is found, named and counted, on any number of threads; what is sound is called sound.
+// Damaged and unusual weights are found and counted with any number of threads; a valid model has no findings.
 #include "apps/inspect/weight_check.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class WeightCheck : public CommandLine {
  protected:
-  // A model of four layers whose tensor `name` was changed by `change`.
+  // Returns a model of four layers with tensor `name` modified by `change`.
   std::string changed(const std::string& name, const std::function<void(std::span<float>)>& change) {
     TinyModel tiny;
     tiny.n_layers = 4;
@@ -64,14 +64,14 @@ class WeightCheck : public CommandLine {
   }
 };
 
-TEST_F(WeightCheck, ASoundModelHasNoFindings) {
+TEST_F(WeightCheck, ValidModelHasNoFindings) {
   const WeightReport report = report_of(tiny_model());
   EXPECT_TRUE(report.sound());
   EXPECT_THAT(words(report), IsEmpty());
   EXPECT_GT(report.n_values, 100'000u);
 }
 
-TEST_F(WeightCheck, ValuesThatAreNoNumbersAreCounted) {
+TEST_F(WeightCheck, NonFiniteValuesAreCounted) {
   const std::string path = changed("blk.1.ffn_up.weight", [](std::span<float> values) {
     values[3] = kNaN;
     values[70] = kNaN;
@@ -87,7 +87,7 @@ TEST_F(WeightCheck, ValuesThatAreNoNumbersAreCounted) {
   EXPECT_THAT(said.out, HasSubstr("\ndamaged: "));
 }
 
-TEST_F(WeightCheck, ScalesOfBlocksThatAreNoNumbersAreFound) {
+TEST_F(WeightCheck, NonFiniteBlockScalesAreFound) {
   const Shape shape{{4, 512}, 2};
   for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K, DType::kIQ4_XS}) {
     GgufWriter writer;
@@ -101,7 +101,7 @@ TEST_F(WeightCheck, ScalesOfBlocksThatAreNoNumbersAreFound) {
     }
     const std::string bytes = writer.bytes();
     EXPECT_TRUE(report_of(dir_.write("blocks.gguf", bytes)).sound()) << dtype_name(dtype);
-    // Every pair of bytes of a block in turn: one of them is the scale, and 0x7e00 is a NaN of 16 bits.
+    // Sets each pair of bytes of a block to 0x7e00, a 16-bit NaN; one of the pairs is the scale.
     const BlockSize block = dtype_block(dtype);
     const size_t data = bytes.size() - shape.elements() / block.values * block.bytes;
     bool found = false;
@@ -115,7 +115,7 @@ TEST_F(WeightCheck, ScalesOfBlocksThatAreNoNumbersAreFound) {
   }
 }
 
-TEST_F(WeightCheck, RowsAndMatricesOfZerosAreTold) {
+TEST_F(WeightCheck, ZeroRowsAndZeroMatricesAreReported) {
   const std::string rows = changed("blk.2.attn_q.weight", [](std::span<float> values) {
     std::fill_n(values.begin(), 2 * 64, 0.0f);
     values[64] = -0.0f;
@@ -128,7 +128,7 @@ TEST_F(WeightCheck, RowsAndMatricesOfZerosAreTold) {
   EXPECT_FALSE(report_of(all).sound());
 }
 
-TEST_F(WeightCheck, WhatIsFarFromTheOthersIsOddAndNotDamage) {
+TEST_F(WeightCheck, OutliersAreAnomaliesNotDamage) {
   const auto times = [](float factor) {
     return [factor](std::span<float> values) {
       for (float& value : values) value *= factor;
@@ -143,7 +143,7 @@ TEST_F(WeightCheck, WhatIsFarFromTheOthersIsOddAndNotDamage) {
   EXPECT_THAT(words(report_of(norm)), ElementsAre("norm outlier|blk.0.attn_norm.weight|1"));
 }
 
-TEST_F(WeightCheck, AnyNumberOfThreadsFindsTheSame) {
+TEST_F(WeightCheck, FindingsDoNotDependOnThreads) {
   const std::string path = changed("token_embd.weight", [](std::span<float> values) {
     for (size_t i = 0; i < values.size(); i += 501) values[i] = kNaN;
     std::fill_n(values.begin(), 64, 0.0f);
@@ -155,7 +155,7 @@ TEST_F(WeightCheck, AnyNumberOfThreadsFindsTheSame) {
   for (const int n_threads : {2, 3, 7}) EXPECT_EQ(words(report_of(path, n_threads)), words(one)) << n_threads;
 }
 
-TEST_F(WeightCheck, VocabulariesHaveToAgree) {
+TEST_F(WeightCheck, VocabularySizesMustAgree) {
   const auto file = *open_model_file(tiny_model());
   ModelConfig config = *read_config(*file);
   std::vector<TensorUse> uses = tensor_uses(*file, &config);
@@ -180,7 +180,7 @@ TEST_F(WeightCheck, MoreTokensThanRowsAreDamage) {
   EXPECT_THAT(said.out, HasSubstr("the vocabulary has 130 tokens, token_embd.weight only 120 rows"));
 }
 
-TEST(RowSums, SeeWhatAFloatCannotSquare) {
+TEST(RowSums, HandleValuesWhoseSquaresOverflowOrUnderflow) {
   ValueSums large;
   large.add(std::vector<float>{1e30f, 1e30f});
   EXPECT_EQ(large.n_infinite, 0u);
@@ -194,7 +194,7 @@ TEST(RowSums, SeeWhatAFloatCannotSquare) {
   EXPECT_TRUE(none.all_zero);
 }
 
-TEST(RowSums, MediansAreOfPowersOfTwo) {
+TEST(RowSums, FarRowsAreCountedFromTheMedianPowerOfTwo) {
   RmsHistogram rows;
   for (int i = 0; i < 100; ++i) rows.add(0.02);
   rows.add(1.0);

@@ -19,7 +19,7 @@ std::string with_returns(const std::string& text) {
   return out;
 }
 
-// What a terminal of `width` columns shows of `text` that comes in pieces of `n` characters.
+// Returns a screen of `width` columns after `text` was streamed in pieces of `n` characters.
 ScreenModel shown(const std::string& text, size_t width, size_t n, bool may_erase = true) {
   ScreenModel screen(40, width);
   WordWrap wrap(may_erase);
@@ -44,7 +44,7 @@ void expect_shown(const std::string& text, size_t width, const std::string& want
   }
 }
 
-TEST(WordWrap, BreaksAtBlanksAndLeavesNone) {
+TEST(WordWrap, BreaksAtBlanksAndDropsTrailingOnes) {
   expect_shown("The quick brown fox jumps over the lazy dog.", 20, "The quick brown fox\njumps over the lazy\ndog.");
   expect_shown("exactly ten  columns", 10, "exactly\nten\ncolumns");
   expect_shown("1234567890 abc", 10, "1234567890\nabc");
@@ -52,7 +52,7 @@ TEST(WordWrap, BreaksAtBlanksAndLeavesNone) {
   expect_shown("line one   \nline two  ", 20, "line one\nline two");
 }
 
-TEST(WordWrap, RowsOfAListsItemBeginWhereItsTextDoes) {
+TEST(WordWrap, ListItemsHaveHangingIndents) {
   expect_shown("- one two three four\n- five", 12, "- one two\n  three four\n- five");
   expect_shown("1. one two three four", 12, "1. one two\n   three\n   four");
   expect_shown("10) one two three four", 14, "10) one two\n    three four");
@@ -67,20 +67,20 @@ TEST(WordWrap, RowsOfAListsItemBeginWhereItsTextDoes) {
   expect_shown("- see https://example.org/a/b/c here", 14, "- see\n  https://exam\nple.org/a/b/c\n  here");
 }
 
-TEST(WordWrap, AWordLongerThanARowIsBrokenByTheTerminal) {
+TEST(WordWrap, WordLongerThanARowIsWrappedByTheTerminal) {
   expect_shown("see https://example.org/a/b/c here", 12, "see\nhttps://exam\nple.org/a/b/\nc here");
   EXPECT_EQ(shown("abcdefghijklmnopqrst", 10, 3).text(), "abcdefghij\nklmnopqrst");
   EXPECT_EQ(WordWrap(true).push("abcdefghijklmnopqrst", 10), "abcdefghijklmnopqrst") << "so that it is copied whole";
 }
 
-TEST(WordWrap, CountsColumnsAndNotBytesOrCodePoints) {
+TEST(WordWrap, CountsColumnsNotBytesOrCodePoints) {
   const std::string family = "\U0001F469\u200D\U0001F469\u200D\U0001F467";
   expect_shown("na\u00efve re\u0301sume\u0301 caf\u00e9s", 12, "na\u00efve re\u0301sume\u0301\ncaf\u00e9s");
   expect_shown("ab " + family, 9, "ab " + family);
 }
 
-// Terminals differ on emoji with a colour of skin; whatever this one makes of them, no word in front of them is harmed.
-TEST(WordWrap, WordsBehindEmojiAreMovedWhereverTheTerminalPutThem) {
+// Terminals differ on emoji with skin tones; on any of them, the words before them must stay intact.
+TEST(WordWrap, WordsAfterEmojiAreMovedOnAnyTerminal) {
   const std::string thumb = "\U0001F44D\U0001F3FD";
   for (const bool joins : {true, false}) {
     ScreenModel screen(10, 20, joins);
@@ -99,21 +99,21 @@ TEST(WordWrap, ChineseBreaksBetweenCharactersButNotBeforeAFullStop) {
   expect_shown("abc \u4e2d\u6587\u4e2d", 9, "abc \u4e2d\u6587\n\u4e2d");
 }
 
-TEST(WordWrap, CodeIsLeftAsItIs) {
+TEST(WordWrap, CodeLinesAreNotWrapped) {
   const std::string code = "```\nint main() { return 0; }\n```\nand now this is text";
   EXPECT_EQ(shown(code, 16, 1).text(), "```\nint main() { ret\nurn 0; }\n```\nand now this is\ntext");
-  EXPECT_EQ(WordWrap(true).push(code.substr(0, 28), 16), code.substr(0, 28)) << "no newline of ours in a line of code";
+  EXPECT_EQ(WordWrap(true).push(code.substr(0, 28), 16), code.substr(0, 28)) << "no newline is added to a line of code";
   EXPECT_EQ(WordWrap(true).push("    four blanks make code\n", 16), "    four blanks make code\n");
   EXPECT_EQ(WordWrap(true).push("\tso does a tab in front\n", 16), "\tso does a tab in front\n");
   expect_shown("    - but this item is text", 16, "    - but this\n      item is\n      text");
 }
 
-TEST(WordWrap, TabsAreBlanks) {
+TEST(WordWrap, TabsCountAsBlanks) {
   expect_shown("a\tb\tc", 20, "a       b       c");
   expect_shown("a\tbcd", 10, "a\nbcd");
 }
 
-TEST(WordWrap, ANarrowerTerminalBetweenPieces) {
+TEST(WordWrap, WrapsToANarrowerTerminalBetweenPieces) {
   WordWrap wrap(true);
   ScreenModel screen(10, 40);
   screen.feed(with_returns(wrap.push("these words stand in a wide row and", 40)));
@@ -130,7 +130,7 @@ std::string without_blanks(const std::string& text) {
   return out;
 }
 
-TEST(WordWrap, RandomTextLosesNothingOnAnyTerminal) {
+TEST(WordWrap, RandomTextIsCompleteOnAnyTerminal) {
   const std::vector<std::string> parts = {
       "word", "longer-word", "a", "na\u00efve", "\u4e2d", "\u4e2d\u6587\u3002", "\U0001F44D\U0001F3FD", "\u2764\uFE0F",
       "\U0001F469\u200D\U0001F469\u200D\U0001F467", "e\u0301", "https://example.org/a/long/way/to/go", " ", " ", " ",

@@ -11,7 +11,7 @@ namespace {
 
 bool aligned(const void* p, size_t alignment) { return reinterpret_cast<uintptr_t>(p) % alignment == 0; }
 
-TEST(Arena, HandsOutAlignedZeroedPiecesUntilItIsFull) {
+TEST(Arena, AllocatesAlignedZeroedBlocksUntilFull) {
   Result<Arena> arena = Arena::create(1000);
   ASSERT_TRUE(arena.ok());
   EXPECT_EQ(arena->capacity(), 1024u);
@@ -37,7 +37,7 @@ TEST(Arena, LargeArenasStartOnAHugePage) {
   all[kBytes - 1] = std::byte{2};
 }
 
-TEST(Arena, ImpossibleSizesAreErrors) {
+TEST(Arena, ImpossibleSizesReturnOutOfMemory) {
   for (const size_t bytes : {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() - 100,
                              std::numeric_limits<size_t>::max() / 2 + 1}) {
     const Result<Arena> arena = Arena::create(bytes);
@@ -46,7 +46,7 @@ TEST(Arena, ImpossibleSizesAreErrors) {
   }
 }
 
-TEST(Arena, MovesWithItsMemory) {
+TEST(Arena, MoveKeepsTheMemory) {
   Result<Arena> made = Arena::create(4096);
   ASSERT_TRUE(made.ok());
   Arena a = std::move(*made);
@@ -59,7 +59,7 @@ TEST(Arena, MovesWithItsMemory) {
   EXPECT_EQ(Arena::padded(65), Arena::padded(128));
 }
 
-TEST(ArenaDeathTest, ChecksThatPiecesFit) {
+TEST(ArenaDeathTest, AllocationBeyondCapacityFailsACheck) {
   Result<Arena> arena = Arena::create(2 * Arena::padded(64));
   ASSERT_TRUE(arena.ok());
   arena->allocate(64);
@@ -70,7 +70,7 @@ TEST(ArenaDeathTest, ChecksThatPiecesFit) {
 
 #ifdef IBID_MARKS_MEMORY
 
-TEST(ArenaDeathTest, NobodyTouchesWhatLiesBehindAPiece) {
+TEST(ArenaDeathTest, AccessOutsideABlockIsReported) {
   Result<Arena> arena = Arena::create(4096);
   ASSERT_TRUE(arena.ok());
   volatile std::byte* whole_lines = arena->allocate(128);
@@ -79,7 +79,7 @@ TEST(ArenaDeathTest, NobodyTouchesWhatLiesBehindAPiece) {
   EXPECT_DEATH(whole_lines[128] = std::byte{1}, "use-after-poison");
   EXPECT_DEATH(odd[13] = std::byte{1}, "use-after-poison");
   EXPECT_DEATH(odd[-1] = std::byte{1}, "use-after-poison");
-  EXPECT_DEATH(odd[200] = std::byte{1}, "use-after-poison") << "not handed out yet";
+  EXPECT_DEATH(odd[200] = std::byte{1}, "use-after-poison") << "not allocated yet";
 }
 
 #endif

@@ -32,14 +32,14 @@ TEST(Result, TryReturnsTheFirstError) {
   EXPECT_EQ(is_multiple_of_four(7).message(), "7 is odd");
 }
 
-TEST(Result, EveryCodeHasANameOfItsOwn) {
+TEST(Result, EveryErrorCodeHasAName) {
   for (int i = 0; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     EXPECT_NE(error_code_name(static_cast<ErrorCode>(i)), "Unknown") << i;
   }
   EXPECT_EQ(error_code_name(ErrorCode::kBadMagic), "BadMagic");
 }
 
-TEST(CheckDeathTest, PrintsTheConditionAndWhatWasStreamed) {
+TEST(CheckDeathTest, FailurePrintsConditionAndStreamedMessage) {
   const int got = 3;
   CHECK(got == 3) << "not evaluated";
   CHECK_EQ(got, 3);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
-TEST(Checked, AddAndMultiplyRefuseToWrap) {
+TEST(Checked, AddAndMultiplyDetectOverflow) {
   EXPECT_EQ(checked_add<uint64_t>(kMax - 1, 1), kMax);
   EXPECT_EQ(checked_add<uint64_t>(kMax, 1), std::nullopt);
   EXPECT_EQ(checked_mul<uint64_t>(uint64_t{1} << 32, (uint64_t{1} << 32) - 1),
@@ -19,8 +19,8 @@ TEST(Checked, AddAndMultiplyRefuseToWrap) {
   EXPECT_EQ(checked_mul<uint64_t>(0, kMax), 0u);
 }
 
-// Types narrower than int are promoted: their overflow is that of the narrow type all the same.
-TEST(Checked, NarrowTypes) {
+// Operands narrower than int are promoted, but overflow is that of the narrow type.
+TEST(Checked, NarrowTypesOverflowAtTheirOwnLimits) {
   for (uint32_t a = 0; a < 256; ++a) {
     for (uint32_t b = 0; b < 256; ++b) {
       const auto x = static_cast<uint8_t>(a);
@@ -31,7 +31,7 @@ TEST(Checked, NarrowTypes) {
   }
 }
 
-TEST(Checked, CastKeepsTheValueOrRefuses) {
+TEST(Checked, CastReturnsNulloptIfTheValueDoesNotFit) {
   EXPECT_EQ((checked_cast<int32_t>(uint64_t{2147483647})), 2147483647);
   EXPECT_EQ((checked_cast<int32_t>(uint64_t{2147483648})), std::nullopt);
   EXPECT_EQ((checked_cast<uint32_t>(int64_t{-1})), std::nullopt);
@@ -40,7 +40,7 @@ TEST(Checked, CastKeepsTheValueOrRefuses) {
   EXPECT_EQ((checked_cast<int8_t>(-128)), -128);
 }
 
-TEST(Checked, AlignRoundsUpOrRefuses) {
+TEST(Checked, AlignRoundsUpAndDetectsOverflow) {
   EXPECT_EQ(checked_align<uint64_t>(0, 32), 0u);
   EXPECT_EQ(checked_align<uint64_t>(1, 32), 32u);
   EXPECT_EQ(checked_align<uint64_t>(64, 32), 64u);
@@ -48,7 +48,7 @@ TEST(Checked, AlignRoundsUpOrRefuses) {
   EXPECT_EQ(checked_align<uint64_t>(kMax - 5, 32), std::nullopt);
 }
 
-TEST(Checked, ADifferenceEndsAtZero) {
+TEST(Checked, SaturatingSubStopsAtZero) {
   EXPECT_EQ(saturating_sub<uint64_t>(7, 5), 2u);
   EXPECT_EQ(saturating_sub<uint64_t>(5, 5), 0u);
   EXPECT_EQ(saturating_sub<uint64_t>(5, 7), 0u);

@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(Clock, ManualClockMovesOnlyWhenTold) {
+TEST(Clock, ManualClockMovesOnlyByAdvance) {
   ManualClock clock(1'700'000'000'000'000'000);
   EXPECT_EQ(clock.steady_ns(), 0);
   clock.advance(5);

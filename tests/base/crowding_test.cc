@@ -9,11 +9,11 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Regions one behind the other.
+// Records a sequence of consecutive regions.
 struct Regions {
   explicit Regions(int n_threads) : crowding(n_threads) {}
 
-  // A region of `wall_ms` that waited `late_ms` for `n_missing` threads. Returns how many threads it had.
+  // Records a region of `wall_ms` that waited `late_ms` for `n_missing` threads. Returns its thread count.
   int run(int64_t wall_ms, int64_t late_ms = 0, int n_missing = 1) {
     const int n = crowding.n_threads(now_ns);
     Lateness late;
@@ -23,7 +23,7 @@ struct Regions {
     return n;
   }
 
-  // Regions beside a busy neighbour, until one has fewer threads. Returns what they took.
+  // Runs regions that compete with another program until one has fewer threads. Returns their total time.
   int64_t until_fewer(int n_missing = 1) {
     const int64_t start_ns = now_ns;
     const int n = crowding.n_threads(now_ns);
@@ -31,7 +31,7 @@ struct Regions {
     return now_ns - start_ns;
   }
 
-  // Regions until one has `n` threads again. Returns what they took.
+  // Runs regions until one has `n` threads. Returns their total time.
   int64_t until(int n) {
     const int64_t start_ns = now_ns;
     while (crowding.n_threads(now_ns) != n) run(1);
@@ -42,7 +42,7 @@ struct Regions {
   int64_t now_ns = 5'000'000 * kMs;
 };
 
-TEST(Crowding, ThreadsOnTimeAreAllThere) {
+TEST(Crowding, PunctualThreadsAreAllUsed) {
   Regions regions(4);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
 }
@@ -55,16 +55,16 @@ TEST(Crowding, SingleWaitsChangeNothing) {
   }
 }
 
-TEST(Crowding, ASingleWaitChangesNothingHoweverLong) {
+TEST(Crowding, ASingleLongWaitChangesNothing) {
   Regions regions(2);
   ASSERT_EQ(regions.run(1000, 990), 2);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(regions.run(3), 2);
   ASSERT_EQ(regions.run(1000, 990), 2);
   ASSERT_EQ(regions.run(1000, 990), 2);
-  EXPECT_EQ(regions.run(3), 1) << "two, one behind the other, do";
+  EXPECT_EQ(regions.run(3), 1) << "two consecutive waits suffice";
 }
 
-TEST(Crowding, ALateThreadIsDoneWithout) {
+TEST(Crowding, ALateThreadIsLeftOut) {
   Regions regions(2);
   EXPECT_LE(regions.until_fewer(), 100 * kMs);
   EXPECT_EQ(regions.run(6), 1);
@@ -72,18 +72,18 @@ TEST(Crowding, ALateThreadIsDoneWithout) {
   EXPECT_EQ(regions.run(3), 2);
 }
 
-TEST(Crowding, AsManyFewerAsWereMissing) {
+TEST(Crowding, LeavesOutAsManyThreadsAsWereMissing) {
   Regions one(8), three(8);
   one.until_fewer(1);
   EXPECT_EQ(one.run(3), 7);
   three.until_fewer(3);
   EXPECT_EQ(three.run(3), 5);
-  three.until_fewer(2);  // two more cores are gone
+  three.until_fewer(2);  // two more cores are lost
   EXPECT_EQ(three.run(3), 3);
   three.until(8);
 }
 
-TEST(Crowding, TheLongerWaitsSayHowManyAreMissing) {
+TEST(Crowding, MissingThreadsAreWeightedByWaitingTime) {
   Crowding crowding(8);
   Lateness late;
   late.add(99 * kMs, 2);
@@ -93,8 +93,8 @@ TEST(Crowding, TheLongerWaitsSayHowManyAreMissing) {
   EXPECT_EQ(crowding.n_threads(200 * kMs), 6);
 }
 
-// Of eight threads one late for a sixteenth of the time costs half of what it is worth.
-TEST(Crowding, SlowCoresAreWorthTheirWaits) {
+// With eight threads, one that is late for a sixteenth of the time costs half of its contribution.
+TEST(Crowding, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
   Regions two(2), eight(8), late(8);
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(two.run(100, 49), 2);
@@ -105,18 +105,18 @@ TEST(Crowding, SlowCoresAreWorthTheirWaits) {
   EXPECT_EQ(late.run(100), 7);
 }
 
-TEST(Crowding, TrialsBecomeRareBesideALastingNeighbour) {
+TEST(Crowding, TrialsBecomeRareWhileCompetitionLasts) {
   for (const int n : {2, 3}) {
     Regions regions(n);
     const int64_t first_ns = regions.until_fewer();
     int64_t period_ns = Crowding::kShortestNs;
     for (int i = 0; i < 6; ++i) {
       EXPECT_EQ(regions.until(n), period_ns);
-      EXPECT_LT(regions.until_fewer(), first_ns) << "a trial is as long as the first time";
+      EXPECT_LT(regions.until_fewer(), first_ns) << "a trial takes as long as the first detection";
       period_ns = std::min(4 * period_ns, Crowding::kLongestNs);
     }
     EXPECT_EQ(period_ns, Crowding::kLongestNs);
-    // The neighbour leaves. When another one comes, it is met as the first was.
+    // The competing program ends. A later one is detected as the first was.
     regions.until(n);
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), n);
     EXPECT_EQ(regions.until_fewer(), first_ns);
@@ -124,7 +124,7 @@ TEST(Crowding, TrialsBecomeRareBesideALastingNeighbour) {
   }
 }
 
-TEST(Crowding, OneThreadWaitsForNobody) {
+TEST(Crowding, OneThreadIsNeverReduced) {
   Regions regions(1);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(regions.run(10, 10), 1);
 }

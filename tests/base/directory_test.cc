@@ -1,4 +1,4 @@
-// Directories that are their user's alone: who may open one, and that what was opened is what is worked in.
+// Private directories: who may open one, and that all operations stay in the opened directory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -37,17 +37,17 @@ class DirectoryTest : public testing::Test {
   const TempDir dir_;
 };
 
-TEST_F(DirectoryTest, ANewOneIsMadeForItsOwnerAlone) {
+TEST_F(DirectoryTest, NewDirectoriesAndFilesArePrivate) {
   const auto directory = open(dir_.file("a/b"));
   EXPECT_EQ(mode_of(dir_.file("a/b")), 0700u);
   ASSERT_TRUE(directory->open_directory("c").ok());
   EXPECT_EQ(mode_of(dir_.file("a/b/c")), 0700u);
   write(*directory, "f", "secret");
   EXPECT_EQ(mode_of(dir_.file("a/b/f")), 0600u);
-  ASSERT_TRUE(open(dir_.file("a/b")) != nullptr) << "and again";
+  ASSERT_TRUE(open(dir_.file("a/b")) != nullptr) << "reopening works";
 }
 
-TEST_F(DirectoryTest, OneThatOthersMayEnterIsRefusedWithWhatToDo) {
+TEST_F(DirectoryTest, SharedDirectoriesAreRefusedWithARemedy) {
   for (const mode_t mode : {0755, 0777, 0770, 0710, 0701, 0702, 01777}) {
     const std::string path = dir_.file("shared");
     fs::create_directory(path);
@@ -63,7 +63,7 @@ TEST_F(DirectoryTest, OneThatOthersMayEnterIsRefusedWithWhatToDo) {
   EXPECT_EQ(directory->open_directory("inner").status().code(), ErrorCode::kUnsafePath);
 }
 
-TEST_F(DirectoryTest, AnotherUsersIsRefused) {
+TEST_F(DirectoryTest, DirectoriesOfOtherUsersAreRefused) {
   if (::geteuid() != 0) {
     EXPECT_EQ(refused("/").code(), ErrorCode::kUnsafePath);
     return;
@@ -76,7 +76,7 @@ TEST_F(DirectoryTest, AnotherUsersIsRefused) {
   EXPECT_THAT(status.message(), testing::HasSubstr("12345"));
 }
 
-TEST_F(DirectoryTest, ASymlinkIsRefusedHoweverItIsWritten) {
+TEST_F(DirectoryTest, SymlinksAreRefusedInEverySpelling) {
   ASSERT_TRUE(open(dir_.file("real")) != nullptr);
   fs::create_directory_symlink(dir_.file("real"), dir_.file("link"));
   for (const char* end : {"", "/", "//", "/.", "/./"}) {
@@ -90,8 +90,8 @@ TEST_F(DirectoryTest, ASymlinkIsRefusedHoweverItIsWritten) {
   EXPECT_EQ(refused(dir_.file("file") + "/below").code(), ErrorCode::kIo);
 }
 
-// Somebody who may change what lies above moves the directory away and puts another in its place.
-TEST_F(DirectoryTest, WhatWasOpenedIsWhatIsWorkedIn) {
+// Another process that may write to the parent moves the directory away and creates another one in its place.
+TEST_F(DirectoryTest, OperationsStayInTheOpenedDirectory) {
   const auto directory = open(dir_.file("kv"));
   write(*directory, "f", "ours");
   const auto inner = *directory->open_directory("inner");
@@ -115,7 +115,7 @@ TEST_F(DirectoryTest, WhatWasOpenedIsWhatIsWorkedIn) {
   EXPECT_EQ(read_whole_file(dir_.file("kv/inner/g")), "theirs");
 }
 
-TEST_F(DirectoryTest, NamesInItAreNeverFollowed) {
+TEST_F(DirectoryTest, SymlinksInTheDirectoryAreNotFollowed) {
   const auto directory = open(dir_.file("kv"));
   dir_.write("elsewhere", "theirs");
   fs::create_symlink(dir_.file("elsewhere"), dir_.file("kv/link"));

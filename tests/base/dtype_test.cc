@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-// The value of a half, by IEEE 754's definition, in double.
+// The value of an FP16 number, by IEEE 754's definition, in double.
 double half_value(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 1023;
@@ -20,7 +20,7 @@ double half_value(uint16_t bits) {
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
-TEST(Fp16, AllPatternsHaveTheirValueAndRoundTrip) {
+TEST(Fp16, AllBitPatternsConvertAndRoundTrip) {
   for (uint32_t i = 0; i < 65536; ++i) {
     const auto bits = static_cast<uint16_t>(i);
     const float value = fp16_to_float(bits);
@@ -41,7 +41,7 @@ TEST(Fp16, RoundsToNearestAndTiesToEven) {
   for (uint16_t bits = 0; bits < 0x7BFF; ++bits) {
     const float low = fp16_to_float(bits);
     const float high = fp16_to_float(static_cast<uint16_t>(bits + 1));
-    const float middle = (low + high) / 2;  // exact: floats have 13 bits more
+    const float middle = (low + high) / 2;  // exact: floats have 13 more bits
     const auto even = static_cast<uint16_t>(bits + (bits & 1));
     ASSERT_EQ(float_to_fp16(middle), even) << bits;
     ASSERT_EQ(float_to_fp16(std::nextafter(middle, 0.0f)), bits);

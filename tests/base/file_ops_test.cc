@@ -47,7 +47,7 @@ TEST(FileOps, WritesReadsListsAndRemoves) {
   EXPECT_EQ(files.open_to_read(dir.file("a/b/y")).status().code(), ErrorCode::kNotFound);
 }
 
-TEST(FileOps, ErrorsAreTyped) {
+TEST(FileOps, ErrorsHaveTheirCodes) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   EXPECT_EQ(files.open_to_read(dir.path()).status().code(), ErrorCode::kNotRegularFile);
@@ -71,7 +71,7 @@ TEST(FileOps, NewFilesArePrivate) {
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
 }
 
-TEST(FileOps, ANewFileTakesNobodysPlace) {
+TEST(FileOps, CreateNewRefusesExistingNames) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   EXPECT_EQ(files.create_new(dir.write("f", "old")).status().code(), ErrorCode::kDuplicate);
@@ -86,7 +86,7 @@ TEST(FileOps, ANewFileTakesNobodysPlace) {
   EXPECT_EQ(read_whole_file(dir.file("f")), "old");
 }
 
-TEST(FileOps, InfoIsOfTheNameItself) {
+TEST(FileOps, InfoDoesNotFollowSymlinks) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   dir.write("f", "12345");
@@ -101,7 +101,7 @@ TEST(FileOps, InfoIsOfTheNameItself) {
   EXPECT_TRUE(files.open_to_read(dir.file("link")).ok());
 }
 
-TEST(FileOps, ALockHasOneHolder) {
+TEST(FileOps, LocksAreExclusive) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   Result<std::unique_ptr<FileLock>> first = files.lock(dir.file("lock"));
@@ -120,8 +120,8 @@ TEST(FileOps, NewDirectoriesArePrivate) {
   EXPECT_EQ(info.st_mode & 0777u, 0700u);
 }
 
-// Whichever call fails, the file holds its old content or the new one, and nothing is left beside it.
-TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
+// Whichever call fails, the file has its old or its new content, and no temporary file remains.
+TEST(WriteFileAtomically, AFaultAtAnyCallLeavesOldOrNewContent) {
   FaultyFileOps counted;
   {
     const TempDir dir;
@@ -140,7 +140,7 @@ TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
       if (!crash) {
         EXPECT_EQ(system_file_ops().list(dir.path())->size(), 1u) << call;
       }
-      // The next attempt is not hindered by what a crash left, and leaves nothing itself.
+      // After a crash, the next attempt succeeds and leaves no further files.
       const std::vector<std::string> left = *system_file_ops().list(dir.path());
       EXPECT_LE(left.size(), crash ? 2u : 1u);
       EXPECT_TRUE(write_file_atomically(system_file_ops(), dir.file("f"), bytes_of("third")).ok());
@@ -149,7 +149,7 @@ TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
   }
 }
 
-// Does `before_rename` in front of the first rename: what another writer may do meanwhile.
+// Calls `before_rename` before the first rename: simulates a concurrent writer.
 class Interrupted : public FaultyFileOps {
  public:
   explicit Interrupted(std::function<void()> before_rename) : before_rename_(std::move(before_rename)) {}
@@ -162,7 +162,7 @@ class Interrupted : public FaultyFileOps {
   std::function<void()> before_rename_;
 };
 
-TEST(WriteFileAtomically, TwoWritersAtOnceBothSucceed) {
+TEST(WriteFileAtomically, ConcurrentWritersBothSucceed) {
   const TempDir dir;
   const std::string path = dir.file("f");
   Interrupted files([&] { EXPECT_TRUE(write_file_atomically(system_file_ops(), path, bytes_of("the other")).ok()); });
@@ -171,7 +171,7 @@ TEST(WriteFileAtomically, TwoWritersAtOnceBothSucceed) {
   EXPECT_EQ(*system_file_ops().list(dir.path()), (std::vector<std::string>{"f"}));
 }
 
-TEST(WriteFileAtomically, NothingButAFileIsReplaced) {
+TEST(WriteFileAtomically, OnlyRegularFilesAreReplaced) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
@@ -190,7 +190,7 @@ TEST(WriteFileAtomically, NothingButAFileIsReplaced) {
   EXPECT_EQ(read_whole_file(dir.file("link")), "new");
 }
 
-TEST(WriteFileAtomically, TheFileIsItsOwnersWhateverWasThere) {
+TEST(WriteFileAtomically, ReplacedFilesBecomePrivate) {
   const TempDir dir;
   const std::string path = dir.write("f", "old");
   dir.write("f.tmp", "somebody else's");

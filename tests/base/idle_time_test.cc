@@ -7,23 +7,23 @@
 namespace ibid {
 namespace {
 
-TEST(IdleTime, AnIdleMomentComes) {
+TEST(IdleTime, WaitReturns) {
   const std::unique_ptr<IdleTime> idle = make_idle_time();
   for (int i = 0; i < 3; ++i) idle->wait();
 }
 
-TEST(IdleTime, WhoWaitsCanBeInterrupted) {
+TEST(IdleTime, WaitCanBeInterrupted) {
   for (int i = 0; i < 100; ++i) {
     const std::unique_ptr<IdleTime> idle = make_idle_time();
     std::thread waits([&] { idle->wait(); });
     idle->interrupt();
     waits.join();
     idle->interrupt();
-    idle->wait();  // at once: it was interrupted before
+    idle->wait();  // returns at once: already interrupted
   }
 }
 
-TEST(IdleTime, NobodyWaitsForItsThreadToEnd) {
+TEST(IdleTime, DestructorDoesNotJoinTheThread) {
   for (int i = 0; i < 100; ++i) make_idle_time();
 }
 

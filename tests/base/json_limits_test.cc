@@ -21,7 +21,7 @@ std::string repeated(std::string_view piece, size_t n) {
   return text;
 }
 
-TEST(Json, KeepsValuesTypesAndTheOrderOfKeys) {
+TEST(Json, KeepsValuesTypesAndKeyOrder) {
   const std::string text =
       R"({"z":1,"a":[true,false,null,-7,18446744073709551615,2.5,"\u00e9\n"],"m":{"y":{},"b":[]}})";
   const Result<Json> json = parse_json(text, "test.json");
@@ -29,14 +29,14 @@ TEST(Json, KeepsValuesTypesAndTheOrderOfKeys) {
   EXPECT_EQ(json_to_string(*json),
             "{\"z\":1,\"a\":[true,false,null,-7,18446744073709551615,2.5,\"\xC3\xA9\\n\"],"
             "\"m\":{\"y\":{},\"b\":[]}}");
-  // The same DOM as nlohmann's own builder makes.
+  // Equal to the DOM of nlohmann's own builder.
   EXPECT_EQ(*json, Json::parse(text));
   for (const char* scalar : {"1", "\"s\"", "null", " [ ] "}) {
     EXPECT_EQ(*parse_json(scalar, "x"), Json::parse(scalar));
   }
 }
 
-TEST(Json, DestroyingNeedsNoMemory) {
+TEST(Json, DestructionDoesNotAllocate) {
   JsonLimits limits;
   limits.max_depth = kMaxJsonDepth;
   std::optional<Json> json =
@@ -55,7 +55,7 @@ TEST(Json, DepthIsLimitedWithoutRecursion) {
   EXPECT_EQ(code_of(repeated("[", 11) + repeated("]", 11), limits), ErrorCode::kLimitExceeded);
   EXPECT_EQ(code_of(repeated("[", 100'000)), ErrorCode::kLimitExceeded);
   EXPECT_EQ(code_of(repeated("{\"a\":", 100'000)), ErrorCode::kLimitExceeded);
-  // Siblings do not add up.
+  // Siblings do not count as depth.
   EXPECT_EQ(code_of("[" + repeated("[[]],", 1000) + "0]", limits), ErrorCode::kOk);
 }
 
@@ -79,7 +79,7 @@ TEST(Json, ValuesAndBytesAreLimited) {
   EXPECT_EQ(code_of("[   1]", limits), ErrorCode::kLimitExceeded);
 }
 
-TEST(Json, DuplicateKeys) {
+TEST(Json, DuplicateKeysAreRefusedOrMerged) {
   EXPECT_EQ(code_of(R"({"a":1,"b":2,"a":3})"), ErrorCode::kDuplicate);
   EXPECT_EQ(code_of(R"({"\u0061":1,"a":3})"), ErrorCode::kDuplicate);
   EXPECT_EQ(code_of(R"({"a":{"a":1},"b":{"a":2}})"), ErrorCode::kOk);
@@ -91,9 +91,8 @@ TEST(Json, DuplicateKeys) {
   EXPECT_EQ(json_to_string(*json), R"({"a":6,"b":5,"c":4})");
 }
 
-TEST(Json, LargeObjectsTakeNoQuadraticTime) {
-  // 300000 keys: with a linear search per key this would be 4.5 * 10^10 comparisons, past the test's time
-  // limit.
+TEST(Json, LargeObjectsParseInLinearTime) {
+  // 300000 keys: a linear search per key would need 4.5 * 10^10 comparisons, beyond the test's time limit.
   std::string text = "{";
   for (int i = 0; i < 300'000; ++i) text += "\"token" + std::to_string(i) + "\":" + std::to_string(i) + ",";
   text += "\"last\":0}";
@@ -103,7 +102,7 @@ TEST(Json, LargeObjectsTakeNoQuadraticTime) {
   EXPECT_EQ(json->begin().key(), "token0");
 }
 
-TEST(Json, NumbersBeyondDoubleAreAnErrorOfTheirOwn) {
+TEST(Json, NumbersBeyondDoubleAreBadNumber) {
   EXPECT_EQ(code_of("[1e400]"), ErrorCode::kBadNumber);
   EXPECT_EQ(code_of("-1e400"), ErrorCode::kBadNumber);
   EXPECT_EQ(code_of("1e308"), ErrorCode::kOk);
@@ -120,7 +119,7 @@ TEST(Json, SyntaxErrorsNameTheSourceAndTheByte) {
                            "\"\\x\"", "\"\\ud800\"", "\"a\nb\"", "// c\n1", "\"\xFF\"", "\"\xED\xA0\x80\""}) {
     EXPECT_EQ(code_of(text), ErrorCode::kBadHeader) << text;
   }
-  // nlohmann takes a NUL for the end of the text and would not look at the rest.
+  // nlohmann takes a NUL for the end of the text and would ignore the rest.
   EXPECT_EQ(code_of(std::string_view("{}\0{", 4)), ErrorCode::kBadHeader);
 }
 
@@ -135,7 +134,7 @@ TEST(Json, MessagesAreShortAndPrintable) {
   EXPECT_LT(key.status().message().size(), 300u);
 }
 
-TEST(Json, WritingInvalidUtf8ReplacesIt) { EXPECT_EQ(json_to_string(Json("a\xFFz")), "\"a\xEF\xBF\xBDz\""); }
+TEST(Json, InvalidUtf8IsReplacedOnWriting) { EXPECT_EQ(json_to_string(Json("a\xFFz")), "\"a\xEF\xBF\xBDz\""); }
 
 }  // namespace
 }  // namespace ibid

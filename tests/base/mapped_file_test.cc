@@ -39,7 +39,7 @@ TEST(MappedFile, MapsTheWholeFile) {
   EXPECT_TRUE(file->check_unchanged().ok());
 }
 
-// Resident kilobytes of the mapping that begins at `data`.
+// Resident kilobytes of the mapping that starts at `data`.
 long resident_kb(const std::byte* data) {
   std::ifstream maps("/proc/self/smaps");
   std::ostringstream start;
@@ -52,7 +52,7 @@ long resident_kb(const std::byte* data) {
   return -1;
 }
 
-TEST(MappedFile, ReleasedBytesLeaveMemoryAndAreReadAgain) {
+TEST(MappedFile, ReleasedBytesAreFreedAndReadAgain) {
   const TempDir dir;
   std::string content(1 << 20, 'x');
   for (size_t i = 0; i < content.size(); i += 97) content[i] = static_cast<char>(i);
@@ -65,7 +65,7 @@ TEST(MappedFile, ReleasedBytesLeaveMemoryAndAreReadAgain) {
   EXPECT_EQ(text_of(*file), content);
 }
 
-TEST(MappedFile, ReleaseLeavesForeignMemoryAlone) {
+TEST(MappedFile, ReleaseIgnoresOtherMemory) {
   const TempDir dir;
   Result<MappedFile> file = MappedFile::open(dir.write("f", std::string(100, 'x')));
   ASSERT_TRUE(file.ok()) << file.status().to_string();
@@ -76,7 +76,7 @@ TEST(MappedFile, ReleaseLeavesForeignMemoryAlone) {
 
 #ifdef IBID_MARKS_MEMORY
 
-TEST(MappedFileDeathTest, NobodyReadsBehindTheFile) {
+TEST(MappedFileDeathTest, ReadsBeyondTheFileAreReported) {
   const TempDir dir;
   for (const size_t size : {1u, 13u, 4095u, 4097u}) {
     const Result<MappedFile> file = MappedFile::open(dir.write("f", std::string(size, 'x')));
@@ -126,20 +126,20 @@ TEST(MappedFile, FollowsSymlinksOnlyWhenAllowed) {
   EXPECT_TRUE(MappedFile::open_in(dir.path(), "target", false).ok());
 }
 
-TEST(MappedFile, OnlyRegularFiles) {
+TEST(MappedFile, OpensOnlyRegularFiles) {
   const TempDir dir;
   EXPECT_EQ(open_code(dir.path()), ErrorCode::kNotRegularFile);
   EXPECT_EQ(open_code("/dev/zero"), ErrorCode::kNotRegularFile);
-  // Nobody writes to this FIFO: an open that blocks would hang here.
+  // The FIFO has no writer: a blocking open would hang here.
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
   EXPECT_EQ(open_code(dir.file("fifo")), ErrorCode::kNotRegularFile);
-  // A link to a regular file is one.
+  // Symlinks to regular files are accepted.
   dir.write("target", "x");
   std::filesystem::create_symlink("target", dir.file("link"));
   EXPECT_EQ(open_code(dir.file("link")), ErrorCode::kOk);
 }
 
-TEST(MappedFile, SystemErrorsKeepTheirWords) {
+TEST(MappedFile, SystemErrorsKeepTheirText) {
   const TempDir dir;
   std::filesystem::create_symlink("nowhere", dir.file("dangling"));
   for (const char* name : {"dangling", "absent", "absent/file"}) {
@@ -149,8 +149,8 @@ TEST(MappedFile, SystemErrorsKeepTheirWords) {
   }
 }
 
-// In a process of its own, because root may read everything and has to become somebody else.
-TEST(MappedFileDeathTest, UnreadableFile) {
+// In a child process, because root can read every file and must switch to another user.
+TEST(MappedFileDeathTest, UnreadableFileReportsPermissionDenied) {
   const TempDir dir;
   const std::string locked = dir.write("locked", "x");
   ASSERT_EQ(::chmod(locked.c_str(), 0), 0);
@@ -165,12 +165,12 @@ TEST(MappedFileDeathTest, UnreadableFile) {
   EXPECT_EXIT(open_as_nobody(), testing::ExitedWithCode(0), "Io: .*locked: cannot open: Permission denied");
 }
 
-TEST(MappedFile, EmptyFileIsTruncated) {
+TEST(MappedFile, EmptyFileReportsTruncated) {
   const TempDir dir;
   EXPECT_EQ(open_code(dir.write("empty", "")), ErrorCode::kTruncated);
 }
 
-TEST(MappedFile, NoticesTruncationAndModification) {
+TEST(MappedFile, DetectsTruncationAndModification) {
   const TempDir dir;
   const std::string path = dir.write("f", "0123456789");
   const Result<MappedFile> file = MappedFile::open(path);
@@ -187,7 +187,7 @@ TEST(MappedFile, NoticesTruncationAndModification) {
   EXPECT_EQ(other->check_unchanged().code(), ErrorCode::kChangedOnDisk);
 }
 
-TEST(MappedFile, ReadingWhatWasCutOffGivesZeros) {
+TEST(MappedFile, TruncatedPartReadsAsZeros) {
   const TempDir dir;
   const std::string path = dir.write("f", std::string(100'000, 'x'));
   const Result<MappedFile> file = MappedFile::open(path);

@@ -19,7 +19,7 @@ namespace {
 
 const auto kPage = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 
-// A mapping of a file of 'x' that can be cut.
+// A mapping of a file of 'x' that can be truncated.
 class Mapping {
  public:
   explicit Mapping(size_t n_pages) : size_(n_pages * kPage), path_(dir_.write("f", std::string(size_, 'x'))) {
@@ -53,14 +53,14 @@ TEST(MappingGuardTest, LostPagesReadAsZerosAndAreReported) {
   const MappingGuard guard = mapping.guard();
   for (size_t page = 0; page < 8; ++page) EXPECT_EQ(mapping.at_page(page), 'x');
   mapping.cut_to(3);
-  EXPECT_FALSE(guard.lost()) << "nobody has read them yet";
+  EXPECT_FALSE(guard.lost()) << "not read yet";
   EXPECT_EQ(mapping.at_page(5), '\0');
   EXPECT_TRUE(guard.lost());
   EXPECT_EQ(mapping.at_page(2), 'x');
   for (size_t page = 3; page < 8; ++page) EXPECT_EQ(mapping.at_page(page), '\0');
 }
 
-TEST(MappingGuardTest, EachMappingHasItsOwnVerdict) {
+TEST(MappingGuardTest, LossIsReportedPerMapping) {
   Mapping a(4), b(4);
   const MappingGuard guard_a = a.guard();
   MappingGuard moved = b.guard();
@@ -74,7 +74,7 @@ TEST(MappingGuardTest, EachMappingHasItsOwnVerdict) {
   EXPECT_FALSE(moved.lost());  // NOLINT(bugprone-use-after-move): a moved-from guard guards nothing
 }
 
-TEST(MappingGuardTest, AGuardThatIsUsedAgainStartsClean) {
+TEST(MappingGuardTest, AReusedSlotStartsClean) {
   {
     Mapping mapping(2);
     const MappingGuard guard = mapping.guard();
@@ -88,7 +88,7 @@ TEST(MappingGuardTest, AGuardThatIsUsedAgainStartsClean) {
   EXPECT_FALSE(guard.lost());
 }
 
-TEST(MappingGuardTest, ManyThreadsMayFaultAtOnce) {
+TEST(MappingGuardTest, ThreadsMayFaultConcurrently) {
   constexpr size_t kThreads = 4, kPages = 64;
   Mapping mapping(kPages);
   const MappingGuard guard = mapping.guard();
@@ -104,7 +104,7 @@ TEST(MappingGuardTest, ManyThreadsMayFaultAtOnce) {
   EXPECT_EQ(n_zeros, kThreads * kPages);
 }
 
-TEST(MappingGuardTest, TheOldHandlerComesBackWithTheLastGuard) {
+TEST(MappingGuardTest, LastGuardRestoresThePreviousHandler) {
   auto* const before = bus_handler();
   {
     Mapping a(1), b(1);
@@ -117,10 +117,10 @@ TEST(MappingGuardTest, TheOldHandlerComesBackWithTheLastGuard) {
   EXPECT_EQ(bus_handler(), before);
 }
 
-// A fault outside the guarded mappings is passed on to the handler that was there; the default one ends the process.
-// Each case runs in a child process, because a handler cannot return from a fault that it does not mend. The files
-// belong to the parent: a child that a signal ends removes nothing.
-TEST(MappingGuardDeathTest, OtherFaultsGoWhereTheyWent) {
+// A fault outside the guarded mappings is forwarded to the previous handler; the default one ends the process. Each
+// case runs in a child process, because a handler cannot return from a fault that it does not repair. The parent owns
+// the files: a child killed by a signal removes nothing.
+TEST(MappingGuardDeathTest, OtherFaultsAreForwarded) {
   Mapping guarded(1), other(1);
   const auto with_handler = [&] {
     struct sigaction action {};

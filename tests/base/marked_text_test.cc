@@ -16,13 +16,13 @@ std::string spelled(const MarkedText& text) {
   return out;
 }
 
-// Every origin is known byte by byte.
+// Compares bytes and the origin of every byte.
 void expect_part(const MarkedText& part, const MarkedText& whole, size_t begin, size_t end) {
   ASSERT_EQ(part.bytes(), whole.bytes().substr(begin, end - begin));
   for (size_t i = 0; i < part.size(); ++i) ASSERT_EQ(part.origin_at(i), whole.origin_at(begin + i));
 }
 
-TEST(MarkedText, NeighboursOfOneOriginBecomeOneRun) {
+TEST(MarkedText, AdjacentTextsOfOneOriginFormOneRun) {
   MarkedText text;
   text.append("a", TextOrigin::kTemplate);
   text.append("", TextOrigin::kInput);
@@ -35,7 +35,7 @@ TEST(MarkedText, NeighboursOfOneOriginBecomeOneRun) {
   EXPECT_EQ(spelled(text), "ab[c]ab[c]");
 }
 
-TEST(MarkedText, EveryPartOfATextKeepsItsOrigins) {
+TEST(MarkedText, SubstringsKeepTheirOrigins) {
   MarkedText whole("ab", TextOrigin::kTemplate);
   whole.append("cde", TextOrigin::kInput);
   whole.append("f", TextOrigin::kTemplate);
@@ -57,7 +57,7 @@ TEST(MarkedText, EveryPartOfATextKeepsItsOrigins) {
   EXPECT_EQ(spelled(beyond), "[e]f");
 }
 
-TEST(MarkedText, ATextThatWasEmptiedTakesTheOriginOfWhatComes) {
+TEST(MarkedText, AnEmptiedTextTakesTheNextOrigin) {
   MarkedText text("ab", TextOrigin::kInput);
   text.remove_prefix(2);
   EXPECT_EQ(text.runs().size(), 0u);
@@ -65,7 +65,7 @@ TEST(MarkedText, ATextThatWasEmptiedTakesTheOriginOfWhatComes) {
   EXPECT_EQ(spelled(text), "x");
 }
 
-TEST(MarkedText, WhatHoldsAnyInputIsInput) {
+TEST(MarkedText, SafeOriginIsInputIfAnyByteIs) {
   MarkedText text("ab", TextOrigin::kTemplate);
   text.append("cd", TextOrigin::kInput);
   EXPECT_EQ(text.substr(0, 2).safe_origin(), TextOrigin::kTemplate);

@@ -24,40 +24,40 @@ TEST(Nfc, ComposesAndReorders) {
   EXPECT_EQ(nfc("a\u0345\u0300\u0301"), "\u00E0\u0301\u0345");
 }
 
-TEST(Nfc, Hangul) {
+TEST(Nfc, ComposesHangul) {
   EXPECT_EQ(nfc("\u1100\u1161\u11A8"), "\uAC01");
   EXPECT_EQ(nfc("\uAC00\u11A8"), "\uAC01");
   EXPECT_EQ(nfc("\uAC01\u11A8"), "\uAC01\u11A8");
   EXPECT_EQ(nfc("\u1100\u1161\u0301"), "\uAC00\u0301");
 }
 
-TEST(Nfc, CharactersYoungerThanItsTablesStay) {
-  EXPECT_EQ(nfc("a\u0301\U0001E4EC\u0323"), "\u00E1\U0001E4EC\u0323");  // Unicode 15 says class 232
+TEST(Nfc, CharactersYoungerThanTheTablesAreUnchanged) {
+  EXPECT_EQ(nfc("a\u0301\U0001E4EC\u0323"), "\u00E1\U0001E4EC\u0323");  // class 232 since Unicode 15
 }
 
-TEST(Nfc, BytesThatAreNoCharactersStay) {
+TEST(Nfc, InvalidBytesAreUnchanged) {
   EXPECT_EQ(nfc("e\xCC"), "e\xCC");
   EXPECT_EQ(nfc("\x80"
                 "e\u0301\xFF\u0301"),
             "\x80\u00E9\xFF\u0301");
 }
 
-TEST(Nfc, WhatFollowsABrokenByteIsNormalizedLikeAnythingElse) {
+TEST(Nfc, TextAfterAnInvalidByteIsNormalised) {
   EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKc).text(), "\xC3" "1");
   EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKd).text(), "\xC3" "1");
 }
 
-TEST(Nfc, FormsThatDecompose) {
+TEST(Nfc, DecomposedForms) {
   EXPECT_EQ(NfcText("\u00E9\uAC01\uFB01", NormalForm::kD).text(), "e\u0301\u1100\u1161\u11A8\uFB01");
   EXPECT_EQ(NfcText("q\u0307\u0323\u2460", NormalForm::kKd).text(), "q\u0323\u0307" "1");
 }
 
-TEST(Nfc, TextInNormalFormIsNotCopied) {
+TEST(Nfc, NormalisedTextIsNotCopied) {
   const std::string text = "na\u00EFve \uAC01 text";
   EXPECT_EQ(NfcText(text).text().data(), text.data());
 }
 
-TEST(Nfc, PositionsMapBackOutsideOfWhatChanged) {
+TEST(Nfc, PositionsMapBackOutsideOfChanges) {
   const std::string raw =
       "ab"
       "e\u0301"
@@ -81,7 +81,7 @@ TEST(Nfc, PositionsMapBackOutsideOfWhatChanged) {
   EXPECT_EQ(normal.position_of(11), 9u);
 }
 
-TEST(Nfc, IsIdempotentAndItsStablePrefixIsStable) {
+TEST(Nfc, NormalisationIsIdempotentAndStablePrefixIsStable) {
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 20'000; ++i) {
     const std::string text = random_text(random, i % 2 == 0), more = random_text(random, i % 2 == 0);
@@ -93,16 +93,16 @@ TEST(Nfc, IsIdempotentAndItsStablePrefixIsStable) {
   }
 }
 
-TEST(Nfkc, CompatibilityCharactersBecomeWhatTheyStandFor) {
+TEST(Nfkc, CompatibilityCharactersAreReplaced) {
   const auto nfkc = [](std::string_view text) { return std::string(NfcText(text, NormalForm::kKc).text()); };
   EXPECT_EQ(nfkc("a\uFB01b"), "afib");
   EXPECT_EQ(nfkc("\uFF11\u00B2\u00BD"), "121\u20442");
-  EXPECT_EQ(nfkc("\uFF76\uFF9E"), "\u30AC");  // a letter and its voiced mark, both of half width
+  EXPECT_EQ(nfkc("\uFF76\uFF9E"), "\u30AC");  // a letter and its voiced mark, both half-width
   EXPECT_EQ(nfkc("e\u0301\u00A0\u2126"), "\u00E9 \u03A9");
   EXPECT_EQ(NfcText("a\uFB01b").text(), "a\uFB01b");
 }
 
-TEST(Nfkc, IsIdempotentAndItsStablePrefixIsStable) {
+TEST(Nfkc, NormalisationIsIdempotentAndStablePrefixIsStable) {
   const auto nfkc = [](const std::string& text) { return std::string(NfcText(text, NormalForm::kKc).text()); };
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 20'000; ++i) {

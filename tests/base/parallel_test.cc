@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-TEST(WorkerShare, PartsAreContiguousDisjointAndWhole) {
+TEST(WorkerShare, SharesAreContiguousDisjointAndComplete) {
   Barrier barrier(1);
   for (const int count : {1, 2, 3, 8}) {
     for (const size_t n : {0u, 1u, 2u, 7u, 16u, 17u, 100u, 1000u}) {
@@ -49,7 +49,7 @@ std::unique_ptr<ThreadTeam> team_of(int n_threads, WhenCrowded when_crowded = Wh
 
 class TeamOf : public testing::TestWithParam<int> {};
 
-TEST_P(TeamOf, EachWorkerRunsOnceAndKnowsItsPlace) {
+TEST_P(TeamOf, EachWorkerRunsOnceWithItsIndex) {
   const auto team = team_of(GetParam());
   EXPECT_EQ(team->size(), GetParam());
   for (int repeat = 0; repeat < 100; ++repeat) {
@@ -64,8 +64,8 @@ TEST_P(TeamOf, EachWorkerRunsOnceAndKnowsItsPlace) {
   }
 }
 
-// Every step reads what the other threads wrote in the step before: a barrier that lets anyone through early,
-// or does not publish, gives a wrong sum (and a race under ThreadSanitizer).
+// Every step reads the results of the other threads from the previous step. A barrier that lets a thread pass early, or
+// does not publish its writes, gives a wrong sum (and a race under ThreadSanitizer).
 TEST_P(TeamOf, BarrierSeparatesSteps) {
   const auto team = team_of(GetParam());
   constexpr int kSteps = 300;
@@ -82,7 +82,7 @@ TEST_P(TeamOf, BarrierSeparatesSteps) {
   for (const int value : values[kSteps % 2]) EXPECT_EQ(value, kSteps + 1);
 }
 
-// Peers that arrive long after the spin has ended wake the sleeper.
+// A peer that arrives long after the spin wakes the sleepers.
 TEST_P(TeamOf, SleepersAreWoken) {
   const auto team = team_of(GetParam());
   std::atomic<int> arrived{0};
@@ -97,8 +97,8 @@ TEST_P(TeamOf, SleepersAreWoken) {
   }
 }
 
-// Each thread of a region has a team of its own.
-TEST_P(TeamOf, InsideAnotherTeamsRegionItHasAllItsThreads) {
+// Each thread of a region creates its own team.
+TEST_P(TeamOf, NestedTeamsHaveAllTheirThreads) {
   const auto outer = team_of(2);
   outer->run([&](const Worker&) {
     const auto inner = team_of(GetParam());
@@ -115,8 +115,8 @@ TEST_P(TeamOf, InsideAnotherTeamsRegionItHasAllItsThreads) {
   });
 }
 
-// Who runs the regions is one of its threads; the others are made once, whoever calls and however often.
-TEST_P(TeamOf, ThreadsAreItsOwnAndStay) {
+// The caller is one of the threads; the others are created once, however many callers and regions there are.
+TEST_P(TeamOf, ThreadsAreCreatedOnce) {
   const size_t before = n_threads_here();
   {
     const auto team = team_of(GetParam());
@@ -130,8 +130,8 @@ TEST_P(TeamOf, ThreadsAreItsOwnAndStay) {
   EXPECT_EQ(n_threads_here(), before);
 }
 
-// Sleeping behind the spin is no end: a region that comes much later finds them.
-TEST_P(TeamOf, ARegionWakesThoseThatSleep) {
+// Threads that sleep after the spin are woken by a later region.
+TEST_P(TeamOf, ARegionWakesSleepingThreads) {
   const auto team = team_of(GetParam());
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
@@ -141,7 +141,7 @@ TEST_P(TeamOf, ARegionWakesThoseThatSleep) {
   }
 }
 
-TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
+TEST_P(TeamOf, FailureToStartAThreadReturnsAStatus) {
   const size_t before = n_threads_here();
   {
     const NoThreads none;
@@ -156,8 +156,8 @@ TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
   EXPECT_EQ(n_threads_here(), before);
 }
 
-#ifndef __SANITIZE_THREAD__  // which ends the children of processes with threads
-TEST_P(TeamOf, InAChildOfForkARegionHasOneThreadAndNothingHangs) {
+#ifndef __SANITIZE_THREAD__  // which kills children of multi-threaded processes
+TEST_P(TeamOf, ForkedChildRunsRegionsOnOneThread) {
   auto team = team_of(GetParam());
   team->run([](const Worker&) {});
   const pid_t child = fork();
@@ -176,11 +176,11 @@ TEST_P(TeamOf, InAChildOfForkARegionHasOneThreadAndNothingHangs) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   std::atomic<int> ran{0};
   team->run([&](const Worker&) { ran.fetch_add(1); });
-  EXPECT_EQ(ran.load(), GetParam()) << "the parent's are there as before";
+  EXPECT_EQ(ran.load(), GetParam()) << "the parent keeps its threads";
 }
 #endif
 
-// 8 threads are more than many machines have cores: the barrier must then sleep, not spin.
+// 8 threads exceed the cores of many machines: the barrier must then sleep, not spin.
 INSTANTIATE_TEST_SUITE_P(Threads, TeamOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadTeam, ZeroMeansTheCpusOfTheAffinityMask) {
@@ -200,7 +200,7 @@ TEST(ThreadTeam, RegionsSeeEachOthersWrites) {
   for (const int value : values) EXPECT_EQ(value, 200);
 }
 
-// Runs a region whose thread 1, if it has one, is late. Returns how many threads it had.
+// Runs a region whose last thread, unless it is the only one, is late. Returns its thread count.
 int run_late(ThreadTeam& team) {
   int count = 0;
   team.run([&](const Worker& worker) {
@@ -211,22 +211,22 @@ int run_late(ThreadTeam& team) {
   return count;
 }
 
-TEST(ThreadTeam, GivesWayToLateThreadsAndTriesAgain) {
+TEST(ThreadTeam, LeavesOutLateThreadsAndRetries) {
   if (available_cpus() < 2) GTEST_SKIP() << "on one CPU every thread is late";
   const auto team = team_of(2, WhenCrowded::kGiveWay);
   int regions = 0;
   while (run_late(*team) == 2) ASSERT_LT(++regions, 1000);
-  EXPECT_GT(regions, 1) << "one wait was enough";
+  EXPECT_GT(regions, 1) << "a single wait must not suffice";
   regions = 0;
   while (run_late(*team) == 1) ASSERT_LT(++regions, 1000);
 }
 
-TEST(ThreadTeam, InsistsUnlessToldOtherwise) {
+TEST(ThreadTeam, WaitsForLateThreadsByDefault) {
   const auto team = team_of(2);
   for (int i = 0; i < 40; ++i) ASSERT_EQ(run_late(*team), 2);
 }
 
-TEST(Barrier, ServesPlainThreads) {
+TEST(Barrier, WorksWithPlainThreads) {
   constexpr int kThreads = 5;
   Barrier barrier(kThreads);
   std::atomic<int> arrived{0};

@@ -6,7 +6,7 @@ namespace ibid {
 namespace {
 
 // FIPS 180-2, appendix B.
-TEST(Sha256, IsThatOfTheStandard) {
+TEST(Sha256, MatchesTheStandard) {
   Sha256 hash;
   hash.update("abc");
   EXPECT_EQ(to_hex(hash.finish()), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

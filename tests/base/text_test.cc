@@ -8,14 +8,14 @@
 namespace ibid {
 namespace {
 
-TEST(Text, TrimsBothEndsAndNothingBetween) {
+TEST(Text, TrimsBothEndsOnly) {
   EXPECT_EQ(trimmed(" \t a b\r\n"), "a b");
   EXPECT_EQ(trimmed(" \r\n"), "");
   EXPECT_EQ(trimmed(""), "");
   EXPECT_EQ(trimmed("\na ", " "), "\na");
 }
 
-TEST(Text, ComparesLettersOfAsciiAlone) {
+TEST(Text, CaseOfAsciiLettersOnly) {
   EXPECT_EQ(lower_ascii("AZ@[\xC3\x84z"), "az@[\xC3\x84z");
   EXPECT_EQ(upper_ascii('z'), 'Z');
   EXPECT_EQ(upper_ascii('{'), '{');
@@ -69,7 +69,7 @@ TEST(Text, JoinsAndVisitsPieces) {
   EXPECT_EQ(pieces, std::vector<std::string>{""});
 }
 
-TEST(Text, ShowsWhatHostileFilesSay) {
+TEST(Text, QuotesHostileText) {
   EXPECT_EQ(in_quotes("a\x1b[2J\x7f"), "'a?[2J?'");
   EXPECT_EQ(in_quotes("\xff"), "'\xEF\xBF\xBD'");
   const std::string longest(200, 'a');

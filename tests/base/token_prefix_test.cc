@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(CommonPrefixLength, EndsAtTheFirstDifferenceOrTheShorterEnd) {
+TEST(CommonPrefixLength, StopsAtTheFirstDifferenceOrShorterLength) {
   const Tokens a{1, 2, 3, 4};
   EXPECT_EQ(common_prefix_length({}, {}), 0u);
   EXPECT_EQ(common_prefix_length(a, {}), 0u);

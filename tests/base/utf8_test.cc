@@ -23,7 +23,7 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-// What a sequence means by its arithmetic, with every rule written out: the twin of the table.
+// Validates a sequence by arithmetic, with every rule written out: the reference for the table.
 bool valid_by_arithmetic(const std::string& s) {
   const auto byte = [&s](size_t i) { return static_cast<unsigned char>(s[i]); };
   for (size_t i = 1; i < s.size(); ++i) {
@@ -106,7 +106,7 @@ TEST(Utf8, IncompleteTailIsTheStartOfOneCharacter) {
   EXPECT_EQ(utf8_incomplete_tail("\xE2\x82"), 2u);
 }
 
-TEST(Utf8, BytesThatCanNeverBecomeACharacterAreNoTail) {
+TEST(Utf8, InvalidBytesAreNotAnIncompleteTail) {
   for (const char* text : {"\x80", "\xBF\xBF\xBF", "\xC0", "\xC1", "\xF5", "\xFF", "\xE0\x80", "\xED\xA0",
                            "\xF0\x8F", "\xF4\x90", "\xF0\x90\x41", "\xC3\xA9\xA9", "\xE2\x82\xAC\x80"}) {
     EXPECT_EQ(utf8_incomplete_tail(text), 0u) << testing::PrintToString(text);
@@ -121,7 +121,7 @@ TEST(Utf8, SanitizeReplacesOncePerInvalidSequence) {
   EXPECT_TRUE(utf8_is_valid(utf8_sanitize("\xED\xA0\x80\xF4\x91\x92\x93\xC0\xAF")));
 }
 
-TEST(Utf8, LengthCountsCharactersAndAnInvalidSequenceAsOne) {
+TEST(Utf8, LengthCountsAnInvalidSequenceAsOne) {
   EXPECT_EQ(utf8_length(""), 0u);
   EXPECT_EQ(utf8_length("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"), 4u);
   EXPECT_EQ(utf8_length("a\xE2\x82"), 2u);

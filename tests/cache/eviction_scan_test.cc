@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// How many nodes below and including this one could go, and whether all of them could.
+// Number of removable nodes in the subtree of this node, and whether all of them are.
 std::pair<size_t, bool> removable(const PrefixNode& node) {
   size_t n = 0;
   bool all = true;
@@ -26,7 +26,7 @@ std::pair<size_t, bool> removable(const PrefixNode& node) {
   return {n + (all ? 1 : 0), all};
 }
 
-TEST(EvictionScan, CountsWhatCouldGoAndNoFurtherThanAsked) {
+TEST(EvictionScan, CountsRemovableNodesUpToTheLimit) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   KvPagePool pool(layout, 100 * layout.page_bytes());
   for (uint32_t seed = 0; seed < 200; ++seed) {
@@ -53,7 +53,7 @@ TEST(EvictionScan, CountsWhatCouldGoAndNoFurtherThanAsked) {
     EXPECT_EQ(scan.count(leaves, n_nodes), all) << seed;
     for (size_t n = 0; n <= n_nodes; ++n) EXPECT_EQ(scan.count(leaves, n), std::min(n, all));
     std::shuffle(leaves.begin(), leaves.end(), rng);
-    EXPECT_EQ(scan.count(leaves, n_nodes), all) << "in any order of the leaves";
+    EXPECT_EQ(scan.count(leaves, n_nodes), all) << "independent of the order of the leaves";
   }
 }
 

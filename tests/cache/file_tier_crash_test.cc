@@ -1,4 +1,4 @@
-// What the cold tier holds after its process was killed, or the power went.
+// Content of the cold tier after its process was killed or after a power loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,26 +20,26 @@ namespace ibid {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int kKills = 20;  // every fork of a watched process takes long
+constexpr int kKills = 20;  // forks of an instrumented process are slow
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr int kKills = 200;
 #else
-constexpr int kKills = 500;  // of each kind of model
+constexpr int kKills = 500;  // for each kind of model
 #endif
 
-// Of models with and without recurrent layers and windows.
+// Models with and without recurrent layers and windows.
 class FileTierCrash : public TierTest, public testing::WithParamInterface<std::tuple<TinyKind, bool>> {
  protected:
   FileTierCrash() : TierTest(tiny_layout(std::get<0>(GetParam()))) { durable_ = std::get<1>(GetParam()); }
   bool has_windows() const { return layout_.window() > 0; }
-  // What the turn'th call writes: conversations of four turns, each going on where the one before stopped. With
-  // windows they are so long that pages lie behind these.
+  // Tokens that the turn'th call writes: conversations of four turns, each continuing the previous one. With windows:
+  // long enough that pages slide out of them.
   Tokens turn_ids(uint64_t round, size_t turn) const {
     const Tokens all = random_tokens(1000 * round + turn / 4, 750);
     return Tokens(all.begin(), all.begin() + static_cast<ptrdiff_t>((has_windows() ? 450 : 37) + 90 * (turn % 4)));
   }
-  // In all but the last turn of a conversation what lies behind the window is gone: first parts are written, and then
-  // superseded.
+  // In all but the last turn of a conversation the passed window parts are evicted: first parts are written, and
+  // superseded later.
   Status read_turn(KvCacheEntry& entry, uint64_t round, size_t turn) {
     TRY(feed_in_passes(entry, turn_ids(round, turn), has_windows() ? 64 : 400));
     if (turn % 4 < 3) lose_windows(pool_, entry);
@@ -50,9 +50,9 @@ class FileTierCrash : public TierTest, public testing::WithParamInterface<std::t
 INSTANTIATE_TEST_SUITE_P(NotDurable, FileTierCrash,
                          testing::Combine(testing::ValuesIn(kEveryTinyKind), testing::Values(false)));
 
-// The child writes turn after turn and says so when flush() said that they are on disk; the parent kills it at any
-// moment and looks.
-TEST_P(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
+// The child writes turns, and acknowledges each after flush() reported it as stored; the parent kills it at a random
+// moment and checks the directory.
+TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
   std::mt19937_64 rng(1);
   size_t n_acknowledged = 0, n_found = 0;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -73,7 +73,7 @@ TEST_P(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
       ::pause();
     }
     ::close(ends[1]);
-    // Sometimes before it has begun, mostly between two calls for a page.
+    // Sometimes before the child starts, mostly between two I/O calls of a page.
     std::this_thread::sleep_for(std::chrono::microseconds(rng() % (has_windows() ? 12000 : 4000)));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
@@ -83,22 +83,22 @@ TEST_P(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
 
     const auto tier = open();
     ASSERT_NE(tier, nullptr);
-    ASSERT_EQ(tier->stats().quarantined, 0u) << "a torn page has a name";
+    ASSERT_EQ(tier->stats().quarantined, 0u) << "a torn page got its final name";
     for (size_t turn = 0; turn < acknowledged; ++turn) {
       const Tokens ids = turn_ids(round, turn);
       KvCacheEntry entry(pool_);
       ASSERT_EQ(tier->extend("", ids, entry), ids.size()) << "kill " << kill << ", turn " << turn;
     }
-    // The one that was under way: what there is of it is right, and so is one before it.
+    // The turn in progress: whatever was written of it is right, and so is an earlier turn.
     n_found += found(*tier, "", turn_ids(round, acknowledged)) > 0 ? 1 : 0;
     if (acknowledged > 0) static_cast<void>(found(*tier, "", turn_ids(round, rng() % acknowledged)));
     ASSERT_FALSE(HasFailure()) << kill;
     n_acknowledged += acknowledged;
   }
-  EXPECT_GT(n_acknowledged, static_cast<size_t>(kKills) / 4) << "the child was killed before it did anything";
-  // One kill of some ten hits the middle of a turn, fewer where the child is slow.
+  EXPECT_GT(n_acknowledged, static_cast<size_t>(kKills) / 4) << "the child was always killed before its first turn";
+  // About one kill in ten hits the middle of a turn, fewer on a slow machine.
   if (kKills >= 200) {
-    EXPECT_GT(n_found, 0u) << "nobody was killed in the middle of a turn";
+    EXPECT_GT(n_found, 0u) << "no child was killed in the middle of a turn";
   }
 }
 
@@ -107,9 +107,9 @@ class FileTierPowerLoss : public FileTierCrash {};
 INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss,
                          testing::Combine(testing::ValuesIn(kEveryTinyKind), testing::Bool()));
 
-// Any subset of what was not synced is lost or torn. With syncing, what flush() acknowledged is there; without, it may
-// be gone, but nothing is ever wrong.
-TEST_P(FileTierPowerLoss, NeverAWrongPageAndWhatWasFlushedIsThere) {
+// Any subset of the unsynced data is lost or torn. With syncing, everything that flush() acknowledged is found;
+// without, it may be lost, but nothing is ever wrong.
+TEST_P(FileTierPowerLoss, PowerLossLeavesNoWrongPageAndAllFlushedOnes) {
   std::mt19937_64 rng(2);
   size_t n_states = 0, n_complete = 0, n_torn = 0;
   while (n_states < 500) {
@@ -145,13 +145,13 @@ TEST_P(FileTierPowerLoss, NeverAWrongPageAndWhatWasFlushedIsThere) {
     }
     files_ = &system_file_ops();
   }
-  // Without syncing one file of some thirty is whole, a state is of use only beside whole pages, and with windows there
-  // are six and more of these.
+  // Without syncing about one file in thirty is complete; a state needs complete pages too, and with windows there are
+  // six pages or more.
   const bool is_rarely_whole = !durable_ && layout_.n_states() > 0;
   if (durable_ || !has_windows()) {
     EXPECT_GT(n_complete, is_rarely_whole ? 0u : 50u);
   }
-  // Names of torn files are only possible where files are not synced before they get their name.
+  // Files can be torn only if they are renamed without syncing.
   EXPECT_EQ(n_torn > 0, !durable_);
 }
 

@@ -1,5 +1,5 @@
-// Whoever waits for what is to be written writes it, on a machine that is never idle too; and a program that ends knows
-// what it left.
+// flush() writes the queue on the calling thread, also on a machine that is never idle, and reports what it did not
+// write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,9 +55,9 @@ TEST_F(FileTierEnding, FlushWritesOnItsOwnThread) {
   EXPECT_EQ(writers, std::set{std::this_thread::get_id()});
 }
 
-// A disk so slow that each page takes its time: no page is begun behind the limit, what was written is found, and what
-// was not is counted, waits on, and is written by who has more time.
-TEST_F(FileTierEnding, ALimitIsKeptAndWhatIsLeftIsSaid) {
+// Each page takes a fixed time: no page is started after the limit, written pages are found, and the others are
+// counted, stay queued, and are written by a later flush().
+TEST_F(FileTierEnding, FlushKeepsItsLimitAndReportsTheRest) {
   constexpr int64_t kPageNs = 100'000'000;
   faulty_.before_call = [&](std::string_view what) {
     if (what == "create_new") manual_clock_.advance(kPageNs);
@@ -73,20 +73,20 @@ TEST_F(FileTierEnding, ALimitIsKeptAndWhatIsLeftIsSaid) {
   EXPECT_EQ(tier->stats().waiting, 7u);
   EXPECT_EQ(tier->stats().waiting_bytes, 7 * layout_.page_bytes());
   EXPECT_EQ(found(*tier, "", ids), 3 * kPagePositions);
-  {  // and it survives a loss of power
+  {  // written pages survive a power loss
     std::mt19937_64 rng(3);
     const std::unique_ptr<MemoryFileOps> left = memory_.after_power_loss(rng);
     const auto next = *FileTier::open(options(), pool_, *left, manual_clock_);
     EXPECT_EQ(found(*next, "", ids), 3 * kPagePositions);
   }
-  EXPECT_EQ(tier->flush(0).code(), ErrorCode::kLimitExceeded) << "no time, no page";
+  EXPECT_EQ(tier->flush(0).code(), ErrorCode::kLimitExceeded) << "no page is started without time";
   EXPECT_EQ(tier->stats().waiting, 7u);
   ASSERT_TRUE(tier->flush().ok());
   EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
-// Nothing that waits for an idle machine holds a page: all of the pool can be had at any time.
-TEST_F(FileTierEnding, ThePoolIsNeverWithoutThePagesThatWait) {
+// Pages queued on a never idle machine are not held: the whole pool can be allocated at any time.
+TEST_F(FileTierEnding, PoolCanReclaimAllQueuedPages) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   const auto tier = open(small, std::make_unique<NeverIdle>());
   for (uint64_t round = 0; round < 20; ++round) {
@@ -102,8 +102,8 @@ TEST_F(FileTierEnding, ThePoolIsNeverWithoutThePagesThatWait) {
   }
 }
 
-// The thread behind is stopped in the middle of a page: the page is copied, so the pool has all of them, and the next.
-TEST_F(FileTierEnding, AWriterThatIsStuckHoldsNoPage) {
+// The background thread blocks in the middle of a page: the page was copied, so the whole pool can be allocated.
+TEST_F(FileTierEnding, ABlockedWriterHoldsNoPage) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   std::binary_semaphore reached{0}, go_on{0};
   std::atomic<bool> stuck{true};
@@ -123,12 +123,12 @@ TEST_F(FileTierEnding, AWriterThatIsStuckHoldsNoPage) {
   EXPECT_TRUE(small.allocate(8).ok());
   EXPECT_EQ(tier->stats().waiting, 0u);
   go_on.release();
-  EXPECT_EQ(tier->flush().code(), ErrorCode::kOutOfMemory) << "seven pages were let go";
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kOutOfMemory) << "seven pages were dropped";
   EXPECT_EQ(tier->stats().pages_written, 1u);
   EXPECT_EQ(tier->stats().dropped, 7u);
 }
 
-TEST_F(FileTierEnding, ManyMayFlushAtOnce) {
+TEST_F(FileTierEnding, ConcurrentFlushesSucceed) {
   const auto tier = open(pool_, std::make_unique<NeverIdle>());
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t) {

@@ -1,4 +1,4 @@
-// What the cold tier does when the disk, the memory or somebody else in the directory misbehaves.
+// The cold tier with failing disks, failing allocations, and foreign or damaged files in its directory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ class FileTierFaults : public TierTest {
   }
 };
 
-// Of models with and without recurrent layers and windows.
+// Models with and without recurrent layers and windows.
 class FileTierFaultsOfEvery : public FileTierFaults, public testing::WithParamInterface<TinyKind> {
  protected:
   FileTierFaultsOfEvery() : FileTierFaults(tiny_layout(GetParam())) {}
@@ -36,7 +36,7 @@ class FileTierFaultsOfEvery : public FileTierFaults, public testing::WithParamIn
 };
 INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierFaultsOfEvery, testing::ValuesIn(kEveryTinyKind));
 
-TEST_F(FileTierFaults, AFlippedBitAnywhereIsAMissAndQuarantined) {
+TEST_F(FileTierFaults, AnyFlippedBitIsAMissAndQuarantined) {
   const Tokens ids = random_tokens(1, 40);
   const std::string sound = [&] {
     write(*open(), "", ids);
@@ -49,16 +49,16 @@ TEST_F(FileTierFaults, AFlippedBitAnywhereIsAMissAndQuarantined) {
     std::string bytes = sound;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
     overwrite(directory_ + "/" + name, bytes);
-    const auto tier = open();  // may quarantine it at once, or take it for another fingerprint's or version's
+    const auto tier = open();  // may quarantine the file at once, or take it for one of another fingerprint or version
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_LE(files_->list(directory_ + "/quarantine")->size(), TierDirectory::kMaxQuarantined);
-    write(*tier, "", ids);  // and it can be written anew
+    write(*tier, "", ids);  // and it can be written again
     EXPECT_EQ(found(*tier, "", ids), ids.size()) << bit;
   }
 }
 
-TEST_F(FileTierFaults, FilesOfAnotherLengthAreMisses) {
+TEST_F(FileTierFaults, FilesOfWrongLengthAreMisses) {
   const Tokens ids = random_tokens(3, 100);
   write(*open(), "", ids);
   std::vector<std::string> sound;
@@ -83,7 +83,7 @@ TEST_F(FileTierFaults, FilesOfAnotherLengthAreMisses) {
   }
 }
 
-TEST_F(FileTierFaults, PagesOfTheFormatBeforeAreMissesAndNoneIsToBlame) {
+TEST_F(FileTierFaults, PagesOfThePreviousFormatAreMissesAndNotQuarantined) {
   const Tokens ids = random_tokens(3, 200);
   write(*open(), "", ids);
   const std::vector<std::string> names = page_files();
@@ -98,12 +98,12 @@ TEST_F(FileTierFaults, PagesOfTheFormatBeforeAreMissesAndNoneIsToBlame) {
   EXPECT_EQ(found(*tier, "", ids), 0u);
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(70)), 0u);
   EXPECT_EQ(tier->stats().quarantined, 0u);
-  EXPECT_EQ(page_files(), names) << "to be evicted in their turn";
+  EXPECT_EQ(page_files(), names) << "they are evicted in LRU order";
   write(*tier, "", ids);
-  EXPECT_EQ(found(*tier, "", ids), 200u) << "pages of today's format take their place";
+  EXPECT_EQ(found(*tier, "", ids), 200u) << "pages of the current format replace them";
 }
 
-TEST_F(FileTierFaults, TheSoundHeadOfADamagedSequenceIsUsed) {
+TEST_F(FileTierFaults, ValidHeadOfADamagedSequenceIsUsed) {
   const Tokens ids = random_tokens(4, 256);
   const auto tier = open();
   write(*tier, "", ids);
@@ -115,10 +115,10 @@ TEST_F(FileTierFaults, TheSoundHeadOfADamagedSequenceIsUsed) {
   }
   EXPECT_EQ(found(*tier, "", ids), 128u);
   EXPECT_EQ(tier->stats().quarantined, 1u);
-  EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "what lies behind the damage, once it was computed";
+  EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "pages after the damaged one are used once that was computed";
 }
 
-TEST_F(FileTierFaults, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
+TEST_F(FileTierFaults, CrashRemainsAreRemovedAndForeignFilesStay) {
   const Tokens ids = random_tokens(5, 64);
   write(*open(), "", ids);
   overwrite(directory_ + "/7.tmp", "half a page");
@@ -159,7 +159,7 @@ TEST_F(FileTierFaults, SymlinksAreNeverFollowed) {
   ASSERT_TRUE(files_->remove(directory_ + "/lock").ok());
 }
 
-TEST_F(FileTierFaults, ADirectoryThatIsDeletedCostsMissesAndABackOff) {
+TEST_F(FileTierFaults, DeletedDirectoryCausesMissesAndABackOff) {
   const Tokens ids = random_tokens(8, 130);
   const auto tier = open();
   write(*tier, "", ids);
@@ -170,7 +170,7 @@ TEST_F(FileTierFaults, ADirectoryThatIsDeletedCostsMissesAndABackOff) {
   EXPECT_FALSE(tier->stats().disabled_reason.empty());
 }
 
-TEST_F(FileTierFaults, ADirectoryThatCannotBeWrittenIsATypedError) {
+TEST_F(FileTierFaults, UnwritableDirectoryIsATypedError) {
   overwrite(dir_.file("file"), "");
   FileTierOptions wrong = options();
   wrong.directory = dir_.file("file");
@@ -183,13 +183,13 @@ TEST_F(FileTierFaults, ADirectoryThatCannotBeWrittenIsATypedError) {
   }
 }
 
-TEST_F(FileTierFaults, AFullDiskDropsTheWriteKeepsTheRestAndIsAskedAgainAfter30Seconds) {
+TEST_F(FileTierFaults, FullDiskDropsTheWriteAndIsRetriedAfter30Seconds) {
   FaultyFileOps faulty;
   files_ = &faulty;
   const Tokens a = random_tokens(10, 100), b = random_tokens(11, 200);
   const auto tier = open();
   write(*tier, "", a);
-  faulty.crash_at_call(1);  // the creation still works
+  faulty.crash_at_call(1);  // creating the file still succeeds
   tier->write_behind("", fed(b));
   EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
   const KvTierStats failed = tier->stats();
@@ -200,22 +200,22 @@ TEST_F(FileTierFaults, AFullDiskDropsTheWriteKeepsTheRestAndIsAskedAgainAfter30S
   manual_clock_.advance(WriteBehind::kBackOffNs - 1);
   tier->write_behind("", fed(b));
   EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
-  EXPECT_EQ(faulty.calls(), calls) << "the disk was asked too early";
-  EXPECT_EQ(found(*tier, "", a), a.size()) << "reading goes on";
+  EXPECT_EQ(faulty.calls(), calls) << "the disk was accessed too early";
+  EXPECT_EQ(found(*tier, "", a), a.size()) << "reading still works";
   manual_clock_.advance(1);
   write(*tier, "", b);
   EXPECT_EQ(found(*tier, "", b), b.size());
   EXPECT_TRUE(tier->stats().disabled_reason.empty());
 }
 
-// Writes, evicts, reads, clears, opens again. After it, and whatever failed, what is found is right.
+// Writes, evicts, reads, clears and reopens. Afterwards, whatever failed, everything found is right.
 class FileTierScenario : public FileTierFaultsOfEvery {
  protected:
-  // With windows the last one is so long that pages lie behind these.
+  // With windows, c_ is long enough that pages slide out of them.
   const Tokens a_ = random_tokens(20, 150), b_ = random_tokens(21, 200),
                c_ = random_tokens(22, has_windows() ? 450 : 100);
-  // Of the budget. With windows all of them fit: a page that is written anew, because a part of it was missing, may cost
-  // the end of its own sequence where the budget is short, and then not all is found.
+  // Size of the budget. With windows all pages fit: rewriting a page with a missing part may evict the end of its own
+  // sequence if the budget is small, so that not everything is found.
   const uint64_t n_pages_ = has_windows() ? 20 : 5;
 
   void run(FileOps& files) {
@@ -255,7 +255,7 @@ class FileTierScenario : public FileTierFaultsOfEvery {
     const auto tier = open(options(n_pages_));
     ASSERT_NE(tier, nullptr);
     static_cast<void>(found(*tier, "", a_));
-    EXPECT_EQ(tier->stats().quarantined, 0u) << "a torn page has a name";
+    EXPECT_EQ(tier->stats().quarantined, 0u) << "a torn page got its final name";
     for (const Tokens* ids : {&a_, &b_, &c_}) {
       write(*tier, "", *ids);
       EXPECT_EQ(found(*tier, "", *ids), ids->size());
@@ -267,7 +267,7 @@ class FileTierScenario : public FileTierFaultsOfEvery {
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierScenario, testing::ValuesIn(kEveryTinyKind));
 
-TEST_P(FileTierScenario, AnyCallMayFailOnceOrForGood) {
+TEST_P(FileTierScenario, AnyCallMayFailOnceOrPermanently) {
   int n_calls = 0;
   {
     MemoryFileOps memory;
@@ -279,7 +279,7 @@ TEST_P(FileTierScenario, AnyCallMayFailOnceOrForGood) {
   for (const bool for_good : {false, true}) {
     for (const int error : {EIO, ENOSPC, EMFILE, EACCES}) {
       if (for_good && error != EIO) continue;
-      if (has_windows() && error != EIO) continue;  // which error it is makes no difference to windows
+      if (has_windows() && error != EIO) continue;  // the kind of error does not matter for windows
       for (int call = 0; call < n_calls; ++call) {
         MemoryFileOps memory;
         FaultyFileOps faulty(memory);
@@ -322,7 +322,7 @@ TEST_P(FileTierFaultsOfEvery, ExtendWithoutHeapMemoryIsAMiss) {
   EXPECT_EQ(found(*tier, "", ids), 200u);
 }
 
-TEST_P(FileTierFaultsOfEvery, WritingWithoutHeapMemoryDropsPagesAndNothingElse) {
+TEST_P(FileTierFaultsOfEvery, WritingWithoutHeapMemoryOnlyDropsPages) {
   const Tokens ids = random_tokens(31, 200);
   for (const bool sticky : {false, true}) {
     for (size_t n = 0;; ++n) {

@@ -1,4 +1,4 @@
-// What lies in the cold tier's directory and is not the tier's: it is never read, moved or removed, and stops nobody.
+// Foreign entries in the cold tier's directory: never read, moved or removed, and never an obstacle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ class ForeignFiles : public TierTest {
     fs::create_directory(directory_);
     EXPECT_EQ(::chmod(directory_.c_str(), 0700), 0);
   }
-  // Opens, writes, reads, clears: whatever a tier does to its directory.
+  // Opens, writes, reads and clears: everything that a tier does to its directory.
   void use() {
     const Tokens ids = random_tokens(1, 130);
     const auto tier = open();
@@ -36,7 +36,7 @@ class ForeignFiles : public TierTest {
   std::string in_tier(const std::string& name) const { return "tier/" + name; }
 };
 
-TEST_F(ForeignFiles, OnlyNumberedTemporariesAreItsOwn) {
+TEST_F(ForeignFiles, OnlyNumberedTemporaryFilesAreRemoved) {
   const char* theirs[] = {"thesis.tmp", ".tmp", "12a.tmp", "1.2.tmp", "-1.tmp", "7.tmp.tmp", "7.TMP", "notes"};
   for (const char* name : theirs) dir_.write(in_tier(name), "my thesis");
   for (const char* name : {"0.tmp", "12.tmp", "18446744073709551616.tmp"}) dir_.write(in_tier(name), "half a page");
@@ -47,7 +47,7 @@ TEST_F(ForeignFiles, OnlyNumberedTemporariesAreItsOwn) {
   }
 }
 
-TEST_F(ForeignFiles, DirectoriesAndLinksWithItsNamesAreInNobodysWay) {
+TEST_F(ForeignFiles, DirectoriesAndLinksWithTierNamesDoNotInterfere) {
   fs::create_directories(directory_ + "/0.tmp/mine");
   fs::create_directories(directory_ + "/" + kBadPage);
   dir_.write("elsewhere", "my thesis");
@@ -59,7 +59,7 @@ TEST_F(ForeignFiles, DirectoriesAndLinksWithItsNamesAreInNobodysWay) {
   EXPECT_EQ(read_whole_file(dir_.file("elsewhere")), "my thesis");
 }
 
-TEST_F(ForeignFiles, InTheQuarantineOnlyPagesAreItsOwn) {
+TEST_F(ForeignFiles, OnlyRecordsInTheQuarantineAreRemoved) {
   fs::create_directory(directory_ + "/quarantine");
   ASSERT_EQ(::chmod((directory_ + "/quarantine").c_str(), 0700), 0);
   for (int i = 0; i < 20; ++i) dir_.write(in_tier("quarantine/notes" + std::to_string(i)), "my thesis");
@@ -71,12 +71,12 @@ TEST_F(ForeignFiles, InTheQuarantineOnlyPagesAreItsOwn) {
     EXPECT_TRUE(fs::exists(directory_ + "/quarantine/" + kBadPage));
   }
   use();
-  EXPECT_FALSE(fs::exists(directory_ + "/quarantine/" + kBadPage)) << "clear() empties it";
+  EXPECT_FALSE(fs::exists(directory_ + "/quarantine/" + kBadPage)) << "clear() removes it";
   EXPECT_EQ(files_->list(directory_ + "/quarantine")->size(), 21u);
 }
 
-// Where it is somebody else's there is none: what is no page goes, and nothing else.
-TEST_F(ForeignFiles, AQuarantineThatIsNotOursIsNotUsed) {
+// If the quarantine is foreign, there is no quarantine: invalid records are removed, and nothing else.
+TEST_F(ForeignFiles, ForeignQuarantineIsNotUsed) {
   for (const char* kind : {"symlink", "file", "open to others"}) {
     SCOPED_TRACE(kind);
     fs::remove_all(directory_ + "/quarantine");
@@ -99,12 +99,12 @@ TEST_F(ForeignFiles, AQuarantineThatIsNotOursIsNotUsed) {
   }
 }
 
-TEST_F(ForeignFiles, ADirectoryOfOthersIsNotUsedAndTheErrorSaysWhatToDo) {
+TEST_F(ForeignFiles, ForeignDirectoryIsRefusedWithARemedy) {
   const auto refused = [&] { return FileTier::open(options(), pool_, *files_, *clock_).status(); };
   ASSERT_EQ(::chmod(directory_.c_str(), 0777), 0);
   EXPECT_EQ(refused().code(), ErrorCode::kUnsafePath);
   EXPECT_THAT(refused().message(), testing::AllOf(testing::HasSubstr(directory_), testing::HasSubstr("chmod 700")));
-  EXPECT_TRUE(fs::is_empty(directory_)) << "nothing was made in it";
+  EXPECT_TRUE(fs::is_empty(directory_)) << "no file was created in it";
   fs::rename(directory_, dir_.file("elsewhere"));
   ASSERT_EQ(::chmod(dir_.file("elsewhere").c_str(), 0700), 0);
   fs::create_directory_symlink(dir_.file("elsewhere"), directory_);

@@ -1,5 +1,5 @@
-// Recurrent states in the cold tier: a sequence goes on from the deepest one whose pages are there, never from one that
-// is not exactly what was written.
+// Recurrent states in the cold tier: a sequence resumes at the deepest state whose pages are stored, never at one that
+// differs from what was written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ class FileTierStates : public TierTest {
  protected:
   FileTierStates() : TierTest(tiny_recurrent_layout(KvDType::kF32)) {}
 
-  // As a turn leaves it: the state in front of the last n_rows ids of the prompt and these rows are kept, then n_reply
-  // ids are decoded one by one.
+  // As after a turn: the state before the last n_rows tokens of the prompt and these rows are kept, then n_reply tokens
+  // are decoded one by one.
   KvCacheEntry turn(TokenSpan ids, size_t n_rows, size_t n_reply) {
     KvCacheEntry entry(pool_);
     const size_t n_prompt = ids.size() - n_reply;
@@ -47,7 +47,7 @@ class FileTierStates : public TierTest {
   const Tokens ids_ = random_tokens(1, 150);
 };
 
-TEST_F(FileTierStates, WhatATurnKeptIsFoundByTheNextProcess) {
+TEST_F(FileTierStates, KeptStatesAreFoundByTheNextProcess) {
   write(*open(), "", turn(ids_, 20, 30));
   const auto tier = open();
   EXPECT_EQ(tier->stats().states, 2u);
@@ -55,12 +55,12 @@ TEST_F(FileTierStates, WhatATurnKeptIsFoundByTheNextProcess) {
   EXPECT_EQ(found(*tier, "", concat(ids_, random_tokens(2, 9))), 150u);
   EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(149)), 120u) << "the end of the prompt";
   for (const size_t n : {101u, 110u, 120u}) {
-    EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(n)), n) << "any row of the prompt's end";
+    EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(n)), n) << "any row of the last pass of the prompt";
     EXPECT_EQ(found(*tier, "", concat(TokenSpan(ids_).first(n), random_tokens(3, 40))), n);
   }
   EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(100)), 100u);
   EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(99)), 0u);
-  EXPECT_EQ(found(*tier, "", ids_, 130), 20u) << "behind what is known";
+  EXPECT_EQ(found(*tier, "", ids_, 130), 20u) << "after the known prefix";
   EXPECT_EQ(found(*tier, "", ids_, 150), 0u);
   EXPECT_GT(tier->stats().states_read, 0u);
 }
@@ -73,7 +73,7 @@ TEST_F(FileTierStates, RowsFromTheBeginningNeedNoState) {
   EXPECT_EQ(found(*tier, "", ids.first(45)), 45u);
 }
 
-TEST_F(FileTierStates, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
+TEST_F(FileTierStates, AnExtendedEntryContinuesLikeAComputedOne) {
   const auto tier = open();
   write(*tier, "", turn(ids_, 20, 0));
   const Tokens all = concat(TokenSpan(ids_).first(143), random_tokens(9, 60));
@@ -84,7 +84,7 @@ TEST_F(FileTierStates, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
   EXPECT_EQ(read_states(entry), fresh_states(layout_, all));
 }
 
-TEST_F(FileTierStates, AConversationThatGrowsIsWrittenOnceAndGoesOn) {
+TEST_F(FileTierStates, AGrowingConversationWritesEachStateOnce) {
   const Tokens ids = random_tokens(5, 600);
   const auto tier = open();
   KvCacheEntry entry(pool_);
@@ -95,17 +95,17 @@ TEST_F(FileTierStates, AConversationThatGrowsIsWrittenOnceAndGoesOn) {
     entry.state().keep_last_pass(n - 20);
     for (size_t i = n - 20; i < n; ++i) ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(i, 1)).ok());
     write(*tier, "", entry);
-    EXPECT_EQ(tier->stats().states_written - n_written, 2u) << "the prompt's end and the answer's";
+    EXPECT_EQ(tier->stats().states_written - n_written, 2u) << "the end of the prompt and of the completion";
     n_written = tier->stats().states_written;
-    // The end of the turn before is the beginning of this one's rows.
+    // The end of the previous turn is the start of this turn's rows.
     EXPECT_EQ(tier->stats().states, n / 60 + 1);
     write(*tier, "", entry);
-    EXPECT_EQ(tier->stats().states_written, n_written) << "what is there is not written again";
+    EXPECT_EQ(tier->stats().states_written, n_written) << "stored records are not written again";
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(n)), n);
   }
 }
 
-TEST_F(FileTierStates, AStateIsOfUseOnlyAsFarAsThePagesReach) {
+TEST_F(FileTierStates, StatesAreUsableOnlyWithTheirPages) {
   write(*open(), "", turn(ids_, 20, 30));
   for (const std::string& name : page_files()) {
     if (header_of(name).first_position == 128) {
@@ -124,7 +124,7 @@ TEST_F(FileTierStates, AStateIsOfUseOnlyAsFarAsThePagesReach) {
   EXPECT_EQ(found(*open(), "", ids_), 0u);
 }
 
-TEST_F(FileTierStates, OfDamagedStatesTheNextSoundOneIsUsed) {
+TEST_F(FileTierStates, ADamagedStateFallsBackToAnEarlierOne) {
   write(*open(), "", turn(ids_, 20, 30));
   for (const std::string& name : state_files()) {
     if (header_of(name).first_position != 150) continue;
@@ -137,10 +137,10 @@ TEST_F(FileTierStates, OfDamagedStatesTheNextSoundOneIsUsed) {
   EXPECT_EQ(tier->stats().quarantined, 1u);
   EXPECT_EQ(tier->stats().states, 1u);
   write(*tier, "", turn(ids_, 20, 30));
-  EXPECT_EQ(found(*tier, "", ids_), 150u) << "it can be written anew";
+  EXPECT_EQ(found(*tier, "", ids_), 150u) << "it can be written again";
 }
 
-TEST_F(FileTierStates, AFlippedBitAnywhereIsAMissAndNeverAWrongState) {
+TEST_F(FileTierStates, AnyFlippedBitIsAMissAndNeverAWrongState) {
   MemoryFileOps memory;
   files_ = &memory;
   const TokenSpan ids = TokenSpan(ids_).first(80);
@@ -149,20 +149,20 @@ TEST_F(FileTierStates, AFlippedBitAnywhereIsAMissAndNeverAWrongState) {
     ASSERT_TRUE(feed(entry, ids.first(77)).ok());
     ASSERT_TRUE(feed(entry, ids.subspan(77)).ok());
     entry.state().keep_last_pass(80);
-    entry.slice_to_length(79);  // the rows alone are left: one record
+    entry.slice_to_length(79);  // only the rows remain: one record
     write(*open(), "", entry);
   }
   ASSERT_EQ(state_files().size(), 1u);
   const std::string name = state_files()[0];
   const std::string sound = read_file_of(name);
   size_t n_quarantined = 0;
-  // Every bit of a record is flipped in kv_state_file_test.cc, too; here those of the fixed header, and every ninth.
+  // kv_state_file_test.cc flips every bit of a record; this flips those of the fixed header, and every ninth.
   size_t n_flipped = 0;
   for (size_t bit = 0; bit < 8 * sound.size(); bit += bit < 8 * kKvRecordFixedBytes ? 1 : 9, ++n_flipped) {
     std::string bytes = sound;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
     overwrite(name, bytes);
-    const auto tier = open();  // may quarantine it at once, or take it for another fingerprint's or version's
+    const auto tier = open();  // may quarantine the file at once, or take it for one of another fingerprint or version
     ASSERT_EQ(found(*tier, "", ids.first(79)), 0u) << bit;
     n_quarantined += tier->stats().quarantined;
     ASSERT_FALSE(HasFailure()) << bit;
@@ -187,7 +187,7 @@ TEST_F(FileTierStates, OtherComputationsNamespacesLayoutsAndVersionsAreMisses) {
     EXPECT_EQ(tier->extend("alice", ids_, entry), 0u);
   }
   const std::vector<std::string> names = state_files();
-  ASSERT_EQ(names.size(), 2u) << "none is to blame";
+  ASSERT_EQ(names.size(), 2u) << "none is quarantined";
   for (const std::string& name : names) {
     std::string bytes = read_file_of(name);
     bytes[8] = 9;  // the version
@@ -196,10 +196,10 @@ TEST_F(FileTierStates, OtherComputationsNamespacesLayoutsAndVersionsAreMisses) {
   const auto tier = open();
   EXPECT_EQ(found(*tier, "alice", ids_), 0u);
   EXPECT_EQ(tier->stats().quarantined, 0u);
-  EXPECT_EQ(state_files().size(), 2u) << "another version's, to be evicted in its turn";
+  EXPECT_EQ(state_files().size(), 2u) << "records of other versions are evicted in LRU order";
 }
 
-TEST_F(FileTierStates, NamesThatCollideAreMissesAndNeverAnothersStates) {
+TEST_F(FileTierStates, CollidingNamesAreMissesAndNeverWrongStates) {
   const PageNameRule all_alike = [](const Sha256Digest&) { return PageName(); };
   const Tokens a = random_tokens(21, 150), b = random_tokens(22, 150);
   const auto tier = open(options(), all_alike);
@@ -213,8 +213,8 @@ TEST_F(FileTierStates, NamesThatCollideAreMissesAndNeverAnothersStates) {
   }
 }
 
-TEST_F(FileTierStates, StatesLeavePagesTheirHalfAndTheOldestGoesFirst) {
-  FileTierOptions wanted = options(24);  // ten pages, and fewer states than there are
+TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
+  FileTierOptions wanted = options(24);  // ten pages, and fewer states than are kept
   const Tokens ids = random_tokens(30, 600);
   const auto tier = open(wanted);
   KvCacheEntry entry(pool_);
@@ -234,7 +234,7 @@ TEST_F(FileTierStates, StatesLeavePagesTheirHalfAndTheOldestGoesFirst) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(100)), 0u);
 }
 
-TEST_F(FileTierStates, AStateLargerThanItsHalfIsNotWritten) {
+TEST_F(FileTierStates, AStateLargerThanHalfTheBudgetIsNotWritten) {
   FileTierOptions wanted = options();
   wanted.budget_bytes = kv_state_record_bytes(layout_, 40, 0);
   const auto tier = open(wanted);
@@ -243,8 +243,8 @@ TEST_F(FileTierStates, AStateLargerThanItsHalfIsNotWritten) {
   EXPECT_EQ(tier->stats().states, 0u);
 }
 
-// The records of two sequences go one by one: each state that is left has the pages that it stands on.
-TEST_F(FileTierStates, AStateGoesBeforeThePagesThatItNeeds) {
+// The records of two sequences are evicted one by one: each remaining state has the pages that it needs.
+TEST_F(FileTierStates, StatesAreEvictedBeforeThePagesTheyNeed) {
   const Tokens a = random_tokens(31, 130), b = random_tokens(32, 130);
   FileTierOptions wanted = options();
   auto tier = open(wanted);
@@ -268,7 +268,7 @@ TEST_F(FileTierStates, AStateGoesBeforeThePagesThatItNeeds) {
   }
 }
 
-TEST_F(FileTierStates, ThePoolTakesBackWhatWaits) {
+TEST_F(FileTierStates, PoolReclaimsQueuedWrites) {
   const auto tier = open();
   tier->write_behind("", turn(ids_, 20, 30));
   EXPECT_EQ(tier->stats().waiting, 5u);
@@ -280,7 +280,7 @@ TEST_F(FileTierStates, ThePoolTakesBackWhatWaits) {
   EXPECT_EQ(pool_.bytes_in_use(), 0u);
 }
 
-TEST_F(FileTierStates, ClearForgetsThem) {
+TEST_F(FileTierStates, ClearRemovesStates) {
   const auto tier = open();
   write(*tier, "alice", turn(ids_, 20, 30));
   write(*tier, "bob", turn(ids_, 20, 30));
@@ -292,7 +292,7 @@ TEST_F(FileTierStates, ClearForgetsThem) {
   EXPECT_EQ(state_files().size(), 2u);
 }
 
-// Random conversations that share beginnings, with restarts: whatever is found is what a cold pass gives.
+// Random conversations with shared prefixes and restarts: everything found equals a cold pass.
 TEST_F(FileTierStates, AnySequenceOfTurnsAndRestartsIsExact) {
   std::mt19937_64 rng(7);
   size_t n_found = 0;

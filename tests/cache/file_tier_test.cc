@@ -22,7 +22,7 @@ class FileTierLaws : public TierTest, public testing::WithParamInterface<KvDType
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, FileTierLaws, testing::ValuesIn(kEveryKvDType));
 
-TEST_P(FileTierLaws, WhatWasWrittenIsFoundByTheNextProcessBitForBit) {
+TEST_P(FileTierLaws, NextProcessReadsPagesBitForBit) {
   durable_ = true;
   const Tokens ids = random_tokens(1, 64 * 3 + 17);
   const KvCacheEntry written = fed(ids);
@@ -44,7 +44,7 @@ TEST_P(FileTierLaws, WhatWasWrittenIsFoundByTheNextProcessBitForBit) {
   EXPECT_EQ(tier->stats().tokens_read, ids.size());
 }
 
-TEST_P(FileTierLaws, WhateverLengthIsKnownTheRestIsFoundToTheToken) {
+TEST_P(FileTierLaws, FindsTheRestExactlyForEveryKnownLength) {
   const Tokens ids = random_tokens(2, 64 * 2 + 30);
   const auto tier = open();
   write(*tier, "", ids);
@@ -52,19 +52,19 @@ TEST_P(FileTierLaws, WhateverLengthIsKnownTheRestIsFoundToTheToken) {
     EXPECT_EQ(found(*tier, "", ids, known), ids.size() - known) << known;
   }
   EXPECT_EQ(found(*tier, "", ids, ids.size()), 0u);
-  // A shorter prompt, and prompts that go on differently, at every distance from the borders of pages.
+  // Shorter prompts, and prompts that diverge, at various distances from page boundaries.
   for (const size_t same : {0, 1, 15, 16, 63, 64, 65, 127, 128, 150}) {
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(same)), same) << same;
     EXPECT_EQ(found(*tier, "", concat(TokenSpan(ids).first(same), random_tokens(77, 100))), same) << same;
   }
 }
 
-TEST_P(FileTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
+TEST_P(FileTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
   const Tokens ids = random_tokens(3, 200);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(150));
   KvCacheEntry entry = fed(TokenSpan(ids).first(70));
-  ASSERT_TRUE(entry.reserve(500).ok());  // what was reserved does not survive
+  ASSERT_TRUE(entry.reserve(500).ok());  // reserved pages are dropped
   ASSERT_EQ(tier->extend("", TokenSpan(ids).first(199), entry), 80u);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(150)).ok());
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
@@ -72,7 +72,7 @@ TEST_P(FileTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
 
 class FileTierTest : public TierTest {};
 
-TEST_F(FileTierTest, ATurnWritesItsNewPagesAndTheLastOneSupersedesItsBeginning) {
+TEST_F(FileTierTest, ATurnWritesNewPagesAndSupersedesThePartialOne) {
   const Tokens ids = random_tokens(4, 300);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(100));
@@ -85,13 +85,13 @@ TEST_F(FileTierTest, ATurnWritesItsNewPagesAndTheLastOneSupersedesItsBeginning) 
   write(*tier, "", TokenSpan(ids).first(300));
   EXPECT_EQ(tier->stats().pages_written, 7u);
   EXPECT_EQ(page_files().size(), 5u);
-  // A beginning of what is there is there.
+  // A prefix of a stored sequence is stored already.
   write(*tier, "", TokenSpan(ids).first(70));
   EXPECT_EQ(tier->stats().pages_written, 7u);
   EXPECT_EQ(found(*tier, "", ids), 300u);
 }
 
-TEST_F(FileTierTest, RowsBehindTheLastAreNotWritten) {
+TEST_F(FileTierTest, PositionsAfterTheLastAreNotWritten) {
   const Tokens ids = random_tokens(5, 60);
   KvCacheEntry entry = fed(ids);
   entry.slice_to_length(10);
@@ -107,7 +107,7 @@ TEST_F(FileTierTest, RowsBehindTheLastAreNotWritten) {
   EXPECT_EQ(std::memcmp(file.data() + header, short_entry.page_data()[0], layout_.page_bytes()), 0);
 }
 
-TEST_F(FileTierTest, BranchesShareTheirBeginningAndTheBestOneIsUsed) {
+TEST_F(FileTierTest, BranchesShareTheirPrefixAndTheBestOneIsUsed) {
   const Tokens head = random_tokens(6, 64);
   const Tokens a = concat(head, random_tokens(7, 50)), b = concat(head, random_tokens(8, 50));
   const Tokens near_b = concat(TokenSpan(b).first(100), random_tokens(9, 60));
@@ -122,7 +122,7 @@ TEST_F(FileTierTest, BranchesShareTheirBeginningAndTheBestOneIsUsed) {
   EXPECT_EQ(found(*tier, "", near_b), near_b.size());
 }
 
-TEST_F(FileTierTest, NamespacesAndFingerprintsNeverMeet) {
+TEST_F(FileTierTest, NamespacesAndFingerprintsAreSeparate) {
   const Tokens ids = random_tokens(10, 130);
   {
     const auto tier = open();
@@ -138,7 +138,7 @@ TEST_F(FileTierTest, NamespacesAndFingerprintsNeverMeet) {
   other.fingerprint = fingerprint_of("another model");
   {
     const auto tier = open(other);
-    EXPECT_EQ(tier->stats().pages, 5u);  // they count, and are the first to go
+    EXPECT_EQ(tier->stats().pages, 5u);  // they count towards the budget, and are evicted first
     EXPECT_EQ(found(*tier, "alice", ids), 0u);
     write(*tier, "alice", TokenSpan(ids).first(80));
     EXPECT_EQ(found(*tier, "alice", ids), 80u);
@@ -148,12 +148,12 @@ TEST_F(FileTierTest, NamespacesAndFingerprintsNeverMeet) {
   EXPECT_EQ(found(*tier, "alice", ids), 130u);
 }
 
-TEST_F(FileTierTest, AnotherLayoutIsAMissAndItsFilesStay) {
+TEST_F(FileTierTest, FilesOfAnotherLayoutAreMissesAndStay) {
   const Tokens ids = random_tokens(11, 100);
   write(*open(), "", ids);
   KvPagePool other_pool(tiny_layout(KvDType::kF16), size_t{1} << 20);
   {
-    // The engine's fingerprint says the type; this is what holds should it ever forget.
+    // The engine's fingerprint contains the KV type; this holds even if it did not.
     const auto tier = *FileTier::open(options(), other_pool, *files_, *clock_);
     KvCacheEntry entry(other_pool);
     EXPECT_EQ(tier->extend("", ids, entry), 0u);
@@ -161,7 +161,7 @@ TEST_F(FileTierTest, AnotherLayoutIsAMissAndItsFilesStay) {
   }
 }
 
-TEST_F(FileTierTest, ClearForgetsANamespaceAndTheQuarantine) {
+TEST_F(FileTierTest, ClearRemovesANamespaceAndTheQuarantine) {
   const Tokens ids = random_tokens(12, 130);
   const auto tier = open();
   write(*tier, "alice", ids);
@@ -171,21 +171,21 @@ TEST_F(FileTierTest, ClearForgetsANamespaceAndTheQuarantine) {
   ASSERT_TRUE(files_->create(quarantine + "notes").ok());
   ASSERT_TRUE(tier->clear("alice").ok());
   EXPECT_EQ(found(*tier, "alice", ids), 0u);
-  EXPECT_THAT(*files_->list(directory_ + "/quarantine"), testing::ElementsAre("notes")) << "and nobody else's file";
+  EXPECT_THAT(*files_->list(directory_ + "/quarantine"), testing::ElementsAre("notes")) << "foreign files stay";
   EXPECT_LE(page_files().size(), 3u);
   write(*tier, "alice", TokenSpan(ids).first(64));
   EXPECT_EQ(found(*tier, "alice", ids), 64u);
 }
 
-// A call of clear() that is under way, and another one, for the namespace of pages that are handed
-// over meanwhile: none of them appears when both have ended.
-TEST_F(FileTierTest, WhatIsUnderWayWhenItsNamespaceIsClearedDoesNotAppearLater) {
+// A clear() in progress, and a second one for a namespace whose pages are queued meanwhile: when both have returned,
+// none of the pages appears.
+TEST_F(FileTierTest, ClearCancelsQueuedAndRunningWrites) {
   const KvCacheEntry entry = fed(random_tokens(40, 250));
   for (int round = 0; round < 10; ++round) {
     std::atomic<bool> closed{false}, waits{false};
     FaultyFileOps slow;
     slow.before_call = [&](std::string_view what) {
-      while (closed && what == "list") {  // clearing the quarantine
+      while (closed && what == "list") {  // while the quarantine is cleared
         waits = true;
         std::this_thread::yield();
       }
@@ -207,7 +207,7 @@ TEST_F(FileTierTest, WhatIsUnderWayWhenItsNamespaceIsClearedDoesNotAppearLater) 
   }
 }
 
-// A name of so few bits that texts share it.
+// A name of so few bits that different texts share it.
 template <unsigned kBits>
 PageName few_bits(const Sha256Digest& hash) {
   PageName name;
@@ -215,8 +215,8 @@ PageName few_bits(const Sha256Digest& hash) {
   return name;
 }
 
-// Every name of a file is one of a few: hashes find candidates, ids decide.
-TEST_F(FileTierTest, NamesThatCollideAreMissesAndNeverAnothersRows) {
+// File names have only a few values: names find candidates, tokens decide.
+TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
   for (const PageNameRule rule : {few_bits<0>, few_bits<1>, few_bits<3>, few_bits<6>}) {
     const TempDir fresh;
     FileTierOptions few = options();
@@ -224,7 +224,7 @@ TEST_F(FileTierTest, NamesThatCollideAreMissesAndNeverAnothersRows) {
     const auto tier = open(few, rule);
     size_t total = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three words: much in common
+      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three token values, for long common prefixes
       tier->write_behind(seed % 2 == 0 ? "alice" : "bob", fed(ids));
       ASSERT_TRUE(tier->flush().ok());
       for (uint64_t other = 0; other <= seed; ++other) {
@@ -236,12 +236,12 @@ TEST_F(FileTierTest, NamesThatCollideAreMissesAndNeverAnothersRows) {
   }
 }
 
-TEST_F(FileTierTest, TheBudgetHoldsAndTailsGoBeforeHeads) {
+TEST_F(FileTierTest, BudgetHoldsAndTailsAreEvictedBeforeHeads) {
   const Tokens a = random_tokens(13, 256), b = random_tokens(14, 256), c = random_tokens(15, 128);
   const auto tier = open(options(8));
   write(*tier, "", a);
   write(*tier, "", b);
-  EXPECT_EQ(found(*tier, "", a), 256u);  // younger than b now
+  EXPECT_EQ(found(*tier, "", a), 256u);  // more recently used than b
   write(*tier, "", c);
   EXPECT_LE(tier->stats().bytes, 8 * record_bytes_);
   EXPECT_EQ(tier->stats().evicted, 2u);
@@ -251,7 +251,7 @@ TEST_F(FileTierTest, TheBudgetHoldsAndTailsGoBeforeHeads) {
   EXPECT_EQ(page_files().size(), 8u);
 }
 
-TEST_F(FileTierTest, TheOrderOfUseSurvivesARestartAndAClockThatJumpsBack) {
+TEST_F(FileTierTest, LruOrderSurvivesRestartsAndClockJumps) {
   const Tokens a = random_tokens(16, 192), b = random_tokens(17, 192);
   {
     const auto tier = open();
@@ -291,7 +291,7 @@ TEST_F(FileTierTest, ASecondProcessRunsWithoutTheTier) {
   write(*tier, "", random_tokens(19, 64));
 }
 
-TEST_F(FileTierTest, WhatWaitsIsBoundedAndTheNextCallTakesUpTheRest) {
+TEST_F(FileTierTest, QueueIsBoundedAndTheNextCallQueuesTheRest) {
   const Tokens ids = random_tokens(20, 640);
   FileTierOptions narrow = options();
   narrow.waiting_budget_bytes = 3 * layout_.page_bytes();
@@ -304,8 +304,8 @@ TEST_F(FileTierTest, WhatWaitsIsBoundedAndTheNextCallTakesUpTheRest) {
   EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
-// Pages that wait cannot starve a session: with all of the pool waiting, every page can still be had.
-TEST_F(FileTierTest, ThePoolTakesBackWhatWaits) {
+// Queued pages cannot starve a session: with the whole pool queued, every page can be allocated.
+TEST_F(FileTierTest, PoolReclaimsQueuedWrites) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   FileTierOptions wide = options();
   wide.waiting_budget_bytes = small.budget_bytes();
@@ -323,7 +323,7 @@ TEST_F(FileTierTest, ThePoolTakesBackWhatWaits) {
   EXPECT_GT(stats.dropped + stats.pages_written, 0u);
 }
 
-TEST_F(FileTierTest, ThreadsMayDoEverythingAtOnce) {
+TEST_F(FileTierTest, AllCallsMayRunConcurrently) {
   const auto tier = open(options(12));
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t) {

@@ -1,5 +1,5 @@
-// Pages whose rows behind a window are gone, in the cold tier: what is there of them is written, and all of it when
-// somebody has computed it again; and reading takes the memory of a window.
+// Pages without their window part in the cold tier: the first part is written, and the whole page once its window was
+// computed again. Reading needs memory for one window only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,13 +26,13 @@ class FileTierWindows : public TierTest {
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // The sequence without what lies behind its window: its first four pages have one part.
+  // Writes the sequence with the passed window parts evicted: its first four pages have the first part only.
   void write_without(FileTier& tier, TokenSpan ids) {
     const KvCacheEntry entry = fed_in_passes(ids);
     lose_windows(pool_, entry);
     write(tier, entry);
   }
-  // A file of a first part alone.
+  // A file with a first part only.
   std::string file_of_first_part() {
     for (const std::string& name : page_files()) {
       const std::string bytes = read_whole_file(directory_ + "/" + name);
@@ -46,14 +46,14 @@ class FileTierWindows : public TierTest {
   const Tokens ids_ = random_tokens(1, 450);
 };
 
-TEST_F(FileTierWindows, WithoutWhatLiesBehindItTheEndIsFoundAndNothingInFrontOfIt) {
+TEST_F(FileTierWindows, WithoutPassedWindowsOnlyTheEndIsResumable) {
   write_without(*open(), ids_);
   const auto tier = open();
   EXPECT_EQ(found(*tier, "", ids_), 450u);
   EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(200)), 0u);
 }
 
-TEST_F(FileTierWindows, AWholePageTakesThePlaceOfAFirstPart) {
+TEST_F(FileTierWindows, AWholePageReplacesAFirstPart) {
   for (const bool another_process : {false, true}) {
     const Tokens ids = random_tokens(2 + another_process, 450);
     auto tier = open();
@@ -64,21 +64,21 @@ TEST_F(FileTierWindows, AWholePageTakesThePlaceOfAFirstPart) {
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 0u);
     const uint64_t bytes_before = tier->stats().bytes;
     write(*tier, fed_in_passes(ids));
-    EXPECT_EQ(tier->stats().pages_written, another_process ? 4u : 12u) << "those that lacked a part, and no other";
+    EXPECT_EQ(tier->stats().pages_written, another_process ? 4u : 12u) << "only pages that lacked a part";
     EXPECT_EQ(page_files().size(), n_files);
     EXPECT_EQ(tier->stats().pages, n_files);
     EXPECT_EQ(tier->stats().bytes, bytes_before + 4 * (kv_page_record_bytes(layout_, 64) -
                                                        kv_page_record_bytes(layout_, 64, KvPageParts::kFirst)));
-    EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u) << "going on inside of them is possible again";
-    // Whoever has less of it changes nothing.
+    EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u) << "a sequence can resume there again";
+    // Writing fewer parts changes nothing.
     write_without(*tier, ids);
     EXPECT_EQ(tier->stats().pages_written, another_process ? 4u : 12u);
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u);
   }
 }
 
-// It needs room, and takes none of the pages that continue it.
-TEST_F(FileTierWindows, WritingAnewDoesNotCostTheEndOfTheSequence) {
+// The larger page needs space, but does not evict the pages that continue it.
+TEST_F(FileTierWindows, RewritingDoesNotEvictTheEndOfTheSequence) {
   const Tokens ids = random_tokens(5, 640), other = random_tokens(6, 320);
   const auto tier = open(options(13));
   write_without(*tier, ids);
@@ -90,7 +90,7 @@ TEST_F(FileTierWindows, WritingAnewDoesNotCostTheEndOfTheSequence) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u);
 }
 
-TEST_F(FileTierWindows, AFlippedBitOfAFirstPartIsAMissAndQuarantined) {
+TEST_F(FileTierWindows, AFlippedBitInAFirstPartIsAMissAndQuarantined) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);
@@ -104,12 +104,12 @@ TEST_F(FileTierWindows, AFlippedBitOfAFirstPartIsAMissAndQuarantined) {
     const auto tier = open();
     ASSERT_LE(found(*tier, "", ids_), n_front) << bit;
     ASSERT_LE(found(*tier, "", ids_), n_front) << bit;
-    write(*tier, fed_in_passes(ids_));  // and it can be written anew
+    write(*tier, fed_in_passes(ids_));  // and it can be written again
     ASSERT_EQ(found(*tier, "", ids_), ids_.size()) << bit;
   }
 }
 
-TEST_F(FileTierWindows, FirstPartsOfAnotherLengthAreMisses) {
+TEST_F(FileTierWindows, FirstPartsOfWrongLengthAreMisses) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);
@@ -129,14 +129,14 @@ TEST_F(FileTierWindows, FirstPartsOfAnotherLengthAreMisses) {
   }
 }
 
-TEST_F(FileTierWindows, ReadingTakesTheMemoryOfTheWindow) {
+TEST_F(FileTierWindows, ReadingNeedsMemoryForOneWindow) {
   const Tokens ids = random_tokens(7, 5000);
   {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed_in_passes(entry, ids, 200).ok());
     write(*open(), entry);
   }
-  // All first parts, a third of a page's bytes being those of the window's layer, and eight windows.
+  // Memory for all first parts (the window layer has a third of a page's bytes) and eight window parts.
   KvPagePool small(layout_, KvLayout::pages_for(ids.size()) * layout_.part_bytes(PagePart::kAll) +
                                 8 * layout_.part_bytes(PagePart::kWindow));
   ASSERT_LT(small.budget_pages(), KvLayout::pages_for(ids.size()) * 2 / 3);
@@ -147,8 +147,8 @@ TEST_F(FileTierWindows, ReadingTakesTheMemoryOfTheWindow) {
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
 }
 
-// Writing is no use of a page: what lies behind a window goes in the order in which it was left behind.
-TEST_F(FileTierWindows, WritingDoesNotMakeWindowsYounger) {
+// Writing does not count as a use: passed window parts are evicted in the order in which they were passed.
+TEST_F(FileTierWindows, WritingDoesNotChangeTheEvictionOrderOfWindows) {
   KvPagePool pool(layout_, 16 * layout_.page_bytes());
   const auto tier = FileTier::open(options(), pool, *files_, *clock_);
   ASSERT_TRUE(tier.ok());

@@ -10,13 +10,13 @@
 namespace ibid {
 namespace {
 
-// A float or a half of a page.
+// Position of an FP32 or FP16 number in a page.
 struct Number {
   size_t offset;
   size_t bytes;
 };
 
-// The numbers of a page: all of them, or the scales where they are codes, of which any is a number.
+// The floating-point numbers of a page: all, or only the scales if the part is quantised (any code is finite).
 std::vector<Number> numbers(const KvLayout& layout) {
   std::vector<Number> found;
   const auto add = [&](KvPart part, size_t begin, size_t scales, size_t end) {
@@ -57,17 +57,17 @@ void expect_all_found(const KvLayout& layout) {
   }
 }
 
-TEST(FiniteRows, OneBadNumberAnywhereIsFound) {
+TEST(FiniteRows, AnyNonFiniteNumberIsFound) {
   for (const KvDType dtype : kEveryKvDType) expect_all_found(tiny_layout(dtype));
 }
 
-TEST(FiniteRows, InLayersWithFormatsOfTheirOwn) {
+TEST(FiniteRows, FindsThemInLayersWithTheirOwnFormats) {
   const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
                               {1, 8, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
   expect_all_found(KvLayout::make(mixed, KvDType::kInt8));
 }
 
-TEST(FiniteRows, InLatentRowsToo) {
+TEST(FiniteRows, FindsThemInLatentRows) {
   const KvRowShape latent{1, 96, 0, 64};
   for (const KvDType dtype : kEveryKvDType) expect_all_found(KvLayout::make({&latent, 1}, dtype));
 }

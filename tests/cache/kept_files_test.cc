@@ -1,4 +1,4 @@
-// Records of a cache directory that another version of the program wrote: they are named, and neither used nor harmed.
+// Records of another program version in a cache directory: reported, not used and not removed.
 #include <filesystem>
 
 #include "tests/cache/tier_fixture.h"
@@ -19,7 +19,7 @@ class KeptFiles : public TierTest {
   }
 };
 
-TEST_F(KeptFiles, RecordsOfTheFormatBeforeAreNamedAndStay) {
+TEST_F(KeptFiles, RecordsOfPreviousFormatsAreReportedAndStay) {
   ASSERT_TRUE(files_->open_directory(directory_).ok());
   size_t n_files = 0;
   for (const auto& file : fs::directory_iterator(golden_dir() + "/kept/tier")) {
@@ -38,10 +38,10 @@ TEST_F(KeptFiles, RecordsOfTheFormatBeforeAreNamedAndStay) {
   EXPECT_EQ(state_files().size(), 2u);
   const Tokens ids = random_tokens(1, 100);
   write(*tier, "", ids);
-  EXPECT_EQ(found(*tier, "", ids), 100u) << "what is new is read and written beside them";
+  EXPECT_EQ(found(*tier, "", ids), 100u) << "new records are read and written beside them";
 }
 
-TEST_F(KeptFiles, RecordsOfOtherNumericsAreNamedAndComputedAnew) {
+TEST_F(KeptFiles, RecordsOfOtherNumericsAreReportedAndRecomputed) {
   const Tokens ids = random_tokens(2, 150);
   write(*open(of_numerics(1)), "", ids);
   {
@@ -53,7 +53,7 @@ TEST_F(KeptFiles, RecordsOfOtherNumericsAreNamedAndComputedAnew) {
   }
   const auto tier = open(of_numerics(1));
   EXPECT_EQ(tier->stats().other_versions, "");
-  EXPECT_EQ(found(*tier, "", ids), 150u) << "the version that wrote them goes on with them";
+  EXPECT_EQ(found(*tier, "", ids), 150u) << "the version that wrote them still reads them";
 }
 
 }  // namespace

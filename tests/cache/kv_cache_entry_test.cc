@@ -39,7 +39,7 @@ TEST_P(KvCacheEntryLaws, EmptyEntry) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-TEST_P(KvCacheEntryLaws, AnySplitIsTheWhole) {
+TEST_P(KvCacheEntryLaws, AnySplitEqualsOnePass) {
   const Tokens tokens = random_tokens(2, 150);
   for (const size_t chunk :
        {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
@@ -54,7 +54,7 @@ TEST_P(KvCacheEntryLaws, AnySplitIsTheWhole) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, ATeamStoresWhatOneThreadStores) {
+TEST_P(KvCacheEntryLaws, TeamsOfAnySizeStoreTheSame) {
   const Tokens tokens = random_tokens(3, 131);
   for (const int n_threads : {1, 2, 3}) {
     KvCacheEntry entry(pool_);
@@ -74,8 +74,8 @@ TEST_P(KvCacheEntryLaws, ATeamStoresWhatOneThreadStores) {
   }
 }
 
-// append + slice + append == never, at every pair of lengths around the borders of groups and pages.
-TEST_P(KvCacheEntryLaws, SliceThenAppendIsAsIfNever) {
+// append + slice + append equals never appended, at every pair of lengths around group and page boundaries.
+TEST_P(KvCacheEntryLaws, SliceThenAppendEqualsNeverAppended) {
   const Tokens kept = random_tokens(4, 130);
   const Tokens dropped = random_tokens(5, 70);
   const Tokens added = random_tokens(6, 66);
@@ -87,11 +87,11 @@ TEST_P(KvCacheEntryLaws, SliceThenAppendIsAsIfNever) {
     expect_fresh(entry, TokenSpan(kept).first(n));
     ASSERT_TRUE(feed(entry, added).ok());
     expect_fresh(entry, concat(TokenSpan(kept).first(n), added));
-    EXPECT_EQ(entry.pages_copied(), 0u) << "nobody else holds the page";
+    EXPECT_EQ(entry.pages_copied(), 0u) << "the page has one holder";
   }
 }
 
-TEST_P(KvCacheEntryLaws, ForksDivergeAndLeaveEachOtherAlone) {
+TEST_P(KvCacheEntryLaws, ForksDivergeIndependently) {
   for (const size_t n : {1u, 40u, 63u, 64u, 65u, 100u, 128u}) {
     const Tokens shared = random_tokens(7, n), left = random_tokens(8, 90), right = random_tokens(9, 90);
     KvCacheEntry a(pool_);
@@ -125,7 +125,7 @@ TEST_P(KvCacheEntryLaws, ReserveCopiesOnlyTheCommittedRows) {
   EXPECT_EQ(b.pages()[0].use_count(), 1u);
 }
 
-TEST_P(KvCacheEntryLaws, SliceIntoASharedFullPageCopiesItOnTheFirstWrite) {
+TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesIt) {
   const Tokens tokens = random_tokens(11, 128), other = random_tokens(12, 80);
   KvCacheEntry a(pool_);
   ASSERT_TRUE(feed(a, tokens).ok());
@@ -138,7 +138,7 @@ TEST_P(KvCacheEntryLaws, SliceIntoASharedFullPageCopiesItOnTheFirstWrite) {
   expect_fresh(b, concat(TokenSpan(tokens).first(30), other));
 }
 
-TEST_P(KvCacheEntryLaws, ACancelledPassNeverHappened) {
+TEST_P(KvCacheEntryLaws, CancelledPassChangesNothing) {
   const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33),
                more = random_tokens(15, 40);
   for (size_t n_layers = 0; n_layers <= layout_.n_layers(); ++n_layers) {
@@ -151,7 +151,7 @@ TEST_P(KvCacheEntryLaws, ACancelledPassNeverHappened) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, AppendAgainReplacesWhatWasStaged) {
+TEST_P(KvCacheEntryLaws, AppendAgainReplacesStagedRows) {
   const Tokens wrong = random_tokens(16, 9), right = random_tokens(17, 9);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed_without_commit(entry, wrong, layout_.n_layers()).ok());
@@ -165,13 +165,13 @@ TEST_P(KvCacheEntryLaws, AppendAgainReplacesWhatWasStaged) {
   expect_fresh(entry, right);
 }
 
-TEST_P(KvCacheEntryLaws, RandomScriptsKeepEveryEntryRight) {
+TEST_P(KvCacheEntryLaws, RandomScriptsMatchTheReference) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 rng(seed);
     const auto below = [&](size_t n) { return static_cast<size_t>(rng() % n); };
     std::vector<KvCacheEntry> entries;
-    std::vector<Tokens> twins;  // what each entry must hold
+    std::vector<Tokens> twins;  // expected tokens of each entry
     entries.emplace_back(pool_);
     twins.emplace_back();
     for (int step = 0; step < 40; ++step) {
@@ -205,7 +205,7 @@ TEST_P(KvCacheEntryLaws, RandomScriptsKeepEveryEntryRight) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-// Memory that ends at the n-th page, for every n: the call that fails changes nothing at all.
+// The pool is exhausted at the n-th page, for every n: the failing call changes nothing.
 TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
   const Tokens tokens = random_tokens(18, 100);
   for (size_t n_pages = 2; n_pages <= 6; ++n_pages) {
@@ -216,7 +216,7 @@ TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
     const std::vector<float> rows = read_rows(b);
     const std::vector<const std::byte*> pages(b.page_data(), b.page_data() + b.pages().size());
     const size_t capacity = b.capacity();
-    // 4 pages would be held afterwards beside the one that both share: a's second, b's copy and 2 more.
+    // 5 pages are needed: the shared one, a's second, b's copy of it and 2 more.
     const Status status = b.reserve(100);
     EXPECT_EQ(status.ok(), n_pages >= 5) << n_pages;
     if (!status.ok()) {
@@ -231,7 +231,7 @@ TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, MoreThanTheBudgetIsRefusedWithoutEvicting) {
+TEST_P(KvCacheEntryLaws, RequestBeyondTheBudgetEvictsNothing) {
   size_t asked = 0;
   const auto counting = pool_.add_reclaimer([&](size_t) {
     ++asked;
@@ -247,7 +247,7 @@ TEST_P(KvCacheEntryLaws, MoreThanTheBudgetIsRefusedWithoutEvicting) {
   EXPECT_EQ(asked, 0u);
 }
 
-TEST_P(KvCacheEntryLaws, DecodingTokenByTokenDoesNotReallocateEachTime) {
+TEST_P(KvCacheEntryLaws, DecodingReallocatesGeometrically) {
   KvCacheEntry entry(pool_);
   size_t moves = 0;
   const TokenId* data = nullptr;
@@ -304,7 +304,7 @@ TEST_F(KvCacheEntryDeathTest, StagedRowsOfACancelledPassDoNotCount) {
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 1");
 }
 
-TEST_F(KvCacheEntryDeathTest, CommitTwice) {
+TEST_F(KvCacheEntryDeathTest, CommitTwiceFailsACheck) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 0");
@@ -323,14 +323,14 @@ TEST_F(KvCacheEntryDeathTest, AppendNeedsReserve) {
                "shared page");
 }
 
-TEST_F(KvCacheEntryDeathTest, SlicePastTheEnd) {
+TEST_F(KvCacheEntryDeathTest, SlicePastTheEndFailsACheck) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   EXPECT_DEATH(entry.slice_to_length(11), "10");
   EXPECT_EQ(entry.slice_to_at_most(11), 10u);
 }
 
-TEST(KvCacheEntryGrowth, AdoptingMoreCopiesWhatIsNewAndNotAllThatIsThere) {
+TEST(KvCacheEntryGrowth, AdoptMoreCopiesOnlyNewTokens) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   constexpr size_t kPages = 200;
   KvPagePool pool(layout, kPages * layout.page_bytes());
@@ -344,7 +344,7 @@ TEST(KvCacheEntryGrowth, AdoptingMoreCopiesWhatIsNewAndNotAllThatIsThere) {
     n_moves += entry.tokens().data() != before ? 1 : 0;
   }
   EXPECT_EQ(entry.length(), tokens.size());
-  EXPECT_LE(n_moves, 12u) << "ids move when their memory doubles";
+  EXPECT_LE(n_moves, 12u) << "tokens move only when their capacity doubles";
 }
 
 }  // namespace

@@ -37,9 +37,9 @@ TEST(KvLayout, OffsetsTileThePage) {
 
 class CopyRows : public testing::TestWithParam<KvDType> {};
 
-// A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond
-// its rows must not depend on whose page it was.
-TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
+// A copy of n positions has exactly these, and every other byte is unchanged: the rest of a copied page must not depend
+// on the page that it came from.
+TEST_P(CopyRows, CopiesTheRowsOnly) {
   const KvRowShape differ[] = {{2, 8},
                                {1, 24, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
                                {3, 6, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};

@@ -1,5 +1,5 @@
-// What callers do wrong, and memory that runs out in the middle: one test for each case, by its name. What is the
-// caller's mistake stops the program; what comes from outside is a typed error, and nothing has changed.
+// Caller errors, and memory that runs out in the middle: one test per case. A mistake of the caller fails a CHECK; an
+// error from outside is typed and changes nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_F(KvMisuseDeathTest, CommitTwice) {
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 0");
 }
 
-// Eviction takes pages from the store, never from an entry.
+// Eviction removes pages from the store, never from an entry.
 TEST_F(KvMisuseTest, UseAfterEvict) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -103,8 +103,8 @@ TEST_F(KvMisuseTest, BudgetBelowOneEntry) {
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
 
-TEST_F(KvMisuseTest, AThousandSessionsOverTheBudget) {
-  LruKvCacheStore store(pool_, size_t{1} << 30);  // the pool is what runs out
+TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
+  LruKvCacheStore store(pool_, size_t{1} << 30);  // the pool is the limit
   std::vector<KvCacheEntry> live;
   size_t refused = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -115,7 +115,7 @@ TEST_F(KvMisuseTest, AThousandSessionsOverTheBudget) {
       ++refused;
       ASSERT_EQ(fed.code(), ErrorCode::kOutOfMemory);
       ASSERT_EQ(entry.length(), 0u);
-      live.erase(live.begin(), live.begin() + 5);  // they end, and others can begin
+      live.erase(live.begin(), live.begin() + 5);  // the sessions end, so that others can start
       continue;
     }
     ASSERT_TRUE(store.insert(kAlice, entry).ok());
@@ -128,7 +128,7 @@ TEST_F(KvMisuseTest, AThousandSessionsOverTheBudget) {
   EXPECT_LE(pool_.peak_bytes(), pool_.budget_bytes());
 }
 
-// append() and commit() take no memory; reserve(), before them, changes nothing when it fails.
+// append() and commit() do not allocate; reserve(), before them, changes nothing if it fails.
 TEST_F(KvMisuseTest, AllocationFailureInTheMiddleOfAPass) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());

@@ -15,7 +15,7 @@ using Bytes = std::vector<std::byte>;
 
 const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
 
-// A record of the last page of `ids`.
+// Returns the record of the last page of `ids`.
 class KvPageFileLaws : public testing::TestWithParam<KvDType> {
  protected:
   const KvLayout layout_ = tiny_layout(GetParam());
@@ -30,11 +30,11 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     bytes.insert(bytes.end(), page, page + layout_.page_bytes());
     return bytes;
   }
-  // The code of decoding; when it fails, the page must not have been touched, and when it succeeds must be the page.
+  // Returns the code of decoding. On failure, the page must be unchanged, else equal to the entry's.
   ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
     const Bytes untouched(layout_.page_bytes(), std::byte{0x5a});
     Bytes page = untouched;
-    // A copy of exactly these bytes, so that the sanitizer sees a read behind them.
+    // A copy of exactly these bytes, so that a sanitizer detects reads beyond them.
     const Bytes exact(bytes.begin(), bytes.end());
     const Result<DecodedPage> read = decode_kv_page(exact, layout_, identity, ids, page.data());
     if (read.ok()) {
@@ -49,7 +49,7 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, KvPageFileLaws, testing::ValuesIn(kEveryKvDType));
 
-TEST_P(KvPageFileLaws, WhatWasEncodedIsDecodedBitForBit) {
+TEST_P(KvPageFileLaws, RecordsRoundTripBitForBit) {
   for (const size_t n : {1, 2, 63, 64, 65, 128, 200}) {
     const Tokens ids = random_tokens(n, n);
     const Bytes bytes = record(ids);
@@ -61,7 +61,7 @@ TEST_P(KvPageFileLaws, WhatWasEncodedIsDecodedBitForBit) {
   }
 }
 
-TEST_P(KvPageFileLaws, RecordsLieOneBehindTheOtherAtAnyAddress) {
+TEST_P(KvPageFileLaws, ConsecutiveUnalignedRecordsAreDecoded) {
   const Tokens ids = random_tokens(1, 100);
   const Bytes first = record(TokenSpan(ids).first(64));
   Bytes bytes(3);
@@ -76,7 +76,7 @@ TEST_P(KvPageFileLaws, RecordsLieOneBehindTheOtherAtAnyAddress) {
   EXPECT_EQ(decoded(all.subspan(read->record_bytes), ids), ErrorCode::kOk);
 }
 
-TEST_P(KvPageFileLaws, OthersRowsAreAMismatch) {
+TEST_P(KvPageFileLaws, RecordsOfOtherIdentityAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids);
   EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kAlice.name_space}), ErrorCode::kMismatch);
@@ -93,7 +93,7 @@ TEST_P(KvPageFileLaws, OthersRowsAreAMismatch) {
   }
 }
 
-TEST_P(KvPageFileLaws, EveryLengthButTheRightOneIsRefused) {
+TEST_P(KvPageFileLaws, TruncatedRecordsAreRefused) {
   const Tokens ids = random_tokens(3, 70);
   const Bytes bytes = record(ids);
   for (size_t n = 0; n < bytes.size(); n += n < 600 ? 1 : 97) {
@@ -102,7 +102,7 @@ TEST_P(KvPageFileLaws, EveryLengthButTheRightOneIsRefused) {
   }
 }
 
-TEST_P(KvPageFileLaws, EverySingleBitCounts) {
+TEST_P(KvPageFileLaws, EveryFlippedBitIsDetected) {
   const Tokens ids = random_tokens(4, 70);
   const Bytes sound = record(ids);
   std::mt19937_64 rng(5);
@@ -116,7 +116,7 @@ TEST_P(KvPageFileLaws, EverySingleBitCounts) {
   for (int i = 0; i < 10'000; ++i) expect_found(rng() % (8 * sound.size()));
 }
 
-TEST_P(KvPageFileLaws, AnyByteOfTheHeaderMayBeAnything) {
+TEST_P(KvPageFileLaws, EveryChangedHeaderByteIsDetected) {
   const Tokens ids = random_tokens(6, 70);
   const Bytes sound = record(ids);
   for (size_t at = 0; at < kv_page_header_bytes(layout_, ids.size()); ++at) {
@@ -129,8 +129,8 @@ TEST_P(KvPageFileLaws, AnyByteOfTheHeaderMayBeAnything) {
   }
 }
 
-// Layers whose blocks differ in size are bound to the layout as well: as many bytes in another order are not it.
-TEST_P(KvPageFileLaws, LayersThatDiffer) {
+// If blocks differ in size, the record is still bound to the layout: the same bytes in another order are refused.
+TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
   const KvRowShape shapes[] = {{1, 8}, {2, 24}, {3, 8}}, swapped[] = {{3, 8}, {2, 24}, {1, 8}};
   const KvLayout layout = KvLayout::make(shapes, GetParam()), other = KvLayout::make(swapped, GetParam());
   KvPagePool pool(layout, 2 * layout.page_bytes());
@@ -151,8 +151,8 @@ TEST_P(KvPageFileLaws, LayersThatDiffer) {
   EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
 }
 
-// Counts that overflow must be found before anything is computed from them, whatever the checksums say.
-TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
+// Overflowing counts must be detected before anything is computed from them, whatever the checksums are.
+TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
   const Tokens ids = random_tokens(7, 70);
   const Bytes sound = record(ids);
   constexpr size_t kHeaderBytes = 16, kFirstPosition = 88, kRows = 96, kBlocks = 100, kBlockBytes = 104,
@@ -175,13 +175,13 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   expect_code({{kBlocks, 0xffffffff}}, ErrorCode::kBadHeader);
   expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
-  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // of a layout whose blocks differ, and a header of another
+  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // of a layout with unequal blocks, but with another header
   expect_code({{kBlockBytes, 0}, {kRecordBytes, 425}}, ErrorCode::kBadHeader);
   expect_code({{kBlockBytes, 0}, {kRecordBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);
   expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
   expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
-  // Consistent with each other, and far beyond what is there.
+  // Consistent with each other, but far beyond the available bytes.
   const uint64_t n_blocks = 1'000'000, header = kKvRecordFixedBytes + 280 + 8 * n_blocks;
   expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
               ErrorCode::kTruncated);
@@ -191,8 +191,8 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   expect_code({{8, uint64_t{0x0403020100000003}}}, ErrorCode::kUnsupportedVersion);
 }
 
-// A block that is sound but another's: of another layer, position or text.
-TEST_P(KvPageFileLaws, BlocksAreBoundToTheirPlace) {
+// A valid block of another layer, position or text.
+TEST_P(KvPageFileLaws, BlocksAreBoundToTheirRecord) {
   const Tokens ids = random_tokens(8, 64), other_ids = random_tokens(9, 64);
   const Bytes other = record(other_ids);
   const Bytes sound = record(ids);
@@ -206,7 +206,7 @@ TEST_P(KvPageFileLaws, BlocksAreBoundToTheirPlace) {
   EXPECT_EQ(decoded(foreign, ids), ErrorCode::kCorrupt);
 }
 
-// The same bytes have another checksum in each layer, at each position, in each text and namespace.
+// Equal bytes have different checksums in each layer, at each position, in each text and namespace.
 TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   const Bytes page(layout_.page_bytes());
   const Tokens ids = random_tokens(10, 128);
@@ -227,7 +227,7 @@ TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   add(ids, {fingerprint_of("other"), kAlice.name_space});
 }
 
-TEST(Fingerprint, FieldsAreToldApart) {
+TEST(Fingerprint, FieldsAreDistinguished) {
   const auto of = [](std::string_view name, std::string_view value, std::string_view next) {
     return FingerprintBuilder().add(name, value).add(next, uint64_t{7}).finish();
   };

@@ -25,7 +25,7 @@ bool all_bytes_are(const KvPage& page, std::byte value) {
   return std::all_of(data, data + kLayout.page_bytes(), [&](std::byte b) { return b == value; });
 }
 
-TEST(KvPagePool, HandsOutAlignedZeroedDistinctPages) {
+TEST(KvPagePool, AllocatesAlignedZeroedDistinctPages) {
   KvPagePool pool(kLayout, 5 * kLayout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(5).value();
   std::set<const std::byte*> addresses;
@@ -79,13 +79,13 @@ TEST(KvPagePool, ReusedPagesAreZeroAgain) {
   EXPECT_TRUE(all_bytes_are(page, std::byte{0}));
 }
 
-TEST(KvPagePool, FreedPagesAreZeroAtOnceAndHeldOnesStay) {
+TEST(KvPagePool, FreedPagesAreZeroedAtOnceAndHeldOnesStay) {
   KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(3).value();
   for (const KvPage& page : pages) std::memset(page.data(), 0xab, kLayout.page_bytes());
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
-  allow_memory(freed, kLayout.page_bytes());  // nobody but this test looks at a freed page
+  allow_memory(freed, kLayout.page_bytes());  // only this test accesses a freed page
   EXPECT_TRUE(
       std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
@@ -93,7 +93,7 @@ TEST(KvPagePool, FreedPagesAreZeroAtOnceAndHeldOnesStay) {
   EXPECT_TRUE(pool.allocate().ok());
 }
 
-TEST(KvPagePool, ThePoolOfTheTestsHandsOutNansAndTakesBackZeros) {
+TEST(KvPagePool, NanPagePoolAllocatesNansAndFreesZeros) {
   NanPagePool pool(kLayout, kLayout.page_bytes());
   const std::byte* data = nullptr;
   {
@@ -105,7 +105,7 @@ TEST(KvPagePool, ThePoolOfTheTestsHandsOutNansAndTakesBackZeros) {
   EXPECT_TRUE(std::all_of(data, data + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
 }
 
-TEST(KvPagePool, AllOrNothingAtTheBudget) {
+TEST(KvPagePool, AllocatesAllOrNothingAtTheBudget) {
   KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
   const std::vector<KvPage> held = pool.allocate(2).value();
   const Result<std::vector<KvPage>> refused = pool.allocate(2);
@@ -117,14 +117,14 @@ TEST(KvPagePool, AllOrNothingAtTheBudget) {
   EXPECT_EQ(pool.peak_bytes(), 3 * kLayout.page_bytes());
 }
 
-TEST(KvPagePool, NoBudgetNoPages) {
+TEST(KvPagePool, WithoutBudgetAllocationFails) {
   KvPagePool nothing(kLayout, 0), too_little(kLayout, kLayout.page_bytes() - 1);
   EXPECT_EQ(nothing.allocate().status().code(), ErrorCode::kOutOfMemory);
   EXPECT_EQ(too_little.allocate().status().code(), ErrorCode::kOutOfMemory);
   EXPECT_TRUE(nothing.allocate(0).ok());
 }
 
-TEST(KvPagePool, ALargeBudgetReservesNothingAtOnce) {
+TEST(KvPagePool, ALargeBudgetReservesNothingUpFront) {
   KvPagePool pool(kLayout, size_t{1} << 44);
   EXPECT_EQ(pool.reserved_bytes(), 0u);
   const KvPage page = pool.allocate().value();
@@ -132,7 +132,7 @@ TEST(KvPagePool, ALargeBudgetReservesNothingAtOnce) {
   EXPECT_LE(pool.reserved_bytes(), size_t{64} << 20);
 }
 
-TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
+TEST(KvPagePool, ReclaimsOnlyTheMissingBytes) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = pool.allocate(3).value();
   std::vector<size_t> asked;
@@ -147,13 +147,13 @@ TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
   EXPECT_THAT(asked, testing::ElementsAre(2u));
   EXPECT_EQ(cached.size(), 1u);
   EXPECT_EQ(pool.allocate(2).status().code(), ErrorCode::kOutOfMemory);
-  EXPECT_EQ(cached.size(), 1u) << "a request that cannot be met costs the cache nothing";
+  EXPECT_EQ(cached.size(), 1u) << "an impossible request frees nothing";
   EXPECT_EQ(pool.allocate(5).status().code(), ErrorCode::kOutOfMemory);
-  EXPECT_THAT(asked, testing::ElementsAre(2u, 2u)) << "more than the budget is not even asked for";
+  EXPECT_THAT(asked, testing::ElementsAre(2u, 2u)) << "a request beyond the budget calls no reclaimer";
 }
 
 TEST(KvPagePool, GrowsSlabBySlab) {
-  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // some 30 MB a page: two of them fill a slab
+  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // about 30 MB per page: two of them fill a slab
   KvPagePool pool(large, 7 * large.page_bytes());
   const KvPage first = pool.allocate().value();
   const size_t slab = pool.reserved_bytes();
@@ -165,7 +165,7 @@ TEST(KvPagePool, GrowsSlabBySlab) {
   EXPECT_EQ(addresses.size(), 7u);
 }
 
-TEST(KvPagePool, ThreadsShareIt) {
+TEST(KvPagePool, ConcurrentAllocationsGetZeroedPages) {
   constexpr int kThreads = 4, kRounds = 2000;
   KvPagePool pool(kLayout, 6 * kLayout.page_bytes());
   std::vector<std::thread> threads;
@@ -192,12 +192,12 @@ TEST(KvPagePool, ThreadsShareIt) {
 
 #ifdef IBID_MARKS_MEMORY
 
-TEST(KvPagePoolDeathTest, NobodyTouchesAFreedPage) {
+TEST(KvPagePoolDeathTest, AccessToAFreedPageIsReported) {
   KvPagePool pool(kLayout, 2 * kLayout.page_bytes());
   KvPage page = pool.allocate().value();
   volatile std::byte* data = page.data();
   data[kLayout.page_bytes() - 1] = std::byte{1};
-  EXPECT_DEATH(data[kLayout.page_bytes()] = std::byte{1}, "use-after-poison") << "behind the page";
+  EXPECT_DEATH(data[kLayout.page_bytes()] = std::byte{1}, "use-after-poison") << "after the page";
   page = KvPage();
   EXPECT_DEATH((void)data[0], "use-after-poison");
 }
@@ -214,7 +214,7 @@ TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
       "outlive");
 }
 
-TEST(KvPagePool, ReclaimersAreAskedInTheirOrderAndAgainFromTheFirst) {
+TEST(KvPagePool, ReclaimersAreCalledInOrderAndAgainFromTheFirst) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = *pool.allocate(1), spare = *pool.allocate(3);
   std::vector<std::string> asked;
@@ -237,10 +237,10 @@ TEST(KvPagePool, ReclaimersAreAskedInTheirOrderAndAgainFromTheFirst) {
   asked.clear();
   EXPECT_EQ(pool.allocate(3).status().code(), ErrorCode::kOutOfMemory);
   EXPECT_THAT(asked, testing::ElementsAre("cache 3", "waiting 3", "cache 2", "waiting 2", "cache 1", "waiting 1"));
-  EXPECT_EQ(pool.pages_in_use(), 2u) << "what was let go in vain is free";
+  EXPECT_EQ(pool.pages_in_use(), 2u) << "pages freed in vain stay free";
 }
 
-TEST(KvPagePool, WhoIsGoneIsNotAsked) {
+TEST(KvPagePool, UnregisteredReclaimersAreNotCalled) {
   KvPagePool pool(kLayout, kLayout.page_bytes());
   const KvPage held = *pool.allocate();
   int first_asked = 0, second_asked = 0;

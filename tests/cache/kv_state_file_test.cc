@@ -1,4 +1,4 @@
-// Records of recurrent states: they come back bit for bit, and whatever is not what was written is refused.
+// Records of recurrent states: they round-trip bit for bit, and anything else is refused.
 #include "cache/tier/kv_state_file.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("ali
 
 class KvStateFileTest : public testing::Test {
  protected:
-  // Of the first n of the ids, n_rows of them as rows.
+  // Returns the record after the first ids.size() - n_rows tokens, with the last n_rows as rows.
   Bytes record(TokenSpan ids, size_t n_rows, const KvPageIdentity& identity = kAlice) {
     KvCacheEntry entry(pool_);
     if (n_rows < ids.size()) {
@@ -36,7 +36,7 @@ class KvStateFileTest : public testing::Test {
     }
     return bytes;
   }
-  // What is read of a record for these ids; the states behind each of them must be right.
+  // Decodes a record for these tokens, and checks the states after them.
   Status decode(const Bytes& bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(bytes, layout_, identity, ids));
     const KvRecordHeader& header = check.header();
@@ -58,7 +58,7 @@ class KvStateFileTest : public testing::Test {
   KvPagePool pool_{layout_, size_t{1} << 22};
 };
 
-TEST_F(KvStateFileTest, WhatWasEncodedIsDecodedBitForBitUpToAnyRow) {
+TEST_F(KvStateFileTest, RecordsRoundTripBitForBitUpToAnyRow) {
   for (const size_t position : {0, 1, 63, 64, 65, 200}) {
     for (const size_t n_rows : {0, 1, 17, 64}) {
       if (position + n_rows == 0) continue;
@@ -75,7 +75,7 @@ TEST_F(KvStateFileTest, WhatWasEncodedIsDecodedBitForBitUpToAnyRow) {
   }
 }
 
-TEST_F(KvStateFileTest, OthersStatesAreAMismatch) {
+TEST_F(KvStateFileTest, StatesOfOtherIdentityAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids, 30);
   EXPECT_EQ(decode(bytes, ids, {fingerprint_of("other"), kAlice.name_space}).code(), ErrorCode::kMismatch);
@@ -92,11 +92,11 @@ TEST_F(KvStateFileTest, OthersStatesAreAMismatch) {
     const KvLayout layout = KvLayout::make(rows, KvDType::kF32, states);
     EXPECT_EQ(KvStateCheck::open(bytes, layout, kAlice, ids).status().code(), ErrorCode::kMismatch);
   }
-  // A page is no state, and a state no page.
+  // A page record is not a state record, and vice versa.
   EXPECT_EQ(KvPageCheck::open(bytes, layout_, kAlice, ids).status().code(), ErrorCode::kMismatch);
 }
 
-TEST_F(KvStateFileTest, EverySingleBitCounts) {
+TEST_F(KvStateFileTest, EveryFlippedBitIsDetected) {
   const Tokens ids = random_tokens(4, 70);
   for (const size_t n_rows : {0, 6, 64}) {
     const Bytes sound = record(ids, n_rows);
@@ -108,7 +108,7 @@ TEST_F(KvStateFileTest, EverySingleBitCounts) {
   }
 }
 
-TEST_F(KvStateFileTest, EveryShorterRecordIsRefused) {
+TEST_F(KvStateFileTest, TruncatedRecordsAreRefused) {
   const Tokens ids = random_tokens(5, 70);
   const Bytes sound = record(ids, 6);
   for (size_t n = 0; n < sound.size(); ++n) {
@@ -117,7 +117,7 @@ TEST_F(KvStateFileTest, EveryShorterRecordIsRefused) {
   }
 }
 
-TEST_F(KvStateFileTest, AnyByteOfTheHeaderMayBeAnything) {
+TEST_F(KvStateFileTest, EveryChangedHeaderByteIsDetected) {
   const Tokens ids = random_tokens(6, 70);
   const Bytes sound = record(ids, 6);
   std::mt19937_64 rng(7);

@@ -1,5 +1,5 @@
-// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every type of keys and
-// values. A new tier adds a TierPlace and a line to kPlaces.
+// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every KV type. A new tier adds a TierPlace
+// and a line to kPlaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@
 namespace ibid {
 namespace {
 
-// A clock that tells whoever wants to know when it was looked at, and goes on by a nanosecond each time.
+// A clock that calls a hook on every read, and advances by a nanosecond each time.
 class WatchedClock : public Clock {
  public:
   int64_t steady_ns() override {
@@ -33,7 +33,7 @@ class WatchedClock : public Clock {
   int64_t unix_ns() override { return 1'700'000'000'000'000'000; }
   void advance(int64_t ns) { now_ns_ += ns; }
   int64_t now_ns() const { return now_ns_; }
-  // REQUIRES: nobody looks meanwhile.
+  // REQUIRES: no thread reads the clock meanwhile.
   void when_looked_at(std::function<void()> looked) { looked_ = std::move(looked); }
 
  private:
@@ -41,14 +41,14 @@ class WatchedClock : public Clock {
   std::function<void()> looked_;
 };
 
-// Where the pages of one kind of tier are: it outlives the tiers, as a directory outlives processes.
+// Storage of one kind of tier: outlives the tiers, as a directory outlives processes.
 class TierPlace {
  public:
   virtual ~TierPlace() = default;
   virtual std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) = 0;
-  // Flips a bit in the rows of the stored pages that begin at this position.
+  // Flips a bit in the blocks of the stored pages that start at this position.
   virtual void damage(size_t first_position) = 0;
-  // From now on every call to where the pages are fails, or none.
+  // Makes every later call to the storage fail, or stops that.
   virtual void set_failing(bool fails) = 0;
 };
 
@@ -56,7 +56,7 @@ class FilePlace : public TierPlace {
  public:
   std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) override {
     FileTierOptions options{.directory = directory_, .fingerprint = fingerprint, .budget_bytes = 1u << 30};
-    options.durable = false;  // syncing is slow, and only a power loss can tell
+    options.durable = false;  // syncing is slow, and makes a difference only at a power loss
     return *FileTier::open(std::move(options), pool, files_, clock, std::make_unique<NeverIdle>());
   }
   void damage(size_t first_position) override {
@@ -100,7 +100,7 @@ const PlaceMaker kPlaces[] = {
 
 Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
 
-// Every type of keys and values; and layers of other kinds.
+// Every KV type, and layers of another kind.
 struct LayoutMaker {
   const char* name;
   KvDType dtype;
@@ -128,7 +128,7 @@ class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, LayoutMa
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // How many of `ids` are found behind the first `known`; the rows must be those of the ids.
+  // Number of `ids` found after the first `known`; checks that keys, values and states are those of the tokens.
   size_t found(KvTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0,
                const ReadLimits& limits = {}) {
     KvCacheEntry entry = fed(ids.first(known));
@@ -153,7 +153,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<PlaceMaker, LayoutMa
 INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierLaws,
                          testing::Combine(testing::ValuesIn(kPlaces), testing::ValuesIn(kLayouts)), name_of);
 
-// A recurrent model goes on where a state was kept, not to the token: what it is held to here is what many threads find.
+// Recurrent models resume only at kept states, so the exact laws do not hold for them: concurrent calls only.
 class KvTierThreads : public KvTierLaws {};
 INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierThreads,
                          testing::Combine(testing::ValuesIn(kPlaces),
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierThreads,
                                                                       TinyKind::kWindowedRecurrent})),
                          name_of);
 
-TEST_P(KvTierLaws, WhatWasHandedOverComesBackBitForBit) {
+TEST_P(KvTierLaws, StoredPagesComeBackBitForBit) {
   const Tokens ids = random_tokens(1, 64 * 5 + 17);
   const KvCacheEntry written = fed(ids);
   {
@@ -188,7 +188,7 @@ TEST_P(KvTierLaws, WhatWasHandedOverComesBackBitForBit) {
   EXPECT_EQ(tier->stats().pages_read, 6u);
 }
 
-TEST_P(KvTierLaws, WhateverIsKnownTheRestIsFoundToTheToken) {
+TEST_P(KvTierLaws, FindsTheRestExactlyForEveryKnownLength) {
   const Tokens ids = random_tokens(2, 64 * 2 + 30);
   const auto tier = open();
   write(*tier, "", ids);
@@ -201,7 +201,7 @@ TEST_P(KvTierLaws, WhateverIsKnownTheRestIsFoundToTheToken) {
   }
 }
 
-TEST_P(KvTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
+TEST_P(KvTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
   const Tokens ids = random_tokens(3, 200);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(150));
@@ -212,29 +212,29 @@ TEST_P(KvTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
 }
 
-TEST_P(KvTierLaws, ADeadlineEndsReadingWithWhatWasReadWhole) {
+TEST_P(KvTierLaws, DeadlineStopsReadingAfterAWholePage) {
   const Tokens ids = random_tokens(4, 64 * 6 + 9);
   const auto tier = open();
   write(*tier, "", ids);
   size_t n_partial = 0, longest = 0;
   for (int64_t looks = 0; longest < ids.size(); ++looks) {
-    ASSERT_LT(looks, 100) << "reading never ends well";
+    ASSERT_LT(looks, 100) << "reading never completes";
     const size_t n = found(*tier, "", ids, 0, {.deadline_ns = clock_.now_ns() + looks});
     EXPECT_TRUE(n % kPagePositions == 0 || n == ids.size()) << n;
-    EXPECT_LE(n, static_cast<size_t>(looks) * kPagePositions) << "a page was begun behind the deadline";
+    EXPECT_LE(n, static_cast<size_t>(looks) * kPagePositions) << "a page was started after the deadline";
     n_partial += n > 0 && n < ids.size() ? 1 : 0;
     longest = std::max(longest, n);
   }
   EXPECT_GT(n_partial, 0u);
-  EXPECT_EQ(found(*tier, "", ids, 70, {.deadline_ns = clock_.now_ns()}), 0u) << "there was no time at all";
+  EXPECT_EQ(found(*tier, "", ids, 70, {.deadline_ns = clock_.now_ns()}), 0u) << "the deadline has passed already";
   EXPECT_EQ(tier->stats().quarantined, 0u);
 }
 
-TEST_P(KvTierLaws, AStopEndsReadingWithWhatWasReadWhole) {
+TEST_P(KvTierLaws, StopRequestStopsReadingAfterAWholePage) {
   const Tokens ids = random_tokens(5, 64 * 6 + 9);
   const auto tier = open();
   write(*tier, "", ids);
-  constexpr int64_t kFar = int64_t{1} << 60;  // a deadline, so that the clock is looked at
+  constexpr int64_t kFar = int64_t{1} << 60;  // a deadline, so that the clock is read
   size_t n_partial = 0;
   for (int at = 1; at <= 5; ++at) {
     std::stop_source source;
@@ -252,10 +252,10 @@ TEST_P(KvTierLaws, AStopEndsReadingWithWhatWasReadWhole) {
   std::stop_source stopped;
   stopped.request_stop();
   EXPECT_EQ(found(*tier, "", ids, 70, {.stop = stopped.get_token()}), 0u);
-  EXPECT_EQ(found(*tier, "", ids), ids.size()) << "and the next call reads all";
+  EXPECT_EQ(found(*tier, "", ids), ids.size()) << "the next call reads all";
 }
 
-TEST_P(KvTierLaws, RowsOfOtherNamespacesAndComputationsAreNotFound) {
+TEST_P(KvTierLaws, OtherNamespacesAndFingerprintsAreNotFound) {
   const Tokens ids = random_tokens(6, 130);
   write(*open(), "alice", ids);
   const auto other = open("another model");
@@ -265,17 +265,17 @@ TEST_P(KvTierLaws, RowsOfOtherNamespacesAndComputationsAreNotFound) {
   EXPECT_EQ(found(*other, "bob", ids), 0u);
 }
 
-TEST_P(KvTierLaws, ADamagedPageIsRefusedAndTheSoundOnesBeforeItAreUsed) {
+TEST_P(KvTierLaws, ADamagedPageIsSkippedAndEarlierPagesAreUsed) {
   const Tokens ids = random_tokens(7, 256);
   const auto tier = open();
   write(*tier, "", ids);
   place_->damage(128);
   EXPECT_EQ(found(*tier, "", ids), 128u);
   EXPECT_EQ(found(*tier, "", ids), 128u);
-  EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "what lies behind the damage, once it was computed";
+  EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "pages after the damaged one are used once that was computed";
 }
 
-TEST_P(KvTierLaws, AFailingTierCostsReadingAndNothingElse) {
+TEST_P(KvTierLaws, AFailingTierOnlyCausesMisses) {
   const Tokens a = random_tokens(8, 200), b = random_tokens(9, 200);
   const auto tier = open();
   write(*tier, "", a);
@@ -286,7 +286,7 @@ TEST_P(KvTierLaws, AFailingTierCostsReadingAndNothingElse) {
   EXPECT_FALSE(tier->flush().ok());
   EXPECT_FALSE(tier->stats().disabled_reason.empty());
   EXPECT_GT(tier->stats().failures, 0u);
-  EXPECT_EQ(tier->stats().waiting, 0u) << "pages that nobody can write";
+  EXPECT_EQ(tier->stats().waiting, 0u) << "queued pages were dropped";
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, b));
   place_->set_failing(false);
   clock_.advance(WriteBehind::kBackOffNs);
@@ -295,7 +295,7 @@ TEST_P(KvTierLaws, AFailingTierCostsReadingAndNothingElse) {
   EXPECT_EQ(found(*tier, "", b), b.size());
 }
 
-TEST_P(KvTierLaws, WithoutHeapMemoryReadingIsAMiss) {
+TEST_P(KvTierLaws, ReadingWithoutHeapMemoryIsAMiss) {
   const Tokens ids = random_tokens(10, 200);
   const auto tier = open();
   write(*tier, "", ids);
@@ -317,7 +317,7 @@ TEST_P(KvTierLaws, WithoutHeapMemoryReadingIsAMiss) {
   }
 }
 
-TEST_P(KvTierLaws, ThePoolTakesBackWhatWaits) {
+TEST_P(KvTierLaws, PoolReclaimsQueuedWrites) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   const auto tier = place_->open(fingerprint_of("model"), small, clock_);
   for (uint64_t round = 0; round < 5; ++round) {
@@ -334,7 +334,7 @@ TEST_P(KvTierLaws, ThePoolTakesBackWhatWaits) {
   EXPECT_EQ(tier->stats().dropped, 5u * 8u);
 }
 
-TEST_P(KvTierLaws, ClearForgetsANamespaceAndNoOther) {
+TEST_P(KvTierLaws, ClearRemovesOneNamespaceOnly) {
   const Tokens ids = random_tokens(11, 130);
   const auto tier = open();
   write(*tier, "alice", ids);
@@ -348,7 +348,7 @@ TEST_P(KvTierLaws, ClearForgetsANamespaceAndNoOther) {
   EXPECT_EQ(found(*tier, "alice", ids), 64u);
 }
 
-TEST_P(KvTierThreads, TheyMayDoEverythingAtOnce) {
+TEST_P(KvTierThreads, AllCallsMayRunConcurrently) {
   const auto tier = open();
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t) {
@@ -358,7 +358,7 @@ TEST_P(KvTierThreads, TheyMayDoEverythingAtOnce) {
         const std::string name_space = (t + i) % 2 == 0 ? "alice" : "bob";
         static_cast<void>(found(*tier, name_space, ids));
         KvCacheEntry entry = fed(ids);
-        if (i % 2 == 0) {  // what lies behind the window is gone
+        if (i % 2 == 0) {  // the window part is evicted
           EXPECT_TRUE(feed_in_passes(entry, random_tokens(1, 120), 20).ok());
           lose_windows(pool_, entry);
         }

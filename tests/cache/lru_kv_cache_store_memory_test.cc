@@ -1,5 +1,5 @@
-// The heap fails at every allocation of every call, once and from there on: the call says so (or finds nothing),
-// the store is sound, and nothing has changed.
+// Fails every heap allocation of every call, once or from there on: the call reports it (or finds nothing), the store
+// is valid, and nothing has changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 constexpr const char* kAlice = "a name that is too long for a string to hold it without memory of its own";
 
-// What a call must not change when it fails.
+// State that a failing call must not change.
 struct Seen {
   explicit Seen(const LruKvCacheStore& store, const KvCacheEntry& entry)
       : charge(store.charge_bytes()),
@@ -48,8 +48,8 @@ class StoreMemoryTest : public testing::TestWithParam<bool> {
     KvCacheEntry entry;
   };
 
-  // Runs `call` in a world that `prepare` made anew, with the n-th allocation failing, for every n until none
-  // does. `call` returns what it said.
+  // For each n until no allocation fails: runs `call` in a world newly made by `prepare`, with the n-th allocation
+  // failing. `call` returns its error code.
   void fail_everywhere(size_t budget_pages, const std::function<void(World&)>& prepare,
                        const std::function<ErrorCode(World&)>& call) {
     size_t n = 0;
@@ -69,7 +69,7 @@ class StoreMemoryTest : public testing::TestWithParam<bool> {
       ASSERT_EQ(code, ErrorCode::kOutOfMemory);
       ASSERT_EQ(Seen(world.store, world.entry), before);
     }
-    EXPECT_GT(n, 0u) << "else nothing was tested";
+    EXPECT_GT(n, 0u) << "no allocation was tested";
   }
 
   void insert_into(World& world, TokenSpan tokens, const char* name_space = kAlice) {
@@ -100,7 +100,7 @@ TEST_P(StoreMemoryTest, ReserveThatEvictsAndCopies) {
         insert_into(world, random_tokens(2, 250), "bob");
       },
       [&](World& world) {
-        // Room for the list is needed before room in the pool is made.
+        // The list is allocated before the pool evicts anything.
         return world.entry.reserve(100).code();
       });
 }
@@ -167,7 +167,7 @@ TEST_P(StoreMemoryTest, RememberLogits) {
       [&](World& world) { return world.store.remember_logits(kAlice, tokens_, logits).code(); });
 }
 
-TEST_P(StoreMemoryTest, ALookupIsAMiss) {
+TEST_P(StoreMemoryTest, LookupWithoutMemoryIsAMiss) {
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
       [&](World& world) {
@@ -179,7 +179,7 @@ TEST_P(StoreMemoryTest, ALookupIsAMiss) {
       });
 }
 
-TEST_P(StoreMemoryTest, ErrorsThemselvesNeedNoMemory) {
+TEST_P(StoreMemoryTest, ErrorsNeedNoMemory) {
   KvPagePool pool(layout_, 2 * layout_.page_bytes());
   LruKvCacheStore store(pool, 0);
   KvCacheEntry entry(pool);

@@ -1,5 +1,5 @@
-// Random scripts: the store against its naive twin, with the validator after every operation, and threads
-// that all want the same memory.
+// Random scripts: compares the store with a naive reference, with the validator after every operation; and threads that
+// compete for the same memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// Conversations that share heads, diverge in the middle of pages and come back to what was said before.
+// Conversations that share heads, diverge inside pages and return to earlier texts.
 class Script {
  public:
   Script(uint64_t seed, size_t budget_pages)
@@ -43,7 +43,7 @@ class Script {
     EXPECT_EQ(store_.snapshot().n_marks, 0u);
     sessions_.clear();
     store_.evict(pool_.budget_pages());
-    EXPECT_EQ(store_.stats().pages, 0u) << "nobody holds anything any more";
+    EXPECT_EQ(store_.stats().pages, 0u) << "no handle is left";
     EXPECT_EQ(pool_.pages_in_use(), 0u);
     EXPECT_LE(pool_.peak_bytes(), pool_.budget_bytes());
     EXPECT_THAT(validate_store(store_.snapshot()), IsEmpty());
@@ -66,7 +66,7 @@ class Script {
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(3))); }
 
-  // A prompt: the head of something said before, then a few ids of a tiny vocabulary.
+  // A prompt: the head of an earlier text, then some tokens of a tiny vocabulary.
   Tokens any_prompt() {
     Tokens prompt;
     if (!said_.empty() && below(4) > 0) {
@@ -100,7 +100,7 @@ class Script {
     if (compares_with_twin) {
       ASSERT_EQ(hit.length(), expected);
     } else {
-      ASSERT_LE(hit.length(), expected) << "never more than anybody said";
+      ASSERT_LE(hit.length(), expected) << "never more than was inserted";
     }
     ASSERT_EQ(read_rows(hit.entry), fresh_rows(layout_, TokenSpan(prompt).first(hit.length())));
   }
@@ -141,8 +141,7 @@ class Script {
     if (sessions_.empty()) return;
     Session& session = sessions_[below(sessions_.size())];
     const bool is_shared = below(6) == 0;
-    // A last page of its own, or what lies behind its rows in somebody's page would keep it from being
-    // shared.
+    // Makes the entry own its last page: another text after its positions in a shared page would prevent sharing it.
     if (is_shared && !session.entry.reserve(1).ok()) return;
     const Status status =
         store_.insert(session.name_space, session.entry, is_shared ? Sharing::kShared : Sharing::kPrivate);
@@ -171,7 +170,7 @@ class Script {
     const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
     if (status.ok()) twin_.insert(session.name_space, session.entry.tokens(), false);
     const Tokens ids(session.entry.tokens().begin(), session.entry.tokens().end());
-    // A last page that holds another text behind these rows is not found again.
+    // A last page with another text after these positions is not found again.
     if (!store_.put_to_rest(session.entry, rest)) {
       sessions_.push_back(std::move(session));
       return;
@@ -230,19 +229,19 @@ class Script {
   std::vector<Tokens> said_;
 };
 
-TEST(LruKvCacheStoreScripts, FindsExactlyWhatTheTwinFinds) {
+TEST(LruKvCacheStoreScripts, LookupsEqualTheReference) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Script script(seed, 5000);
     script.run(150, true);
-    ASSERT_EQ(script.evicted(), 0u) << "else the comparison is void";
+    ASSERT_EQ(script.evicted(), 0u) << "evictions would make the comparison invalid";
     ASSERT_GT(script.reused(), 0u);
     script.finish();
     if (testing::Test::HasFailure()) break;
   }
 }
 
-TEST(LruKvCacheStoreScripts, UnderPressureEveryRowIsRightAndTheBudgetHolds) {
+TEST(LruKvCacheStoreScripts, RowsAndBudgetAreRightUnderPressure) {
   size_t evicted = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -252,11 +251,11 @@ TEST(LruKvCacheStoreScripts, UnderPressureEveryRowIsRightAndTheBudgetHolds) {
     script.finish();
     if (testing::Test::HasFailure()) break;
   }
-  EXPECT_GT(evicted, 100u) << "else nothing was under pressure";
+  EXPECT_GT(evicted, 100u) << "the store was never under pressure";
 }
 
-// Sessions on threads over one small pool. Rows are checked against the ids at the end of every turn; the
-// sanitizers see the rest.
+// Sessions on threads with one small pool. Keys and values are compared with the tokens at the end of every turn;
+// sanitizers check the rest.
 TEST(LruKvCacheStoreThreads, SessionsShareOneSmallPool) {
   const KvLayout layout = KvLayout::make(1, 1, 4, KvDType::kF32);
   KvPagePool pool(layout, 24 * layout.page_bytes());
@@ -292,7 +291,7 @@ TEST(LruKvCacheStoreThreads, SessionsShareOneSmallPool) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(unsound, 0u);
-  EXPECT_LE(missing, cleared) << "what an entry holds is there, unless it was cleared between insert and pin";
+  EXPECT_LE(missing, cleared) << "held pages are stored, unless cleared between insert and pin";
   EXPECT_GT(turns, 100u) << refused << " refused";
   EXPECT_LE(pool.peak_bytes(), pool.budget_bytes());
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());

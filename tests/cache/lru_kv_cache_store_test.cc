@@ -14,7 +14,7 @@ namespace {
 
 using testing::IsEmpty;
 
-TEST_F(LruKvCacheStoreTest, EmptyStoreAndEmptyIds) {
+TEST_F(LruKvCacheStoreTest, FindsNothingInEmptyStoreOrForNoTokens) {
   EXPECT_EQ(find({}), 0u);
   EXPECT_EQ(find(random_tokens(1, 100)), 0u);
   KvCacheEntry empty(pool_);
@@ -24,8 +24,8 @@ TEST_F(LruKvCacheStoreTest, EmptyStoreAndEmptyIds) {
   EXPECT_EQ(find({}), 0u);
 }
 
-// Every stored length against every asked length around the page borders: shorter, equal, longer.
-TEST_F(LruKvCacheStoreTest, PageBorders) {
+// Every stored length with every requested length around page boundaries: shorter, equal, longer.
+TEST_F(LruKvCacheStoreTest, FindsPrefixesAroundPageBoundaries) {
   const Tokens tokens = random_tokens(2, 200);
   const std::vector<size_t> lengths{1, 2, 63, 64, 65, 127, 128, 129};
   for (const size_t stored : lengths) {
@@ -41,13 +41,13 @@ TEST_F(LruKvCacheStoreTest, PageBorders) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, TheWholePromptButOne) {
+TEST_F(LruKvCacheStoreTest, FindsAllTokensButTheLast) {
   const Tokens tokens = random_tokens(3, 64);
   store(tokens);
-  EXPECT_EQ(find(TokenSpan(tokens).first(63)), 63u) << "logits need one id to feed";
+  EXPECT_EQ(find(TokenSpan(tokens).first(63)), 63u) << "one token is left to feed for logits";
 }
 
-TEST_F(LruKvCacheStoreTest, AHitSharesPagesAndCopiesAtMostThePartialOne) {
+TEST_F(LruKvCacheStoreTest, HitSharesPagesAndCopiesAtMostThePartialOne) {
   const Tokens tokens = random_tokens(4, 200);
   store(tokens);
   const size_t pages = pool_.pages_in_use();
@@ -61,12 +61,12 @@ TEST_F(LruKvCacheStoreTest, AHitSharesPagesAndCopiesAtMostThePartialOne) {
   EXPECT_EQ(hit.entry.pages_copied(), 1u);
   EXPECT_LT(pool_.bytes_copied(), layout_.page_bytes());
   EXPECT_EQ(read_rows(hit.entry), fresh_rows(layout_, prompt));
-  EXPECT_EQ(find(tokens), 200u) << "what was stored is untouched";
+  EXPECT_EQ(find(tokens), 200u) << "the stored sequence is unchanged";
 }
 
-// A turn behind 4,000 known tokens: what the store does for it is comparing ids and counting references, and the
-// new entry copies the rows of one partial page.
-TEST(LruKvCacheStoreWarm, AHitOfFourThousandTokensCopiesThePartialPageOnly) {
+// A turn after 4,000 stored tokens: the store only compares tokens and counts references, and the new entry copies one
+// partial page.
+TEST(LruKvCacheStoreWarm, HitOfFourThousandTokensCopiesOnlyThePartialPage) {
   const KvLayout layout = tiny_layout(KvDType::kInt8);
   KvPagePool pool(layout, 200 * layout.page_bytes());
   LruKvCacheStore store(pool, size_t{1} << 30);
@@ -92,7 +92,7 @@ TEST(LruKvCacheStoreWarm, AHitOfFourThousandTokensCopiesThePartialPageOnly) {
   EXPECT_EQ(hit.entry.pages_copied(), 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndNotDisturbed) {
+TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndUnchanged) {
   const Tokens tokens = random_tokens(5, 100), more = random_tokens(6, 50), other = random_tokens(7, 80);
   KvCacheEntry live = fed(tokens);
   ASSERT_TRUE(store_.insert(kAlice, live).ok());
@@ -104,7 +104,7 @@ TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndNotDisturbed) {
   EXPECT_EQ(read_rows(hit.entry), fresh_rows(layout_, concat(tokens, other)));
 }
 
-// Ids that weak or truncated hashes of a page confuse: permutations, the same sum and xor, the same ends.
+// Tokens that weak or truncated hashes of a page confuse: permutations, equal sums and xors, equal ends.
 TEST_F(LruKvCacheStoreTest, LookalikePagesKeepTheirOwnRows) {
   Tokens page = random_tokens(8, 64);
   std::vector<Tokens> lookalikes{page};
@@ -127,7 +127,7 @@ TEST_F(LruKvCacheStoreTest, LookalikePagesKeepTheirOwnRows) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, LongestOfManySiblings) {
+TEST_F(LruKvCacheStoreTest, FindsTheLongestOfManySiblings) {
   const Tokens head = random_tokens(10, 64), tail = random_tokens(11, 40);
   for (size_t n = 0; n < 12; ++n) {
     Tokens sibling = concat(head, tail);
@@ -144,7 +144,7 @@ TEST_F(LruKvCacheStoreTest, LongestOfManySiblings) {
 
 // --- insertion
 
-TEST_F(LruKvCacheStoreTest, ATurnCostsItsNewPagesAndNotItsHistory) {
+TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
   KvCacheEntry session(pool_);
   Tokens history;
   size_t first_touched = 0, first_compared = 0;
@@ -164,7 +164,7 @@ TEST_F(LruKvCacheStoreTest, ATurnCostsItsNewPagesAndNotItsHistory) {
     }
     EXPECT_LE(pool_.bytes_copied() - copied, layout_.page_bytes());
     EXPECT_EQ(store_.stats().pages, KvLayout::pages_for(history.size()))
-        << "a page that grew replaces its shorter self";
+        << "a longer page replaces its shorter version";
     expect_sound();
   }
   EXPECT_EQ(find(history), history.size());
@@ -182,7 +182,7 @@ TEST_F(LruKvCacheStoreTest, InsertingAgainAddsNothing) {
   EXPECT_EQ(store_.stats().inserted_pages, before.inserted_pages);
 }
 
-TEST_F(LruKvCacheStoreTest, ThePrefixThatTwoComputedAtOnceIsInMemoryOnce) {
+TEST_F(LruKvCacheStoreTest, PrefixesComputedTwiceAreStoredOnce) {
   const Tokens system = random_tokens(13, 150), a = random_tokens(14, 30), b = random_tokens(15, 30);
   KvCacheEntry first = fed(concat(system, a)), second = fed(concat(system, b));
   EXPECT_EQ(pool_.pages_in_use(), 6u);
@@ -194,7 +194,7 @@ TEST_F(LruKvCacheStoreTest, ThePrefixThatTwoComputedAtOnceIsInMemoryOnce) {
   EXPECT_EQ(read_rows(second), fresh_rows(layout_, concat(system, b)));
 }
 
-TEST_F(LruKvCacheStoreTest, AForkThatIsLongerTakesTheShortersPlace) {
+TEST_F(LruKvCacheStoreTest, ALongerForkReplacesTheShorterOne) {
   KvCacheEntry longer = fed(random_tokens(16, 40));
   KvCacheEntry shorter = longer.fork().value();
   shorter.slice_to_length(30);
@@ -210,17 +210,17 @@ TEST_F(LruKvCacheStoreTest, PressureEvictsTheLeastRecentlyUsedTailFirst) {
   const Tokens old = random_tokens(17, 10 * 64), young = random_tokens(18, 10 * 64);
   store(old);
   store(young);
-  EXPECT_EQ(find(old), 640u);  // now the older one is the younger one
+  EXPECT_EQ(find(old), 640u);  // the older sequence is now the most recently used
   {
-    const KvCacheEntry live = fed(random_tokens(19, 25 * 64));  // 5 more than are free
+    const KvCacheEntry live = fed(random_tokens(19, 25 * 64));  // 5 more pages than are free
     EXPECT_EQ(pool_.pages_in_use(), 40u);
   }
   EXPECT_EQ(store_.stats().evicted_pages, 5u);
-  EXPECT_EQ(find(young), 5 * 64u) << "its tail went, its head stayed";
+  EXPECT_EQ(find(young), 5 * 64u) << "its tail was evicted, its head not";
   EXPECT_EQ(find(old), 640u);
 }
 
-TEST_F(LruKvCacheStoreTest, AHeadIsAsYoungAsItsYoungestBranch) {
+TEST_F(LruKvCacheStoreTest, HeadIsAsRecentAsItsMostRecentBranch) {
   const Tokens head = random_tokens(20, 64), a = random_tokens(21, 64), b = random_tokens(22, 64);
   store(concat(head, a));
   store(random_tokens(23, 64));
@@ -228,11 +228,11 @@ TEST_F(LruKvCacheStoreTest, AHeadIsAsYoungAsItsYoungestBranch) {
   EXPECT_EQ(store_.evict(1), 1u);
   EXPECT_EQ(find(concat(head, a)), 64u);
   EXPECT_EQ(store_.evict(1), 1u);
-  EXPECT_EQ(find(random_tokens(23, 64)), 0u) << "older than the branch b";
+  EXPECT_EQ(find(random_tokens(23, 64)), 0u) << "used before branch b";
   EXPECT_EQ(find(concat(head, b)), 128u);
 }
 
-TEST_F(LruKvCacheStoreTest, WhatALiveEntryHoldsIsNotEvicted) {
+TEST_F(LruKvCacheStoreTest, PagesOfLiveEntriesAreNotEvicted) {
   KvCacheEntry live = fed(random_tokens(24, 100));
   ASSERT_TRUE(store_.insert(kAlice, live).ok());
   store(random_tokens(25, 100));
@@ -243,7 +243,7 @@ TEST_F(LruKvCacheStoreTest, WhatALiveEntryHoldsIsNotEvicted) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-TEST_F(LruKvCacheStoreTest, ARequestThatCannotBeMetEvictsNothing) {
+TEST_F(LruKvCacheStoreTest, ImpossibleReservationEvictsNothing) {
   KvCacheEntry live = fed(random_tokens(26, 20 * 64));
   store(random_tokens(27, 10 * 64));
   EXPECT_EQ(live.reserve(21 * 64).code(), ErrorCode::kOutOfMemory);
@@ -252,19 +252,19 @@ TEST_F(LruKvCacheStoreTest, ARequestThatCannotBeMetEvictsNothing) {
   EXPECT_EQ(store_.stats().evicted_pages, 10u);
 }
 
-TEST_F(LruKvCacheStoreTest, EvictedRowsAreNeverSeenAgain) {
+TEST_F(LruKvCacheStoreTest, EvictedPagesAreZeroed) {
   store(random_tokens(28, 64));
   const std::byte* page = static_cast<const std::byte*>(store_.snapshot().nodes.at(0).page);
   ASSERT_EQ(store_.evict(1), 1u);
-  allow_memory(page, layout_.page_bytes());  // nobody but this test looks at a freed page
+  allow_memory(page, layout_.page_bytes());  // only this test accesses a freed page
   EXPECT_TRUE(std::all_of(page, page + layout_.page_bytes(), [](std::byte b) { return b == std::byte{0}; }))
-      << "zero when it is freed, not when it is wanted again";
+      << "zeroed when freed, not when reused";
   const KvPage reused = pool_.allocate().value();
   ASSERT_EQ(reused.data(), page);
   EXPECT_TRUE(std::all_of(page, page + layout_.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
 }
 
-TEST_F(LruKvCacheStoreTest, ThousandsOfSessionsWithinTheBudget) {
+TEST_F(LruKvCacheStoreTest, ManySessionsStayWithinTheBudget) {
   for (uint64_t i = 0; i < 1000; ++i) {
     KvCacheEntry entry = fed(random_tokens(1000 + i, 1 + i % 200));
     ASSERT_TRUE(store_.insert(kAlice, entry).ok());
@@ -276,7 +276,7 @@ TEST_F(LruKvCacheStoreTest, ThousandsOfSessionsWithinTheBudget) {
 
 // --- the store's own budget
 
-TEST(LruKvCacheStoreBudget, NothingFitsIntoNothing) {
+TEST(LruKvCacheStoreBudget, ZeroBudgetStoresNothing) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   KvPagePool pool(layout, 4 * layout.page_bytes());
   LruKvCacheStore store(pool, 0);
@@ -288,7 +288,7 @@ TEST(LruKvCacheStoreBudget, NothingFitsIntoNothing) {
   EXPECT_EQ(store.find_longest_prefix(kAlice, entry.tokens()).length(), 0u);
 }
 
-TEST(LruKvCacheStoreBudget, AnEntryGoesInWholeOrNotAtAll) {
+TEST(LruKvCacheStoreBudget, EntriesAreInsertedWholeOrNotAtAll) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   KvPagePool pool(layout, 100 * layout.page_bytes());
   const size_t page_charge = LruKvCacheStore(pool).page_charge_bytes();
@@ -302,7 +302,7 @@ TEST(LruKvCacheStoreBudget, AnEntryGoesInWholeOrNotAtAll) {
   KvCacheEntry large(pool), fitting(pool);
   ASSERT_TRUE(feed(large, random_tokens(32, 193)).ok());
   EXPECT_EQ(store.insert(kAlice, large).code(), ErrorCode::kOutOfMemory);
-  EXPECT_EQ(store.stats().evicted_pages, 0u) << "not even to try";
+  EXPECT_EQ(store.stats().evicted_pages, 0u) << "an insertion that cannot fit evicts nothing";
   ASSERT_TRUE(feed(fitting, random_tokens(33, 192)).ok());
   EXPECT_TRUE(store.insert(kAlice, fitting).ok());
   EXPECT_EQ(store.charge_bytes(), store.budget_bytes());
@@ -310,7 +310,7 @@ TEST(LruKvCacheStoreBudget, AnEntryGoesInWholeOrNotAtAll) {
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
 
-TEST(LruKvCacheStoreBudget, RoomIsNotMadeFromWhatTheEntryHangsOn) {
+TEST(LruKvCacheStoreBudget, InsertDoesNotEvictItsOwnPrefix) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   KvPagePool pool(layout, 100 * layout.page_bytes());
   LruKvCacheStore store(pool, 2 * LruKvCacheStore(pool).page_charge_bytes());
@@ -320,7 +320,7 @@ TEST(LruKvCacheStoreBudget, RoomIsNotMadeFromWhatTheEntryHangsOn) {
     ASSERT_TRUE(feed(head, TokenSpan(tokens).first(128)).ok());
     ASSERT_TRUE(store.insert(kAlice, head).ok());
   }
-  KvCacheEntry whole(pool);  // computed on its own: it holds no page of the store
+  KvCacheEntry whole(pool);  // computed separately: holds no page of the store
   ASSERT_TRUE(feed(whole, tokens).ok());
   EXPECT_EQ(store.insert(kAlice, whole).code(), ErrorCode::kOutOfMemory);
   EXPECT_EQ(store.find_longest_prefix(kAlice, tokens).length(), 128u);
@@ -364,7 +364,7 @@ TEST_F(LruKvCacheStoreTest, StatsAddUp) {
   EXPECT_EQ(store_.stats().peak_pages, 3u);
 }
 
-TEST_F(LruKvCacheStoreTest, ALookupCostsItsPromptWhateverIsStored) {
+TEST_F(LruKvCacheStoreTest, LookupCostDependsOnThePromptOnly) {
   const Tokens tokens = random_tokens(55, 640);
   store(tokens);
   const auto cost = [&] {
@@ -375,7 +375,7 @@ TEST_F(LruKvCacheStoreTest, ALookupCostsItsPromptWhateverIsStored) {
   const size_t alone = cost();
   EXPECT_LE(alone, tokens.size() + 10);
   for (uint64_t i = 0; i < 28; ++i) store(random_tokens(200 + i, 64));
-  EXPECT_LE(cost(), alone + 6) << "a step of one binary search for each doubling";
+  EXPECT_LE(cost(), alone + 6) << "one more binary search step per doubling";
 }
 
 }  // namespace

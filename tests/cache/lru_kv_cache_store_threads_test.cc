@@ -1,5 +1,5 @@
-// Sixteen threads on one small store, which do all that sessions do at once and cancel half-way: what anybody reads
-// are the rows of its own ids, the store is sound at any time, and the sanitizers see the rest.
+// Sixteen threads on one small store, with all calls of sessions at once and passes cancelled half-way: every thread
+// reads keys and values of its own tokens, the store is always valid, and sanitizers check the rest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class Talker {
   Talker(uint64_t seed, KvPagePool& pool, LruKvCacheStore& store, Counts& counts)
       : rng_(seed),
         name_space_(1, static_cast<char>('a' + seed % 4)),
-        // With windows so long that pages lie behind these.
+        // With windows: long enough that pages slide out of them.
         n_system_(pool.layout().window() > 0 ? 330 : 70),
         pool_(pool),
         store_(store),
@@ -47,7 +47,7 @@ class Talker {
 
   void turn() {
     Tokens prompt = random_tokens(1 + below(2), n_system_, 9);  // one of two system prompts
-    prompt.push_back(static_cast<TokenId>(100 + name_space_[0]));  // what only this namespace says
+    prompt.push_back(static_cast<TokenId>(100 + name_space_[0]));  // a token that only this namespace uses
     const size_t message = below(6);
     prompt = concat(prompt, random_tokens(message, 10 + 23 * message, 3));
     PrefixHit hit = store_.find_longest_prefix(name_space_, prompt);
@@ -108,11 +108,11 @@ class Talker {
   Counts& counts_;
 };
 
-// Of models with and without recurrent layers and windows.
+// Models with and without recurrent layers and windows.
 class LruKvCacheStoreThreads : public testing::TestWithParam<TinyKind> {};
 INSTANTIATE_TEST_SUITE_P(EveryKind, LruKvCacheStoreThreads, testing::ValuesIn(kEveryTinyKind));
 
-TEST_P(LruKvCacheStoreThreads, SixteenDoEverythingAtOnce) {
+TEST_P(LruKvCacheStoreThreads, SixteenThreadsUseAllCallsConcurrently) {
   const KvLayout layout = tiny_layout(GetParam());
   const size_t n_pages = layout.window() > 0 ? 170 : 90;
   KvPagePool pool(layout, n_pages * layout.page_bytes() + 200 * layout.state_bytes());
@@ -125,7 +125,7 @@ TEST_P(LruKvCacheStoreThreads, SixteenDoEverythingAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counts.wrong, 0u);
   EXPECT_EQ(counts.unsound, 0u);
-  EXPECT_EQ(counts.foreign, 0u) << "nobody finds what only another namespace said";
+  EXPECT_EQ(counts.foreign, 0u) << "private tokens of other namespaces are never found";
   EXPECT_GT(counts.turns, 400u) << counts.refused << " refused";
   EXPECT_GT(counts.cancelled, 50u);
   EXPECT_GT(counts.repeats, 10u);

@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-// How many of n pages, of which the first has position `length`, lie behind the window of whoever goes on at `end`.
+// How many of n pages, the first with position `length`, have slid out of the window of a sequence at `end`.
 size_t n_behind(const KvLayout& layout, size_t end, size_t length, size_t n) {
   const size_t first = layout.first_window_page(end), begin = length / kPagePositions;
   return std::min(n, first - std::min(first, begin));
@@ -169,7 +169,7 @@ MemoryTier::Found MemoryTier::read_pages(const KvPageIdentity& identity, TokenSp
   return found;
 }
 
-// The state that reaches furthest within the ids, and beyond the first `length` of them.
+// The state that reaches furthest within `ids`, and beyond the first `length` of them.
 std::optional<StateSnapshot> MemoryTier::read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length) {
   std::optional<StateSnapshot> best;
   PageNamer namer(first_half);

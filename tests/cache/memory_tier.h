@@ -1,5 +1,5 @@
-// MemoryTier: a KvTier whose pages are records in a map, as they would be in a server's: the second implementation of
-// the interface, and a sketch of a remote one. Reading asks the server page by page; writing behind is WriteBehind's.
+// MemoryTier: a KvTier whose pages are records in a map, as on a server: the second implementation of the interface,
+// and a sketch of a remote one. Reads page by page; writes by WriteBehind.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace ibid {
 
-// What stays when a tier goes, as a server does. Thread-safe.
+// The storage, which outlives tiers, like a server. Thread-safe.
 class RecordServer {
  public:
   struct Record {
@@ -25,20 +25,20 @@ class RecordServer {
     KvPageParts parts = KvPageParts::kBoth;
   };
 
-  std::atomic<bool> fails{false};  // it cannot be reached: every call of a tier fails
+  std::atomic<bool> fails{false};  // simulates an unreachable server: every call of a tier fails
 
-  // The record behind `before` that begins with most of the ids; none: kNotFound.
+  // Returns the record after `before` with the longest common prefix; kNotFound without one.
   Result<Record> get(const PageName& before, TokenSpan page_ids) const;
-  // Adds a record; those behind `before` that hold a beginning of its ids go.
+  // Adds a record; removes those after `before` whose tokens are a prefix of its own.
   Status put(const PageName& before, Record record);
   Status erase(const Sha256Digest& name_space);
   bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const;
-  // The same of states and their rows: all behind `before` whose state is of a beginning of the ids.
+  // The same for states and their rows: all after `before` whose state is after a prefix of the tokens.
   std::vector<Record> states(const PageName& before, TokenSpan page_ids) const;
   Status put_state(const PageName& before, Record record);
   bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const;
   size_t size() const;
-  // Flips a bit of the record's last byte, of each that begins at this position.
+  // Flips a bit in the last byte of each record that starts at this position.
   void damage(size_t first_position);
 
  private:
@@ -74,7 +74,7 @@ class MemoryTier : public KvTier, private PageSink {
 
   struct Found {
     std::vector<KvPage> pages;
-    size_t end = 0;  // of the ids that they have
+    size_t end = 0;  // of the tokens whose pages were read
   };
   Found read_pages(const KvPageIdentity& identity, TokenSpan ids, size_t length, const ReadLimits& limits);
   std::optional<StateSnapshot> read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length);

@@ -1,5 +1,5 @@
-// NanPagePool: hands out pages filled with ones, which as floats are NaN, so that whoever reads rows that nobody wrote
-// shows. The product's pages are zero; so is the padding of heads whose size is no multiple of 16, which is lost here.
+// NanPagePool: allocates pages filled with 0xff (NaN as floats), so that reads of unwritten positions are detected. The
+// padding of heads whose size is not a multiple of 16 is not zero here, unlike in the pages of the product.
 #pragma once
 
 #include <cstring>

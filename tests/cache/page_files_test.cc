@@ -19,7 +19,7 @@ class PageFilesTest : public testing::Test {
                              .budget_bytes = budget_pages * kv_page_record_bytes(layout_, 640)},
                             layout_, files_, clock_);
   }
-  // Writes the pages of the sequence, one after the other, and settles.
+  // Writes the pages of the sequence in order, and settles.
   Status write(PageFiles& files, const Tokens& ids) {
     KvCacheEntry entry(pool_);
     EXPECT_TRUE(feed(entry, ids).ok());
@@ -50,7 +50,7 @@ class PageFilesTest : public testing::Test {
   ManualClock clock_{1'700'000'000'000'000'000};
 };
 
-TEST_F(PageFilesTest, WhatWasWrittenIsFoundAndReadByTheNext) {
+TEST_F(PageFilesTest, WrittenPagesAreFoundAfterReopening) {
   const Tokens ids = random_tokens(1, 150);
   ASSERT_TRUE(write(*open(), ids).ok());
   const auto files = open();
@@ -63,11 +63,11 @@ TEST_F(PageFilesTest, WhatWasWrittenIsFoundAndReadByTheNext) {
   for (const PageFiles::Found& file : found) {
     EXPECT_TRUE(files->read(file, identity_, ids, scratch, page.data()).ok());
   }
-  EXPECT_EQ(files->find(identity_, ids, 130).size(), 1u) << "behind what is known";
+  EXPECT_EQ(files->find(identity_, ids, 130).size(), 1u) << "only the page after the known prefix";
   EXPECT_EQ(files->find(identity_, ids, 150).size(), 0u);
 }
 
-TEST_F(PageFilesTest, APageWithoutItsBeginningIsNotWritten) {
+TEST_F(PageFilesTest, PagesWithoutTheirPredecessorAreNotWritten) {
   const auto files = open(2);
   EXPECT_EQ(write(*files, random_tokens(2, 300)).code(), ErrorCode::kLimitExceeded);
   EXPECT_EQ(stats(*files).pages, 2u);
@@ -76,7 +76,7 @@ TEST_F(PageFilesTest, APageWithoutItsBeginningIsNotWritten) {
   EXPECT_EQ(stats(*files).evicted, 1u);
 }
 
-TEST_F(PageFilesTest, ABeginningGoesWhenItsContinuationIsSettled) {
+TEST_F(PageFilesTest, SupersededPageIsRemovedOnSettle) {
   const Tokens ids = random_tokens(4, 60);
   const auto files = open();
   ASSERT_TRUE(write(*files, Tokens(ids.begin(), ids.begin() + 40)).ok());
@@ -85,8 +85,8 @@ TEST_F(PageFilesTest, ABeginningGoesWhenItsContinuationIsSettled) {
   EXPECT_TRUE(files->has(PageNamer(first_half).first(identity_), ids, KvPageParts::kBoth));
 }
 
-// It was handed over twice, and the pool took its window before it was written again.
-TEST(PageFilesOfWindows, AFirstPartTakesNoPlaceOfAWholePage) {
+// Queued twice, and the pool evicted the window part before the second write.
+TEST(PageFilesOfWindows, FirstPartDoesNotReplaceAWholePage) {
   const KvLayout layout = tiny_layout(TinyKind::kWindowed);
   const KvPageIdentity identity{FingerprintBuilder().add("test", "model").finish(), digest_of_namespace("")};
   MemoryFileOps memory;
@@ -110,7 +110,7 @@ TEST(PageFilesOfWindows, AFirstPartTakesNoPlaceOfAWholePage) {
   EXPECT_EQ(stats.bytes, kv_page_record_bytes(layout, 64));
 }
 
-TEST_F(PageFilesTest, AFileIsPutAwayWhereItIsToBlame) {
+TEST_F(PageFilesTest, OnlyDamagedFilesAreQuarantined) {
   const Tokens ids = random_tokens(5, 64);
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
@@ -122,11 +122,11 @@ TEST_F(PageFilesTest, AFileIsPutAwayWhereItIsToBlame) {
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 0u);
   EXPECT_EQ(stats(*files).quarantined, 1u);
   files->give_up(file.file_name, Status(ErrorCode::kCorrupt, ""));
-  EXPECT_EQ(stats(*files).quarantined, 1u) << "once";
+  EXPECT_EQ(stats(*files).quarantined, 1u) << "quarantined only once";
 }
 
-// Between the reader that misses the file and its complaint, the page was written anew.
-TEST_F(PageFilesTest, AFileThatIsThereAgainStays) {
+// The page was rewritten after the reader missed the file and before it reported that.
+TEST_F(PageFilesTest, ARewrittenFileStays) {
   const Tokens ids = random_tokens(7, 64);
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
@@ -140,7 +140,7 @@ TEST_F(PageFilesTest, AFileThatIsThereAgainStays) {
   EXPECT_EQ(stats(*files).failures, 1u);
 }
 
-TEST_F(PageFilesTest, ClearRemovesANamespaceAndSaysWhatItCouldNot) {
+TEST_F(PageFilesTest, ClearRemovesANamespaceAndReportsFailures) {
   const auto files = open();
   ASSERT_TRUE(write(*files, random_tokens(6, 130)).ok());
   const auto pen = files->take_pen();

@@ -29,7 +29,7 @@ StoredRecord page(const std::string& file, int before, int end, Tokens ids, int6
           .last_use_ns = used_ns};
 }
 
-TEST(PageIndex, ThePageThatSharesMostIsFoundToTheToken) {
+TEST(PageIndex, FindsThePageWithTheLongestCommonPrefix) {
   PageIndex index;
   index.insert(page("a", 0, 1, {1, 2, 3}, 1));
   index.insert(page("b", 0, 2, {1, 2, 4, 5}, 2));
@@ -45,7 +45,7 @@ TEST(PageIndex, ThePageThatSharesMostIsFoundToTheToken) {
   EXPECT_EQ(index.bytes(), 30u);
 }
 
-TEST(PageIndex, TheOldestThatNobodyContinuesGoesFirst) {
+TEST(PageIndex, OldestIsTheLeastRecentPageWithoutContinuation) {
   PageIndex index;
   index.insert(page("head", 0, 1, {1}, 1));
   index.insert(page("tail", 1, 2, {2}, 5, 64));
@@ -61,7 +61,7 @@ TEST(PageIndex, TheOldestThatNobodyContinuesGoesFirst) {
   EXPECT_EQ(index.bytes(), 0u);
 }
 
-TEST(PageIndex, AUseIsYoungerThanAllBeforeItThoughTheClockJumpsBack) {
+TEST(PageIndex, UseTimesIncreaseAlthoughTheClockJumpsBack) {
   PageIndex index;
   index.insert(page("a", 0, 1, {1}, 100));
   index.insert(page("b", 0, 2, {2}, 200));
@@ -73,7 +73,7 @@ TEST(PageIndex, AUseIsYoungerThanAllBeforeItThoughTheClockJumpsBack) {
   EXPECT_EQ(index.touch("nobody", 5), 1001);
 }
 
-TEST(PageIndex, AFileOfTheSameNameIsReplacedAndBeginningsAreSuperseded) {
+TEST(PageIndex, EqualNamesAreReplacedAndPrefixesSuperseded) {
   PageIndex index;
   index.insert(page("a", 0, 1, {1, 2}, 1));
   index.insert(page("a", 0, 1, {1, 2}, 2));
@@ -87,7 +87,7 @@ TEST(PageIndex, AFileOfTheSameNameIsReplacedAndBeginningsAreSuperseded) {
   EXPECT_FALSE(index.has_file("c"));
 }
 
-TEST(PageIndex, PagesWithoutIdsAreEvictedAndNeverFound) {
+TEST(PageIndex, PagesWithoutTokensAreEvictedButNeverFound) {
   PageIndex index;
   index.insert(page("foreign", 0, 1, {}, 1));
   EXPECT_EQ(index.best_match(name(0), Tokens{1}).n_rows, 0u);

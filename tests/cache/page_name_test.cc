@@ -13,7 +13,7 @@ KvPageIdentity identity(std::string_view model, std::string_view name_space) {
   return {FingerprintBuilder().add("test", model).finish(), digest_of_namespace(name_space)};
 }
 
-TEST(PageName, SaysWhoseTextAndAllOfIt) {
+TEST(PageName, NameDependsOnIdentityAndAllTokens) {
   const Tokens ids = random_tokens(1, 64), others = random_tokens(2, 64);
   PageNamer namer(first_half);
   const PageName a = namer.first(identity("a", "")), b = namer.first(identity("b", ""));
@@ -28,17 +28,17 @@ TEST(PageName, SaysWhoseTextAndAllOfIt) {
   EXPECT_EQ(names.size(), 3u + 2 * 2 * 3);
   for (const size_t n_front : {0, 1, 63}) names.insert(namer.state(a, ids, n_front));
   names.insert(namer.state(b, ids, 1));
-  EXPECT_EQ(names.size(), 3u + 2 * 2 * 3 + 4) << "a state's name says how many of the ids it stands for";
+  EXPECT_EQ(names.size(), 3u + 2 * 2 * 3 + 4) << "a state's name depends on its number of tokens";
   EXPECT_EQ(PageNamer(first_half).next(a, ids), namer.next(a, ids));
 }
 
-TEST(PageName, TheRuleMakesTheName) {
+TEST(PageName, NamesFollowTheRule) {
   PageNamer namer([](const Sha256Digest&) { return PageName(); });
   EXPECT_EQ(namer.first(identity("a", "")), PageName());
   EXPECT_EQ(namer.next(PageName(), Tokens{1}), PageName());
 }
 
-TEST(PageName, AFileNameIsReadBackAndNothingElseIsOne) {
+TEST(PageName, FileNamesRoundTripAndOthersAreRefused) {
   PageNamer namer(first_half);
   const PageName a = namer.first(identity("a", "")), b = namer.next(a, Tokens{1, 2});
   for (const KvRecordKind kind : {KvRecordKind::kPage, KvRecordKind::kState}) {

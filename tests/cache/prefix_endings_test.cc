@@ -1,4 +1,4 @@
-// Remembered logits: found for exactly the ids they belong to, by whom may see these, and gone with them.
+// Cached logits: found for exactly their tokens, only by namespaces that see these, and evicted with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class PrefixEndingsTest : public testing::Test {
     return code;
   }
 
-  // The first logit, or -1 for none.
+  // The first logit found, or -1 if none.
   float find(TokenSpan ids, const char* name_space = kAlice) {
     const PrefixHit hit = store_.find_longest_prefix(name_space, ids);
     if (hit.logits == nullptr) return -1.0f;
@@ -47,7 +47,7 @@ class PrefixEndingsTest : public testing::Test {
   }
 };
 
-TEST_F(PrefixEndingsTest, AnExactRepeatAndNothingElse) {
+TEST_F(PrefixEndingsTest, FindsLogitsForExactRepeatsOnly) {
   const Tokens tokens = random_tokens(1, 150);
   store(tokens);
   for (const size_t n : {1u, 63u, 64u, 65u, 128u, 149u, 150u}) {
@@ -57,14 +57,14 @@ TEST_F(PrefixEndingsTest, AnExactRepeatAndNothingElse) {
     const bool known = n == 1 || n == 63 || n == 64 || n == 65 || n == 128 || n == 149 || n == 150;
     EXPECT_EQ(find(TokenSpan(tokens).first(n)), known ? static_cast<float>(n) : -1.0f) << n;
   }
-  EXPECT_EQ(find(concat(tokens, Tokens{7})), -1.0f) << "a hit that does not cover all ids";
+  EXPECT_EQ(find(concat(tokens, Tokens{7})), -1.0f) << "the hit does not cover all tokens";
   Tokens other = tokens;
   other[149] ^= 1;
   EXPECT_EQ(find(other), -1.0f);
   EXPECT_EQ(store_.stats(kAlice).repeats, 7u);
 }
 
-TEST_F(PrefixEndingsTest, OnlyBehindWhatIsStored) {
+TEST_F(PrefixEndingsTest, StoresLogitsOnlyAfterStoredTokens) {
   const Tokens tokens = random_tokens(2, 100);
   store(TokenSpan(tokens).first(80));
   EXPECT_EQ(remember(tokens, 1), ErrorCode::kNotFound);
@@ -75,8 +75,8 @@ TEST_F(PrefixEndingsTest, OnlyBehindWhatIsStored) {
   EXPECT_EQ(find(TokenSpan(tokens).first(80)), -1.0f);
 }
 
-// A prompt that ends inside a page, and many answers to it: whichever sibling a search meets, the ending is found.
-TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheEndOfTheirPrompt) {
+// A prompt that ends inside a page, with many completions: the ending is found whichever sibling a search visits.
+TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
   const Tokens prompt = random_tokens(3, 84);
   for (uint64_t i = 0; i < 20; ++i) {
     store(concat(prompt, random_tokens(100 + i, 30)));
@@ -91,20 +91,20 @@ TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheEndOfTheirPrompt) {
     EXPECT_EQ(find(prompt), 5) << left;
     ASSERT_EQ(store_.evict(1), 1u);
   }
-  EXPECT_EQ(find(prompt), -1.0f) << "the last page that knew the ids is gone";
+  EXPECT_EQ(find(prompt), -1.0f) << "the last page with these tokens is evicted";
   EXPECT_EQ(store_.charge_bytes(), store_.stats().pages * store_.page_charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, TheEndOfAPromptOutlivesTheAnswerThatKeptIt) {
+TEST_F(PrefixEndingsTest, LogitsOfAPromptOutliveTheAnswerThatHoldsThem) {
   const Tokens prompt = random_tokens(3, 84);
-  // The first in the order of ids is the first to go.
+  // The first in token order is evicted first.
   for (TokenId i = 0; i < 6; ++i) store(concat(prompt, Tokens{i, 7}));
   ASSERT_EQ(remember(prompt, 5), ErrorCode::kOk);
   ASSERT_EQ(store_.evict(5), 5u);
   EXPECT_EQ(find(prompt), 5);
 }
 
-TEST_F(PrefixEndingsTest, APageThatGrowsKeepsItsEndings) {
+TEST_F(PrefixEndingsTest, AGrowingPageKeepsItsEndings) {
   const Tokens tokens = random_tokens(4, 200);
   store(TokenSpan(tokens).first(20));
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1), ErrorCode::kOk);
@@ -112,7 +112,7 @@ TEST_F(PrefixEndingsTest, APageThatGrowsKeepsItsEndings) {
   EXPECT_EQ(find(TokenSpan(tokens).first(20)), 1);
 }
 
-TEST_F(PrefixEndingsTest, FourOfAPageTheLeastRecentlyUsedGivesWay) {
+TEST_F(PrefixEndingsTest, APageHasFourEndingsAndReplacesTheLru) {
   const Tokens tokens = random_tokens(5, 64);
   store(tokens);
   for (size_t n = 1; n <= 4; ++n) {
@@ -125,7 +125,7 @@ TEST_F(PrefixEndingsTest, FourOfAPageTheLeastRecentlyUsedGivesWay) {
   EXPECT_EQ(find(TokenSpan(tokens).first(5)), 5);
 }
 
-TEST_F(PrefixEndingsTest, NamespacesSeeWhatTheySeeOfTheIds) {
+TEST_F(PrefixEndingsTest, LogitsAreVisibleWithTheirTokens) {
   const Tokens tokens = random_tokens(6, 100), system = random_tokens(7, 80);
   store(tokens, kAlice);
   store(tokens, kBob);
@@ -136,8 +136,8 @@ TEST_F(PrefixEndingsTest, NamespacesSeeWhatTheySeeOfTheIds) {
 
   store(system, kAlice, Sharing::kShared);
   ASSERT_EQ(remember(system, 2, kAlice), ErrorCode::kOk);
-  EXPECT_EQ(find(system, kBob), 2) << "what belongs to shared ids is shared";
-  // A longer private page beside the shared one does not hide it.
+  EXPECT_EQ(find(system, kBob), 2) << "logits of shared tokens are shared";
+  // A longer private page beside the shared one does not hide its ending.
   store(concat(system, random_tokens(8, 10)), kBob);
   EXPECT_EQ(find(system, kBob), 2);
   store_.clear(kAlice);
@@ -145,7 +145,7 @@ TEST_F(PrefixEndingsTest, NamespacesSeeWhatTheySeeOfTheIds) {
   EXPECT_EQ(find(system, kAlice), 2);
 }
 
-TEST_F(PrefixEndingsTest, SharingALeafTakesItsEndingsAlong) {
+TEST_F(PrefixEndingsTest, SharingALeafSharesItsEndings) {
   const Tokens tokens = random_tokens(9, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1, kBob), ErrorCode::kOk);
@@ -158,9 +158,9 @@ TEST_F(PrefixEndingsTest, SharingALeafTakesItsEndingsAlong) {
   EXPECT_EQ(store_.shared_stats().bytes, store_.charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, AtMostASixteenthOfTheBudgetTheLeastRecentlyUsedGivesWay) {
+TEST_F(PrefixEndingsTest, LogitsUseASixteenthOfTheBudgetAndReplaceTheLru) {
   const size_t page = store_.page_charge_bytes();
-  LruKvCacheStore small(pool_, 48 * page);  // 3 pages' worth of logits
+  LruKvCacheStore small(pool_, 48 * page);  // budget for the logits of 3 pages
   const std::vector<float> logits(page / sizeof(float) - 64, 1.0f), too_many(4 * page / sizeof(float));
   std::vector<Tokens> prompts;
   for (uint64_t i = 0; i < 5; ++i) {
@@ -176,11 +176,11 @@ TEST_F(PrefixEndingsTest, AtMostASixteenthOfTheBudgetTheLeastRecentlyUsedGivesWa
   EXPECT_THAT(known, ElementsAre(false, false, true, true, true));
   const size_t charge = small.charge_bytes();
   EXPECT_EQ(small.remember_logits(kAlice, prompts[0], too_many).code(), ErrorCode::kOutOfMemory);
-  EXPECT_EQ(small.charge_bytes(), charge) << "nothing gave way to what cannot be had";
+  EXPECT_EQ(small.charge_bytes(), charge) << "an impossible insertion evicts nothing";
   EXPECT_EQ(small.stats(kAlice).bytes, charge);
 }
 
-TEST_F(PrefixEndingsTest, PagesThatCannotBeHadOtherwisePushOutLogits) {
+TEST_F(PrefixEndingsTest, PagesReplaceLogitsIfNothingElseIsEvictable) {
   const size_t page = store_.page_charge_bytes();
   LruKvCacheStore small(pool_, 16 * page);
   const std::vector<float> logits(page / sizeof(float) - 64, 1.0f);
@@ -192,7 +192,7 @@ TEST_F(PrefixEndingsTest, PagesThatCannotBeHadOtherwisePushOutLogits) {
   ASSERT_TRUE(small.insert(kAlice, more).ok());
   EXPECT_EQ(small.charge_bytes(), 16 * page);
   EXPECT_EQ(small.find_longest_prefix(kAlice, held.tokens()).logits, nullptr);
-  // And full of what is held, there is no room for any.
+  // If the budget is full of held pages, no logits can be stored.
   EXPECT_EQ(small.remember_logits(kAlice, held.tokens(), logits).code(), ErrorCode::kOutOfMemory);
   EXPECT_THAT(validate_store(small.snapshot()), IsEmpty());
 }

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-TEST(SecondReader, TwoThreadsShareOneReadAndBothHaveLeftWhenItReturns) {
+TEST(SecondReader, TwoThreadsShareOneReadAndBothReturn) {
   SecondReader second;
   std::atomic<int> inside{0};
   std::set<std::thread::id> readers;
@@ -24,14 +24,14 @@ TEST(SecondReader, TwoThreadsShareOneReadAndBothHaveLeftWhenItReturns) {
       const std::lock_guard lock(mutex);
       readers.insert(std::this_thread::get_id());
     }
-    both.arrive_and_wait();  // neither leaves before the other has come
+    both.arrive_and_wait();  // neither returns before the other has arrived
     --inside;
   });
   EXPECT_EQ(inside, 0);
   EXPECT_EQ(readers.size(), 2u);
 }
 
-TEST(SecondReader, ManyCallersOneAfterTheOtherGetAllOfTheirWorkDone) {
+TEST(SecondReader, SequentialCallersGetAllWorkDone) {
   SecondReader second;
   for (int round = 0; round < 2000; ++round) {
     std::vector<int> done(16, 0);
@@ -43,7 +43,7 @@ TEST(SecondReader, ManyCallersOneAfterTheOtherGetAllOfTheirWorkDone) {
   }
 }
 
-TEST(SecondReader, CallersAtOnceDoNotWaitForEachOther) {
+TEST(SecondReader, ConcurrentCallersGetAllWorkDone) {
   SecondReader second;
   std::vector<std::thread> callers;
   std::atomic<size_t> total{0};
@@ -61,7 +61,7 @@ TEST(SecondReader, CallersAtOnceDoNotWaitForEachOther) {
   EXPECT_EQ(total, 4u * 500u * 10u);
 }
 
-TEST(SecondReader, OneThatIsNeverAskedEnds) { const SecondReader second; }
+TEST(SecondReader, UnusedReaderIsDestroyed) { const SecondReader second; }
 
 }  // namespace
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// What an entry goes on from is what a cold pass over its ids would give, whatever happened before: passes of any
-// length, passes that were cancelled, cuts, forks, and states that were kept.
+// An entry resumes from the state that a cold pass over its tokens gives, whatever happened before: passes of any
+// length, cancelled passes, slices, forks, and kept states.
 #include "cache/pages/sequence_state.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class SequenceStateLaws : public testing::Test {
   KvPagePool pool_{layout_, 64 * layout_.page_bytes() + 64 * layout_.state_bytes()};
 };
 
-TEST_F(SequenceStateLaws, PiecesOfAStateDoNotOverlap) {
+TEST_F(SequenceStateLaws, LayersOfAStateDoNotOverlap) {
   EXPECT_EQ(layout_.state_offset(1), 16u);
   EXPECT_EQ(layout_.state_bytes(), (16 + 48) * sizeof(float));
   EXPECT_EQ(layout_.row_offset(1), 16u);
@@ -38,7 +38,7 @@ void expect_cut(KvCacheEntry& entry, size_t n) {
   ASSERT_EQ(entry.length(), reached);
 }
 
-TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
+TEST_F(SequenceStateLaws, ShortPassesCanBeSlicedAnywhereAndLongOnesNowhere) {
   KvCacheEntry entry(pool_);
   const Tokens long_part = random_tokens(1, kMostKeptRows + 1), short_part = random_tokens(2, kMostKeptRows);
   ASSERT_TRUE(feed(entry, long_part).ok());
@@ -55,13 +55,13 @@ TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
     expect_exact(*cut);
   }
   EXPECT_DEATH(entry.slice_to_length(long_part.size() - 1), "0 vs 64");
-  EXPECT_EQ(entry.slice_to_at_most(long_part.size() - 1), 0u) << "nothing to go on from, so it begins anew";
+  EXPECT_EQ(entry.slice_to_at_most(long_part.size() - 1), 0u) << "no state to resume from, so it starts over";
   EXPECT_EQ(entry.length(), 0u);
   ASSERT_TRUE(feed(entry, short_part).ok());
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
+TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
   entry.state().keep_here(entry.length());
@@ -80,15 +80,15 @@ TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
   expect_exact(entry);
 }
 
-// What costs least to read again goes first, and only as much as is needed.
-TEST_F(SequenceStateLaws, WhatWasKeptGivesWayToThePass) {
+// Drops the cheapest snapshot to recompute, and no more than necessary.
+TEST_F(SequenceStateLaws, KeptStatesAreDroppedForAPass) {
   KvCacheEntry entry(pool_);
   for (const size_t n : {100, 80, 120}) {
     ASSERT_TRUE(feed(entry, random_tokens(n, n)).ok());
     entry.state().keep_here(entry.length());
   }
   ASSERT_EQ(entry.resumable_length(299), 180u);
-  ASSERT_TRUE(entry.reserve(141).ok());  // the pages, so that states alone are short
+  ASSERT_TRUE(entry.reserve(141).ok());  // the pages, so that only states are short
   std::vector<KvPage> others;
   for (;;) {
     Result<std::vector<KvPage>> state = pool_.allocate_states(1);
@@ -98,13 +98,13 @@ TEST_F(SequenceStateLaws, WhatWasKeptGivesWayToThePass) {
   ASSERT_TRUE(feed(entry, random_tokens(4, 70)).ok());
   EXPECT_EQ(entry.resumable_length(299), 180u);
   ASSERT_TRUE(feed(entry, random_tokens(5, 1)).ok());
-  EXPECT_EQ(entry.resumable_length(299), 100u) << "180 went: it stands nearest to the one before it";
+  EXPECT_EQ(entry.resumable_length(299), 100u) << "180 was dropped: it is nearest to the one before it";
   EXPECT_EQ(entry.resumable_length(350), 300u);
   ASSERT_TRUE(feed(entry, random_tokens(6, 70)).ok());
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanFourStates) {
+TEST_F(SequenceStateLaws, RejectedDraftsUseAtMostFourStates) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, random_tokens(1, 20)).ok());
   for (size_t i = 0; i < 50; ++i) {
@@ -116,7 +116,7 @@ TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanFourStates) {
   }
 }
 
-TEST_F(SequenceStateLaws, WhatWasDecodedCanBeTakenBack) {
+TEST_F(SequenceStateLaws, DecodedTokensCanBeRolledBack) {
   for (const size_t n_rows : {1u, 3u}) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
@@ -126,7 +126,7 @@ TEST_F(SequenceStateLaws, WhatWasDecodedCanBeTakenBack) {
       const size_t n_back = std::min(entry.length() - cut_at, kLogOverlap);
       for (size_t n = entry.length() - n_back; n <= entry.length(); ++n) ASSERT_EQ(entry.resumable_length(n), n);
       ASSERT_LE(pool_.state_bytes_in_use(), 4 * layout_.state_bytes());
-      if (entry.length() % 7 != 0 || n_back < 5) continue;  // more comes than is taken back
+      if (entry.length() % 7 != 0 || n_back < 5) continue;  // decodes more rows than it rolls back
       entry.slice_to_length(entry.length() - n_back % 5);
       cut_at = entry.length();
       expect_exact(entry);
@@ -134,8 +134,8 @@ TEST_F(SequenceStateLaws, WhatWasDecodedCanBeTakenBack) {
   }
 }
 
-// Rows of the log that a snapshot has are not written again, whatever the sequence does.
-TEST_F(SequenceStateLaws, WhatWasKeptOfALogStays) {
+// Log rows that are part of a snapshot are never overwritten.
+TEST_F(SequenceStateLaws, SnapshotsOfALogStayUnchanged) {
   KvCacheEntry entry(pool_);
   const Tokens tokens = random_tokens(1, 140);
   ASSERT_TRUE(feed(entry, TokenSpan(tokens).first(100)).ok());
@@ -151,11 +151,11 @@ TEST_F(SequenceStateLaws, WhatWasKeptOfALogStays) {
   EXPECT_EQ(read_states(other), fresh_states(layout_, TokenSpan(tokens).first(130)));
 }
 
-TEST_F(SequenceStateLaws, ALogGoesBeforeAPassFails) {
+TEST_F(SequenceStateLaws, LogsAreDroppedBeforeAPassFails) {
   KvPagePool small(layout_, 4 * layout_.page_bytes() + 3 * layout_.state_bytes());
   KvCacheEntry entry(small);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
-  ASSERT_TRUE(entry.reserve(4 * kPagePositions - 100).ok());  // now three states are all that is left
+  ASSERT_TRUE(entry.reserve(4 * kPagePositions - 100).ok());  // exactly three states remain
   for (size_t i = 0; i < 120; ++i) {
     ASSERT_TRUE(feed(entry, random_tokens(i, 1)).ok()) << i;
     if (i % 10 == 9) entry.slice_to_length(entry.length() - 1);
@@ -164,15 +164,15 @@ TEST_F(SequenceStateLaws, ALogGoesBeforeAPassFails) {
   expect_exact(entry);
   ASSERT_TRUE(feed(entry, random_tokens(9, 4)).ok());
   entry.slice_to_length(entry.length() - 2);
-  ASSERT_TRUE(feed(entry, random_tokens(10, 8)).ok()) << "two states for a draft that was refused";
+  ASSERT_TRUE(feed(entry, random_tokens(10, 8)).ok()) << "two states for a rejected draft";
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingHasChanged) {
+TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingChanges) {
   KvPagePool small(layout_, 4 * layout_.page_bytes() + 2 * layout_.state_bytes());
   KvCacheEntry entry(small);
   ASSERT_TRUE(feed(entry, random_tokens(1, 10)).ok());
-  Result<KvCacheEntry> held = entry.fork();  // its states are shared from now on
+  Result<KvCacheEntry> held = entry.fork();  // its states are shared from here on
   ASSERT_TRUE(held.ok());
   ASSERT_TRUE(feed(entry, random_tokens(2, 10)).ok());
   Result<KvCacheEntry> other = entry.fork();
@@ -192,7 +192,7 @@ TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingHasChanged) {
   EXPECT_GE(small.bytes_in_use(), in_use);
 }
 
-TEST_F(SequenceStateLaws, AnySequenceOfCallsLeavesWhatAColdPassGives) {
+TEST_F(SequenceStateLaws, AnySequenceOfCallsEqualsAColdPass) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<KvCacheEntry> entries;

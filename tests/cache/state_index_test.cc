@@ -1,5 +1,5 @@
-// The index of recurrent states against a list of everything that was put in, and the store with states: what a lookup
-// finds is what a cold pass gives.
+// Compares the index of recurrent states with a list of all insertions; and checks that lookups of a store with states
+// equal a cold pass.
 #include "cache/store/state_index.h"
 
 #include <gmock/gmock.h>
@@ -49,10 +49,10 @@ TEST_F(StateIndexTest, FindsTheDeepestStateAndItsTail) {
   EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(29)), 0u);
   const Tokens other = concat(TokenSpan(ids).first(66), random_tokens(2, 30));
   EXPECT_EQ(deepest_of(kSharedSpace, other), 66u);
-  EXPECT_THAT(index_.find(kSharedSpace, ids), testing::SizeIs(2)) << "both are places to go on from";
+  EXPECT_THAT(index_.find(kSharedSpace, ids), testing::SizeIs(2)) << "both can be resumed";
 }
 
-TEST_F(StateIndexTest, AStateOfOneNamespaceIsNoOtherNamespaces) {
+TEST_F(StateIndexTest, StatesAreSeparatedByNamespace) {
   const StoreSpaces::Hold a(spaces_, "a"), b(spaces_, "b");
   const Tokens ids = random_tokens(1, 50);
   insert(a.id(), ids, 40, 0);
@@ -65,17 +65,17 @@ TEST_F(StateIndexTest, AStateOfOneNamespaceIsNoOtherNamespaces) {
   EXPECT_EQ(index_.bytes(), 0u);
 }
 
-TEST_F(StateIndexTest, WhatCostsLeastToComputeAgainGoesFirst) {
+TEST_F(StateIndexTest, EvictsTheCheapestStateToRecomputeFirst) {
   const Tokens ids = random_tokens(1, 2000);
   for (const size_t position : {1000u, 1010u, 1500u}) insert(kSharedSpace, ids, position, 0);
   StateIndex::Removed removed;
-  ASSERT_TRUE(index_.evict(removed));  // 10 ids
+  ASSERT_TRUE(index_.evict(removed));  // 10 tokens to recompute
   EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(1200)), 1000u);
-  ASSERT_TRUE(index_.evict(removed));  // 500 ids
+  ASSERT_TRUE(index_.evict(removed));  // 500 tokens to recompute
   EXPECT_EQ(deepest_of(kSharedSpace, ids), 1000u);
 }
 
-TEST_F(StateIndexTest, WhatGoesFirstIsFoundWithoutLookingAtAll) {
+TEST_F(StateIndexTest, EvictionVisitsOneStateEach) {
   constexpr size_t kStates = 1000;
   for (size_t i = 0; i < kStates; ++i) insert(kSharedSpace, random_tokens(i, 40), 40, 0);
   const size_t before = index_.n_looked_at();
@@ -87,15 +87,15 @@ TEST_F(StateIndexTest, WhatGoesFirstIsFoundWithoutLookingAtAll) {
   EXPECT_EQ(index_.size(), 0u);
 }
 
-TEST_F(StateIndexTest, WhatSomebodyHoldsIsNotEvicted) {
+TEST_F(StateIndexTest, HeldStatesAreNotEvicted) {
   const Tokens ids = random_tokens(1, 50);
   const StateSnapshot held = snapshot(20, 0);
   StateIndex::Removed removed;
   index_.insert(kSharedSpace, ids, held, removed);
-  EXPECT_FALSE(index_.evict(removed)) << "it would free nothing";
+  EXPECT_FALSE(index_.evict(removed)) << "evicting it would free nothing";
 }
 
-TEST_F(StateIndexTest, NeverTakesMoreThanItsLimit) {
+TEST_F(StateIndexTest, StaysWithinItsLimit) {
   std::mt19937_64 random(3);
   const size_t limit = 6 * (kLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
   StateIndex index(spaces_, kLayout.state_bytes(), limit);
@@ -106,8 +106,8 @@ TEST_F(StateIndexTest, NeverTakesMoreThanItsLimit) {
   }
 }
 
-// Random states of random branches of few texts: found is what a walk over all of them finds.
-TEST_F(StateIndexTest, AgreesWithAListOfEverything) {
+// Random states of random branches of a few texts: lookups equal an exhaustive search.
+TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
   std::mt19937_64 random(1);
   struct Put {
     SpaceId space;
@@ -129,7 +129,7 @@ TEST_F(StateIndexTest, AgreesWithAListOfEverything) {
         all.push_back({space, ids, position});
       }
     }
-    size_t best = 0;  // without tails, of which a state may have lost some
+    size_t best = 0;  // without tails, some of which may have been replaced
     for (const Put& put : all) {
       const size_t same = common_prefix_length(put.ids, ids);
       if (put.space == space && same >= put.position) best = std::max(best, put.position);
@@ -147,7 +147,7 @@ TEST_F(StateIndexTest, AgreesWithAListOfEverything) {
 
 // --- the store
 
-TEST(StoreStatesTest, ALookupGivesWhatAColdPassGives) {
+TEST(StoreStatesTest, LookupsEqualAColdPass) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
     KvPagePool pool(kLayout, 30 * kLayout.page_bytes() + 12 * kLayout.state_bytes());
@@ -160,7 +160,7 @@ TEST(StoreStatesTest, ALookupGivesWhatAColdPassGives) {
       ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
       ASSERT_EQ(read_rows(hit.entry), fresh_rows(kLayout, hit.entry.tokens()));
       ASSERT_EQ(common_prefix_length(hit.entry.tokens(), wanted), hit.length());
-      // Goes on, in passes of any length, and leaves what it has.
+      // Continues in passes of any length, and inserts the result.
       while (hit.length() < wanted.size()) {
         const size_t n = std::min<size_t>(wanted.size() - hit.length(), 1 + random() % 90);
         if (!feed(hit.entry, wanted.subspan(hit.length(), n)).ok()) break;
@@ -182,7 +182,7 @@ TEST(StoreStatesTest, ALookupGivesWhatAColdPassGives) {
   }
 }
 
-TEST(StoreStatesTest, ASequenceAtRestWakesWhereItCanGoOn) {
+TEST(StoreStatesTest, IdleSequencesResumeAtAKeptState) {
   KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
   LruKvCacheStore store(pool);
   KvCacheEntry entry(pool);
@@ -202,7 +202,7 @@ TEST(StoreStatesTest, ASequenceAtRestWakesWhereItCanGoOn) {
   EXPECT_EQ(read_states(entry), fresh_states(kLayout, TokenSpan(ids).first(120)));
 }
 
-TEST(StoreStatesTest, ClearedStatesAreGoneAtOnce) {
+TEST(StoreStatesTest, ClearedStatesAreFreedAtOnce) {
   KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
   LruKvCacheStore store(pool);
   {

@@ -1,4 +1,4 @@
-// What the tests of LruKvCacheStore share: a store of small pages that is sound after every call.
+// Fixture for the tests of LruKvCacheStore: a store of small pages that is validated after every call.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class LruKvCacheStoreTest : public testing::Test {
     return entry;
   }
 
-  // A conversation that is over: the store alone holds it.
+  // Inserts a conversation that has ended: only the store holds its pages.
   void store(TokenSpan tokens, const char* name_space = kAlice, Sharing sharing = Sharing::kPrivate) {
     KvCacheEntry entry = fed(tokens);
     const Status status = store_.insert(name_space, entry, sharing);

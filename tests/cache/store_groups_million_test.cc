@@ -1,11 +1,9 @@
-// Random calls on a small store whose model has layers of every kind: full attention, windows,
-// recurrent. The validator runs after each call. What a lookup finds is held against a search of
-// the snapshot from end to end, which knows what was evicted and which windows are gone, and
-// against the naive twin, which knows what was ever said. Rows and states of what is found are
-// those of a cold pass. One shard of four has a pool that is never short: there everything that was
-// inserted has to be found, by a list of it that knows nothing of the store's own.
+// Random calls on a small store whose model has layers of every kind: full attention, windows, recurrent. The validator
+// runs after each call. Compares lookups with an exhaustive search of the snapshot, which reflects evictions of pages
+// and window parts, and with a naive reference, which knows all insertions. KV and states of hits equal a cold pass. In
+// one shard of four the pool is never short: there everything inserted must be found, by an independent list.
 //
-// IBID_STORE_CALLS says how many calls there are in all shards together; the seeds are always the same.
+// IBID_STORE_CALLS sets the number of calls in all shards together; the seeds are fixed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,8 +46,8 @@ KvLayout layout_with(uint64_t kind) {
   return KvLayout::make(rows, KvDType::kF32, std::span(states).first(kind == 0 ? 0 : 2));
 }
 
-// What a lookup may find, by trying everything: each of the paths that share most ids with the
-// wanted ones may be taken, where several do.
+// Possible results of a lookup, by exhaustive search. If several paths share the maximum number of tokens with the
+// wanted ones, any of them may be returned.
 class NaiveSearch {
  public:
   NaiveSearch(const StoreSnapshot& store, const KvLayout& layout, const std::string& name_space, TokenSpan ids)
@@ -95,7 +93,7 @@ class NaiveSearch {
     }
     return n;
   }
-  // The last position up to n that the states and the windows of the path allow.
+  // The last position up to n that the states and window parts of the path allow.
   size_t reach(const Path& path, size_t n) const {
     for (; n > 0; --n) {
       if (has_state(n) && has_windows(path, n)) return n;
@@ -130,7 +128,7 @@ class NaiveSearch {
 
 class GroupStory {
  public:
-  // budget_pages: 0: the pool is never short.
+  // budget_pages 0: the pool is never short.
   GroupStory(uint64_t seed, uint64_t kind, size_t budget_pages)
       : layout_(layout_with(kind)),
         rng_(seed),
@@ -155,8 +153,8 @@ class GroupStory {
   }
 
   const LruKvCacheStore& store() const { return store_; }
-  size_t n_shortened = 0;  // hits that a state or a window ended
-  size_t n_retained = 0;   // hits that the roomy store had to have
+  size_t n_shortened = 0;  // hits shortened by a missing state or window part
+  size_t n_retained = 0;   // hits that the roomy store had to find
 
  private:
   struct Session {
@@ -166,13 +164,13 @@ class GroupStory {
   struct Resting {
     std::string name_space;
     KvAtRest rest;
-    bool is_cleared = false;  // its mark went with its namespace: the store no longer knows it by that
+    bool is_cleared = false;  // its mark was removed with its namespace, so the store cannot resume it
   };
 
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(2))); }
 
-  // Texts that share their beginnings; some end at a page's border.
+  // Texts with common prefixes; some end at a page boundary.
   Tokens any_prompt() {
     const size_t n = below(4) == 0 ? 64 * below(9) : below(560);
     Tokens prompt(base_.begin(), base_.begin() + static_cast<ptrdiff_t>(n));
@@ -214,7 +212,7 @@ class GroupStory {
     ASSERT_TRUE(expected.contains(hit.length())) << hit.length() << " of " << testing::PrintToString(expected);
     if (is_roomy_) {
       const size_t wanted = retained_.must_find(name_space, ids, layout_.n_states() > 0);
-      ASSERT_GE(hit.length(), wanted) << "something that was inserted is lost";
+      ASSERT_GE(hit.length(), wanted) << "an inserted sequence is lost";
       n_retained += wanted > 0 ? 1 : 0;
     }
     const size_t ever = twin_.longest_prefix(name_space, ids);
@@ -232,7 +230,7 @@ class GroupStory {
     for (size_t n_passes = 1 + below(3); n_passes > 0; --n_passes) {
       const size_t n = 1 + below(below(3) == 0 ? 150 : 12);
       const size_t at = entry.length();
-      // Mostly what the texts have in common.
+      // Mostly the common text.
       Tokens ids = random_tokens(rng_(), n, 2);
       if (below(4) > 0 && at + n <= base_.size()) {
         std::copy_n(base_.begin() + static_cast<ptrdiff_t>(at), n, ids.begin());
@@ -300,7 +298,7 @@ class GroupStory {
     const bool has_all = is_roomy_ && !at_rest_[i].is_cleared;
     const size_t wanted = has_all ? retained_.must_find(at_rest_[i].name_space, ids, has_states) : 0;
     ASSERT_TRUE(store_.wake(at_rest_[i].rest, entry).ok());
-    ASSERT_GE(entry.length(), wanted) << "something that was put to rest is lost";
+    ASSERT_GE(entry.length(), wanted) << "an idle sequence is lost";
     ASSERT_LE(entry.length(), ids.size());
     ASSERT_TRUE(std::equal(entry.tokens().begin(), entry.tokens().end(), ids.begin()));
     ASSERT_NO_FATAL_FAILURE(expect_exact(entry));
@@ -308,7 +306,7 @@ class GroupStory {
     at_rest_.erase(at_rest_.begin() + static_cast<ptrdiff_t>(i));
   }
 
-  // Somebody else wants memory: windows go first, then pages and states of the store.
+  // Memory pressure: the pool evicts window parts first, then pages and states of the store.
   void press() {
     if (is_roomy_) return;
     if (below(2) == 0) {
@@ -323,7 +321,7 @@ class GroupStory {
     if (below(24) == 0) {
       store_.clear_shared();
       if (!is_roomy_) return;
-      // A page is in one node: of what sessions of two namespaces found as shared, one of them keeps the last page.
+      // A page is in one node only: of two namespaces that found a shared last page, only one can insert it again.
       at_rest_.clear();
       sessions_.clear();
       return retained_.clear_shared();
@@ -339,7 +337,7 @@ class GroupStory {
     }
   }
 
-  // The twin searches all that was ever said: once in a while everything is forgotten.
+  // The reference searches all insertions, so clear everything from time to time.
   void forget() {
     at_rest_.clear();
     sessions_.clear();
@@ -365,7 +363,7 @@ class GroupStory {
 class StoreGroupsMillionCalls : public testing::TestWithParam<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, StoreGroupsMillionCalls, testing::Range<uint64_t>(0, kGroupShards));
 
-TEST_P(StoreGroupsMillionCalls, TheValidatorFindsNothingAndWhatIsFoundIsExact) {
+TEST_P(StoreGroupsMillionCalls, StoreStaysValidAndHitsAreExact) {
   const bool is_roomy = GetParam() % 4 == 3;
   GroupStory story(5000 + GetParam(), GetParam() % 3, is_roomy ? 0 : 14 + GetParam() * 3 % 17);
   const size_t n_calls = calls_in_all() / kGroupShards;
@@ -377,7 +375,7 @@ TEST_P(StoreGroupsMillionCalls, TheValidatorFindsNothingAndWhatIsFoundIsExact) {
     EXPECT_GT(story.n_retained, n_calls / 50);
   } else {
     EXPECT_GT(story.store().stats().evicted_pages, n_calls / 1000);
-    EXPECT_GT(story.n_shortened, n_calls / 200) << "else neither states nor windows were missing";
+    EXPECT_GT(story.n_shortened, n_calls / 200) << "neither states nor windows were ever missing";
   }
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// root - 1 (shared, full) - 2 (namespace 1, full) - 4 (namespace 1, 3 ids)
-//                         \ 3 (namespace 1, 2 ids)
+// root - 1 (shared, full) - 2 (namespace 1, full) - 4 (namespace 1, 3 tokens)
+// \ 3 (namespace 1, 2 tokens)
 StoreSnapshot sound() {
   static const char pages[5] = {};
   StoreSnapshot store;
@@ -37,7 +37,7 @@ StoreSnapshot sound() {
   return store;
 }
 
-TEST(StoreInvariants, ASoundStoreBreaksNothing) { EXPECT_THAT(validate_store(sound()), testing::IsEmpty()); }
+TEST(StoreInvariants, AValidStoreHasNoViolations) { EXPECT_THAT(validate_store(sound()), testing::IsEmpty()); }
 
 TEST(StoreInvariants, EveryRuleIsEnforced) {
   struct Case {

@@ -1,5 +1,5 @@
-// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is
-// found by a mark, without comparing an id.
+// Idle sequences: they hold no pages, are evicted last, and what remains of them is found by a mark, without comparing
+// tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr const char* kAlice = "alice";
 struct World {
   explicit World(size_t n_pages = 40) : pool(layout, n_pages * layout.page_bytes()), store(pool) {}
 
-  // Reads what is not stored of the ids, and puts them to rest.
+  // Prefills the tokens that are not stored, and makes the sequence idle.
   KvAtRest rest(TokenSpan tokens, const char* name_space = kAlice) {
     KvCacheEntry entry = store.find_longest_prefix(name_space, tokens).entry;
     EXPECT_TRUE(feed(entry, tokens.subspan(entry.length())).ok());
@@ -35,7 +35,7 @@ struct World {
     return rest;
   }
   void insert(TokenSpan tokens) { const KvAtRest gone = rest(tokens); }
-  // How many positions of it are in memory, all of them with the right rows.
+  // Number of stored positions; checks their keys and values.
   size_t there(const KvAtRest& rest) {
     const KvCacheEntry entry = store.look_at(rest).value();
     EXPECT_TRUE(std::equal(entry.tokens().begin(), entry.tokens().end(), rest.tokens().begin()));
@@ -49,18 +49,18 @@ struct World {
   LruKvCacheStore store;
 };
 
-TEST(StoreRest, ASequenceAtRestHoldsNoPage) {
+TEST(StoreRest, IdleSequencesHoldNoPage) {
   World world;
   const KvAtRest rest = world.rest(random_tokens(1, 200));
   EXPECT_EQ(world.there(rest), 200u);
   EXPECT_EQ(world.store.evict(100), 4u);
   EXPECT_EQ(world.pool.pages_in_use(), 0u);
   EXPECT_EQ(world.there(rest), 0u);
-  EXPECT_EQ(rest.length(), 200u) << "its ids say what to read again";
+  EXPECT_EQ(rest.length(), 200u) << "its tokens remain, to be prefilled again";
   world.expect_sound();
 }
 
-TEST(StoreRest, ItIsTakenUpAgainWithoutComparingOrCopyingAnId) {
+TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
   World world;
   KvAtRest rest = world.rest(random_tokens(1, 200));
   const TokenId* ids = rest.tokens().data();
@@ -69,10 +69,10 @@ TEST(StoreRest, ItIsTakenUpAgainWithoutComparingOrCopyingAnId) {
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 200u);
-  EXPECT_EQ(entry.tokens().data(), ids) << "they were moved";
+  EXPECT_EQ(entry.tokens().data(), ids) << "moved, not copied";
   EXPECT_EQ(world.store.work().tokens_compared, compared);
   EXPECT_EQ(world.store.stats().lookups, lookups);
-  EXPECT_EQ(world.store.evict(100), 0u) << "who computes holds what it uses";
+  EXPECT_EQ(world.store.evict(100), 0u) << "an active entry holds its pages";
 
   const Tokens more = random_tokens(2, 70);
   ASSERT_TRUE(feed(entry, more).ok());
@@ -82,19 +82,19 @@ TEST(StoreRest, ItIsTakenUpAgainWithoutComparingOrCopyingAnId) {
   EXPECT_EQ(world.there(rest), 270u);
 }
 
-TEST(StoreRest, TheMarkLeadsBackWhenWorkComesToNothing) {
+TEST(StoreRest, AMarkResumesTheSequenceAfterARollback) {
   World world;
   KvAtRest rest = world.rest(random_tokens(1, 200));
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   ASSERT_TRUE(feed(entry, random_tokens(2, 70)).ok());
   ASSERT_TRUE(world.store.insert(kAlice, entry).ok());
-  EXPECT_FALSE(world.store.put_to_rest(entry, rest)) << "what it has beyond the mark would be lost";
+  EXPECT_FALSE(world.store.put_to_rest(entry, rest)) << "positions beyond the mark would be lost";
   EXPECT_EQ(entry.length(), 270u);
   entry.slice_to_length(200);
   ASSERT_TRUE(world.store.put_to_rest(entry, rest));
   EXPECT_EQ(world.there(rest), 200u);
-  // Cut to a page in the middle.
+  // Slice to the middle of a page.
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   entry.slice_to_length(100);
   ASSERT_TRUE(world.store.put_to_rest(entry, rest));
@@ -107,11 +107,11 @@ TEST(StoreRest, TheMarkLeadsBackWhenWorkComesToNothing) {
   world.expect_sound();
 }
 
-TEST(StoreRest, EverythingElseIsEvictedFirst) {
+TEST(StoreRest, OtherPagesAreEvictedFirst) {
   World world(12);
   const KvAtRest first = world.rest(random_tokens(1, 150));
   const KvAtRest second = world.rest(random_tokens(2, 150));
-  // Used last and used again, and still nobody's.
+  // Used last and reused, but without a mark of an idle sequence.
   const Tokens others = random_tokens(3, 320);
   world.insert(others);
   EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), others.size());
@@ -121,7 +121,7 @@ TEST(StoreRest, EverythingElseIsEvictedFirst) {
   EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), 0u);
 }
 
-TEST(StoreRest, OfSequencesAtRestTheOneThatRestedLongestGoesFirst) {
+TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
   World world(12);
   const KvAtRest first = world.rest(random_tokens(1, 180));
   KvAtRest second = world.rest(random_tokens(2, 180));
@@ -130,7 +130,7 @@ TEST(StoreRest, OfSequencesAtRestTheOneThatRestedLongestGoesFirst) {
   ASSERT_TRUE(world.store.wake(second, entry).ok());
   ASSERT_TRUE(world.store.put_to_rest(entry, second));
   world.store.evict(2);
-  EXPECT_EQ(world.there(first), 64u) << "a tail before its head";
+  EXPECT_EQ(world.there(first), 64u) << "tail before head";
   world.store.evict(1);
   EXPECT_EQ(world.there(first), 0u);
   EXPECT_EQ(world.there(third), 180u);
@@ -139,12 +139,12 @@ TEST(StoreRest, OfSequencesAtRestTheOneThatRestedLongestGoesFirst) {
   EXPECT_EQ(world.there(second), 180u) << "it was used last";
 }
 
-TEST(StoreRest, AHeadStaysLiveAsLongAsAnySequenceStandsOnIt) {
+TEST(StoreRest, HeadsStayLiveWhileASequenceIsMarkedOnThem) {
   World world(12);
   const Tokens head = random_tokens(1, 128);
   std::vector<KvAtRest> all;
   for (uint64_t i = 0; i < 5; ++i) all.push_back(world.rest(concat(head, random_tokens(10 + i, 30))));
-  EXPECT_EQ(world.store.evict(5), 5u) << "their tails";
+  EXPECT_EQ(world.store.evict(5), 5u) << "the tails";
   for (const KvAtRest& rest : all) EXPECT_EQ(world.there(rest), 128u);
   world.expect_sound();
   world.insert(random_tokens(2, 128));
@@ -154,11 +154,11 @@ TEST(StoreRest, AHeadStaysLiveAsLongAsAnySequenceStandsOnIt) {
   EXPECT_EQ(world.store.snapshot().n_marks, 0u);
   world.insert(random_tokens(2, 128));
   EXPECT_EQ(world.store.evict(2), 2u);
-  EXPECT_EQ(world.store.find_longest_prefix(kAlice, head).length(), 0u) << "nobody's, and older";
+  EXPECT_EQ(world.store.find_longest_prefix(kAlice, head).length(), 0u) << "without marks, and less recently used";
   world.expect_sound();
 }
 
-TEST(StoreRest, AMarkStaysWhereItsPageGrows) {
+TEST(StoreRest, AMarkStaysWhenItsPageGrows) {
   World world;
   const Tokens ids = random_tokens(1, 150);
   const KvAtRest rest = world.rest(TokenSpan(ids).first(100));
@@ -168,7 +168,7 @@ TEST(StoreRest, AMarkStaysWhereItsPageGrows) {
   world.expect_sound();
 }
 
-TEST(StoreRest, AMarkFollowsAPageThatIsShared) {
+TEST(StoreRest, AMarkFollowsAPageThatBecomesShared) {
   World world;
   const Tokens ids = random_tokens(1, 100);
   const KvAtRest rest = world.rest(TokenSpan(ids).first(90));
@@ -185,7 +185,7 @@ TEST(StoreRest, AMarkFollowsAPageThatIsShared) {
   EXPECT_EQ(world.there(of_bob), 80u);
 }
 
-TEST(StoreRest, ACopyStandsOnTheSamePages) {
+TEST(StoreRest, ACopyMarksTheSamePages) {
   World world;
   std::optional<KvAtRest> rest = world.rest(random_tokens(1, 150));
   KvAtRest copy = world.store.copy(*rest);
@@ -201,7 +201,7 @@ TEST(StoreRest, ACopyStandsOnTheSamePages) {
   world.expect_sound();
 }
 
-TEST(StoreRest, WhatIsClearedIsGone) {
+TEST(StoreRest, ClearedNamespacesAreNotResumed) {
   World world;
   KvAtRest rest = world.rest(random_tokens(1, 150));
   const KvAtRest of_bob = world.rest(random_tokens(1, 150), "bob");
@@ -214,7 +214,7 @@ TEST(StoreRest, WhatIsClearedIsGone) {
   world.expect_sound();
 }
 
-TEST(StoreRest, WhatDoesNotComeInMarksNothing) {
+TEST(StoreRest, AFailedInsertMarksNothing) {
   World world(6);
   KvAtRest rest = world.rest(random_tokens(1, 150));
   LruKvCacheStore small(world.pool, 0);
@@ -226,8 +226,8 @@ TEST(StoreRest, WhatDoesNotComeInMarksNothing) {
   EXPECT_EQ(entry.length(), 100u);
 }
 
-// Whatever the pool can hold the store takes, its own memory aside.
-TEST(StoreRest, EveryPageOfThePoolCanBeAtRest) {
+// Every page of the pool can be stored; logits and index memory are extra.
+TEST(StoreRest, EveryPageOfThePoolCanBeIdle) {
   World world(16);
   std::vector<KvAtRest> all;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -235,7 +235,7 @@ TEST(StoreRest, EveryPageOfThePoolCanBeAtRest) {
     ASSERT_EQ(world.there(all.back()), 64u);
     const std::vector<float> logits(1000, 1.0f);
     (void)world.store.remember_logits(kAlice, all.back().tokens(), logits);
-    ASSERT_EQ(world.store.stats().pages, std::min<size_t>(i + 1, 16)) << "logits push no page out";
+    ASSERT_EQ(world.store.stats().pages, std::min<size_t>(i + 1, 16)) << "logits evict no page";
   }
   EXPECT_EQ(world.pool.pages_in_use(), 16u);
 }
@@ -244,7 +244,7 @@ class StoreRestMemoryTest : public testing::TestWithParam<bool> {};
 
 INSTANTIATE_TEST_SUITE_P(OnceAndLasting, StoreRestMemoryTest, testing::Bool());
 
-TEST_P(StoreRestMemoryTest, TheHeapFailsAtEveryAllocation) {
+TEST_P(StoreRestMemoryTest, AllocationFailuresChangeNothing) {
   for (size_t n = 0;; ++n) {
     SCOPED_TRACE(n);
     World world;

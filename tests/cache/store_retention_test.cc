@@ -1,5 +1,4 @@
-// What stays when memory is short: what was used again before what never was, declared prefixes before both; and
-// what an insertion takes in.
+// Eviction order: unused pages before reused ones, declared prefixes last; and which pages an insertion stores.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ struct World {
     ASSERT_THAT(validate_store(store.snapshot()), IsEmpty());
   }
   size_t find(TokenSpan ids) { return store.find_longest_prefix(kAlice, ids).length(); }
-  // What is stored of the ids, without using it.
+  // Number of stored tokens of `ids`, without marking them as used.
   size_t stored(TokenSpan ids) {
     size_t n = 0;
     for (const StoreSnapshot::Node& node : store.snapshot().nodes) {
@@ -41,7 +40,7 @@ struct World {
   LruKvCacheStore store;
 };
 
-TEST(StoreRetention, WhatWasUsedAgainOutlastsATurnoverOfWhatWasNot) {
+TEST(StoreRetention, ReusedPagesOutlastATurnoverOfUnusedOnes) {
   for (const Eviction eviction : {Eviction::kReuse, Eviction::kLru}) {
     World world(eviction);
     const Tokens used = random_tokens(1, 5 * 64);
@@ -50,11 +49,11 @@ TEST(StoreRetention, WhatWasUsedAgainOutlastsATurnoverOfWhatWasNot) {
     for (uint64_t i = 0; i < 6; ++i) world.insert(random_tokens(10 + i, 10 * 64));
     EXPECT_EQ(world.stored(used), eviction == Eviction::kReuse ? used.size() : 0u);
     for (uint64_t i = 0; i < 20; ++i) world.insert(random_tokens(30 + i, 10 * 64));
-    EXPECT_EQ(world.stored(used), 0u) << "but nothing stays for ever";
+    EXPECT_EQ(world.stored(used), 0u) << "but nothing stays forever";
   }
 }
 
-TEST(StoreRetention, AConversationThatGoesOnWasUsedAgain) {
+TEST(StoreRetention, ContinuedConversationsCountAsReused) {
   World world;
   KvCacheEntry session(world.pool);
   ASSERT_TRUE(feed(session, random_tokens(2, 128)).ok());
@@ -64,10 +63,10 @@ TEST(StoreRetention, AConversationThatGoesOnWasUsedAgain) {
   const Tokens said(session.tokens().begin(), session.tokens().end());
   session = KvCacheEntry(world.pool);
   for (uint64_t i = 0; i < 5; ++i) world.insert(random_tokens(10 + i, 10 * 64));
-  EXPECT_EQ(world.stored(said), 128u) << "the last turn was not";
+  EXPECT_EQ(world.stored(said), 128u) << "the last turn was not reused";
 }
 
-TEST(StoreRetention, DeclaredPrefixesGoLast) {
+TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
   World world;
   const Tokens system = random_tokens(4, 150), used = random_tokens(5, 128);
   world.insert(system, {.retention = Retention::kPrefix});
@@ -77,7 +76,7 @@ TEST(StoreRetention, DeclaredPrefixesGoLast) {
   EXPECT_EQ(world.stored(used), 0u);
   EXPECT_EQ(world.stored(system), system.size());
   for (uint64_t i = 0; i < 60; ++i) world.insert(random_tokens(50 + i, 10 * 64));
-  EXPECT_EQ(world.stored(system), 0u) << "one that is never used goes in the end";
+  EXPECT_EQ(world.stored(system), 0u) << "an unused one is evicted in the end";
 }
 
 TEST(StoreRetention, APrefixCanBeDeclaredLater) {
@@ -90,7 +89,7 @@ TEST(StoreRetention, APrefixCanBeDeclaredLater) {
   EXPECT_EQ(world.stored(TokenSpan(system).first(128)), 128u);
 }
 
-TEST(StoreRetention, LeavesThatAreHeldDoNotHideIdleOnes) {
+TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
   World world;
   std::vector<KvCacheEntry> held;
   for (uint64_t i = 0; i < 10; ++i) {
@@ -105,7 +104,7 @@ TEST(StoreRetention, LeavesThatAreHeldDoNotHideIdleOnes) {
   EXPECT_THAT(validate_store(world.store.snapshot()), IsEmpty());
 }
 
-TEST(StoreExtent, FullPagesOnlyLeaveThePartialOneToItsWriter) {
+TEST(StoreExtent, FullPagesExtentLeavesThePartialPageToItsWriter) {
   World world;
   KvCacheEntry session(world.pool);
   const Tokens first = random_tokens(9, 100), second = random_tokens(10, 60);
@@ -114,14 +113,14 @@ TEST(StoreExtent, FullPagesOnlyLeaveThePartialOneToItsWriter) {
   EXPECT_EQ(world.store.stats().pages, 1u);
   EXPECT_EQ(world.find(first), 64u);
   ASSERT_TRUE(feed(session, second).ok());
-  EXPECT_EQ(session.pages_copied(), 0u) << "nobody else held the page";
+  EXPECT_EQ(session.pages_copied(), 0u) << "the entry alone held the page";
   ASSERT_TRUE(world.store.insert(kAlice, session, {.extent = Extent::kFullPages}).ok());
   EXPECT_EQ(world.find(concat(first, second)), 128u);
   KvCacheEntry all(world.pool);
   ASSERT_TRUE(feed(all, random_tokens(12, 100)).ok());
   ASSERT_TRUE(world.store.insert(kAlice, all).ok());
   ASSERT_TRUE(feed(all, second).ok());
-  EXPECT_EQ(all.pages_copied(), 1u) << "else the store held it too";
+  EXPECT_EQ(all.pages_copied(), 1u) << "the store held it too";
   EXPECT_THAT(validate_store(world.store.snapshot()), IsEmpty());
   KvCacheEntry brief(world.pool);
   ASSERT_TRUE(feed(brief, random_tokens(11, 63)).ok());

@@ -1,5 +1,5 @@
-// Who finds what: pins keep a prefix for everybody who may read it, namespaces do not see each
-// other, and what is shared serves all of them.
+// Visibility: pins keep a prefix for all namespaces that can read it, namespaces are separate, and shared prefixes
+// serve all of them.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -48,7 +48,7 @@ TEST_F(LruKvCacheStoreTest, PinsMoveAndCount) {
   EXPECT_EQ(store_.evict(1), 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, OnlyWhatIsStoredCanBePinned) {
+TEST_F(LruKvCacheStoreTest, OnlyStoredPrefixesCanBePinned) {
   const Tokens tokens = random_tokens(39, 64);
   store(TokenSpan(tokens).first(50));
   EXPECT_EQ(store_.pin(kAlice, tokens).status().code(), ErrorCode::kNotFound);
@@ -66,8 +66,8 @@ TEST_F(LruKvCacheStoreTest, ClearingVoidsPins) {
 
 // --- namespaces
 
-// The cost of an identical prompt is what an attacker would time: in another namespace it is that of a miss.
-TEST_F(LruKvCacheStoreTest, AnIdenticalPromptOfAnotherIsAMissInEveryCounter) {
+// An attacker would time an identical prompt: in another namespace it costs as much as a miss.
+TEST_F(LruKvCacheStoreTest, IdenticalPromptsOfOtherNamespacesAreMisses) {
   const Tokens prompt = random_tokens(71, 640), unknown = random_tokens(72, 640);
   store(prompt, kAlice);
   store(random_tokens(73, 64), kBob);
@@ -84,13 +84,13 @@ TEST_F(LruKvCacheStoreTest, AnIdenticalPromptOfAnotherIsAMissInEveryCounter) {
   EXPECT_EQ(find(prompt, kAlice), 640u);
 }
 
-TEST_F(LruKvCacheStoreTest, NamespacesNeverMeet) {
+TEST_F(LruKvCacheStoreTest, NamespacesAreSeparate) {
   const Tokens tokens = random_tokens(41, 100);
   store(tokens, kAlice);
   EXPECT_EQ(find(tokens, kBob), 0u);
-  EXPECT_EQ(store_.snapshot().spaces.size(), 2u) << "asking does not make a namespace";
+  EXPECT_EQ(store_.snapshot().spaces.size(), 2u) << "a lookup does not create a namespace";
   store(tokens, kBob);
-  EXPECT_EQ(store_.stats().pages, 4u) << "nothing is shared, the same bytes are there twice";
+  EXPECT_EQ(store_.stats().pages, 4u) << "nothing is shared: equal pages are stored twice";
   EXPECT_EQ(find(tokens, kBob), 100u);
   store_.clear(kAlice);
   EXPECT_EQ(find(tokens, kAlice), 0u);
@@ -104,7 +104,7 @@ TEST_F(LruKvCacheStoreTest, ClearLeavesLiveEntriesAndZeroesTheRest) {
   KvCacheEntry live = fed(tokens);
   ASSERT_TRUE(store_.insert(kAlice, live).ok());
   store_.clear(kAlice);
-  allow_memory(gone, layout_.page_bytes());  // nobody but this test looks at a freed page
+  allow_memory(gone, layout_.page_bytes());  // only this test accesses a freed page
   EXPECT_TRUE(std::all_of(gone, gone + layout_.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_EQ(read_rows(live), fresh_rows(layout_, tokens));
   ASSERT_TRUE(store_.insert(kAlice, live).ok());
@@ -130,7 +130,7 @@ TEST_F(LruKvCacheStoreTest, EmptyNamespacesAreForgotten) {
   EXPECT_EQ(store_.snapshot().spaces.size(), 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharedPrefixesServeEverybodyAndPrivateTailsNobodyElse) {
+TEST_F(LruKvCacheStoreTest, SharedPrefixesServeAllNamespacesAndPrivateTailsOne) {
   const Tokens system = random_tokens(47, 100), secret = random_tokens(48, 100);
   store(system, kAlice, Sharing::kShared);
   EXPECT_EQ(find(system, kBob), 100u);
@@ -158,7 +158,7 @@ TEST_F(LruKvCacheStoreTest, APrivatePrefixCanBeSharedLater) {
   expect_sound();
   EXPECT_EQ(find(concat(system, secret), kAlice), 300u);
   EXPECT_EQ(find(concat(system, secret), kBob), 200u);
-  EXPECT_EQ(store_.stats().pages, pages + 1) << "the shared end of the last page, which is private beyond";
+  EXPECT_EQ(store_.stats().pages, pages + 1) << "the last page is stored twice: shared, and private with more tokens";
 }
 
 TEST_F(LruKvCacheStoreTest, SharingAPartOfAPageDoesNotShareTheRest) {
@@ -166,21 +166,21 @@ TEST_F(LruKvCacheStoreTest, SharingAPartOfAPageDoesNotShareTheRest) {
   store(tokens, kAlice);
   PrefixHit system = store_.find_longest_prefix(kAlice, TokenSpan(tokens).first(80));
   ASSERT_TRUE(store_.insert(kAlice, system.entry, Sharing::kShared).ok());
-  EXPECT_EQ(find(tokens, kBob), 64u) << "the page of the rest is private";
-  ASSERT_TRUE(system.entry.reserve(1).ok());  // a page of its own
+  EXPECT_EQ(find(tokens, kBob), 64u) << "the page with the other tokens is private";
+  ASSERT_TRUE(system.entry.reserve(1).ok());  // copies the last page
   ASSERT_TRUE(store_.insert(kAlice, system.entry, Sharing::kShared).ok());
   EXPECT_EQ(find(tokens, kBob), 80u);
   EXPECT_EQ(find(tokens, kAlice), 100u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharingALeafThatASharedLeafBegins) {
+TEST_F(LruKvCacheStoreTest, SharingALeafReplacesItsSharedPrefix) {
   const Tokens tokens = random_tokens(52, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   const PrefixPin pin = store_.pin(kBob, TokenSpan(tokens).first(20)).value();
   KvCacheEntry entry = fed(TokenSpan(tokens).first(10));
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   EXPECT_EQ(store_.stats(kAlice).pages, 0u) << "the shared leaf covers it";
-  // Alice's own leaf is the longer one, then it is shared too.
+  // Alice's own leaf is longer; then it is shared too.
   KvCacheEntry longer = fed(TokenSpan(tokens).first(40));
   ASSERT_TRUE(store_.insert(kAlice, longer).ok());
   EXPECT_EQ(store_.stats().pages, 2u);
@@ -189,10 +189,10 @@ TEST_F(LruKvCacheStoreTest, SharingALeafThatASharedLeafBegins) {
   EXPECT_EQ(store_.stats().pages, 1u);
   EXPECT_EQ(find(tokens, kBob), 40u);
   longer = KvCacheEntry(pool_);
-  EXPECT_EQ(store_.evict(1), 0u) << "the pin moved to the leaf that took over";
+  EXPECT_EQ(store_.evict(1), 0u) << "the pin moved to the leaf that replaced it";
 }
 
-TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafOfOnesOwn) {
+TEST_F(LruKvCacheStoreTest, SharingALeafKeepsItsPrivatePrefix) {
   const Tokens tokens = random_tokens(56, 50);
   store(TokenSpan(tokens).first(10), kAlice);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
@@ -203,7 +203,7 @@ TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafOfOnesOwn) {
   EXPECT_EQ(store_.stats(kAlice).pages, 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafThatALongerSharedOneBegins) {
+TEST_F(LruKvCacheStoreTest, SharingALeafBesideALongerSharedOne) {
   const Tokens tokens = random_tokens(60, 50), other = random_tokens(61, 30);
   store(TokenSpan(tokens).first(10), kAlice);
   store(concat(TokenSpan(tokens).first(10), other), kBob, Sharing::kShared);
@@ -212,7 +212,7 @@ TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafThatALongerSharedOneBegins) {
   EXPECT_EQ(store_.stats().pages, 2u);
 }
 
-TEST_F(LruKvCacheStoreTest, AHeadWhoseTailWasClearedIsAsYoungAsItWas) {
+TEST_F(LruKvCacheStoreTest, ClearingATailKeepsTheRecencyOfItsHead) {
   const Tokens head = random_tokens(57, 64), tail = random_tokens(58, 64), other = random_tokens(59, 64);
   store(head, kBob, Sharing::kShared);
   store(concat(head, tail), kAlice);

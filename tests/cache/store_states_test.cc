@@ -1,4 +1,4 @@
-// Recurrent states in the store: they stay as long as somebody can go on from them.
+// Recurrent states in the store: they stay as long as a sequence can resume from them.
 #include <random>
 
 #include "tests/cache/store_fixture.h"
@@ -10,7 +10,7 @@ class ReachedStatesTest : public testing::Test {
  protected:
   void TearDown() override { EXPECT_THAT(validate_store(store_.snapshot()), testing::IsEmpty()); }
 
-  // Stores ids, with the states behind n_kept of them and behind all.
+  // Stores the tokens, with the states after n_kept of them and after all.
   void store(TokenSpan ids, size_t n_kept, const char* name_space = kAlice, Sharing sharing = Sharing::kPrivate) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, ids.first(n_kept)).ok());
@@ -27,12 +27,12 @@ class ReachedStatesTest : public testing::Test {
   LruKvCacheStore store_{pool_};
 };
 
-TEST_F(ReachedStatesTest, AStateGoesWithTheRowsInFrontOfIt) {
+TEST_F(ReachedStatesTest, StatesAreRemovedWithThePagesBeforeThem) {
   const Tokens ids = random_tokens(1, 200);
   store(ids, 100);
   ASSERT_EQ(store_.n_states(), 2u);
   ASSERT_EQ(store_.evict(1), 1u);
-  EXPECT_EQ(store_.n_states(), 1u) << "nobody can go on from 200 any more";
+  EXPECT_EQ(store_.n_states(), 1u) << "200 cannot be resumed any more";
   ASSERT_EQ(store_.evict(1), 1u);
   EXPECT_EQ(find(ids), 100u);
   ASSERT_EQ(store_.evict(1), 1u);
@@ -41,7 +41,7 @@ TEST_F(ReachedStatesTest, AStateGoesWithTheRowsInFrontOfIt) {
   EXPECT_EQ(pool_.state_bytes_in_use(), 0u);
 }
 
-TEST_F(ReachedStatesTest, ASearchSaysWhereTokensOrAStateAreMissing) {
+TEST_F(ReachedStatesTest, LookupReportsWhyTokensAreMissing) {
   const Tokens ids = random_tokens(1, 200);
   store(ids, 100);
   const PrefixHit whole = store_.find_longest_prefix(kAlice, concat(ids, random_tokens(2, 10)));
@@ -54,19 +54,19 @@ TEST_F(ReachedStatesTest, ASearchSaysWhereTokensOrAStateAreMissing) {
   EXPECT_EQ(store_.find_longest_prefix(kBob, ids).misses.at(0), PrefixMiss::kNotStored);
 }
 
-TEST_F(ReachedStatesTest, AStateStaysWhereAnotherPageHasItsRows) {
+TEST_F(ReachedStatesTest, AStateStaysIfAnotherPageHasItsTokens) {
   const Tokens ids = random_tokens(1, 90);
   const Tokens other = concat(TokenSpan(ids).first(80), random_tokens(2, 20));
   store(ids, 75);
   store(other, 75);
   ASSERT_EQ(store_.n_states(), 3u);
-  ASSERT_EQ(store_.evict(1), 1u);  // the end of the first
+  ASSERT_EQ(store_.evict(1), 1u);  // the tail of the first
   EXPECT_EQ(store_.n_states(), 2u);
   EXPECT_EQ(find(ids), 75u);
   EXPECT_EQ(find(other), 100u);
 }
 
-TEST_F(ReachedStatesTest, AStateOnSharedRowsGoesWithThem) {
+TEST_F(ReachedStatesTest, StatesOnSharedPagesAreRemovedWithThem) {
   const Tokens ids = random_tokens(1, 64);
   store(ids, 50, kBob, Sharing::kShared);
   KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, TokenSpan(ids).first(50)).entry);
@@ -80,7 +80,7 @@ TEST_F(ReachedStatesTest, AStateOnSharedRowsGoesWithThem) {
   EXPECT_EQ(store_.n_states(), 0u);
 }
 
-TEST_F(ReachedStatesTest, WhatContinuedSharedRowsGoesWithThem) {
+TEST_F(ReachedStatesTest, ContinuationsOfSharedPagesAreRemovedWithThem) {
   const Tokens ids = random_tokens(1, 64);
   store(ids, 30, kBob, Sharing::kShared);
   KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, ids).entry);
@@ -92,16 +92,16 @@ TEST_F(ReachedStatesTest, WhatContinuedSharedRowsGoesWithThem) {
   EXPECT_EQ(store_.n_states(), 0u);
 }
 
-// A sequence that is alone in a pool of KvLayout::work_bytes() never finds too little, whatever it keeps, leaves to the
-// store, forks and takes back.
+// A single sequence in a pool of KvLayout::work_bytes() always has enough memory, whatever it keeps, inserts, forks and
+// rolls back.
 TEST(StatesAtWorkTest, WorkBytesAreEnoughForOneSequence) {
   constexpr size_t kMost = 600;
-  // All pages together are smaller than a state, so that none has room in what they do not need yet.
+  // All pages together are smaller than a state, so that no state fits into pages that are not needed yet.
   const StateShape states[] = {{160, 3}, {330, 1}};
   const KvLayout layout = KvLayout::make({}, KvDType::kF32, states);
   ASSERT_LT(KvLayout::pages_for(kMost) * layout.page_bytes(), layout.state_bytes());
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // a page that is shared is copied
+    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // for the copy of a shared page
     LruKvCacheStore store(pool);
     std::mt19937_64 random(seed);
     KvCacheEntry entry(pool);

@@ -1,5 +1,5 @@
-// What the tests of the cold tier share: small sequences, a directory, and the one law of a lookup: what it adds is
-// what would have been computed.
+// Fixture for the tests of the cold tier: small sequences, a directory, and the law of lookups: they add exactly what
+// would have been computed.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ class TierTest : public testing::Test {
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // How many of `ids` are found behind the first `known`; rows and states must be those of the ids.
+  // Number of `ids` found after the first `known`; checks that KV and states are those of the tokens.
   size_t found(FileTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0) {
     KvCacheEntry entry = fed(ids.first(known));
     const size_t n = tier.extend(name_space, ids, entry);
@@ -75,11 +75,11 @@ class TierTest : public testing::Test {
   NanPagePool pool_;
   const TempDir dir_;
   std::string directory_ = dir_.file("tier");
-  bool durable_ = false;  // syncing is slow, and only a power loss can tell
+  bool durable_ = false;  // syncing is slow, and makes a difference only at a power loss
   FileOps* files_ = &system_file_ops();
   ManualClock manual_clock_{1'700'000'000'000'000'000};
   Clock* clock_ = &manual_clock_;
-  // More than any page of the tests takes, and less than two.
+  // At least as large as any page in these tests, and smaller than two.
   const uint64_t record_bytes_ = kv_page_record_bytes(layout_, 640);
 };
 

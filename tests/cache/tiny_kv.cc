@@ -37,7 +37,7 @@ float element(uint64_t hash, size_t layer, size_t dim, uint64_t salt) {
   return static_cast<float>(static_cast<int64_t>(bits % 2001) - 1000) / 500.0f;
 }
 
-// What a position gives to a state, and the state behind it. The state is a whole number below 2^20.
+// Contribution of a position to a state, and the next state. States are integers below 2^20.
 void give_row(TokenId id, size_t layer, const StateShape& shape, float* row) {
   for (size_t i = 0; i < shape.row_floats; ++i) row[i] = static_cast<float>(static_cast<size_t>(id) + layer + i);
 }
@@ -48,7 +48,7 @@ void advance(const StateShape& shape, const float* row, float* state) {
   }
 }
 
-// Writes every piece that a model writes, and nothing else.
+// Writes every output that a model writes, and nothing else.
 void stage_states(KvCacheEntry& entry, TokenSpan tokens) {
   SequenceState& state = entry.state();
   for (size_t layer = 0; layer < entry.layout().n_states(); ++layer) {
@@ -126,7 +126,7 @@ std::vector<float> read_rows(const KvCacheEntry& entry) {
   for (const KvLayer& layer : layout.layers()) {
     std::vector<float> k(layer.row.head_dim + 16), v(layer.row.head_dim + 16);
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      // What the next position reads.
+      // The positions that the next one reads.
       const size_t window = layer.row.window == 0 ? entry.length() : std::min(layer.row.window - 1, entry.length());
       for (size_t position = entry.length() - window; position < entry.length(); ++position) {
         const std::byte* block = entry.parts(position / kPagePositions).head(layer, head);

@@ -1,5 +1,5 @@
-// Small keys and values for the tests of the cache. The row at a position is a pure function of the ids up to
-// that position, as in a model: so an entry's rows can be checked against its tokens alone.
+// Small keys and values for the tests of the cache. Those of a position are a pure function of the tokens up to it, as
+// in a model, so an entry can be checked by its tokens alone.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace ibid {
 
 // 2 layers, 2 KV heads of 8 dimensions.
 KvLayout tiny_layout(KvDType dtype);
-// The same with two recurrent layers, whose state is a pure function of the ids, too.
+// As tiny_layout(), with two recurrent layers, whose states are pure functions of the tokens too.
 KvLayout tiny_recurrent_layout(KvDType dtype);
-// The same with a layer more, which has a window; and with both.
+// As tiny_layout(), with one more layer, which has a window; with recurrent layers; with both.
 enum class TinyKind { kPlain, kRecurrent, kWindowed, kWindowedRecurrent };
 KvLayout tiny_layout(TinyKind kind, KvDType dtype = KvDType::kF32);
 inline constexpr TinyKind kEveryTinyKind[] = {TinyKind::kPlain, TinyKind::kRecurrent, TinyKind::kWindowed,
@@ -27,7 +27,7 @@ inline constexpr KvDType kEveryKvDType[] = {KvDType::kF32, KvDType::kF16, KvDTyp
                                             KvDType::kInt4};
 const Kernels& tiny_kernels();
 
-// What the model would compute for `tokens` after the ids in `history`: k and v of one layer, [T, kv_dim].
+// Keys and values that the model would compute for `tokens` after `history`: k and v of one layer, [T, kv_dim].
 struct TinyRows {
   std::vector<float> k, v;
 };
@@ -35,25 +35,25 @@ TinyRows tiny_rows(const KvLayout& layout, TokenSpan history, TokenSpan tokens, 
 
 // One pass: reserve, append in every layer, commit.
 Status feed(KvCacheEntry& entry, TokenSpan tokens);
-// The same in passes of n_rows.
+// As feed(), in passes of n_rows.
 Status feed_in_passes(KvCacheEntry& entry, TokenSpan tokens, size_t n_rows);
-// What the entry has not leased is gone: what lies behind its window.
+// Evicts the window parts that the entry has not leased: those of pages before its window.
 void lose_windows(KvPagePool& pool, const KvCacheEntry& entry);
-// The same without commit, in the first n_layers layers only: a pass that was cancelled.
+// As feed() without commit, in the first n_layers layers only: a cancelled pass.
 Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers);
 
-// All committed rows as attention sees them: per layer, head and position k then v; of a layer with
-// a window, those that the next position reads.
+// All committed keys and values as attention reads them: per layer, head and position k, then v; of a layer with a
+// window, those that the next position reads.
 std::vector<float> read_rows(const KvCacheEntry& entry);
 
-// What read_rows must be for these ids, from an entry of its own that was fed in one piece.
+// The expected result of read_rows() for these tokens, from a new entry fed in one pass.
 std::vector<float> fresh_rows(const KvLayout& layout, TokenSpan tokens);
 
-// The state that the entry goes on from, of all recurrent layers; and what it must be for these ids.
+// The states of all recurrent layers from which the entry resumes; and their expected values for these tokens.
 std::vector<float> read_states(const KvCacheEntry& entry);
 std::vector<float> fresh_states(const KvLayout& layout, TokenSpan tokens);
 
-// n ids that depend on the seed.
+// n pseudo-random tokens by seed.
 Tokens random_tokens(uint64_t seed, size_t n, TokenId vocab_size = 50000);
 
 Tokens concat(TokenSpan a, TokenSpan b);

@@ -1,5 +1,5 @@
-// Layers with a window: a sequence needs their rows of its last positions alone, and the pool may take the others.
-// Whatever it took, what an entry holds is what a cold pass gives.
+// Layers with a window: a sequence needs only the window parts of its last positions, and the pool may evict the
+// others. After any eviction, an entry equals a cold pass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr size_t kWindow = 300;
 
 KvLayout windowed_layout(size_t n_windowed = 2, size_t window = kWindow) {
   std::vector<KvRowShape> rows(1 + n_windowed, KvRowShape{1, 8, window});
-  rows[1].window = 0;  // a layer that reads everything stands among the others
+  rows[1].window = 0;  // a layer with full attention between the others
   return KvLayout::make(rows, KvDType::kF32);
 }
 
@@ -28,7 +28,7 @@ void expect_exact(const KvCacheEntry& entry) {
   ASSERT_EQ(read_rows(entry), fresh_rows(entry.layout(), entry.tokens())) << "at " << entry.length();
 }
 
-TEST(KvWindows, PartsOfAPageAreApartAndLieOneBehindTheOtherInAFile) {
+TEST(KvWindows, PartsAreSeparateInMemoryAndConsecutiveInFiles) {
   const KvLayout layout = windowed_layout();
   EXPECT_EQ(layout.window(), kWindow);
   EXPECT_EQ(layout.part_bytes(PagePart::kAll) + layout.part_bytes(PagePart::kWindow), layout.page_bytes());
@@ -41,8 +41,8 @@ TEST(KvWindows, PartsOfAPageAreApartAndLieOneBehindTheOtherInAFile) {
   EXPECT_EQ(layout.first_window_page(kWindow + 256), 4u);
 }
 
-TEST(KvWindows, ALongSequenceCostsItsWindow) {
-  // As five layers of six with a window of 1,024 positions, of 32k.
+TEST(KvWindows, LongSequencesNeedWindowPartsForTheirWindowOnly) {
+  // Like a model with a window of 1,024 positions in five of six layers, at 32k.
   const KvLayout layout = windowed_layout(5, 1024);
   constexpr size_t kPositions = 32768;
   const size_t all = KvLayout::pages_for(kPositions) * layout.page_bytes();
@@ -56,7 +56,7 @@ TEST(KvWindows, ALongSequenceCostsItsWindow) {
   EXPECT_LE(pool.peak_bytes(), all / 4);
 }
 
-TEST(KvWindows, WithRoomNothingIsLost) {
+TEST(KvWindows, NothingIsEvictedWithEnoughMemory) {
   KvPagePool pool(windowed_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 3000), 100).ok());
@@ -67,13 +67,13 @@ TEST(KvWindows, WithRoomNothingIsLost) {
   }
 }
 
-TEST(KvWindows, WhatWasReturnedFirstGoesFirstAndTheEndStays) {
+TEST(KvWindows, OldestPassedPartsAreEvictedFirstAndTheEndStays) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 40 * layout.page_bytes());
   KvCacheEntry entry(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 30 * kPagePositions), 64).ok());
   EXPECT_EQ(entry.resumable_length(20 * kPagePositions), 20 * kPagePositions);
-  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free, and four take six windows
+  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free; six window parts make four more
   EXPECT_FALSE(pool.has_window(entry.pages()[0]));
   EXPECT_TRUE(pool.has_window(entry.pages()[29]));
   EXPECT_LT(entry.resumable_length(8 * kPagePositions), 8 * kPagePositions);
@@ -81,7 +81,7 @@ TEST(KvWindows, WhatWasReturnedFirstGoesFirstAndTheEndStays) {
   EXPECT_EQ(entry.resumable_length(entry.length()), entry.length());
 }
 
-TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
+TEST(KvWindows, LeasedWindowPartsAreNotEvicted) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 10 * layout.page_bytes());
   const KvPage page = pool.allocate().value();
@@ -92,24 +92,24 @@ TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
   EXPECT_FALSE(pool.allocate(10).ok());
   EXPECT_TRUE(pool.has_window(page));
   second = KvWindowLease();
-  EXPECT_FALSE(pool.allocate(10).ok()) << "its other part is held";
-  EXPECT_TRUE(pool.has_window(page)) << "and this one alone would not have been enough";
+  EXPECT_FALSE(pool.allocate(10).ok()) << "its first part is held";
+  EXPECT_TRUE(pool.has_window(page)) << "its window part alone would not suffice";
   pool.lease_window(page).end_as(WindowClass::kPassed);
   EXPECT_FALSE(pool.allocate(10).ok());
-  EXPECT_FALSE(pool.has_window(page)) << "and this one was of no use to anybody";
+  EXPECT_FALSE(pool.has_window(page)) << "a passed part is evicted in any case";
   EXPECT_FALSE(static_cast<bool>(pool.lease_window(page)));
 }
 
-TEST(KvWindows, AnEntryThatTakesThePlaceOfAnotherLetsGoOfItsWindowsFirst) {
+TEST(KvWindows, MoveAssignmentEndsLeasesBeforeFreeingPages) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 60 * layout.page_bytes());
   KvCacheEntry entry(pool), other(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 1000), 100).ok());
   ASSERT_TRUE(feed_in_passes(other, random_tokens(2, 70), 70).ok());
-  entry = std::move(other);  // the pages that it had are nobody else's
+  entry = std::move(other);  // its old pages have no other holder
   EXPECT_EQ(pool.pages_in_use(), 2u);
   expect_exact(entry);
-  // Rows that were found elsewhere take the place of a partial last page.
+  // Pages found elsewhere replace a partial last page.
   KvCacheEntry longer(pool);
   const Tokens tokens = random_tokens(2, 200);
   ASSERT_TRUE(feed(longer, tokens).ok());
@@ -119,7 +119,7 @@ TEST(KvWindows, AnEntryThatTakesThePlaceOfAnotherLetsGoOfItsWindowsFirst) {
   expect_exact(entry);
 }
 
-TEST(KvWindows, ForksAndRestsGoOnExactly) {
+TEST(KvWindows, ForksAndIdleSequencesResumeExactly) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 60 * layout.page_bytes());
   LruKvCacheStore store(pool);
@@ -138,7 +138,7 @@ TEST(KvWindows, ForksAndRestsGoOnExactly) {
   expect_exact(entry);
 }
 
-// What a sequence of so many positions takes, with the windows that it goes on from.
+// Bytes of an idle sequence of that length, with the window parts that it resumes with.
 size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
   const size_t n_pages = KvLayout::pages_for(positions);
   return n_pages * layout.part_bytes(PagePart::kAll) +
@@ -148,7 +148,7 @@ size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
 struct Chats {
   explicit Chats(size_t budget_bytes) : pool(layout, budget_bytes), store(pool) {}
 
-  // One turn of a chat: takes it up, reads `more`, puts it to rest. Returns where it went on.
+  // One turn of a chat: resumes it, prefills `more`, makes it idle. Returns the position at which it resumed.
   size_t turn(KvAtRest& rest, TokenSpan more, const char* name_space = "a") {
     const Tokens before(rest.tokens().begin(), rest.tokens().end());
     KvCacheEntry entry(pool);
@@ -169,10 +169,10 @@ struct Chats {
   LruKvCacheStore store;
 };
 
-TEST(KvWindows, TheEndOfAChatAtRestStaysWhileAnotherReads) {
+TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
   const KvLayout layout = windowed_layout();
   constexpr size_t kA = 1000, kB = 5000, kTurn = 50, kTurns = 6;
-  // Room for both with their windows, and for what a pass of B needs beside the end that it came from.
+  // Memory for both with their windows, and for a pass of B beside its previous end.
   const size_t budget = bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) +
                         8 * layout.page_bytes();
   Chats chats(budget);
@@ -188,7 +188,7 @@ TEST(KvWindows, TheEndOfAChatAtRestStaysWhileAnotherReads) {
   EXPECT_EQ(chats.store.stats().evicted_pages, 0u);
 }
 
-TEST(KvWindows, PagesOfDeadChatsGoBeforeTheEndOfOneAtRest) {
+TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 1000) + bytes_at_rest(layout, 3000) + 8 * layout.page_bytes());
   KvAtRest a;
@@ -201,8 +201,8 @@ TEST(KvWindows, PagesOfDeadChatsGoBeforeTheEndOfOneAtRest) {
   EXPECT_EQ(chats.turn(a, random_tokens(9, 10)), 1000u);
 }
 
-// A's end is where C stands as well: that A went on makes it of no less use to C.
-TEST(KvWindows, AnEndThatTwoStandOnStaysWhenOneGoesOn) {
+// C resumes at A's end too, so it must stay when A continues.
+TEST(KvWindows, AnEndOfTwoSequencesStaysWhenOneContinues) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
   KvAtRest a;
@@ -213,7 +213,7 @@ TEST(KvWindows, AnEndThatTwoStandOnStaysWhenOneGoesOn) {
   EXPECT_EQ(chats.turn(a, random_tokens(4, 100)), 5860u);
 }
 
-TEST(KvWindows, TheEndOfADeclaredPrefixStaysForWhoeverBeginsWithIt) {
+TEST(KvWindows, EndOfADeclaredPrefixStaysResumable) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 640) + bytes_at_rest(layout, 5000) + 8 * layout.page_bytes());
   const Tokens prefix = random_tokens(1, 640);
@@ -231,7 +231,7 @@ TEST(KvWindows, TheEndOfADeclaredPrefixStaysForWhoeverBeginsWithIt) {
   }
 }
 
-TEST(KvWindows, WhatIsReadToBeCopiedGoesWhenItWouldHaveGone) {
+TEST(KvWindows, ReadingDoesNotChangeTheEvictionOrder) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 10 * layout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(8).value();
@@ -240,11 +240,11 @@ TEST(KvWindows, WhatIsReadToBeCopiedGoesWhenItWouldHaveGone) {
     const KvWindowReader reading = pool.read_window(pages[0]);
     std::vector<KvPage> others = pool.allocate(3).value();
     EXPECT_TRUE(pool.has_window(pages[0])) << "it is being read";
-    EXPECT_FALSE(pool.has_window(pages[1])) << "the next one went for it";
+    EXPECT_FALSE(pool.has_window(pages[1])) << "the next one was evicted instead";
     EXPECT_TRUE(pool.has_window(pages[3]));
   }
   const std::vector<KvPage> others = pool.allocate(4).value();
-  EXPECT_FALSE(pool.has_window(pages[0])) << "it is the oldest still";
+  EXPECT_FALSE(pool.has_window(pages[0])) << "it is still the oldest";
 }
 
 TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
@@ -254,7 +254,7 @@ TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
   for (const KvPage& page : pages) pool.lease_window(page).end_as(WindowClass::kPassed);
   pool.mark_resume_point(pages[0], true);
   {
-    const std::vector<KvPage> others = pool.allocate(4).value();  // two are free, and three window parts give the rest
+    const std::vector<KvPage> others = pool.allocate(4).value();  // two are free; three window parts make the others
     EXPECT_TRUE(pool.has_window(pages[0]));
     for (size_t i = 1; i < 4; ++i) EXPECT_FALSE(pool.has_window(pages[i])) << i;
     EXPECT_TRUE(pool.has_window(pages[4]));
@@ -263,7 +263,7 @@ TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
   EXPECT_EQ(pool.idle_window_bytes(), 3 * layout.part_bytes(PagePart::kWindow));
 }
 
-TEST(KvWindows, SeveralPartsAreLeasedTogetherOrNotAtAll) {
+TEST(KvWindows, WindowPartsAreLeasedAllOrNone) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 8 * layout.page_bytes());
   const std::vector<KvPage> pages = pool.allocate(3).value();
@@ -278,7 +278,7 @@ TEST(KvWindows, SeveralPartsAreLeasedTogetherOrNotAtAll) {
   EXPECT_EQ(pool.idle_window_bytes(), 0u);
 }
 
-TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
+TEST(KvWindows, RecomputedWindowPartsAreStoredAgain) {
   const KvLayout layout = windowed_layout();
   for (const size_t length : {640u, 1000u}) {
     Chats chats(60 * layout.page_bytes());
@@ -290,7 +290,7 @@ TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
     const Result<PrefixPin> pin = chats.store.pin("a", ids);
     ASSERT_TRUE(pin.ok());
     {
-      // With everything pinned the store has nothing to give: the ends go at last.
+      // With everything pinned the store cannot free pages, so the pool evicts ends at last.
       const size_t n_free = chats.pool.budget_pages() - KvLayout::pages_for(length);
       const size_t n_more = KvLayout::pages_for(length) * layout.part_bytes(PagePart::kWindow) / layout.page_bytes();
       const std::vector<KvPage> all = chats.pool.allocate(n_free + n_more).value();
@@ -302,17 +302,17 @@ TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
       EXPECT_EQ(cut.misses.at(length), PrefixMiss::kNotStored);
     }
     EXPECT_LT(chats.turn(rest, {}), 64u);
-    EXPECT_EQ(chats.turn(rest, {}), length) << "all of it was read again, once";
-    EXPECT_EQ(chats.store.look_at(other).value().length(), length) << "for everybody";
+    EXPECT_EQ(chats.turn(rest, {}), length) << "everything was prefilled again, once";
+    EXPECT_EQ(chats.store.look_at(other).value().length(), length) << "for both sequences";
     const PrefixHit hit = chats.store.find_longest_prefix("a", ids);
     EXPECT_EQ(hit.length(), length);
-    EXPECT_NE(hit.logits, nullptr) << "the logits behind it stayed";
-    EXPECT_EQ(chats.pool.pages_in_use(), KvLayout::pages_for(length)) << "no page is there twice";
+    EXPECT_NE(hit.logits, nullptr) << "the cached logits stayed";
+    EXPECT_EQ(chats.pool.pages_in_use(), KvLayout::pages_for(length)) << "no page is stored twice";
     EXPECT_EQ(chats.store.snapshot().n_pins, 1u);
   }
 }
 
-TEST(KvWindows, AnySequenceOfCallsLeavesWhatAColdPassGives) {
+TEST(KvWindows, AnySequenceOfCallsEqualsAColdPass) {
   const KvLayout layout = windowed_layout();
   for (uint64_t seed = 0; seed < 30; ++seed) {
     std::mt19937_64 random(seed);

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Keeps what it is given, and fails when it is told to.
+// Stores what it is given, and fails on request.
 class FakeSink : public PageSink {
  public:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen); }
@@ -57,7 +57,7 @@ class FakeSink : public PageSink {
   mutable std::mutex mutex;
   std::set<std::pair<PageName, Tokens>> stored;
   std::set<std::tuple<PageName, Tokens, size_t>> states;
-  std::vector<size_t> ends;  // the pages that were written, in their order
+  std::vector<size_t> ends;  // ends of the written pages, in order
   std::set<std::thread::id> writers;
   Status next_error;
   std::atomic<int> n_settled{0};
@@ -90,7 +90,7 @@ class WriteBehindTest : public testing::Test {
   FakeSink sink_;
 };
 
-TEST_F(WriteBehindTest, FlushWritesInOrderOnItsCallersThreadAndSettlesOnce) {
+TEST_F(WriteBehindTest, FlushWritesInOrderOnTheCallingThreadAndSettlesOnce) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(1, 200)));
   EXPECT_EQ(stats(*writing).waiting, 4u);
@@ -102,7 +102,7 @@ TEST_F(WriteBehindTest, FlushWritesInOrderOnItsCallersThreadAndSettlesOnce) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-TEST_F(WriteBehindTest, TheThreadWritesInIdleMoments) {
+TEST_F(WriteBehindTest, ThreadWritesWhenIdle) {
   const auto writing = make(100, std::make_unique<AlwaysIdle>());
   writing->hand_over(identity(), fed(random_tokens(1, 200)));
   while (sink_.n_settled == 0) std::this_thread::yield();
@@ -111,11 +111,11 @@ TEST_F(WriteBehindTest, TheThreadWritesInIdleMoments) {
   EXPECT_FALSE(sink_.writers.contains(std::this_thread::get_id()));
 }
 
-TEST_F(WriteBehindTest, WhatIsStoredOrWaitsIsNotHandedOverAgain) {
+TEST_F(WriteBehindTest, StoredOrQueuedPagesAreNotQueuedAgain) {
   const Tokens ids = random_tokens(2, 150);
   const auto writing = make();
   writing->hand_over(identity(), fed(TokenSpan(ids).first(140)));
-  writing->hand_over(identity(), fed(ids));  // the last page replaces the shorter one that waits
+  writing->hand_over(identity(), fed(ids));  // the last page replaces the shorter queued version
   EXPECT_EQ(stats(*writing).waiting, 3u);
   ASSERT_TRUE(writing->flush(KvTier::kNoLimit).ok());
   EXPECT_THAT(sink_.ends, ElementsAre(64, 128, 150));
@@ -123,17 +123,17 @@ TEST_F(WriteBehindTest, WhatIsStoredOrWaitsIsNotHandedOverAgain) {
   EXPECT_EQ(stats(*writing).waiting, 0u);
 }
 
-TEST_F(WriteBehindTest, WhatFindsNoRoomIsCountedAndTheFrontGoesFirst) {
+TEST_F(WriteBehindTest, OverflowIsCountedAndEarlierPagesAreWrittenFirst) {
   const auto writing = make(2);
   writing->hand_over(identity(), fed(random_tokens(3, 300)));
   EXPECT_EQ(stats(*writing).waiting, 2u);
   EXPECT_EQ(stats(*writing).dropped, 3u);
   EXPECT_EQ(writing->flush(KvTier::kNoLimit).code(), ErrorCode::kLimitExceeded);
   EXPECT_THAT(sink_.ends, ElementsAre(64, 128));
-  EXPECT_TRUE(writing->flush(KvTier::kNoLimit).ok()) << "a loss is told once";
+  EXPECT_TRUE(writing->flush(KvTier::kNoLimit).ok()) << "a loss is reported once";
 }
 
-TEST_F(WriteBehindTest, ADeviceThatFailsIsLeftAloneForAWhile) {
+TEST_F(WriteBehindTest, IoErrorsStartABackOff) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(4, 200)));
   sink_.next_error = Status(ErrorCode::kIo, "no disk");
@@ -141,7 +141,7 @@ TEST_F(WriteBehindTest, ADeviceThatFailsIsLeftAloneForAWhile) {
   EXPECT_EQ(stats(*writing).disabled_reason, "no disk");
   EXPECT_EQ(stats(*writing).failures, 1u);
   EXPECT_EQ(stats(*writing).dropped, 4u);
-  EXPECT_EQ(pool_.pages_in_use(), 0u) << "what waited was let go";
+  EXPECT_EQ(pool_.pages_in_use(), 0u) << "queued pages were dropped";
   clock_.advance(WriteBehind::kBackOffNs - 1);
   writing->hand_over(identity(), fed(random_tokens(4, 200)));
   EXPECT_EQ(stats(*writing).waiting, 0u);
@@ -151,7 +151,7 @@ TEST_F(WriteBehindTest, ADeviceThatFailsIsLeftAloneForAWhile) {
   EXPECT_EQ(stats(*writing).disabled_reason, "");
 }
 
-TEST_F(WriteBehindTest, APageThatCannotBeStoredCostsItselfOnly) {
+TEST_F(WriteBehindTest, RefusedPagesDoNotAffectOthers) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(5, 200)));
   sink_.next_error = Status(ErrorCode::kLimitExceeded, "too much");
@@ -160,7 +160,7 @@ TEST_F(WriteBehindTest, APageThatCannotBeStoredCostsItselfOnly) {
   EXPECT_EQ(stats(*writing).dropped, 1u);
 }
 
-TEST_F(WriteBehindTest, ThePoolTakesBackWhatWaits) {
+TEST_F(WriteBehindTest, PoolReclaimsQueuedWrites) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(6, 64 * 40)));
   EXPECT_EQ(pool_.pages_in_use(), 40u);
@@ -170,7 +170,7 @@ TEST_F(WriteBehindTest, ThePoolTakesBackWhatWaits) {
   EXPECT_EQ(writing->flush(KvTier::kNoLimit).code(), ErrorCode::kOutOfMemory);
 }
 
-TEST_F(WriteBehindTest, ForgettingANamespaceLeavesTheOthers) {
+TEST_F(WriteBehindTest, ForgetDropsOneNamespaceOnly) {
   const auto writing = make();
   writing->hand_over(identity("alice"), fed(random_tokens(7, 130)));
   writing->hand_over(identity("bob"), fed(random_tokens(7, 64)));
@@ -183,11 +183,11 @@ TEST_F(WriteBehindTest, ForgettingANamespaceLeavesTheOthers) {
   EXPECT_THAT(sink_.ends, ElementsAre(64));
 }
 
-TEST_F(WriteBehindTest, WhatWaitsAtTheEndIsGivenBackUnwritten) {
+TEST_F(WriteBehindTest, DestructionDropsQueuedPages) {
   make()->hand_over(identity(), fed(random_tokens(8, 200)));
   EXPECT_TRUE(sink_.ends.empty());
   EXPECT_EQ(pool_.pages_in_use(), 0u);
-  EXPECT_TRUE(pool_.allocate(64).ok()) << "and the pool asks nobody who is gone";
+  EXPECT_TRUE(pool_.allocate(64).ok()) << "the destroyed reclaimer is not called";
 }
 
 }  // namespace

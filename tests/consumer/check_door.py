@@ -1,8 +1,8 @@
-"""check_door.py STAGE COMPILER NM: what an installed ibid shows to a program that uses it.
+"""check_door.py STAGE COMPILER NM: checks the public interface of an installed ibid.
 
-At most 13 headers, in include/ibid, which include each other and the standard library, and define no macro without
-our prefix. Functions of these headers in the shared library, and nothing else. In the static one no function of
-nlohmann::ordered_json, which a program may have in another version.
+At most 13 headers, in include/ibid, which include only each other and the standard library, and define only macros
+with the prefix IBID_. The shared library exports only functions of these headers. The static library defines none of
+nlohmann::ordered_json, of which a program may have another version.
 """
 import pathlib
 import re

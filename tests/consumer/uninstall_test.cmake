@@ -1,5 +1,5 @@
-# cmake -DBUILD=<folder> -DPREFIX=<folder> -P uninstall_test.cmake: the installed uninstall script, in a tree that was
-# moved after its installation, leaves the files that others put there and nothing of ours.
+# cmake -DBUILD=<folder> -DPREFIX=<folder> -P uninstall_test.cmake: the installed uninstall script, run after the tree
+# was moved, must remove all of ibid's files and no others.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${PREFIX}" "${PREFIX} moved")
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
@@ -18,7 +18,7 @@ foreach(expected "share" "")
     if(NOT left STREQUAL "share;share/other")
       message(FATAL_ERROR "uninstalling left ${left}")
     endif()
-    # Without the others' file the prefix goes as well.
+    # Without other files the prefix must be removed as well.
     file(REMOVE_RECURSE "${PREFIX} moved")
     execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix "${PREFIX} moved" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   elseif(EXISTS "${PREFIX} moved")

@@ -1,11 +1,11 @@
-"""check_documents.py TREE IBID: fails when README.md or docs/ name what is not there.
+"""check_documents.py TREE IBID: fails if README.md or docs/ refer to something that does not exist.
 
-- Links lead to files of the tree, and to headings that these have.
-- Paths between backticks are files or folders; `*` may stand for a part of a name.
-- Lines of code and code between backticks that begin with `./run` or `ibid` use commands and options that exist: IBID's
-  own `--help` says so. In README.md that goes for options that stand alone (`--kv int8`) as well.
-- Commands of a conversation (`/edit`) are in the sources of the terminal.
-- `./run` lets every command through that the program's help lists.
+- Links lead to existing files and headings.
+- Paths in backticks are files or folders; `*` matches a part of a name.
+- Code lines, and code in backticks, that begin with `./run` or `ibid` use existing commands and options, according to
+  the program's `--help`. In README.md, separate options (`--kv int8`) are checked as well.
+- Chat commands (`/edit`) exist in the sources of the chat.
+- `./run` accepts every command that the program's help lists.
 """
 import functools
 import pathlib
@@ -25,7 +25,7 @@ OWN_COMMANDS_OF_RUN = {"build", "test", "format", "tidy", "gate", "fuzz", "help"
 
 
 def help_of(ibid):
-    """The help of a command, or None when there is no such command."""
+    """Returns the help of a command, or None if it does not exist."""
     @functools.cache
     def ask(*command):
         done = subprocess.run([ibid, *command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -68,7 +68,7 @@ def missing_paths(tree, text):
 
 
 def shell_lines(text):
-    """Lines of code blocks, and what stands between backticks."""
+    """Yields the lines of code blocks, and code in backticks."""
     for language, block in FENCE.findall(text):
         if language in ("", "sh", "console"):
             yield from block.split("\n")
@@ -78,7 +78,7 @@ def shell_lines(text):
 
 
 def commands_in(line):
-    """(program, command, arguments) of a line: without quoted text, prompts and comments, pipes apart."""
+    """Yields (program, command, arguments) for each part of a pipe, without quoted text, prompts and comments."""
     line = re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", line)
     line = re.sub(r"\s#.*", "", line).strip()
     for part in re.split(r"\s*(?:\||&&|;|>|<)\s*", line.removeprefix("$ ")):
@@ -102,7 +102,7 @@ def unknown_commands(run_commands, ask, text):
                 yield f"{name}: there is no such command"
                 continue
             known = options_in(ask(command))
-            first = re.match(r" ([a-z]+)\b", arguments)  # a command of the command: `ibid sessions export`
+            first = re.match(r" ([a-z]+)\b", arguments)  # a nested command: `ibid sessions export`
             if first:
                 known |= options_in(ask(command, first[1]) or "")
             for option in OPTION.findall(arguments):
@@ -140,7 +140,7 @@ def untruths(tree, ibid):
     listed = subprocess.run([ibid, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
     for command in sorted(commands - run_commands):
         if not re.search(rf"^ +{command}\b", listed, re.M):
-            continue  # for the build, and in nobody's help
+            continue  # hidden command, used by the build
         yield f"run: does not know the command {command}"
     for document in [tree / "README.md", *sorted((tree / "docs").rglob("*.md"))]:
         text = document.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""check_figures.py TREE: bench/write_tables.py --check finds what was changed on one side only.
+"""check_figures.py TREE: tests that bench/write_tables.py --check reports figures that differ from their source.
 
-Each case changes one number of a copy: in a table, in a row, in the text, in what says where a row is quoted; and wants
-the difference reported, at its place. A copy without a change passes, and what the script writes passes its own check.
-And bench/compare.py appends rows that the script reads.
+Each case makes one change in a copy: in a table, a result row, the text, or the place where a row is quoted; the
+difference must be reported with its location. An unchanged copy and the script's own output must pass. bench/compare.py
+must append rows that the script can read.
 """
 import json
 import os
@@ -44,7 +44,7 @@ def want(condition, what, done):
         sys.exit(f"{what}\nexit status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
-# (file, what is changed, into what, what must be reported)
+# (file, pattern, replacement, expected report)
 CASES = (
     ("docs/benchmarks.md", r"(<!-- table turns -->.*?\| 1 \| 579 \| 61 \| )27\.2", r"\g<1>27.3", "docs/benchmarks.md:"),
     ("README.md", r"(<!-- table summary -->.*?)1,633", r"\g<1>1,733", "README.md:"),
@@ -62,7 +62,7 @@ CASES = (
     ("docs/benchmarks.md", r"(<!-- table quality -->.*?)<!-- end -->", r"\g<1>", "without an end"),
 )
 
-# What `ibid bench --json` prints, and another engine with two settings.
+# Output of `ibid bench --json`, and of another engine with two settings.
 FIGURES = {
     "ibid": [{"engine": "ibid", "threads": 2, "kv": "f16", "numerics": "exact", "isa": "avx2", **figure}
              for figure in ({"what": "prefill", "n": 512, "tps": 300.0},
@@ -74,13 +74,13 @@ FIGURES = {
 
 
 def check_appended_rows(copy):
-    """Rows of compare.py make a line of a table, with the other engine's better setting."""
+    """Rows of compare.py become a table line, with the other engine's better setting."""
     for name, lines in FIGURES.items():
         program = copy / name
         program.write_text("#!/bin/sh\n" + "".join(f"echo '{json.dumps(line)}'\n" for line in lines), encoding="utf-8")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     results = copy / "bench/results/architectures.csv"
-    results.unlink()  # with a header of its own, then
+    results.unlink()  # so that the new file gets its own header
     command = [sys.executable, "-B", copy / "bench/compare.py", copy / "ibid", "--rival", f"{copy}/other {{model}}",
                "folder/Qwen3-0.6B-Q4_K_M.gguf", "--rounds", "1", "--max-other", "100", "--csv", results,
                "--commit", "abc"]
@@ -90,7 +90,7 @@ def check_appended_rows(copy):
     text = results.read_text(encoding="utf-8")
     if text.count("\n") != 9 or str(copy) in text or "folder/" in text:
         sys.exit(f"compare.py --csv: wanted a header and two times four rows without a path:\n{text}")
-    done = write_tables(copy)  # may complain of the text about the rows that are gone
+    done = write_tables(copy)  # may report text that quotes the removed rows
     line = "| Qwen3-0.6B | 512: 300 | 100 | 3.0 | 3 | 45.0 | 30.0 | 1.5 | 1.5 | 87 % |"
     want(line in (copy / "docs/benchmarks.md").read_text(encoding="utf-8"), f"wanted the line {line}", done)
 

@@ -1,9 +1,8 @@
-"""check_run.py RUN: what `./run` says and does in a pipe, with tools that only pretend to build and to install.
+"""check_run.py RUN: tests `./run` without a terminal, with fake tools for building and installing.
 
-How long it will take comes before the build, few lines come from it, and when it fails the errors do, with the place of
-the rest. What the program prints is the only thing on standard output. `./run test` gives ctest what each of its forms
-stands for, and its exit status is that of ctest. Packages are installed for the command that needs them and no other,
-and each failure ends on one sentence of `./run`.
+It prints a time estimate before the build and few lines during it; after a failure, the errors and the path of the log.
+Only the program writes to standard output. `./run test` calls ctest with the options of each form and returns its exit
+status. Each command installs only the packages that it needs. Each failure ends with one sentence of `./run`.
 """
 import os
 import pathlib
@@ -15,7 +14,7 @@ import tempfile
 import time
 
 STEPS = 210
-# $STATE: a folder in which the tools note what they were called with, and what the system is said to have.
+# $STATE: a folder with the recorded calls of the tools and the simulated state of the system.
 TOOLS = {
     "dpkg-query": 'if [ -e "$STATE/bare" ]; then set -- $(cat "$STATE/installed" 2>/dev/null); fi\n'
                   'for package; do echo "installed $package"; done',
@@ -56,7 +55,7 @@ i=0; while [ $i -lt {STEPS} ]; do i=$((i + 1)); echo "[$i/{STEPS}] Building $i";
 
 
 class Clone:
-    """A folder with nothing but `./run`, on a system of the tools above."""
+    """A folder that contains only `./run`, on a system with the tools above."""
 
     def __init__(self, run, directory):
         self.tree, self.state, tools = (pathlib.Path(directory, name) for name in ("a tree", "state", "tools"))
@@ -104,7 +103,7 @@ def check_build(clone):
     log = clone.tree / "build/release/build.log"
     want(failed.returncode == 1 and failed.stdout == "", "a build that fails", failed)
     want("a.cc:1: error: no" in failed.stderr and str(log) in failed.stderr, "shows the error and the log", failed)
-    # More than a pipe holds.
+    # More output than a pipe buffers.
     long = clone.start(FAILS="10000")
     want(long.returncode == 1 and last_sentence(long) == f"run: the build failed; all it said is in {log}",
          "a build that fails at length ends on the same sentence", long)

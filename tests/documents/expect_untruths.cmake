@@ -1,5 +1,4 @@
-# Runs the check of documents on a tree whose documents are wrong once in every way that it knows, and wants exactly
-# these reported.
+# Runs check_documents.py on a tree with one error of each kind, and expects exactly these reports.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../layering/expect_exactly.cmake)
 
@@ -25,7 +24,7 @@ ibid unheard
 int x;  // ibid nowhere --at-all
 ```
 ")
-# A program that has two commands.
+# A program with two commands.
 file(WRITE "${TREE}/ibid" "#!/bin/sh\ncase $1 in --help) echo '  pull  fetches' ;; chat) echo '  --resume NAME' ;; bench) echo '--lengths' ;; *) exit 2 ;; esac\n")
 file(CHMOD "${TREE}/ibid" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 

@@ -1,6 +1,6 @@
-"""extract_program.py README DIRECTORY: the program and the CMakeLists.txt that README shows, as files in DIRECTORY.
+"""extract_program.py README DIRECTORY: writes the program and the CMakeLists.txt of README to DIRECTORY.
 
-README has one ```cpp block, a whole program, and one ```cmake block that builds it.
+README must have one ```cpp block with the whole program, and one ```cmake block that builds it.
 """
 import pathlib
 import re

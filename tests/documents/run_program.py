@@ -1,7 +1,7 @@
-"""run_program.py PROGRAM: runs the program of README.md as its reader does, without model.gguf and with it.
+"""run_program.py PROGRAM: runs the program of README.md as its reader would, without model.gguf and with it.
 
-Without it: one sentence on standard error and exit status 1, nothing of an abort. With the default model: answers, and
-the numbers that README promises. Where the default model is not there the second part is left out, but not on CI.
+Without it: one sentence on standard error and exit status 1. With the default model: answers, and the numbers that
+README promises. Without the default model the second part is skipped; on CI it fails.
 """
 import os
 import pathlib

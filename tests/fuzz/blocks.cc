@@ -1,4 +1,4 @@
-// Blocks of every number format, decoded in three ways that must agree to the bit: as floats, as codes with
+// Blocks of every number format, decoded in three ways that must be bit-identical: as floats, as codes with
 // scales, and as codes with the factors of the scales.
 #include <array>
 #include <bit>
@@ -14,7 +14,7 @@ namespace ibid::fuzz {
 namespace {
 
 bool same_bits(float a, float b) {
-  // Which payload a NaN has is the processor's affair.
+  // The payload of a NaN depends on the processor.
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
 }
 

@@ -1,4 +1,4 @@
-// SentencePiece's table of rewritings, of raw bytes, and a text for it.
+// SentencePiece's table of replacements (precompiled_charsmap) from raw bytes, applied to a text.
 #include "tokenizer/normalizer.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// A chat template of raw bytes, rendered for a conversation that grows: the whole render, the one that is
-// continued, and a second of the same are equal, whatever the template does.
+// A chat template of raw bytes, rendered for a growing conversation: the whole render, the incremental one, and
+// a repeated one are equal for every template.
 #include "templates/chat_template.h"
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ibid::fuzz {
 
 namespace {
 
-// Enough for any template of a page, and little enough that an input that burns all of it is soon over.
+// Enough for any template of a page, but small, so that an input that uses all of it ends soon.
 constexpr TemplateBudget kBudget = {
     .max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
 
@@ -27,7 +27,7 @@ const Json& conversation() {
   return messages;
 }
 
-// Byte for byte, origin for origin.
+// The text's bytes, followed by the origin of each byte.
 std::string spelled(const MarkedText& text) {
   std::string bytes, origins;
   for (const MarkedText::Run run : text.runs()) {
@@ -39,7 +39,7 @@ std::string spelled(const MarkedText& text) {
 
 bool is_budget(const Status& status) { return status.code() == ErrorCode::kTemplateBudget; }
 
-// Renders the first n messages; `before` is what the last call gave.
+// Appends messages one by one and compares the incremental with the whole render.
 void check_growth(const ChatTemplate& chat_template, const TemplateVariables& variables, bool prompt) {
   ConversationRenderer renderer(chat_template, variables);
   TemplateVariables all = variables;
@@ -51,7 +51,7 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     messages.push_back(message);
     const auto whole = chat_template.render(messages, all);
     const auto delta = renderer.render(messages, n_unchanged, prompt);
-    // Resuming costs less: it may succeed where the whole runs out of steps.
+    // Incremental rendering costs less: it may succeed if the whole one runs out of steps.
     if (!whole.ok() && is_budget(whole.status())) return;
     CHECK_EQ(whole.ok(), delta.ok())
         << (whole.ok() ? delta : Result<ConversationRenderer::Delta>(whole.status())).status().message();
@@ -63,9 +63,9 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     CHECK_LE(delta->keep_bytes, bytes.size());
     const std::string now = whole->bytes();
     CHECK(bytes.substr(0, delta->keep_bytes) + delta->text.bytes() == now)
-        << "the continued render differs";
+        << "the incremental render differs";
     CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(delta->text.bytes().size())))
-        << "the continued render has other origins";
+        << "the incremental render has different origins";
     bytes = now;
   }
 }

@@ -1,6 +1,6 @@
-// The keys of a config.json, or of a GGUF file where they name a general.architecture, as JSON of raw bytes:
-// to a row of the architectures, first with an embedding alone, then with every tensor that the row asks for,
-// of which the last bytes take one away or change it.
+// The keys of a config.json, or of a GGUF file if they contain general.architecture, as JSON from raw bytes,
+// converted to a row of the architectures, first with only an embedding, then with every tensor that the row
+// requires; the last bytes remove or change one of them.
 #include <map>
 #include <string>
 
@@ -28,7 +28,7 @@ class MadeCheckpoint : public MemoryModelFile {
       : MemoryModelFile({}), config_(config), values_(&config_, "config.json") {}
 
   void add(const std::string& name, const TensorView& tensor) { tensors_.insert_or_assign(name, tensor); }
-  // False: it would be too large to make.
+  // Adds a tensor of zeros. Returns false if it would be too large.
   bool add(const std::string& name, const Shape& shape) {
     static const std::vector<std::byte>& zeros = *new std::vector<std::byte>(kMaxBytes);
     for (size_t i = 0; i < shape.rank; ++i) {
@@ -95,7 +95,7 @@ void check_config(const ModelConfig& config) {
   if (config.has_experts()) CHECK_LE(config.moe.router.n_experts_active, config.moe.router.n_experts);
 }
 
-// Every tensor that the table says the model must have, of its shape. False: there are too many, or one is
+// Adds every tensor that the table requires for the model. Returns false if there are too many, or one is
 // too large.
 bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
   if (config.n_layers > 8 || config.moe.router.n_experts > 8) return false;
@@ -105,7 +105,7 @@ bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
       if (row.presence(config, layer) != Presence::kMust) continue;
       for (size_t e = 0; e < n_copies(row, config, layer); ++e) {
         const std::string name = tensor_name(file, config, row.role, layer, e);
-        if (name.empty()) continue;  // it is always a part of another
+        if (name.empty()) continue;  // it is always part of another tensor
         Shape shape{{row.rows(config, layer)}, 1};
         if (row.is_matrix()) shape.dims[shape.rank++] = row.cols(config, layer);
         if (row.is_matrix() && row.per_layer() && config.transposed) std::swap(shape.dims[0], shape.dims[1]);
@@ -116,7 +116,7 @@ bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
   return true;
 }
 
-// Takes a tensor away, or gives it another shape or type.
+// Removes a tensor, or changes its shape or type.
 void spoil(Script& script, MadeCheckpoint& file) {
   auto tensor = file.tensors().begin();
   std::advance(tensor, script.byte() % file.tensors().size());

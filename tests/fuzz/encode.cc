@@ -1,4 +1,4 @@
-// Texts of raw bytes through the small tokenizers of tests/golden.
+// Encodes texts of raw bytes with the small tokenizers of tests/golden.
 #include <algorithm>
 #include <bitset>
 #include <memory>
@@ -13,13 +13,13 @@ namespace ibid::fuzz {
 
 namespace {
 
-// Byte-level, and yet a text does not come back: a normal form or a step that drops characters.
+// Byte-level tokenizers that do not round-trip texts, because of a normal form or a step that drops characters.
 constexpr std::string_view kChangeTexts[] = {"qwen2",     "qwen35",      "cl100k_removed",
                                              "behaviors", "words_alone", "prefix_accents"};
 
 struct Family {
   std::unique_ptr<Tokenizer> tokenizer;
-  bool keeps_texts;  // byte-level: a text of bytes that have tokens comes back as it was
+  bool keeps_texts;  // byte-level: texts of bytes that have tokens round-trip
   std::bitset<256> has_token = {};
 };
 
@@ -54,10 +54,10 @@ void encode(Input input) {
   const Tokens ids = family.tokenizer->encode(text, TextOrigin::kInput);
   const bool has_tokens =
       std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
-  // Of the added tokens that a message may spell, <n...> and wn...w, some swallow the spaces beside them.
+  // Some added tokens that a message may contain, <n...> and wn...w, remove adjacent spaces.
   const bool may_swallow = text.find("<n") != text.npos || text.find("wn") != text.npos;
   if (has_tokens && !may_swallow) CHECK(family.tokenizer->decode(ids) == text);
-  for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "text of a message became " << id;
+  for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "message text was encoded as " << id;
 }
 
 }  // namespace ibid::fuzz

@@ -1,4 +1,4 @@
-// The header of a GGUF file, of raw bytes.
+// The header of a GGUF file, from raw bytes.
 #include "tests/fuzz/gguf_laws.h"
 #include "tests/fuzz/script.h"
 

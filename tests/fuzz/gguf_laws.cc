@@ -52,7 +52,7 @@ void check_gguf(std::span<const std::byte> file, const GgufHeader& header, bool 
     bytes += info.view.data.size();
     writer.add_tensor(info.name, info.view.dtype, info.view.shape, info.view.data);
   }
-  CHECK_LE(bytes, file.size());  // no byte is two tensors'
+  CHECK_LE(bytes, file.size());  // tensors do not overlap
   const std::string again = writer.bytes();
   const auto read = parse_gguf_header(std::as_bytes(std::span(again)), "again", with_tensors);
   CHECK(read.ok()) << read.status().message();

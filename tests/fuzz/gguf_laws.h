@@ -1,4 +1,4 @@
-// What holds of every GGUF header that the reader accepts.
+// Properties of every GGUF header that the reader accepts.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace ibid::fuzz {
 
-// `header` was read from `file`: all that it hands out lies within the file, every key is found, and written
-// again it is read as the same.
+// Checks `header`, which was read from `file`: all its data is within the file, every key is found, and after
+// writing and reading it again it is the same.
 void check_gguf(std::span<const std::byte> file, const GgufHeader& header, bool with_tensors);
 
 }  // namespace ibid::fuzz

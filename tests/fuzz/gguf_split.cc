@@ -1,5 +1,5 @@
-// GGUF models of several files, built by a script: parts that are missing, that are others' or that count
-// wrongly, and bytes that are changed at the end.
+// GGUF models of several files, built by a script: with parts that are missing, of other models or with wrong
+// counts, and finally with changed bytes.
 #include <string>
 #include <vector>
 
@@ -37,7 +37,7 @@ std::string part(size_t number, size_t n_parts, size_t n_tensors, Script& script
     writer.add_tensor("t" + std::to_string(name), dtype, shape, data);
   }
   std::string bytes = writer.bytes();
-  if (const uint8_t n = script.byte(); n >= 224) {  // most stay as they are
+  if (const uint8_t n = script.byte(); n >= 224) {  // most files are not changed
     for (uint8_t i = 0; i < n % 8; ++i) {
       const size_t at = script.number<uint16_t>() % bytes.size();
       bytes[at] = static_cast<char>(script.byte());

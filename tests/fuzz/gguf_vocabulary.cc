@@ -1,4 +1,4 @@
-// Vocabularies of GGUF files, built by a script; what is loaded encodes a few texts.
+// Vocabularies of GGUF files, built by a script; those that load encode a few texts.
 #include <limits>
 #include <string>
 #include <vector>
@@ -54,7 +54,7 @@ std::string one_token(Script& script) {
   return script.text(12);
 }
 
-// All bytes as the byte-level alphabet writes them, or as <0x00> to <0xFF>.
+// Adds tokens for all bytes, in the byte-level alphabet or as <0x00> to <0xFF>.
 void add_bytes(bool written, std::vector<std::string>& tokens) {
   for (unsigned b = 0; b < 256; ++b) {
     const bool shown = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;

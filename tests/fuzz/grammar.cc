@@ -1,5 +1,5 @@
-// Grammars from outside: the first byte says which notation the rest is. What compiles is walked for a while, and never
-// comes to a dead end.
+// Untrusted grammars: the first byte selects the notation of the rest. Grammars that compile are walked for a while and
+// must never reach a dead end.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -39,14 +39,14 @@ void grammar(Input input) {
     std::array<bool, 256> next{};
     configs.next_bytes(at, next);
     const auto n = static_cast<uint32_t>(std::count(next.begin(), next.end(), true));
-    CHECK(n > 0 || configs.may_end(at)) << "a dead end behind " << i << " bytes";
+    CHECK(n > 0 || configs.may_end(at)) << "a dead end after " << i << " bytes";
     if (n == 0) break;
     choice = choice * 1664525 + 1013904223;
     uint32_t skip = (choice >> 16) % n;
     size_t byte = 0;
     while (!next[byte] || skip-- > 0) ++byte;
     at = configs.step(at, static_cast<uint8_t>(byte));
-    CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "an edge to nowhere";
+    CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "edge to a dead state";
   }
 }
 

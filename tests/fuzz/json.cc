@@ -1,5 +1,5 @@
-// JSON of raw bytes: what is read and printed is read as the same, also with the floats that Python writes, and the
-// shard index of a checkpoint.
+// JSON from raw bytes: a parsed document round-trips, also with the floats that Python writes; and the shard index of a
+// checkpoint.
 #include "base/check.h"
 #include "base/json_limits.h"
 #include "tests/fuzz/script.h"

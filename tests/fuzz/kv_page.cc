@@ -1,4 +1,4 @@
-// Records of pages of keys and values: raw bytes as a header, and a sound record of which a script changes
+// Records of pages of keys and values: raw bytes as a header, and a valid record in which a script changes
 // some bytes.
 #include <algorithm>
 #include <numeric>
@@ -29,7 +29,7 @@ void check_raw(std::span<const std::byte> bytes) {
         header->n_rows <= kPagePositions);
   std::vector<std::byte> page(kLayout.page_bytes());
   const Tokens ids = {1, 2, 3};
-  CHECK(!decode_kv_page(bytes, kLayout, identity(), ids, page.data()).ok()) << "a record that nobody wrote";
+  CHECK(!decode_kv_page(bytes, kLayout, identity(), ids, page.data()).ok()) << "a random record was accepted";
 }
 
 void check_changed(Script& script) {
@@ -49,7 +49,7 @@ void check_changed(Script& script) {
   }
   std::vector<std::byte> out(page.size(), std::byte{0x55});
   const auto read = decode_kv_page(changed, kLayout, identity(), ids, out.data());
-  CHECK_EQ(read.ok(), changed == record) << "a changed record is taken for sound, or a sound one is not";
+  CHECK_EQ(read.ok(), changed == record) << "a changed record was accepted, or a valid one rejected";
   if (read.ok())
     CHECK(out == page);
   else

@@ -1,4 +1,4 @@
-// What libFuzzer calls for each input; the target is a definition of the build.
+// Entry point that libFuzzer calls for each input; the build defines the target.
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

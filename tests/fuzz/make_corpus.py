@@ -1,6 +1,6 @@
-"""make_corpus.py [SHARED]: writes the first inputs of the fuzz targets to corpus/. What a fuzzer found is beside them.
+"""make_corpus.py [SHARED]: writes the initial inputs of the fuzz targets to corpus/, beside inputs found by fuzzing.
 
-SHARED is the folder of the reference data: its tiny checkpoints give the inputs that are configurations.
+SHARED is the folder of the reference data: the configurations of its tiny checkpoints are inputs.
 """
 import json
 import pathlib
@@ -227,7 +227,7 @@ def write_templates():
         put("chat_template", f"template_{number}", template)
 
 
-# The first byte is the number of the form, the second how the text is cut (tests/fuzz/reply.cc).
+# The first byte selects the reply format, the second how the text is split (tests/fuzz/reply.cc).
 REPLIES = [
     (0, 'Hm <tool_call>\n{"name": "f", "arguments": {"s": "a\\n", "n": [1.5, null, true]}}\n</tool_call>\n<tool_call>{"name": "x"}'),
     (0, '<think>\nHm.\n</think>\n\n<response>{"a": 1}</response> <tool_call>'),
@@ -301,7 +301,7 @@ def write_grammars():
 
 
 def write_request_bodies():
-    """One request for each way through the protocols of the server: a path in the first line, the body behind it."""
+    """One request for each path through the protocols of the server: a URL path in the first line, then the body."""
     hi = [{"role": "user", "content": "hi"}]
     function = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}
     tools = [{"type": "function", "function": function}]

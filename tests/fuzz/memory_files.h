@@ -1,4 +1,4 @@
-// Files that exist only in memory, for readers that open files by their path.
+// Files in memory, for readers that open files by path.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ibid::fuzz {
 
-// One file, to be written again and again.
+// One file that is overwritten repeatedly.
 class MemoryFile {
  public:
   MemoryFile();
@@ -23,7 +23,7 @@ class MemoryFile {
   std::string path_;
 };
 
-// A directory whose files last until the next call of clear().
+// A directory whose files are removed by clear().
 class MemoryDirectory {
  public:
   MemoryDirectory();

@@ -1,4 +1,4 @@
-// Numbers of templates: a float that is printed is read as the same bits; texts that are no numbers are none.
+// Numbers of templates: a printed float is parsed to the same bits; texts that are not numbers are rejected.
 #include <bit>
 #include <cmath>
 

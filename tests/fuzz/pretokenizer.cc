@@ -1,4 +1,4 @@
-// Where a text is cut: every family by name, and its scanner against its regular expression.
+// Pre-tokenization of a text: every family by name, and its scanner against its regular expression.
 #include "tokenizer/splitting/pretokenizer.h"
 
 #include <string>
@@ -18,8 +18,8 @@ constexpr std::string_view kNames[] = {"gpt-2",          "smollm",       "llama3
                                        "deepseek-coder", "deepseek-llm", "jais-2",      "youtu",  "bloom",
                                        "viking",         "chameleon"};
 
-// Where the pieces of `text` end; each is not empty, and what was found without a look at the end of the text
-// is there whatever follows.
+// Splits `text` and checks that no piece is empty. Pieces that were found without reaching the end of the text do
+// not depend on the text that follows.
 std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split,
                              std::string_view text) {
   std::vector<Piece> pieces;
@@ -60,12 +60,12 @@ void pretokenizer(Input input) {
   const std::string_view text = text_of(script.rest());
   const std::vector<Piece> pieces = pieces_of(*row.family, row.split ? &*row.split : nullptr, text);
 
-  // The same text with its end cut off: what was final there is the same here.
+  // The same text without its end: pieces that are final there must be the same in the whole.
   const std::string_view shown = text.substr(0, std::min(n_shown, text.size()));
   const std::vector<Piece> early = pieces_of(*row.family, row.split ? &*row.split : nullptr, shown);
   for (size_t i = 0; i < early.size() && !early[i].touched_end; ++i) {
     CHECK(i < pieces.size() && early[i].end == pieces[i].end)
-        << row.family->name << ": a piece that was final is another";
+        << row.family->name << ": a final piece changed";
   }
   if (!row.pattern) return;
   size_t begin = 0;

@@ -1,5 +1,5 @@
-// The committed inputs of every fuzz target, through the same functions: what a fuzzer found once is not
-// there again. And beginnings of them, which nobody had to find.
+// Runs the committed inputs of every fuzz target through the same functions, so that bugs found by a fuzzer do not
+// return; and prefixes of these inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr Target kTargets[] = {
 };
 #undef X
 
-// Exactly as long as the input, so that a sanitizer sees every read beyond it.
+// Exactly as long as the input, so that a sanitizer detects every read after its end.
 using ExactBytes = std::vector<uint8_t>;
 
 ExactBytes read(const std::filesystem::path& path) {
@@ -47,7 +47,7 @@ std::vector<std::filesystem::path> corpus_of(const std::string& target) {
 
 class Corpus : public testing::TestWithParam<Target> {};
 
-TEST_P(Corpus, BreaksNoLaw) {
+TEST_P(Corpus, CommittedInputsPassAllChecks) {
   const std::vector<std::filesystem::path> paths = corpus_of(GetParam().name);
   ASSERT_FALSE(paths.empty());
   for (const std::filesystem::path& path : paths) {
@@ -57,7 +57,7 @@ TEST_P(Corpus, BreaksNoLaw) {
   }
 }
 
-TEST_P(Corpus, BeginningsBreakNoLaw) {
+TEST_P(Corpus, PrefixesOfInputsPassAllChecks) {
   constexpr size_t kCuts = 50;
   for (const std::filesystem::path& path : corpus_of(GetParam().name)) {
     const ExactBytes input = read(path);

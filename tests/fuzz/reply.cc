@@ -1,5 +1,5 @@
-// An answer of raw text, in forms of all kinds: however it is cut into pieces, the parser says the same; nothing of it
-// is lost; and what it calls arguments is JSON.
+// An answer of raw text, parsed in reply formats of all kinds: the parser emits the same events however the text is
+// split; no text is lost; and arguments of calls are JSON.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -70,7 +70,7 @@ struct Heard {
   ParsedReply reply;
 };
 
-// piece: how many bytes at once.
+// Parses `text` in pieces of `piece` bytes.
 Heard hear(const ReplyFormat& format, const ReplyContext& context, std::string_view text, size_t piece) {
   Heard heard;
   const auto listen = [&heard](const TurnEvent& event) {
@@ -108,18 +108,18 @@ void reply(Input input) {
         .tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
     const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
     const Heard cut = hear(format, context, text, piece);
-    CHECK(cut.events == whole.events) << "a cut makes a difference";
+    CHECK(cut.events == whole.events) << "splitting the text changes the events";
     CHECK(cut.reply == whole.reply);
     for (const ParsedCall& call : whole.reply.calls) {
       CHECK(call.name == "f" || call.name == "g");
       const Result<Json> arguments = parse_json(call.arguments, "arguments");
-      CHECK(arguments.ok() && arguments->is_object()) << "arguments are no object";
+      CHECK(arguments.ok() && arguments->is_object()) << "arguments are not an object";
     }
   }
-  // Without tools and reasoning all of it is content, but for the markers of the format.
+  // Without tools and reasoning all text is content, except for the markers of the format.
   const Heard plain = hear(ReplyFormat(), {}, text, piece);
   CHECK(plain.reply.calls.empty());
-  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "something of a plain text is lost";
+  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";
   CHECK_LE(n_solid(plain.reply.content) + n_solid(plain.reply.reasoning), n_solid(text));
 }
 

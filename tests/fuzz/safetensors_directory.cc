@@ -1,5 +1,5 @@
-// Checkpoints of safetensors with an index and a config.json, built by a script: quantised in every way that
-// is read, with parts that are missing or do not fit together.
+// Safetensors checkpoints with an index and a config.json, built by a script: quantised by every supported
+// method, with parts that are missing or inconsistent.
 #include <string>
 #include <vector>
 
@@ -26,7 +26,7 @@ constexpr std::string_view kTypes[] = {"F32",     "F16", "BF16", "I32", "U8",  "
 constexpr size_t kTypeBytes[] = {4, 2, 2, 4, 1, 1, 1, 8, 8, 1, 1};
 constexpr uint64_t kDims[] = {1, 2, 4, 8, 16, 32, 64, 0, 3, 128};
 
-// What fits together: a matrix of [n_out, n_in] in a method's own layout. The script breaks some of it.
+// Consistent parts of a matrix [n_out, n_in] in the layout of a method, some of which the script changes.
 struct Part {
   std::string_view suffix, dtype;
   uint64_t rows, cols;
@@ -75,7 +75,7 @@ SafetensorsPart stored(std::string_view name, Part part, Script& script) {
           bytes_of(part.rows * part.cols * kTypeBytes[type], script)};
 }
 
-// Most are what the method writes, some are words of the script.
+// Most fields are those that the method writes, some are texts of the script.
 std::string config_of(size_t method, uint64_t group, Script& script) {
   Json config = {{"model_type", "llama"}};
   Json quantization = {{"quant_method", kMethods[method]},

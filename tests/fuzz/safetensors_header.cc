@@ -1,4 +1,4 @@
-// The header of a safetensors file: raw bytes as a file, or as the JSON of one whose length is right.
+// The header of a safetensors file: raw bytes as the file, or as the JSON of a file with the correct length.
 #include "weights/safetensors_header.h"
 
 #include <set>
@@ -24,12 +24,12 @@ void check(std::span<const std::byte> file) {
   std::set<std::string> names;
   for (const SafetensorsTensor& tensor : header->tensors) {
     CHECK(tensor.view.data.empty() || tensor.view.data.data() == at)
-        << tensor.name << " does not follow the one before";
+        << tensor.name << " does not follow the previous tensor";
     CHECK_EQ(tensor.view.data.size(), tensor.view.bytes());
     CHECK(names.insert(tensor.name).second) << tensor.name;
     at += tensor.view.data.size();
   }
-  CHECK(at == data.data() + data.size()) << "bytes that are no tensor's";
+  CHECK(at == data.data() + data.size()) << "bytes that belong to no tensor";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Script: the bytes of an input as decisions. What is used up reads as zeros, so that every input is a
-// script.
+// Script: decodes decisions from the bytes of an input. After the end it returns zeros, so that every input is a
+// valid script.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,12 @@ class Script {
   const auto& pick(const List& list) {
     return list[below(std::size(list))];
   }
-  // A byte says how many bytes follow.
+  // A length byte, then the text.
   std::string text(size_t at_most = 255) {
     const size_t length = std::min<size_t>(byte(), at_most);
     return std::string(text_of(take(length)));
   }
-  // Up to a zero byte, which is swallowed.
+  // Up to a zero byte, which is skipped.
   std::string line() {
     const auto end = std::find(rest_.begin(), rest_.end(), uint8_t{0});
     std::string out(text_of(take(static_cast<size_t>(end - rest_.begin()))));

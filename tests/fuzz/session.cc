@@ -1,5 +1,5 @@
-// A saved conversation of raw bytes: what is read is written again and read as the same, without further
-// losses.
+// A saved conversation from raw bytes: after loading, it round-trips through writing and loading without further
+// load warnings.
 #include "base/check.h"
 #include "runtime/session/session_json.h"
 #include "tests/fuzz/script.h"

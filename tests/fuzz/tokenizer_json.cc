@@ -1,4 +1,4 @@
-// tokenizer.json of raw bytes; what is loaded encodes a few texts.
+// tokenizer.json from raw bytes; tokenizers that load encode a few texts.
 #include <optional>
 #include <string>
 

@@ -23,7 +23,7 @@ void check_growing(const Tokenizer& tokenizer, std::string_view text, TextOrigin
     grown.insert(grown.end(), delta.tokens.begin(), delta.tokens.end());
     text.remove_prefix(n);
   }
-  CHECK(grown == whole) << "a text that grows has other ids than the whole";
+  CHECK(grown == whole) << "incremental encoding differs from the whole";
 }
 
 void check_stream(const Tokenizer& tokenizer, const Tokens& ids) {
@@ -36,7 +36,7 @@ void check_stream(const Tokenizer& tokenizer, const Tokens& ids) {
   }
   streamed += decoder.finish();
   CHECK(utf8_is_valid(streamed));
-  CHECK(streamed == utf8_sanitize(tokenizer.decode(shown))) << "a stream shows another text than decode()";
+  CHECK(streamed == utf8_sanitize(tokenizer.decode(shown))) << "streamed text differs from decode()";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What holds of every tokenizer that was loaded, whatever file it came from.
+// Properties of every loaded tokenizer, whatever its file format.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace ibid::fuzz {
 
-// Ids are in range, a text that grows in pieces has the ids of the whole, and what a stream shows is what
-// decode() gives. The script says where the text is cut and whose words it is.
+// Checks that token ids are in range, that a text appended in pieces has the tokens of the whole, and that streamed
+// output equals decode(). The script selects the cuts and origins of the text.
 void check_tokenizer(const Tokenizer& tokenizer, std::string_view text, Script& script);
 
 }  // namespace ibid::fuzz

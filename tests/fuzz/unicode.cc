@@ -1,4 +1,4 @@
-// UTF-8 and the normal forms, of raw bytes.
+// UTF-8 and the normal forms, on raw bytes.
 #include <string>
 
 #include "base/check.h"
@@ -31,7 +31,7 @@ void check_utf8(std::string_view text) {
 
 void check_normal_form(std::string_view text, NormalForm form) {
   const NfcText normal(text, form);
-  CHECK(NfcText(normal.text(), form).text() == normal.text()) << "a normal form's normal form is another";
+  CHECK(NfcText(normal.text(), form).text() == normal.text()) << "normalization is not idempotent";
   for (size_t at = 0; at <= normal.text().size(); ++at) {
     const auto raw = normal.raw_position(at);
     CHECK(!raw || *raw <= text.size());
@@ -39,7 +39,7 @@ void check_normal_form(std::string_view text, NormalForm form) {
   const size_t stable = nfc_stable_prefix(text, form);
   CHECK_LE(stable, text.size());
   const NfcText prefix(text.substr(0, stable), form);
-  CHECK(normal.text().starts_with(prefix.text())) << "what no append can change is not there";
+  CHECK(normal.text().starts_with(prefix.text())) << "the stable prefix is not a prefix of the normal form";
   CHECK_LE(normal.position_of(stable), normal.text().size());
 }
 

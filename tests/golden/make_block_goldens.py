@@ -1,7 +1,7 @@
 """Writes tests/golden/blocks: block bytes and what they decode to (TYPE.blocks, TYPE.floats), values and the blocks
 that encode them (values.floats, TYPE.encoded).
 
-Both directions are those of the PyPI package gguf (0.19.0, gguf.quants), numpy's reading of ggml's formats. Run with
+Both directions use the PyPI package gguf (0.19.0, gguf.quants), the numpy implementation of ggml's formats. Run with
 any Python that has gguf and numpy:  python3 make_block_goldens.py
 All files are little endian; floats are float32. Every bit pattern of the codes is random; the f16 scales include
 zeros, subnormals, negatives and the largest finite value, never infinities or NaNs.
@@ -17,7 +17,7 @@ HALF_FIELDS = {
     T.Q8_0: [0], T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2],
     T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
 }
-# Of a generator of their own, so that the files above stay what they were.
+# From a separate generator, so that the files above stay unchanged.
 LATER_HALF_FIELDS = {
     T.TQ1_0: [52], T.TQ2_0: [64], T.IQ1_S: [0], T.IQ1_M: [], T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0],
     T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ4_XS: [0], T.IQ4_NL: [0], T.MXFP4: [], T.NVFP4: [],
@@ -27,7 +27,7 @@ N_BLOCKS = 16
 
 
 def special_bits(block, field, rng):
-    # Offset by the field, so that scale and min are not special together.
+    # Offset by the field, so that scale and min do not have special values together.
     special = (block + 5 * field) % N_BLOCKS
     half = SPECIAL_HALVES[special] if special < len(SPECIAL_HALVES) else int(rng.integers(0, 0x10000))
     return half & ~0x4000 if half & 0x7C00 == 0x7C00 else half
@@ -40,13 +40,13 @@ def blocks_of(qtype, fields, rng):
         for b in range(N_BLOCKS):
             half = special_bits(b, field, rng)
             blocks[b, at], blocks[b, at + 1] = half & 0xFF, half >> 8
-    if qtype == T.IQ1_M:  # the half is in the high nibbles of the four words of scales
+    if qtype == T.IQ1_M:  # the f16 scale is in the high nibbles of the four words of scales
         for b in range(N_BLOCKS):
             half = special_bits(b, 0, rng)
             for w in range(4):
                 at = 48 + 2 * w + 1
                 blocks[b, at] = blocks[b, at] & 0x0F | (half >> 4 * w & 15) << 4
-    if qtype == T.MXFP4:  # exponents whose largest value is finite, the subnormal ones among them
+    if qtype == T.MXFP4:  # exponents with finite largest values, including subnormal ones
         blocks[:, 0] = [0, 1, 2, 3, 126, 127, 128, 250] + list(rng.integers(0, 251, size=N_BLOCKS - 8))
     return blocks
 
@@ -76,7 +76,7 @@ def main():
     (out / "values.floats").write_bytes(values.tobytes())
     for qtype in (T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.BF16):
         (out / f"{qtype.name}.encoded").write_bytes(quantize(values, qtype).tobytes())
-    # The 16-bit floats: every pattern with a finite value, in steps that meet all exponents.
+    # The 16-bit floats: patterns with finite values, in steps that reach all exponents.
     halves = np.array([h for h in range(0, 0x10000, 61) if h & 0x7C00 != 0x7C00], dtype="<u2")
     (out / "F16.blocks").write_bytes(halves.tobytes())
     (out / "F16.floats").write_bytes(halves.view("<f2").astype("<f4").tobytes())

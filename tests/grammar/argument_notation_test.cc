@@ -1,4 +1,4 @@
-// Arguments of calls that are no JSON object: what the schema accepts, in each notation.
+// Arguments of calls in other notations than a JSON object: what a schema accepts in each.
 #include "grammar/grammar.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ void expect_texts(const char* schema, const ArgumentNotation& notation, const st
 constexpr const char* kWeather = R"({"type": "object", "properties": {"city": {"type": "string"},
     "days": {"type": "integer", "minimum": 1, "maximum": 9}, "unit": {"enum": ["C", "F", 1]}}, "required": ["city"]})";
 
-TEST(ArgumentNotationTest, BetweenMarkersStringsAreWrittenAsTheyAre) {
+TEST(ArgumentNotationTest, MarkedStringsAreUnquoted) {
   expect_texts(kWeather, kXml,
                {"<p=city>\nParis\n</p>\n", "<p=city>\n\n</p>\n", "<p=city>\n\"a\"\n<b>\\n\n</p>\n<p=days>\n3\n</p>\n",
                 "<p=city>\nx\n</p>\n<p=unit>\nC\n</p>\n", "<p=city>\nx\n</p>\n<p=unit>\n1\n</p>\n"},
@@ -50,7 +50,7 @@ TEST(ArgumentNotationTest, BetweenMarkersStringsAreWrittenAsTheyAre) {
                {"<p=city json>1</p>", "<p=city str>x</p><p=unit str>1</p>"});
 }
 
-TEST(ArgumentNotationTest, BetweenMarkersTruthMayBeWrittenAsInPython) {
+TEST(ArgumentNotationTest, MarkedBooleansAndNullMayBePython) {
   expect_texts(R"({"properties": {"a": {"type": "boolean"}, "b": {"type": ["integer", "null"]}, "c": {"const": true}}})",
                kXml,
                {"<p=a>\nTrue\n</p>\n<p=b>\nNone\n</p>\n<p=c>\nTrue\n</p>\n", "<p=a>\nfalse\n</p>\n", "<p=b>\nnull\n</p>\n"},
@@ -70,7 +70,7 @@ TEST(ArgumentNotationTest, ReferencesAndChoicesAreFollowed) {
                 "<p=when>\nsoon\n</p>\n", "<p=short>\nabc\n</p>\n"});
 }
 
-TEST(ArgumentNotationTest, WhereNothingIsDeclaredAnyArgumentMayCome) {
+TEST(ArgumentNotationTest, AnyArgumentIsAllowedIfNoneAreDeclared) {
   expect_texts(R"({"type": "object"})", kXml, {"", "<p=a>\nx\n</p>\n<p=b_2>\n{}\n</p>\n"}, {"<p=>\nx\n</p>\n"});
   expect_texts(R"({"type": "object", "properties": {}, "additionalProperties": false})", kXml, {""},
                {"<p=a>\nx\n</p>\n"});
@@ -91,12 +91,12 @@ TEST(ArgumentNotationTest, BareObjectsHoldValuesOfAllTypes) {
                {"{x:1}", "{x:<|q|>s<|q|>}", "{x:[1,<|q|>s<|q|>,[2]]}", "{x:{a:{b:null}}}"}, {"{x:}", "{x:s}"});
 }
 
-TEST(ArgumentNotationTest, KeywordsHoldJson) {
+TEST(ArgumentNotationTest, KeywordValuesAreJson) {
   expect_texts(kWeather, kPython, {"(city=\"Paris\")", "(city=\"x\", days=3, unit=\"C\")", "(city=\"x\", unit=1)"},
                {"()", "(city=Paris)", "(city=\"x\",)", "(days=3, city=\"x\")", "(city=\"x\", days=0)"});
 }
 
-TEST(ArgumentNotationTest, WhatCannotBeSaidIsNamed) {
+TEST(ArgumentNotationTest, UnsupportedSchemaIsReported) {
   const auto error = [](const char* schema, const ArgumentNotation& notation) {
     const Result<Grammar> grammar = compiled(schema, notation);
     EXPECT_FALSE(grammar.ok());
@@ -110,9 +110,9 @@ TEST(ArgumentNotationTest, WhatCannotBeSaidIsNamed) {
   EXPECT_NE(error(R"({"properties": {"a": {"type": "array", "maxItems": 2}}})", kBare).find("counts"), std::string::npos);
   EXPECT_NE(error(R"({"$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}},
                       "properties": {"a": {"$ref": "#/$defs/N"}}})", kBare).find("values within values"), std::string::npos);
-  // Bounded, whatever the schema.
+  // Bounded for any schema.
   std::string wide = R"({"properties": {"a": {"allOf": [)";
-  for (int i = 0; i < 40; ++i) {  // none is another one again
+  for (int i = 0; i < 40; ++i) {  // all different
     wide += (i == 0 ? "" : ",") + (R"({"anyOf": [{"minimum": )" + std::to_string(i) + R"(}, {"maximum": 99}]})");
   }
   EXPECT_NE(error((wide + "]}}}").c_str(), kXml).find("choices"), std::string::npos);

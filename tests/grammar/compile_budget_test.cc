@@ -1,5 +1,5 @@
-// What schemas of strangers may cost: each of these would take minutes, or more memory than there is, if it were written
-// out. They end in an error with a place, and the work and memory on the way there are counted.
+// The cost of hostile schemas: written out, each of these would take minutes or exceed the memory. They end in an error
+// with a place, and the work and memory up to it are counted.
 #include <gtest/gtest.h>
 
 #include <stop_token>
@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Between two looks at the budget.
+// Between two checks of the budget.
 constexpr uint64_t kWorkOfOneStep = 5'000'000;
 
 void expect_refused(const Json& schema, ErrorCode code = ErrorCode::kLimitExceeded) {
@@ -44,7 +44,7 @@ TEST(CompileBudgetTest, BranchesAreMergedOneAtATime) {
   }
 }
 
-TEST(CompileBudgetTest, BranchesThatAreComparedAreCounted) {
+TEST(CompileBudgetTest, ComparedBranchesAreCharged) {
   Json schema = Json::object();
   Json big = wide_object(5000);
   big["required"] = Json::array();
@@ -75,8 +75,8 @@ TEST(CompileBudgetTest, APatternIsCompiledOnce) {
   EXPECT_EQ(patterns.finds("(", "a").status().code(), ErrorCode::kInvalidArgument);
 }
 
-// 5,000 names, each compared with 20 patterns of 1,000 bytes.
-TEST(CompileBudgetTest, NamesAreComparedWithPatternsThatWereCompiledBefore) {
+// 5,000 names, each matched with 20 patterns of 1,000 bytes.
+TEST(CompileBudgetTest, NamesAreMatchedWithCachedPatterns) {
   Json schema = wide_object(5000);
   for (int i = 0; i < 20; ++i) {
     schema["patternProperties"]["^z" + std::to_string(i) + "z" + std::string(1000, 'a')] = false;
@@ -88,7 +88,7 @@ TEST(CompileBudgetTest, NamesAreComparedWithPatternsThatWereCompiledBefore) {
   EXPECT_LT(budget.n_work(), 10'000'000u);
 }
 
-TEST(CompileBudgetTest, ProductsOfPatternsAreCounted) {
+TEST(CompileBudgetTest, ProductsOfPatternsAreCharged) {
   Json schema = {{"type", "object"}};
   for (int i = 0; i < 20; ++i) {
     const std::string n = std::to_string(i + 1);
@@ -97,7 +97,7 @@ TEST(CompileBudgetTest, ProductsOfPatternsAreCounted) {
   expect_refused(schema);
 }
 
-TEST(CompileBudgetTest, ManyStringsThatAreHardAloneAreTooManyTogether) {
+TEST(CompileBudgetTest, ManyExpensiveStringsExceedTheBudget) {
   Json schema = {{"type", "array"}, {"items", false}};
   for (int i = 0; i < 500; ++i) {
     schema["prefixItems"].push_back(
@@ -121,8 +121,8 @@ TEST(CompileBudgetTest, LongListsOfValuesAreComparedByNumber) {
   EXPECT_LT(budget.n_work(), 2'000'000u);
 }
 
-TEST(CompileBudgetTest, RecursionThroughEveryCombinationEnds) {
-  // Kids of kind i are of all kinds but some: the sets of schemas that are asked at once are subsets of these.
+TEST(CompileBudgetTest, RecursionThroughManyCombinationsEnds) {
+  // Kids of kind i are of all kinds but some: the sets of merged schemas are subsets of these.
   Json schema = {{"$ref", "#/$defs/n0"}};
   for (int i = 0; i < 24; ++i) {
     Json node = {{"type", "object"}, {"properties", Json::object()}};
@@ -141,20 +141,20 @@ TEST(CompileBudgetTest, RecursionThroughEveryCombinationEnds) {
   EXPECT_LT(budget.n_work(), CompileBudget::Limits{}.max_work + kWorkOfOneStep);
 }
 
-TEST(CompileBudgetTest, ManyStepsOfNumbersAreCounted) {
+TEST(CompileBudgetTest, ManyMultiplesAreCharged) {
   Json schema = {{"type", "integer"}};
   for (int i = 0; i < 900; ++i) schema["allOf"].push_back({{"multipleOf", 100'003 + i}});
   expect_refused(schema);
 }
 
-TEST(CompileBudgetTest, CompilingEndsWhenNobodyWaits) {
+TEST(CompileBudgetTest, StopRequestCancelsCompilation) {
   std::stop_source stop;
   stop.request_stop();
   CompileBudget budget(stop.get_token());
   EXPECT_EQ(compile_json_schema(R"({"type":"string"})", {}, &budget).status().code(), ErrorCode::kCancelled);
 }
 
-TEST(CompileBudgetTest, MemoryIsGivenBack) {
+TEST(CompileBudgetTest, HeldMemoryIsGivenBack) {
   CompileBudget budget({}, {.max_work = 100, .max_bytes = 100});
   {
     HeldBytes held(budget);

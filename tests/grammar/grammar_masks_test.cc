@@ -1,5 +1,5 @@
-// What a grammar allows: masks found by walking the trie of the vocabulary are those of the twin, which reads every
-// token byte by byte; and nothing depends on what was asked before.
+// Masks found by walking the vocabulary's trie equal those of the reference, which reads every token byte by byte; and
+// they do not depend on earlier calls.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -43,20 +43,20 @@ std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const TokenTexts& 
   return out;
 }
 
-// Grammar without the check that a text satisfies it, as the twin has no such check.
+// Grammar without the check that some text matches it, which the reference does not make.
 std::optional<Grammar> compiled(const GrammarRules& rules) {
   Result<Grammar> grammar = make_grammar(rules, "random");
   if (!grammar.ok()) return std::nullopt;
   return *grammar;
 }
 
-TEST(GrammarMasksTest, MasksAreThoseOfTheTwin) {
+TEST(GrammarMasksTest, MasksMatchReference) {
   size_t n_compared = 0, n_grammars = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
     RandomGrammar random(seed);
     const std::optional<Grammar> grammar = compiled(random.rules());
-    if (!grammar) continue;  // left-recursive behind something that may be empty
+    if (!grammar) continue;  // left-recursive after a rule that may be empty
     ++n_grammars;
     const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
     const auto prototype = make_constraint(*grammar, vocabulary);
@@ -96,8 +96,8 @@ TEST(GrammarMasksTest, NoStateIsADeadEnd) {
   }
 }
 
-// The numbers of configurations are forgotten again and again, and nobody notices.
-TEST(GrammarMasksTest, LittleMemoryChangesNothing) {
+// The configurations are dropped again and again without any effect.
+TEST(GrammarMasksTest, LowMemoryDoesNotChangeMasks) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     RandomGrammar random(seed);
@@ -132,7 +132,7 @@ std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& word
   return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
-TEST(GrammarMasksTest, DeepNestingEndsInAnErrorAndNotInACrash) {
+TEST(GrammarMasksTest, DeepNestingIsAnError) {
   const Grammar json = *compile_any_json(AnyJson::kValue);
   const auto constraint = make_constraint(json, bytes_and({}), {.max_bytes = 1'000'000})->clone();
   Status status;
@@ -147,14 +147,14 @@ TEST(GrammarMasksTest, DeepNestingEndsInAnErrorAndNotInACrash) {
   EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
 }
 
-TEST(GrammarMasksTest, AnIdThatWasNotAllowedLeavesNothing) {
+TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
   const auto constraint = make_constraint(*compile_choices({"yes", "no"}), bytes_and({}))->clone();
   constraint->push('x');
   EXPECT_TRUE(allowed_by(*constraint, 256).empty());
   EXPECT_FALSE(constraint->may_end());
 }
 
-// A rule's part of a mask is kept, whoever calls it: a second string costs what lies behind its end.
+// A rule's part of a mask is cached for all callers: a second string costs only the tokens beyond its end.
 TEST(GrammarMasksTest, TheInsideOfStringsIsWalkedOnce) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'z'; ++a) {

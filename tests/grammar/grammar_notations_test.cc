@@ -1,4 +1,4 @@
-// GBNF, regular expressions, choices and triggers: what they accept, and which error each mistake is.
+// GBNF, regular expressions, choices and calls: the texts that they accept, and the error of each mistake.
 #include <gtest/gtest.h>
 
 #include "grammar/grammar.h"
@@ -70,7 +70,7 @@ TEST(RegexGrammarTest, MatchesWholeTexts) {
   });
 }
 
-TEST(RegexGrammarTest, MistakesAreNamed) {
+TEST(RegexGrammarTest, ErrorsNameTheMistake) {
   expect_mistakes(compile_regex, {
       {"a(?=b)", ErrorCode::kUnsupported, "a lookahead"},
       {"(?<!b)a", ErrorCode::kUnsupported, "a lookbehind"},
@@ -96,7 +96,7 @@ TEST(RegexGrammarTest, MistakesAreNamed) {
   });
 }
 
-// Neither time nor memory is spent on counts: a text is followed, not a pattern unrolled.
+// Counts cost neither time nor memory: they are tracked along the text, not unrolled.
 TEST(RegexGrammarTest, LargeCountsAreCheap) {
   EXPECT_TRUE(accepts(compile_regex("(ab){1000000}|a{5}"), "aaaaa"));
   EXPECT_FALSE(accepts(compile_regex("(ab){1000000}|a{5}"), "abab"));
@@ -106,7 +106,7 @@ TEST(RegexGrammarTest, LargeCountsAreCheap) {
   EXPECT_TRUE(accepted.ok() ? *accepted : accepted.status().code() == ErrorCode::kLimitExceeded);
 }
 
-TEST(GbnfGrammarTest, AcceptsWhatTheRulesSay) {
+TEST(GbnfGrammarTest, AcceptsTextsOfTheRules) {
   const std::string arithmetic =
       "# sums\n"
       "root  ::= (expr \"=\" ws term \"\\n\")+\n"
@@ -128,7 +128,7 @@ TEST(GbnfGrammarTest, AcceptsWhatTheRulesSay) {
   });
 }
 
-TEST(GbnfGrammarTest, MistakesAreNamedWithTheirLine) {
+TEST(GbnfGrammarTest, ErrorsNameTheLine) {
   expect_mistakes(compile_gbnf, {
       {"", ErrorCode::kInvalidArgument, "root"},
       {"root ::= x", ErrorCode::kInvalidArgument, "rule x is used"},
@@ -149,7 +149,7 @@ TEST(GbnfGrammarTest, MistakesAreNamedWithTheirLine) {
   });
 }
 
-TEST(ChoicesTest, AreTheTexts) {
+TEST(ChoicesTest, AcceptExactlyTheTexts) {
   const Result<Grammar> grammar = compile_choices({"yes", "no", "no, never", "\xFF\x00"});
   EXPECT_TRUE(accepts(grammar, "no"));
   EXPECT_TRUE(accepts(grammar, "no, never"));
@@ -158,7 +158,7 @@ TEST(ChoicesTest, AreTheTexts) {
   EXPECT_EQ(compile_choices({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(CallGrammarTest, CallsComeAtOnceAndOneBehindTheOther) {
+TEST(CallGrammarTest, CallsBeginAtOnceAndFollowEachOther) {
   const Grammar digits = *compile_regex("[0-9]+");
   DemandedCalls demanded;
   demanded.lead.opening = "[";
@@ -180,11 +180,11 @@ TEST(CallGrammarTest, CallsComeAtOnceAndOneBehindTheOther) {
   std::string many = "[g()";
   for (int i = 1; i < 16; ++i) many += ", g()";
   EXPECT_TRUE(accepts(more, many + "]"));
-  EXPECT_FALSE(accepts(more, many + ", g()]")) << "a model that does not find its end";
+  EXPECT_FALSE(accepts(more, many + ", g()]")) << "more calls than allowed";
   EXPECT_EQ(compile_calls({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(CallGrammarTest, BehindTheBlankOfASeparatorAnAnswerMayEnd) {
+TEST(CallGrammarTest, AnswerMayEndAfterABlankSeparator) {
   DemandedCalls demanded;
   demanded.calls = {{{.words = "<c>f</c>"}}};
   demanded.separator = "\n";
@@ -199,7 +199,7 @@ TEST(CallGrammarTest, BehindTheBlankOfASeparatorAnAnswerMayEnd) {
   }
 }
 
-TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
+TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   const Grammar digits = *compile_regex("[0-9]+");
   const Result<Grammar> may = compile_behind({.begin = "<t>", .end = "</t>"}, digits);
   for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1",
@@ -220,8 +220,8 @@ TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
 }
 
 
-// Markers come from the template of a model file, and are searched for with and without the white space around them.
-TEST(CallGrammarTest, AMarkerOfReasoningOfAnyLengthIsTakenOrRefused) {
+// Markers come from a model file's template, and are searched for with and without surrounding white space.
+TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
   for (const size_t n : {1u, 4'000u, 6'000u, 9'998u, 12'000u}) {
     for (const char* front : {"", "\n", " "}) {
       const std::string end = front + std::string(n, 'x');
@@ -232,7 +232,7 @@ TEST(CallGrammarTest, AMarkerOfReasoningOfAnyLengthIsTakenOrRefused) {
   }
 }
 
-TEST(CallGrammarTest, APieceMayBeTextUpToItsEndOrOneOfSeveral) {
+TEST(CallGrammarTest, PieceMayBeTextUpToWordsOrAlternatives) {
   DemandedCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
   const Result<Grammar> calls = compile_calls(demanded);
@@ -268,7 +268,7 @@ TEST(CallGrammarTest, TextIsFreeUpToAWordThatBeginsACall) {
   }
 }
 
-TEST(CallGrammarTest, ReasoningInFrontOfATextMayHaveAnyWordsAndBeCutOff) {
+TEST(CallGrammarTest, ReasoningBeforeATextIsFreeAndMayBeCutOff) {
   CallsInText text;
   text.lead = {.begin = "<t>", .end = "</t>"};
   text.begins = {{.word = "<c>", .rest = {{{.words = "f"}}}}};
@@ -285,8 +285,8 @@ TEST(CallGrammarTest, ReasoningInFrontOfATextMayHaveAnyWordsAndBeCutOff) {
   }
 }
 
-// Calls without a marker are told from other text by how it begins.
-TEST(CallGrammarTest, AWordInFrontBeginsACallThere) {
+// Calls without a marker are recognised by the beginning of the text.
+TEST(CallGrammarTest, InFrontWordBeginsACallOnlyAtTheBeginning) {
   CallsInText text;
   text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},
                  {.word = "{\"id\"", .in_front = true},

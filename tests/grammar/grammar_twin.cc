@@ -30,7 +30,7 @@ bool GrammarTwin::read(uint8_t byte) {
   return may_end_ || !stacks_.empty();
 }
 
-// What is left of a text or character behind a byte. done: nothing.
+// The rest of a text or character after a byte. done: nothing is left.
 std::vector<GrammarTwin::Frame> GrammarTwin::after(Frame frame, uint8_t byte, bool& done) const {
   const Expr& expr = rules_.expr(frame.expr);
   if (expr.kind == Expr::Kind::kByteRange) {

@@ -1,6 +1,5 @@
-// The readable twin of ByteAutomaton, Configurations and TokenMasks: a set of stacks of expressions that are still to
-// be matched, none of them shared, and a token is allowed if its bytes can be read one by one. It takes memory as it
-// likes, and knows no left recursion.
+// The reference for ByteAutomaton, Configurations and TokenMasks: a set of unshared stacks of expressions still to be
+// matched; a token is allowed if its bytes can be read one by one. Memory is unbounded; REQUIRES: no left recursion.
 #pragma once
 
 #include <compare>
@@ -18,16 +17,16 @@ class GrammarTwin {
  public:
   explicit GrammarTwin(const GrammarRules& rules);
 
-  // Reads a byte. False: no text goes on like that.
+  // Reads a byte. Returns false if no text continues like that.
   bool read(uint8_t byte);
   bool read(std::string_view bytes);
-  // What was read is a text of the grammar.
+  // The text read so far is complete.
   bool may_end() const { return may_end_; }
   size_t n_stacks() const { return stacks_.size(); }
 
  private:
   // An expression, and how much of it was matched: bytes of a text, parts of a sequence, repetitions, the state of a
-  // graph; of a character, its first bytes (0: none; else 1 and the bytes).
+  // graph; for a character, its first bytes (0: none; else 1 and the bytes).
   struct Frame {
     ExprId expr;
     uint32_t matched;
@@ -35,7 +34,7 @@ class GrammarTwin {
   };
   using Stack = std::vector<Frame>;
 
-  // Everything that `stack` may mean in front of a byte.
+  // Expands `stack` into all stacks that read a byte next.
   void open(const Stack& stack);
   void open_part(const Stack& rest, ExprId part);
   std::vector<Frame> after(Frame frame, uint8_t byte, bool& done) const;

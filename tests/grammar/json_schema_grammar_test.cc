@@ -1,5 +1,5 @@
-// JSON Schemas as grammars, beyond what the suite of JSON Schema has: the order of properties, white space, errors
-// with their places, references that go round in circles, numbers to the last digit, limits.
+// JSON Schemas as grammars, beyond the JSON Schema test suite: order of properties, white space, errors with their
+// places, cyclic references, exact numbers, limits.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -20,7 +20,7 @@ bool accepts_json(const Result<Grammar>& grammar, std::string_view text) {
   return accepted.ok() && *accepted;
 }
 
-TEST(JsonSchemaGrammarTest, PropertiesStandInTheirOrder) {
+TEST(JsonSchemaGrammarTest, PropertiesKeepTheirOrder) {
   const auto schema = compile_json_schema(
       R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"null"}},
           "required":["b","z"],"additionalProperties":{"type":"boolean"}})");
@@ -30,10 +30,10 @@ TEST(JsonSchemaGrammarTest, PropertiesStandInTheirOrder) {
   EXPECT_FALSE(accepts_json(schema, R"({"b":1,"q":true,"z":true})"));
   EXPECT_FALSE(accepts_json(schema, R"({"b":1})"));
   EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"b":true})"));
-  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"\u0062":true})")) << "the same name, spelled otherwise";
+  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"\u0062":true})")) << "the same name, written with an escape";
 }
 
-TEST(JsonSchemaGrammarTest, WhiteSpaceIsWhereItIsUsual) {
+TEST(JsonSchemaGrammarTest, WhiteSpaceIsAllowedInUsualPlaces) {
   const std::string text = R"({"properties":{"a":{"items":{"type":"integer"}}},"required":["a"],"type":"object"})";
   const auto schema = compile_json_schema(text);
   EXPECT_TRUE(accepts_json(schema, R"({"a":[1,2]})"));
@@ -48,7 +48,7 @@ TEST(JsonSchemaGrammarTest, WhiteSpaceIsWhereItIsUsual) {
   EXPECT_FALSE(accepts_json(compact, R"({"a": [1,2]})"));
 }
 
-TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
+TEST(JsonSchemaGrammarTest, ReferencesMayBeCyclic) {
   const auto tree = compile_json_schema(
       R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","additionalProperties":false,
           "properties":{"v":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/node"}}},
@@ -58,7 +58,7 @@ TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
   const auto endless = compile_json_schema(
       R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}}})");
   EXPECT_EQ(endless.status().message(), "schema: no text satisfies it");
-  // What both ask of a kid is asked of its kids as well: the same schemas again, and no new ones.
+  // Both schemas constrain a kid, and its kids alike: the same merged schemas again, no new ones.
   const auto both = compile_json_schema(
       R"({"$ref":"#/$defs/node","$defs":{
           "base":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/base"}}}},
@@ -73,7 +73,7 @@ TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
   EXPECT_FALSE(accepts_json(merged, R"({"a":{"a":1}})"));
 }
 
-TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
+TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"properties":{"a/b":{"not":{}}}})", "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
       {R"({"items":{"if":{},"then":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
@@ -105,7 +105,7 @@ TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
                                       "deprecated":true,"$schema":"s","type":"null"})").ok());
 }
 
-TEST(JsonSchemaGrammarTest, AnIntegerIsWrittenWithoutAFractionWhateverItsConstSays) {
+TEST(JsonSchemaGrammarTest, IntegersHaveNoFraction) {
   for (const char* schema : {R"({"type":"integer","const":1000.0})", R"({"type":"integer","enum":[1000.0,1.5]})",
                              R"({"allOf":[{"const":1e3},{"type":["integer","null"]}]})"}) {
     const auto thousand = compile_json_schema(schema);
@@ -122,7 +122,7 @@ TEST(JsonSchemaGrammarTest, AnIntegerIsWrittenWithoutAFractionWhateverItsConstSa
   EXPECT_TRUE(accepts_json(compile_json_schema(R"({"const":1000.0})"), "1000.0")) << "a number may have a fraction";
 }
 
-TEST(JsonSchemaGrammarTest, ItemsOfAFewValuesMayHaveToDiffer) {
+TEST(JsonSchemaGrammarTest, UniqueItemsOfFewValuesAreSupported) {
   const auto colors = compile_json_schema(
       R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
   EXPECT_TRUE(accepts_json(colors, R"(["g"])"));
@@ -139,7 +139,7 @@ TEST(JsonSchemaGrammarTest, ItemsOfAFewValuesMayHaveToDiffer) {
   EXPECT_TRUE(accepts_json(compile_json_schema(R"({"type":"array","uniqueItems":true,"maxItems":1})"), "[{}]"));
 }
 
-TEST(JsonSchemaGrammarTest, ArraysMayHaveToContain) {
+TEST(JsonSchemaGrammarTest, ContainsIsSupported) {
   const auto two = compile_json_schema(
       R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":2,"maxItems":4})");
   EXPECT_TRUE(accepts_json(two, R"([1,5,2,7])"));
@@ -153,7 +153,7 @@ TEST(JsonSchemaGrammarTest, ArraysMayHaveToContain) {
   EXPECT_FALSE(accepts_json(one, R"([null,1])"));
 }
 
-TEST(JsonSchemaGrammarTest, ReferencesMayNameAddresses) {
+TEST(JsonSchemaGrammarTest, ReferencesResolveIds) {
   const auto schema = compile_json_schema(
       R"({"$id":"https://example.org/a/root.json","$defs":{"b":{"$id":"../b.json","$defs":{"n":{"type":"integer"}},
           "items":{"$ref":"#/$defs/n"}}},"properties":{"x":{"$ref":"/b.json"},"y":{"$ref":"/b.json#/$defs/n"}}})");
@@ -162,7 +162,7 @@ TEST(JsonSchemaGrammarTest, ReferencesMayNameAddresses) {
   EXPECT_FALSE(accepts_json(schema, R"({"x":[1],"y":"a"})"));
 }
 
-TEST(JsonSchemaGrammarTest, StringsMayHaveSeveralDemands) {
+TEST(JsonSchemaGrammarTest, StringsMayHaveSeveralConstraints) {
   const auto code = compile_json_schema(R"({"type":"string","pattern":"^[a-c]+$","minLength":2,"maxLength":3})");
   EXPECT_TRUE(accepts_json(code, R"("abc")"));
   EXPECT_FALSE(accepts_json(code, R"("a")"));
@@ -177,7 +177,7 @@ TEST(JsonSchemaGrammarTest, StringsMayHaveSeveralDemands) {
   EXPECT_FALSE(accepts_json(plain, R"("\ud83dxx")")) << "a lone surrogate";
 }
 
-TEST(JsonSchemaGrammarTest, ChoicesAreMergedWithWhatStandsBeside) {
+TEST(JsonSchemaGrammarTest, ChoicesAreMergedWithSiblingKeywords) {
   const auto schema = compile_json_schema(
       R"({"type":"object","properties":{"kind":{"enum":["a","b"]}},"required":["kind"],"oneOf":[
           {"properties":{"kind":{"const":"a"},"n":{"type":"integer"}},"required":["n"]},
@@ -191,8 +191,8 @@ std::string decimal_text(const Decimal& value) {
   return (value.negative ? "-" : "") + value.whole + (value.fraction.empty() ? "" : "." + value.fraction);
 }
 
-// Numbers of few digits around random bounds, by grammar and by comparison.
-TEST(NumberRangeTest, HoldsExactlyTheNumbersWithin) {
+// Numbers with few digits around random bounds, by grammar and by comparison.
+TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
   const auto number = [&] {
@@ -218,8 +218,8 @@ TEST(NumberRangeTest, HoldsExactlyTheNumbersWithin) {
   }
 }
 
-// Programs read numbers as doubles: what is larger than these hold is no number to them.
-TEST(NumberRangeTest, NumbersAreThoseThatADoubleHolds) {
+// Programs parse numbers as doubles: larger ones would not be numbers.
+TEST(NumberRangeTest, NumbersFitIntoADouble) {
   for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})",
                            R"({"type":"number","exclusiveMinimum":-0.5})", R"({"type":"number","maximum":1e300})"}) {
     const auto schema = compile_json_schema(text);
@@ -245,9 +245,9 @@ TEST(NumberRangeTest, NothingIsRounded) {
   EXPECT_FALSE(accepts_json(tenths, "0.31"));
 }
 
-// Each would take more than there is if it were written out.
+// Written out, each would exceed time or memory.
 TEST(JsonSchemaGrammarTest, HostileSchemasAreRefusedOrCheap) {
-  Json doubled = Json::object();  // 2^100 readings, if they were counted
+  Json doubled = Json::object();  // 2^100 branches, if they were counted
   doubled["$ref"] = "#/$defs/d0";
   for (int i = 0; i < 100; ++i) {
     const std::string next = "#/$defs/d" + std::to_string(i + 1);

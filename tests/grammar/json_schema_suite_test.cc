@@ -1,6 +1,6 @@
 // The cases of JSON-Schema-Test-Suite: a JSON text is accepted if and only if the suite calls it valid, or the schema
-// is refused. Which are refused, and where a grammar differs, is listed by name beside the cases (refused.txt and
-// differing.txt of tests/golden/json_schema).
+// is rejected. Rejected schemas, and differences, are listed by name beside the cases (refused.txt and differing.txt of
+// tests/golden/json_schema).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-// The value with the properties of its objects in every order: grammars have one of their own.
+// The value with its objects' properties in every order: grammars accept only one order.
 std::vector<Json> orders_of(const Json& value) {
   if (!value.is_structured()) return {value};
   std::vector<Json> out = {value.is_array() ? Json::array() : Json::object()};
@@ -63,7 +63,7 @@ Json read_json(const std::string& path) {
   return json.ok() ? *json : Json();
 }
 
-// A list of names beside the cases: a line each, and lines that begin with # say why.
+// A list of names beside the cases, one per line; lines that begin with # are comments.
 std::set<std::string> lines_of(const std::string& name) {
   std::ifstream in(golden_dir() + "/json_schema/" + name);
   EXPECT_TRUE(in.good()) << name;
@@ -75,7 +75,7 @@ std::set<std::string> lines_of(const std::string& name) {
   return lines;
 }
 
-// What a list has that the other does not: an empty text if they are the same.
+// The differences between two lists; empty if they are the same.
 std::string difference(const std::set<std::string>& found, const std::set<std::string>& expected) {
   std::string out;
   for (const std::string& name : found) out += expected.contains(name) ? "" : "+ " + name + "\n";

@@ -1,6 +1,5 @@
-// Counts the heap: how many bytes live at most while a watch exists. This executable's operator new and
-// delete are replaced for it. A hostile count that is allocated from before it is checked shows here,
-// whatever the machine.
+// Measures the peak heap use while a watch exists. Replaces operator new and delete of this executable. An allocation
+// by a hostile count that is not checked first shows here, on every machine.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@ namespace ibid {
 class AllocationWatch {
  public:
   AllocationWatch();
-  // The highest number of bytes allocated and not yet freed since construction.
+  // Maximum number of bytes allocated and not yet freed since construction.
   size_t peak_bytes() const;
 
  private:

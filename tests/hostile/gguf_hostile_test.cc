@@ -65,7 +65,7 @@ TEST(HostileGguf, Case007BigEndian) {
 }
 
 TEST(HostileGguf, Case008GgufUnderAnotherName) {
-  // The content decides: a whole model under a wrong name opens, a shard that should be safetensors does not.
+  // The content decides: a GGUF file under a wrong name opens, but not as a shard that should be safetensors.
   const TempDir dir;
   GgufWriter writer;
   writer.add_u8("x", 1);
@@ -75,7 +75,7 @@ TEST(HostileGguf, Case008GgufUnderAnotherName) {
   expect_path_refused(dir.path() + "/", 100, ErrorCode::kBadMagic, "it looks like a GGUF file");
 }
 
-TEST(HostileGguf, Case009NotAModelAtAll) {
+TEST(HostileGguf, Case009OtherKindsOfFiles) {
   expect_refused("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", ErrorCode::kBadMagic,
                  "looks like a Git LFS pointer");
   expect_refused("  <!DOCTYPE html><html>", ErrorCode::kBadMagic, "looks like a web page");
@@ -100,7 +100,7 @@ TEST(HostileGguf, Case011TensorCountOf2To60) {
 }
 
 TEST(HostileGguf, Case012CountsBeyondTheFile) {
-  // Beyond our limit it is an attack, within it a file that is cut off.
+  // Above our limit it counts as an attack, below it as a truncated file.
   expect_refused(gguf(0, 1'000'000), ErrorCode::kLimitExceeded, "metadata entries is 1000000");
   expect_refused(gguf(0, 60'000), ErrorCode::kTruncated, "metadata entries = 60000");
   expect_refused(gguf(250'000, 0), ErrorCode::kTruncated, "tensors = 250000");
@@ -120,7 +120,7 @@ TEST(HostileGguf, Case014StringLengthOf2To64) {
                  "key 'k' holds a string of 18446744073709551615 bytes");
   expect_refused(gguf(0, 1).put(~uint64_t{0}).raw(std::string(100, 'k')), ErrorCode::kBadString,
                  "at most 65535");
-  // In the middle of an array, after sound strings.
+  // In the middle of an array, after valid strings.
   Bytes array = gguf(0, 1).string("k").put(kArray).put(kString).put(uint64_t{3}).string("a");
   expect_refused(array.put(~uint64_t{0} - 7).string("b"), ErrorCode::kBadString, "key 'k'");
 }
@@ -132,7 +132,7 @@ TEST(HostileGguf, Case015KeyOfOneGibibyte) {
                  "the name of tensor 0 has 65 bytes, at most 64");
 }
 
-TEST(HostileGguf, Case016KeysThatAreNoText) {
+TEST(HostileGguf, Case016InvalidUtf8AndNulInNames) {
   expect_refused(gguf(0, 1).string(std::string_view("a\0b", 3)).put(kU32).put(1u), ErrorCode::kBadString,
                  "NUL");
   expect_refused(gguf(0, 1).string("a\xff").put(kU32).put(1u), ErrorCode::kBadString, "not valid UTF-8");
@@ -162,8 +162,8 @@ TEST(HostileGguf, Case019DuplicateTensor) {
   expect_refused(writer.bytes(), ErrorCode::kDuplicate, "tensor 'w' appears twice");
 }
 
-TEST(HostileGguf, Case020ManyKeysThatLookAlike) {
-  // Five million are refused by their number; as many as are allowed are sorted, whatever a hash would say.
+TEST(HostileGguf, Case020ManySimilarKeys) {
+  // Five million keys are refused by their number; the allowed number is sorted, so hash collisions do not matter.
   expect_refused(gguf(0, 5'000'000), ErrorCode::kLimitExceeded, "5000000");
   GgufWriter writer;
   for (uint32_t i = 0; i < 65'535; ++i) writer.add_u8("the.same.prefix." + std::to_string(i), 1);
@@ -199,7 +199,7 @@ TEST(HostileGguf, Case024RemovedTensorType) {
   }
 }
 
-TEST(HostileGguf, Case025BoolOfSeven) {
+TEST(HostileGguf, Case025BoolWithValueSeven) {
   expect_refused(gguf(0, 1).string("k").put(uint32_t{7}).put(uint8_t{7}), ErrorCode::kBadType,
                  "key 'k' is BOOL and holds 7");
   expect_refused(gguf(0, 1).string("k").put(kArray).put(uint32_t{7}).put(uint64_t{2}).raw("\x01\x02"),
@@ -207,7 +207,7 @@ TEST(HostileGguf, Case025BoolOfSeven) {
 }
 
 TEST(HostileGguf, Case026ScoresOfTheWrongType) {
-  // Read as floats, the bytes behind the array would be taken for scores.
+  // If they were read as floats, the bytes after the array would be used as scores.
   const TempDir dir;
   GgufWriter writer;
   writer.add_i8s("tokenizer.ggml.scores", std::vector<int8_t>{1, 2, 3});
@@ -225,8 +225,8 @@ TEST(HostileGguf, Case027TooManyDimensions) {
   expect_refused(bytes, ErrorCode::kBadShape, "has 4294967295 dimensions");
 }
 
-TEST(HostileGguf, Case028ZeroDimensionsHideNothing) {
-  // A tensor without elements is legal; one that hides a product beyond 64 bits behind its zero is not.
+TEST(HostileGguf, Case028ZeroDimensionsDoNotHideOverflow) {
+  // A tensor without elements is valid, but a zero must not hide a product beyond 64 bits.
   expect_refused(one_tensor({uint64_t{1} << 40, uint64_t{1} << 40, 0}, kTypeF32, 0, 32), ErrorCode::kOverflow,
                  "tensor 'w'");
 }
@@ -236,23 +236,23 @@ TEST(HostileGguf, Case029NegativeDimension) {
   expect_refused(one_tensor({4, uint64_t{1} << 63}, kTypeF32, 0, 32), ErrorCode::kBadShape, "negative");
 }
 
-TEST(HostileGguf, Case030ProductsThatWrap) {
-  // To 0, to 1 (274177 * 67280421310721 = 2^64 + 1), to a negative number.
+TEST(HostileGguf, Case030ElementCountsThatOverflow) {
+  // Wraps to 0, to 1 (274177 * 67280421310721 = 2^64 + 1), and to a negative number.
   expect_refused(one_tensor({uint64_t{1} << 32, uint64_t{1} << 32}, kTypeF32, 0, 32), ErrorCode::kOverflow,
                  "elements");
   expect_refused(one_tensor({274177, 67280421310721}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
   expect_refused(one_tensor({uint64_t{1} << 62, 2}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
 }
 
-TEST(HostileGguf, Case031BytesThatWrap) {
-  // 2^61 doubles are 2^64 bytes, which would wrap to 0; blocks are divided before they are multiplied.
+TEST(HostileGguf, Case031ByteCountsThatOverflow) {
+  // 2^61 doubles are 2^64 bytes, which would wrap to 0; sizes of blocks are divided before they are multiplied.
   expect_refused(one_tensor({uint64_t{1} << 61}, kTypeF64, 0, 32), ErrorCode::kOverflow, "bytes");
   expect_refused(one_tensor({uint64_t{1} << 62}, kTypeQ4_0, 0, 32), ErrorCode::kTruncated, "tensor 'w'");
 }
 
-TEST(HostileGguf, Case032RowsOfPartBlocks) {
+TEST(HostileGguf, Case032RowsOfPartialBlocks) {
   expect_refused(one_tensor({33}, kTypeQ4_0, 0, 64), ErrorCode::kBadShape, "rows of 33 values, Q4_0 needs");
-  // 2 x 16 values are one block's worth, but no row is whole.
+  // 2 x 16 values fill one block, but no row is a whole number of blocks.
   expect_refused(one_tensor({16, 2}, kTypeQ4_0, 0, 64), ErrorCode::kBadShape, "rows of 16 values");
   expect_refused(one_tensor({}, kTypeQ4_0, 0, 64), ErrorCode::kBadShape, "rows of 1 values");
 }
@@ -277,7 +277,7 @@ TEST(HostileGguf, Case036AlignmentOfAnotherType) {
                  ErrorCode::kBadAlignment, "is U64, wanted U32");
 }
 
-TEST(HostileGguf, Case037OffsetNotAligned) {
+TEST(HostileGguf, Case037UnalignedOffset) {
   expect_refused(one_tensor({1}, kTypeF32, 4, 64), ErrorCode::kBadAlignment, "tensor 'w' is at offset 4");
 }
 
@@ -302,7 +302,7 @@ TEST(HostileGguf, Case041Hole) {
   expect_refused(tensors_at({32}, 64), ErrorCode::kBadOffset, "leaving a hole; wanted 0");
 }
 
-TEST(HostileGguf, Case042TenGigabytesOfRubbishBehind) {
+TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {
   const TempDir dir;
   const std::string path = dir.write("m.gguf", tensors_at({0}, 32));
   std::filesystem::resize_file(path, 10'000'000'000);  // sparse
@@ -315,7 +315,7 @@ TEST(HostileGguf, Case042TenGigabytesOfRubbishBehind) {
   EXPECT_EQ((*file)->find_tensor("t0")->data.size(), 32u);
 }
 
-// Parts that are missing or lie: tests/weights/gguf_split_test.cc.
+// Missing and inconsistent parts: see tests/weights/gguf_split_test.cc.
 TEST(HostileGguf, OnePartOfASplitModel) {
   GgufWriter writer;
   writer.add_u16("split.count", 3);
@@ -323,7 +323,7 @@ TEST(HostileGguf, OnePartOfASplitModel) {
   expect_refused(writer.bytes(), ErrorCode::kMissingShard, "the other parts cannot be found");
 }
 
-TEST(HostileGguf, MessagesDoNotCarryTheFilesControlCharacters) {
+TEST(HostileGguf, MessagesDoNotContainControlCharactersOfTheFile) {
   const Bytes bytes = gguf(0, 1).string("\x1b[2J" + std::string(1000, 'k')).put(uint32_t{99});
   const TempDir dir;
   const std::string message = open_model_file(dir.write("m.gguf", bytes.text())).status().message();

@@ -1,4 +1,4 @@
-// What the tests of hostile files share: bytes by hand, and the verdict that a file must get.
+// Shared by the tests of hostile files: builds bytes by hand, and checks how a file is refused.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace ibid {
 
-// Bytes put together by hand, little endian.
+// Bytes built by hand, little endian.
 class Bytes {
  public:
   template <typename T>
@@ -45,11 +45,11 @@ inline Bytes gguf(uint64_t n_tensors, uint64_t n_keys) {
   return Bytes().raw("GGUF").put(uint32_t{3}).put(n_tensors).put(n_keys);
 }
 
-// More than any small file's index needs, and far less than any of the hostile counts would take.
+// More than the index of a small file needs, and far less than an allocation by any of the hostile counts.
 inline size_t allowed_heap(size_t file_bytes) { return (size_t{1} << 20) + 4 * file_bytes; }
 
-// Opening `path` must fail with `code` and a message that names the file and has `words`, without allocating
-// more than a small multiple of the file.
+// Expects opening `path` to fail with `code` and a message that has the file's directory and `words`, without
+// allocating more than allowed_heap(file_bytes).
 inline void expect_path_refused(const std::string& path, size_t file_bytes, ErrorCode code,
                                 std::string_view words, const OpenOptions& options = {}) {
   const AllocationWatch watch;

@@ -1,6 +1,6 @@
-// Sound files cut at every byte, with every bit flipped and with hostile numbers at every offset: cases 3 and
-// 4 of README.md and everything that nobody thought of. The verdict may be anything but a crash, a hang or
-// memory beyond the file's size; sanitizers watch the reads.
+// Valid files truncated at every byte, with every bit flipped and with hostile numbers at every offset: cases 3 and 4
+// of README.md, and cases not listed there. Any result is accepted except a crash, a hang or an allocation beyond the
+// file's size; sanitizers check the reads.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -37,14 +37,14 @@ std::string sample_safetensors() {
       {{"a", "F32", "[2,1]", "12345678"}, {"b", "F16", "[]", "12"}, {"c", "U8", "[0]", ""}});
 }
 
-// Where the header of sample_gguf() ends.
+// Offset at which the header of sample_gguf() ends.
 size_t header_bytes(const std::string& gguf) {
   const auto header = parse_gguf_header(std::as_bytes(std::span(gguf)), "sample", true);
   CHECK(header.ok()) << header.status().message();
   return static_cast<size_t>(header->tensors[0].view.data.data() - std::as_bytes(std::span(gguf)).data());
 }
 
-// Parses a copy of `bytes` that is exactly as long, so that a sanitizer sees every read beyond it.
+// Parses a copy of `bytes` of exactly this length, so that a sanitizer detects every read beyond it.
 ErrorCode parse_gguf(std::string_view bytes) {
   const std::vector<char> copy(bytes.begin(), bytes.end());
   const AllocationWatch watch;
@@ -87,7 +87,7 @@ void flip_every_bit(std::string bytes, size_t end, const Parser& parse) {
       bytes[i] = static_cast<char>(bytes[i] ^ (1 << bit));
     }
   }
-  EXPECT_EQ(parse(bytes), ErrorCode::kOk) << "the sample itself must be sound";
+  EXPECT_EQ(parse(bytes), ErrorCode::kOk) << "the sample itself must be valid";
 }
 
 template <typename T>
@@ -103,7 +103,7 @@ void put_numbers_everywhere(const std::string& sound, size_t end, const Parser& 
   }
 }
 
-TEST(Mutations, Case003GgufCutAtEveryByteOfTheHeader) {
+TEST(Mutations, Case003GgufTruncatedAtEveryByteOfTheHeader) {
   const std::string sound = sample_gguf();
   const size_t end = header_bytes(sound);
   for (size_t n = 0; n < end; ++n) {
@@ -111,7 +111,7 @@ TEST(Mutations, Case003GgufCutAtEveryByteOfTheHeader) {
   }
 }
 
-TEST(Mutations, Case003CutFilesAreRefusedThroughTheMapping) {
+TEST(Mutations, Case003TruncatedMappedFilesAreRefused) {
   const std::string sound = sample_gguf();
   const size_t end = header_bytes(sound);
   const TempDir dir;
@@ -121,15 +121,15 @@ TEST(Mutations, Case003CutFilesAreRefusedThroughTheMapping) {
   }
 }
 
-TEST(Mutations, Case004GgufCutInsideTheData) {
+TEST(Mutations, Case004GgufTruncatedInTheData) {
   const std::string sound = sample_gguf();
-  const size_t last = 144;  // the bytes of the last tensor, a block of Q4_K; padding follows
+  const size_t last = 144;  // the size of the last tensor, a block of Q4_K; padding follows
   const size_t end = header_bytes(sound) + 96 + 32 + last;
   for (size_t n = header_bytes(sound); n < end; ++n) {
     EXPECT_EQ(error_code_name(parse_gguf(sound.substr(0, n))), "Truncated") << n << " bytes";
   }
   EXPECT_EQ(parse_gguf(sound.substr(0, end)), ErrorCode::kOk)
-      << "padding behind the last tensor may be missing";
+      << "padding after the last tensor may be missing";
 }
 
 TEST(Mutations, GgufWithEveryHeaderBitFlipped) {
@@ -158,7 +158,7 @@ TEST(Mutations, GgufFilesWithFlippedBytesAreReadOrRefused) {
   EXPECT_GT(opened, 0u) << "a flipped byte of a value leaves a file that opens";
 }
 
-TEST(Mutations, Case003SafetensorsCutAtEveryByte) {
+TEST(Mutations, Case003SafetensorsTruncatedAtEveryByte) {
   const std::string sound = sample_safetensors();
   for (size_t n = 0; n < sound.size(); ++n) {
     EXPECT_EQ(error_code_name(parse_safetensors(sound.substr(0, n))), "Truncated") << n << " bytes";
@@ -175,7 +175,7 @@ TEST(Mutations, SafetensorsWithHostileNumbersAtEveryOffset) {
   put_numbers_everywhere<uint64_t>(sound, sound.size(), parse_safetensors);
 }
 
-TEST(Mutations, ShardIndexWithEveryBitFlippedAndCut) {
+TEST(Mutations, ShardIndexWithEveryBitFlippedAndTruncated) {
   const std::string sound =
       R"({"metadata":{"total_size":3},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
   const Parser parse = [](std::string_view text) { return parse_shard_index(text, "index").status().code(); };

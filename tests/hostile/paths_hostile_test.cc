@@ -1,4 +1,4 @@
-// Paths that are no model, and files that change while they are open: cases 54 to 59 of README.md.
+// Paths that are not models, and files that change while they are open: cases 54 to 59 of README.md.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ TEST(HostilePaths, Case058Unreadable) {
   const std::string path = dir.write("model.gguf", small_model());
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
-  // Root may read everything: become nobody for as long as it takes.
+  // Root can read every file, so become nobody for this check.
   const uid_t user = ::geteuid();
   if (user == 0) {
     ASSERT_EQ(::seteuid(65534), 0);
@@ -79,7 +79,7 @@ TEST(HostilePaths, Case059ChangedWhileOpen) {
   EXPECT_THAT(status.message(), testing::HasSubstr(path));
 }
 
-// Whatever is left of a file that was opened whole, reading all of it ends, and is refused.
+// However much of the file remains, reading all of it terminates, and the change is reported.
 TEST(HostilePaths, Case059TruncatedWhileRead) {
   GgufWriter writer;
   std::vector<std::string> words(2000);
@@ -95,11 +95,11 @@ TEST(HostilePaths, Case059TruncatedWhileRead) {
     std::filesystem::resize_file(path, left);
     touch_everything(**file);
     EXPECT_EQ((*file)->check_unchanged().code(), ErrorCode::kChangedOnDisk) << left;
-    EXPECT_NE((*file)->find_tensor("w"), nullptr) << "names are not read again";
+    EXPECT_NE((*file)->find_tensor("w"), nullptr) << "names were copied at open";
   }
 }
 
-// Lengths that were checked are not what is there now.
+// Lengths that were validated at open may have changed.
 TEST(HostilePaths, Case059OverwrittenWhileRead) {
   GgufWriter writer;
   writer.add_strings("tokens", std::vector<std::string>(2000, "word"));
@@ -116,7 +116,7 @@ TEST(HostilePaths, Case059OverwrittenWhileRead) {
 }
 
 TEST(HostilePaths, Case059ReplacedWhileOpen) {
-  // A rename over the path leaves the old file to those who have it open: nothing changes for them.
+  // A rename over the path does not affect those who have the old file open.
   const TempDir dir;
   const std::string path = dir.write("model.gguf", small_model());
   const auto file = open_model_file(path);

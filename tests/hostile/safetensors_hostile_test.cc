@@ -12,7 +12,7 @@ void expect_header_refused(const std::string& json, std::string_view data, Error
   expect_refused(safetensors_bytes(json, data), code, words, "x.safetensors");
 }
 
-// The member of one U8 tensor.
+// The header entry of one U8 tensor.
 std::string tensor(const std::string& name, const std::string& shape, const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
@@ -21,7 +21,7 @@ std::string with_length(uint64_t length, std::string_view rest) {
   return Bytes().put(length).raw(rest).text();
 }
 
-TEST(HostileSafetensors, Case001CutInsideTheLength) {
+TEST(HostileSafetensors, Case001TruncatedInTheLength) {
   expect_refused("abc", ErrorCode::kTruncated, "has 3 bytes", "x.safetensors");
 }
 
@@ -38,7 +38,7 @@ TEST(HostileSafetensors, Case044HeaderOf200Megabytes) {
                  "x.safetensors");
 }
 
-TEST(HostileSafetensors, Case045HeaderThatIsNoObject) {
+TEST(HostileSafetensors, Case045HeaderIsNotAnObject) {
   expect_header_refused(" {}", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("[{}]", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("{}\n", "", ErrorCode::kBadHeader, "does not end with '}' and spaces");
@@ -93,7 +93,7 @@ TEST(HostileSafetensors, Case049DeepJson) {
   expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "config.json");
 }
 
-TEST(HostileSafetensors, AConfigOfInfinities) {
+TEST(HostileSafetensors, ConfigWithTooManyInfinities) {
   const TempDir dir;
   std::string config = "{\"a\": [NaN";
   while (config.size() < 1'000'000) config += ",-Infinity";
@@ -101,7 +101,7 @@ TEST(HostileSafetensors, AConfigOfInfinities) {
   expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "not finite");
 }
 
-TEST(HostileSafetensors, Case050DimensionsThatAreNoIntegers) {
+TEST(HostileSafetensors, Case050DimensionsAreNotIntegers) {
   for (const char* dim :
        {"1.5", "-1", "1e2", "1.0", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
     expect_header_refused("{" + tensor("w", std::string("[") + dim + "]", "[0,1]") + "}", "x",
@@ -123,7 +123,7 @@ TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytes) {
                         "6 numbers");
 }
 
-TEST(HostileSafetensors, TypesThatAreNotRead) {
+TEST(HostileSafetensors, UnsupportedTypes) {
   const auto of = [](const std::string& dtype) {
     return "{\"w\":{\"dtype\":" + dtype + R"(,"shape":[1],"data_offsets":[0,1]}})";
   };
@@ -132,7 +132,7 @@ TEST(HostileSafetensors, TypesThatAreNotRead) {
   expect_header_refused(of("7"), "x", ErrorCode::kBadHeader, "has no dtype");
 }
 
-TEST(HostileSafetensors, NamesThatAreNoText) {
+TEST(HostileSafetensors, InvalidNames) {
   expect_header_refused("{" + tensor("", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadString, "not empty");
   expect_header_refused("{" + tensor("a\\u0000b", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadString, "NUL");
   expect_header_refused("{" + tensor("a\xff", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadHeader, "header");
@@ -178,7 +178,7 @@ TEST_F(HostileShards, Case053PathsOutOfTheDirectory) {
   EXPECT_TRUE(open_model_file(dir_.path()).ok());
 }
 
-TEST_F(HostileShards, IndexesThatAreNone) {
+TEST_F(HostileShards, InvalidShardIndexes) {
   const auto write = [&](const std::string& text) { dir_.write("model.safetensors.index.json", text); };
   write("{}");
   expect(ErrorCode::kBadHeader, "has no object 'weight_map'");
@@ -192,7 +192,7 @@ TEST_F(HostileShards, IndexesThatAreNone) {
   expect(ErrorCode::kBadHeader, "model.safetensors.index.json");
 }
 
-TEST_F(HostileShards, ShardsThatAreNoFiles) {
+TEST_F(HostileShards, ShardsThatAreNotModelFiles) {
   std::filesystem::create_directory(dir_.file("folder"));
   index("folder");
   expect(ErrorCode::kNotRegularFile, "a directory");
@@ -201,7 +201,7 @@ TEST_F(HostileShards, ShardsThatAreNoFiles) {
   expect(ErrorCode::kBadMagic, "looks like a web page");
 }
 
-TEST_F(HostileShards, TotalSizesAreOnlyAWarning) {
+TEST_F(HostileShards, WrongTotalSizeIsAWarning) {
   dir_.write("model.safetensors.index.json",
              R"({"metadata": {"total_size": 18446744073709551615}, "weight_map": {"a": "f"}})");
   dir_.write("f", safetensors_bytes({{"a", "U8", "[1]", "x"}}));

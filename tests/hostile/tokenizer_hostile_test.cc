@@ -1,4 +1,4 @@
-// Tables of tokenizers that fuzzers made (tests/fuzz).
+// Tokenizer tables found by fuzzers (tests/fuzz).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace ibid {
 namespace {
 
-// A table of no entries: there is nothing to copy, and no place to copy it from.
-TEST(HostileTokenizer, ACharsmapWithoutEntriesRewritesNothing) {
+// A table without entries: nothing to copy, and no memory to copy from.
+TEST(HostileTokenizer, CharsmapWithoutEntriesRewritesNothing) {
   const auto map = Charsmap::parse(Bytes().put(uint32_t{0}).text());
   ASSERT_TRUE(map.has_value());
   map->apply("any text", [](size_t, size_t, std::string_view) { FAIL() << "nothing is rewritten"; });
   EXPECT_EQ(map->stable_prefix(""), 0u);
 }
 
-TEST(HostileTokenizer, ACharsmapThatSaysItIsLongerThanItIsIsNone) {
+TEST(HostileTokenizer, CharsmapWithWrongLengthIsRefused) {
   EXPECT_FALSE(Charsmap::parse(Bytes().put(uint32_t{8}).put(uint32_t{0}).text()).has_value());
   EXPECT_FALSE(Charsmap::parse(Bytes().put(uint32_t{0xFFFFFFFC}).text()).has_value());
   EXPECT_FALSE(Charsmap::parse(Bytes().put(uint32_t{3}).raw("abc").text()).has_value());

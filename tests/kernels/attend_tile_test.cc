@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-// Everything that attend_tile writes, and what it reads besides the pages.
+// The input of attend_tile besides the pages.
 struct TileCase {
   size_t head_dim = 64;
   std::vector<size_t> row_begin;
@@ -50,7 +50,7 @@ TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const Tile
   tile.result = {result.max.data(), result.sum.data(), result.out.data(), v_dim};
   kernels.attend_tile(pages.block, tile, scratch.get());
   const TileResult first = result;
-  tile.same_rows = true;   // what the scratch still holds gives the same again
+  tile.same_rows = true;   // reuse of the scratch gives the same result
   kernels.attend_tile(pages.block, tile, scratch.get());
   EXPECT_TRUE(same_bits(first.max, result.max) && same_bits(first.sum, result.sum) &&
               same_bits(first.out, result.out));
@@ -70,7 +70,7 @@ class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvRowForm
   KvRowFormat format() const { return std::get<1>(GetParam()); }
 };
 
-// Causal rows at the end of a block of every length; what lies behind the end is NaN.
+// Causal rows at the end of a block of every length; positions after the end are NaN.
 TEST_P(AttendTileTest, EveryBlockLength) {
   for (size_t length = 1; length <= 256; ++length) {
     const StoredPages pages(ref(), format(), 1, 24, length, length);
@@ -100,7 +100,7 @@ TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
   }
 }
 
-// Rows with ranges of their own: windows, empty ranges, ranges beyond the block on both sides.
+// Rows with different ranges: windows, empty ranges, ranges beyond the block on both sides.
 TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
   const StoredPages pages(ref(), format(), 1, 64, 700, 5);
   FloatSequence sequence(6);
@@ -118,8 +118,8 @@ TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
   }
 }
 
-// A row's result is its own: alone or with others, and whatever is stored where it does not look.
-TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
+// A row's result depends neither on other rows nor on data at positions that are not visible to it.
+TEST_P(AttendTileTest, RowsAreIndependentOfOtherRowsAndInvisiblePositions) {
   StoredPages pages(ref(), format(), 1, 40, 256, 7);
   TileCase together;
   together.head_dim = 40;
@@ -128,7 +128,7 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
     together.row_end.push_back(200 + row);
   }
   const TileResult all = run_tile(kernels(), pages, together);
-  // NaN wherever no row looks, then only the last row's range kept.
+  // NaN at all positions not visible to any row, then at all but those of the last row.
   for (size_t page : {0u, 3u}) {
     std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
     const KvHeadBlock& block = pages.block;
@@ -136,7 +136,7 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
       const AlignedBytes before(block.bytes);
       std::memcpy(before.get(), pages.head(page, 0), block.bytes);
       kernels_for(Isa::kRef).kv_store(block, pages.head(page, 0), p, nan.data(), nan.data());
-      // A part in codes has NaN as its scales alone.
+      // In quantised parts only the scales can be NaN.
       for (const auto& [part, begin, scales_at, end] :
            {std::tuple(block.keys(), block.k, block.k_scale, block.v),
             std::tuple(block.values(), block.v, block.v_scale, block.bytes)}) {
@@ -162,13 +162,13 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
   }
 }
 
-// 256 equal weights, and values of the largest magnitude: the largest integer sums there are.
+// 256 equal weights, and values of the largest magnitude give the largest integer sums.
 TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   for (const float value : {3.0f, -3.0f}) {
     StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
     std::vector<float> v(64, value);
-    if (is_coded(format().values)) ref().hadamard(v.data(), 64);   // and back, when it is stored: exact
+    if (is_coded(format().values)) ref().hadamard(v.data(), 64);   // kv_store transforms it back, exactly
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }
@@ -181,7 +181,7 @@ TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   }
 }
 
-TEST_P(AttendTileTest, EmptyRangesSeeNothing) {
+TEST_P(AttendTileTest, EmptyRangesGiveEmptySums) {
   const StoredPages pages(ref(), format(), 1, 64, 64, 8);
   TileCase c;
   c.row_begin = {0, 70};

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// One layer's attention.
+// Parameters of one layer's attention.
 struct Layer {
   AttentionShape plain;
   std::vector<float> sinks;
@@ -37,7 +37,7 @@ struct Layer {
   size_t stride() const { return (plain.n_heads * plain.head_dim + 15) / 16 * 16; }
 };
 
-// The new rows of one call, and the queries they have wherever they are computed.
+// The new rows of one sequence in a call.
 struct Rows {
   const StoredPages* pages;
   size_t first_position;
@@ -50,7 +50,7 @@ std::vector<float> query(const Layer& layer, const StoredPages& pages, size_t po
   return sequence.vector(layer.stride(), -2, 2);
 }
 
-// out of all rows, in the order of `batch`.
+// Returns out of all rows, in the order of `batch`.
 std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::vector<Rows>& batch,
                        int n_threads) {
   size_t n_rows = 0, max_positions = 0;
@@ -79,7 +79,7 @@ std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::ve
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-// The scalar twin takes a thousand times as long; it gets shorter sequences.
+// The scalar reference kernels take a thousand times as long; they get shorter sequences.
 bool slow() { return *active_isa() == Isa::kRef; }
 
 class AttentionTest : public ::testing::TestWithParam<KvRowFormat> {
@@ -126,7 +126,7 @@ TEST_P(AttentionTest, EveryRowCountFromOneToSeventy) {
   }
 }
 
-TEST_P(AttentionTest, ThreadsDoNotChangeABit) {
+TEST_P(AttentionTest, ThreadCountDoesNotChangeABit) {
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 1500);
     for (const Rows& rows : {Rows{&stored, 1499, 1}, Rows{&stored, 1400, slow() ? 2u : 100u},
@@ -139,7 +139,7 @@ TEST_P(AttentionTest, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST_P(AttentionTest, CompanyInTheBatchDoesNotChangeABit) {
+TEST_P(AttentionTest, OtherSequencesInTheBatchDoNotChangeABit) {
   for (const Layer& layer : layers()) {
     const StoredPages a = pages(layer, 700, 1), b = pages(layer, 33, 2), c = pages(layer, 300, 3);
     const std::vector<Rows> batch = {{&a, 699, 1}, {&b, 0, 33}, {&c, 297, 0}, {&c, 290, 10}};
@@ -168,7 +168,7 @@ TEST_P(AttentionTest, InstructionSetsAgree) {
   }
 }
 
-// With a window, pages that no row sees any more are not read.
+// With a window, pages that are no longer visible to any row are not read.
 TEST_P(AttentionTest, PagesBeforeTheWindowAreNotRead) {
   Layer layer(2, 1, 16);
   layer.plain.window = 200;
@@ -182,7 +182,7 @@ oracle::Vector wide(const float* values, size_t n) {
   return Eigen::Map<const Eigen::RowVectorXf>(values, static_cast<oracle::Index>(n)).cast<double>();
 }
 
-// Largest error of any output against double, with keys and values as stored, or as they were before storing.
+// Largest error of any output against double, with keys and values as stored, or as before storing.
 double largest_error(const Kernels& kernels, const Layer& layer, const StoredPages& stored, bool as_stored) {
   const AttentionShape shape = layer.shape();
   const size_t dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
@@ -217,7 +217,7 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
   return worst;
 }
 
-// Values are uniform in [-2, 2), scores have a standard deviation of about 1.3.
+// Values are uniform in [-2, 2); scores have a standard deviation of approximately 1.3.
 TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
   const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);   // queries, or weights
   for (const Layer& layer : layers()) {
@@ -228,9 +228,9 @@ TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
 }
 
 TEST_P(AttentionTest, AccuracyWithStorage) {
-  // In 4 bits a step is about 0.3, the error of a value 0.09 (one standard deviation), that of a score 0.1; a window of
-  // 100 positions averages over some 18 of them, so outputs are off by 0.02 for either, and the worst of a thousand by
-  // five times that.
+  // In 4 bits a step is approximately 0.3, the error of a value 0.09 (one standard deviation), of a score 0.1; a window
+  // of 100 positions averages over effectively 18 of them, so each contributes an error of 0.02 to outputs; the largest
+  // of a thousand errors is five times that.
   constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1};
   const auto [keys, values] = GetParam();
   const bool both_int4 = keys == KvPart::kInt4 && values == KvPart::kInt4;

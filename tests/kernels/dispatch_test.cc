@@ -18,7 +18,7 @@ TEST(Dispatch, RefIsAlwaysSupportedAndTheBestSetIsChosen) {
   EXPECT_EQ(*choose_isa(""), *best);
 }
 
-TEST(Dispatch, ForcedSetIsTheOneOrAnError) {
+TEST(Dispatch, ForcedSetIsChosenOrAnError) {
   for (Isa isa : kAllIsas) {
     const Result<Isa> chosen = choose_isa(isa_name(isa));
     ASSERT_EQ(chosen.ok(), isa_supported(isa));

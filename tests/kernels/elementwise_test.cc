@@ -20,7 +20,7 @@ const std::vector<size_t>& lengths() {
   return lengths;
 }
 
-// Rows that begin `offset` floats past an aligned address, with a sentinel behind the end.
+// Rows that begin `offset` floats after an aligned address, with a sentinel after the end.
 constexpr float kSentinel = 12345.0f;
 
 std::vector<float> padded(const std::vector<float>& values, size_t offset) {
@@ -60,7 +60,7 @@ TEST_P(Elementwise, RmsNormOfZerosIsZero) {
   EXPECT_TRUE(same_bits(y, std::vector<float>(33)));
 }
 
-// Rows whose squares, sums of squares, or (of layer norms) sums are more than a float, mixed with small numbers.
+// Rows whose squares, sums of squares, or (for layer norms) sums overflow a float, mixed with small numbers.
 std::vector<std::vector<float>> huge_rows(size_t n) {
   FloatSequence sequence(11);
   std::vector<std::vector<float>> rows;

@@ -1,4 +1,4 @@
-// Comparing tables bit for bit: the instruction sets of this machine, floats from a fixed sequence, and
+// For comparing tables bit for bit: the instruction sets of this machine, floats from a fixed sequence, and
 // memcmp with a message.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ibid {
 
-// The vector sets that run here; ref is what they are compared with.
+// The vector instruction sets of this machine, to be compared with ref.
 inline std::vector<Isa> vector_isas() {
   std::vector<Isa> isas;
   for (Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAmx}) {

@@ -19,7 +19,7 @@ std::vector<float> transformed(const Kernels& kernels, std::vector<float> x) {
   return x;
 }
 
-TEST(Hadamard, IsTheMatrixByItsDefinition) {
+TEST(Hadamard, MatchesTheDefinitionOfTheMatrix) {
   FloatSequence sequence(1);
   for (const size_t n : kHeadDims) {
     const std::vector<float> x = sequence.vector(n, -2, 2);
@@ -28,7 +28,7 @@ TEST(Hadamard, IsTheMatrixByItsDefinition) {
       const size_t block = std::bit_floor(n - begin);
       ASSERT_EQ(hadamard_block(n - begin), block);
       for (size_t row = 0; row < block; ++row) {
-        double sum = 0;   // the sign is that of the number of ones that row and column share (Sylvester 1867)
+        double sum = 0;   // the sign is (-1)^(number of one bits that row and column share) (Sylvester 1867)
         for (size_t column = 0; column < block; ++column) {
           const double term = double{x[begin + column]};
           sum += std::popcount(row & column) % 2 == 0 ? term : -term;
@@ -39,7 +39,7 @@ TEST(Hadamard, IsTheMatrixByItsDefinition) {
   }
 }
 
-TEST(Hadamard, TwiceIsTheNumbersAgain) {
+TEST(Hadamard, AppliedTwiceGivesTheInput) {
   FloatSequence sequence(2);
   for (const size_t n : kHeadDims) {
     const std::vector<float> x = sequence.vector(n, -2, 2);
@@ -50,7 +50,7 @@ TEST(Hadamard, TwiceIsTheNumbersAgain) {
   }
 }
 
-// One large dimension is shared by all: this is what makes codes of few bits enough.
+// One large dimension is spread over all, which is why codes of few bits suffice.
 TEST(Hadamard, SpreadsOneLargeNumberOverItsBlock) {
   std::vector<float> x(64);
   x[17] = 80.0f;
@@ -59,7 +59,7 @@ TEST(Hadamard, SpreadsOneLargeNumberOverItsBlock) {
 
 class HadamardIsas : public ::testing::TestWithParam<Isa> {};
 
-// Of every magnitude, at odd addresses; what lies behind the head stays as it is.
+// Numbers of every magnitude, at odd addresses; memory after the head does not change.
 TEST_P(HadamardIsas, SameBitsAsRef) {
   FloatSequence sequence(3);
   for (size_t n = 1; n <= 300; ++n) {

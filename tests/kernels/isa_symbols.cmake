@@ -1,5 +1,5 @@
-# Fails when an object compiled for an instruction set defines anything visible but its fill_*(), or any weak
-# symbol at all. OBJECTS: the kernels' object files; NM: the tool.
+# Fails if an object compiled for an instruction set defines a global symbol other than its fill_*(), or any weak
+# symbol. OBJECTS: the kernels' object files; NM: the tool.
 set(checked 0)
 foreach(object IN LISTS OBJECTS)
   if(NOT object MATCHES "/isa_")

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
 
-// Every number has bytes of its own within its part, and together they fill it.
-TEST(KvPartOrder, EveryNumberHasItsPlace) {
+// The numbers of a part do not overlap and fill it completely.
+TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
   for (const KvRowFormat format : kKvFormats) {
     for (const size_t head_dim : kHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
@@ -24,7 +24,7 @@ TEST(KvPartOrder, EveryNumberHasItsPlace) {
         const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
         const size_t n_numbers = n_dims * (order.paired() ? 2 : 1);
         EXPECT_GE(n_numbers, head_dim);
-        std::set<size_t> places, halves;   // bytes; and which half of them, where two numbers share one
+        std::set<size_t> places, halves;   // byte offsets; and half bytes, if two numbers share a byte
         for (size_t position = 0; position < kPagePositions; ++position) {
           for (size_t d = 0; d < n_numbers; ++d) {
             places.insert(order.at(position, d));
@@ -41,8 +41,8 @@ TEST(KvPartOrder, EveryNumberHasItsPlace) {
   }
 }
 
-// The drawing in kernels.h and docs/kv_cache.md.
-TEST(KvPartOrder, IsTheOneThatIsDrawn) {
+// The layouts in kv_head_block.h and docs/kv_cache.md.
+TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
   const KvHeadBlock f16 = KvHeadBlock::make(KvDType::kF16, 8);
   EXPECT_EQ(key_order(f16).at(17, 3), f16.k + 2 * ((1 * 8 + 3) * 16 + 1));  // [4][head_dim][16]
   EXPECT_EQ(value_order(f16).at(17, 3), f16.v + 2 * (17 * 16 + 3));         // [64][v_dim]
@@ -56,7 +56,7 @@ TEST(KvPartOrder, IsTheOneThatIsDrawn) {
   EXPECT_TRUE(value_order(int4).is_high(51) && !value_order(int4).is_high(35));
 }
 
-// Copied rows are the rows, on whatever instruction set they are read, and nothing else of the block is touched.
+// Copied rows equal the original ones, and the rest of the block does not change.
 TEST(KvPartOrder, CopiesRowsAndNothingElse) {
   const Kernels& kernels = kernels_for(Isa::kRef);
   for (const KvRowFormat format : kKvFormats) {

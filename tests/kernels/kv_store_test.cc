@@ -40,7 +40,7 @@ TEST(KvHeadBlock, SizesOfTheUsualShape) {
 
 class KvStore : public ::testing::TestWithParam<Isa> {};
 
-// A whole page, positions in a scattered order, from rows at odd addresses.
+// A whole page, positions in a scattered order, from rows at unaligned addresses.
 TEST_P(KvStore, WritesTheSameBytesAsRef) {
   for (const KvRowFormat format : kKvFormats) {
     for (size_t head_dim : kHeadDims) {
@@ -82,8 +82,8 @@ TEST_P(KvStore, TouchesOnlyItsPosition) {
 INSTANTIATE_TEST_SUITE_P(Isas, KvStore, ::testing::ValuesIn(vector_isas()),
                          [](const auto& isa) { return std::string(isa_name(isa.param)); });
 
-// Half a step of x[d]: 2^-12 relative in half precision, max / 254 in INT8, of rows as they are stored. In INT4
-// (max - min) / 30 of the group, and what rounding both to halves moves them.
+// Half a quantisation step of x[d] in stored form: 2^-12 relative in half precision, max / 254 in INT8. In INT4
+// (max - min) / 30 of the group, plus the error of rounding scale and minimum to halves.
 float half_step(KvPart part, const std::vector<float>& x, size_t d) {
   if (part == KvPart::kF32) return 0.0f;
   if (part == KvPart::kF16) return std::fabs(x[d]) / 2048;
@@ -123,7 +123,7 @@ TEST(KvLoad, RoundTripWithinTheFormat) {
   }
 }
 
-TEST(KvLoad, StoringWhatWasLoadedChangesNothing) {
+TEST(KvLoad, StoringLoadedRowsChangesNothing) {
   const Kernels& ref = kernels_for(Isa::kRef);
   StoredPages pages(ref, KvDType::kF16, 1, 64, 64, 3);
   const KvHeadBlock& block = pages.block;

@@ -1,5 +1,5 @@
-// Latent rows: one row of a position that is key and value at once. Every instruction set against the readable twin,
-// and the twin against attention over keys and values that are kept twice.
+// Latent rows: one row per position that is both key and value. Compares every instruction set with the reference
+// kernels, and these with attention over separate keys and values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,12 +18,12 @@ struct LatentShape {
   size_t head_dim, latent_dim;
 };
 
-// Parts that are one group, several, no powers of two, and those of DeepSeek-V3.
+// Parts of one group, of several, with sizes that are not powers of two, and those of DeepSeek-V3.
 constexpr LatentShape kShapes[] = {{64, 32}, {96, 32}, {160, 96}, {288, 256}, {576, 512}};
 
 constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
 
-// Random rows whose second part is far larger than the first, as rotated dimensions are beside normed ones.
+// Random rows with a second part of much larger magnitude than the first, like unnormalised rotary dimensions.
 class LatentPages {
  public:
   LatentPages(const Kernels& kernels, KvDType dtype, LatentShape shape, size_t n_positions, uint64_t seed)
@@ -52,7 +52,7 @@ class LatentPages {
   std::vector<AlignedBytes> memory_;
 };
 
-// What each of n_heads queries at the last n_rows positions gives.
+// Returns the outputs of n_heads queries at each of the last n_rows positions.
 std::vector<float> attend(const Kernels& kernels, const LatentPages& pages, size_t n_heads, size_t n_rows,
                           int n_threads) {
   AttentionShape shape;
@@ -91,7 +91,7 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
   const Kernels& ref() const { return kernels_for(Isa::kRef); }
   const Kernels& kernels() const { return kernels_for(std::get<0>(GetParam())); }
   KvDType dtype() const { return std::get<1>(GetParam()); }
-  // How far a number of a part is off that holds numbers up to `largest`.
+  // Maximum storage error of a number in a part with numbers up to `largest`.
   double worst(double largest) const {
     switch (dtype()) {
       case KvDType::kF32: return 0;
@@ -103,7 +103,7 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
   }
 };
 
-TEST_P(LatentRows, AreStoredAndTurnedWithTheSameBytesAsRef) {
+TEST_P(LatentRows, StoreAndLatentValuesWriteTheSameBytesAsRef) {
   for (const LatentShape shape : kShapes) {
     const LatentPages want(ref(), dtype(), shape, 64, 3), got(kernels(), dtype(), shape, 64, 3);
     ASSERT_EQ(std::memcmp(want.page(0), got.page(0), want.block.bytes), 0) << shape.head_dim;
@@ -117,8 +117,8 @@ TEST_P(LatentRows, AreStoredAndTurnedWithTheSameBytesAsRef) {
   }
 }
 
-// Every number of rows up to some tiles, ends within a page, a group and a block.
-TEST_P(LatentRows, AttentionHasTheBitsOfTheTwin) {
+// Various numbers of rows, and ends within a page, a group and a block.
+TEST_P(LatentRows, AttentionMatchesRefBitForBit) {
   for (const LatentShape shape : kShapes) {
     for (const size_t n_positions : {1u, 15u, 16u, 65u, 300u}) {
       const LatentPages pages(ref(), dtype(), shape, n_positions, n_positions);
@@ -131,7 +131,7 @@ TEST_P(LatentRows, AttentionHasTheBitsOfTheTwin) {
   }
 }
 
-// A row alone, behind others in its pass, and shared among threads.
+// A row alone, after others in its pass, and divided among threads.
 TEST_P(LatentRows, ChunksAndThreadsDoNotChangeABit) {
   const LatentPages pages(kernels(), dtype(), {576, 512}, 530, 9);
   const size_t n_heads = 16, one = n_heads * 512;
@@ -144,15 +144,15 @@ TEST_P(LatentRows, ChunksAndThreadsDoNotChangeABit) {
   }
 }
 
-// Whatever lies behind what a row sees does not reach it; every byte there is NaN as a float and as a scale.
-TEST_P(LatentRows, WhatIsNotSeenDoesNotCount) {
+// Bytes after the visible positions do not affect a row; all of them are 0xff: NaN as a float and as a scale.
+TEST_P(LatentRows, InvisiblePositionsDoNotChangeResults) {
   for (const float x : attend(kernels(), LatentPages(ref(), dtype(), {160, 96}, 70, 5), 5, 3, 1)) {
     ASSERT_TRUE(std::isfinite(x));
   }
 }
 
-// The twin against a table of keys and values that are kept twice, in double, from what is stored.
-TEST_P(LatentRows, AreKeyAndValue) {
+// Compares with attention in double over separate keys and values loaded from the stored rows.
+TEST_P(LatentRows, AttentionMatchesSeparateKeysAndValues) {
   const LatentPages pages(kernels(), dtype(), {160, 96}, 270, 6);
   std::vector<std::vector<float>> keys;
   for (size_t p = 0; p < 270; ++p) {
@@ -160,7 +160,7 @@ TEST_P(LatentRows, AreKeyAndValue) {
     kernels().kv_load(pages.block, pages.page(p / 64), p % 64, k.data(), v.data());
     EXPECT_TRUE(same_bits(v, std::span(k).first(96)));
     keys.push_back(k);
-    // Were there one scale for both parts, the small one would be off by as much as the large one.
+    // With one scale for both parts, the error of the small part would be as large as that of the large one.
     for (size_t d = 0; d < 160; ++d) ASSERT_NEAR(k[d], pages.rows[p][d], worst(d < 96 ? 1 : 40)) << p << ", " << d;
   }
   const std::vector<float> got = attend(reference_kernels(), pages, 2, 1, 1);
@@ -188,8 +188,8 @@ INSTANTIATE_TEST_SUITE_P(IsasAndTypes, LatentRows,
                                   kv_format_name(std::get<1>(c.param));
                          });
 
-// One row of 576 in place of a key and a value; k8v4 is INT8, because the row is a key.
-TEST(LatentBlock, HasOneRowOfAPosition) {
+// One row of 576 instead of a key and a value; k8v4 is INT8, because the row is a key.
+TEST(LatentBlock, HasOneRowPerPosition) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 576, 512).bytes, 64u * 576 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 576, 512).bytes, 64u * 576 * 2);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 576, 512).bytes, 64u * (576 + 2 * 4));
@@ -207,7 +207,7 @@ TEST(LatentBlock, CopiesRowsAndNothingElse) {
       EXPECT_EQ(copied, pages.block.bytes / 64 * n_rows);
       const LatentPages wanted(kernels_for(Isa::kRef), dtype, {160, 96}, std::max<size_t>(n_rows, 1), 8);
       if (n_rows == 0) continue;
-      // INT4 pages that were never written have other nibbles where a byte has two dimensions of one position: none.
+      // Holds for INT4 too: a byte has two dimensions of the same position, so copying leaves no nibble unwritten.
       EXPECT_EQ(std::memcmp(copy.get(), wanted.page(0), pages.block.bytes), 0) << kv_format_name(dtype) << n_rows;
     }
   }

@@ -1,4 +1,4 @@
-// The entries of the tables: equal bits on every instruction set, for every number of rows and every split.
+// Linear kernels: bit-identical results on every instruction set, for every number of rows and every split.
 #include <gtest/gtest.h>
 
 #include "kernels/ops/blas.h"
@@ -43,7 +43,7 @@ void expect_all_tables_agree(const TestWeights& w, size_t max_rows) {
   for (Isa isa : supported_isas()) {
     for (size_t n_rows : kRowCounts) {
       if (n_rows > max_rows) break;
-      const size_t first = max_rows - n_rows;  // another subset each time
+      const size_t first = max_rows - n_rows;  // a different subset each time
       const AlignedArray<float> y = run_linear(kernels_for(isa), w, in, all, {first, max_rows});
       expect_same_bits(expected, y, first, n_rows, w.packed.n_rows, stride, isa_name(isa));
     }
@@ -72,8 +72,8 @@ TEST_P(QuantizedLinear, ExtremeCodesDoNotOverflow) {
   }
 }
 
-// So long that the room for BLAS, which shares the scratch, is the smaller: run_linear() looks behind the scratch.
-TEST_P(QuantizedLinear, LongRowsStayInTheirScratch) {
+// So long that the size of the scratch is not determined by BLAS. run_linear() checks for writes after the scratch.
+TEST_P(QuantizedLinear, LongRowsStayWithinTheirScratch) {
   ASSERT_GT(linear_scratch_bytes(kLongRow), blas_scratch_bytes(kLongRow));
   expect_all_tables_agree(random_weights(GetParam(), 2 * kPanelRows, kLongRow, 6), 16);
 }
@@ -101,9 +101,9 @@ TEST_P(QuantizedLinear, SplittingPanelsChangesNothingAndTouchesNothingElse) {
   }
 }
 
-// The only error is that of rounding inputs to int8: half a step of each input times |w|, plus the float
+// The only errors are from rounding inputs to int8 (half a step of each input times |w|) and from the float
 // sums.
-TEST_P(QuantizedLinear, ErrorIsThatOfQuantisedInputs) {
+TEST_P(QuantizedLinear, ErrorIsBoundedByInputQuantisation) {
   const size_t n_rows = 24, n_cols = 288, n_inputs = 5;
   const TestWeights w = random_weights(GetParam(), n_rows, n_cols, 8);
   const std::vector<float> x = random_floats(n_inputs * n_cols, 9);
@@ -168,7 +168,7 @@ TEST_P(F8Linear, AllTablesAndRowCountsGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Panels, F8Linear, testing::ValuesIn(kF8Panels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
-// The oracle reads no other panels.
+// The oracle supports only kPF panels.
 TEST(ReferenceLinear, IsTheRoundedDoubleSum) {
   const size_t n_cols = 300;
   const TestWeights w = random_weights(PanelType::kPF, 24, n_cols, 8);

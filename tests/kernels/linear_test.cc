@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-// y[n_rows, 16 * n_panels] of linear() on a team.
+// Returns y[n_rows, 16 * n_panels] of linear() on a thread team.
 AlignedArray<float> run_team(int n_threads, const Kernels& kernels, Numerics numerics, const TestWeights& w,
                              const TestInput& in) {
   const size_t y_stride = w.packed.n_panels() * kPanelRows;
@@ -39,7 +39,7 @@ void expect_equal(const AlignedArray<float>& a, const AlignedArray<float>& b) {
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
 }
 
-TEST(Linear, ThreadsShareOutputsAndChangeNoBit) {
+TEST(Linear, ThreadCountDoesNotChangeABit) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (PanelType type : {PanelType::kP4m, PanelType::kP6k, PanelType::kPH, PanelType::kPF}) {
     for (size_t n_outputs :
@@ -63,7 +63,7 @@ TEST(Linear, ReferenceUsesDoubleSums) {
 
 class FastLinear : public testing::TestWithParam<PanelType> {};
 
-TEST(Blas, IsAskedWhereItIsFaster) {
+TEST(Blas, MinimumRowsDependOnInstructionSetAndWeights) {
   const Isa isa = *active_isa();
   const bool pays = isa == Isa::kAvx2 || isa == Isa::kAvxVnni;
   constexpr size_t kNever = std::numeric_limits<size_t>::max();
@@ -72,7 +72,7 @@ TEST(Blas, IsAskedWhereItIsFaster) {
 }
 
 // Row counts on both sides of the limit, more outputs than one piece, more columns than one piece.
-TEST_P(FastLinear, AgreesWithTheOracleByTolerance) {
+TEST_P(FastLinear, AgreesWithTheOracleWithinTolerance) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (size_t n_cols : {40u, 1100u}) {
     const TestWeights w = random_weights(GetParam(), 300, n_cols, 3);
@@ -97,7 +97,7 @@ TEST_P(FastLinear, AgreesWithTheOracleByTolerance) {
 INSTANTIATE_TEST_SUITE_P(Panels, FastLinear, testing::ValuesIn(kFloatPanels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
-TEST(Linear, FastIsExactBelowTheRowsOfBlasAndForQuantisedWeights) {
+TEST(Linear, FastEqualsExactBelowMinimumRowsOfBlasAndForQuantisedWeights) {
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights floats = random_weights(PanelType::kPF, 40, 96, 5);
   const TestInput few = make_input(kernels, 127, 96, random_floats(127 * 96, 6));
@@ -109,7 +109,7 @@ TEST(Linear, FastIsExactBelowTheRowsOfBlasAndForQuantisedWeights) {
                run_team(2, kernels, Numerics::kExact, quantized, many));
 }
 
-TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
+TEST(Blas, IsAvailableOnlyWithAMatchingCoreType) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   void* loaded = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(loaded, nullptr);
@@ -120,7 +120,7 @@ TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
   dlclose(loaded);
 }
 
-TEST(Blas, IsAbsentForAReason) {
+TEST(Blas, ReportsWhyItIsUnavailable) {
   EXPECT_EQ(blas_unavailable_reason().empty(), blas_available());
   if (*active_isa() == Isa::kRef) {
     EXPECT_EQ(blas_unavailable_reason(), "the active instruction set is ref, which uses no library");
@@ -132,14 +132,14 @@ size_t n_threads_of_this_process() {
   return static_cast<size_t>(std::distance(begin(threads), end(threads)));
 }
 
-// The library's own threads would share the cores with ours, and run where one thread was asked for.
-TEST(Blas, StaysOnTheThreadThatCallsIt) {
+// Threads of the library would compete with ours for the cores, and exceed a requested thread count of one.
+TEST(Blas, StaysOnTheCallingThread) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
-  if (available_cpus() == 1) GTEST_SKIP() << "nothing would start a thread";
+  if (available_cpus() == 1) GTEST_SKIP() << "with one CPU the library starts no threads";
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights w = random_weights(PanelType::kPF, 512, 512, 8);
   const TestInput in = make_input(kernels, 512, 512, random_floats(512 * 512, 9));
-  // Another thread than the one that loaded the library.
+  // A different thread than the one that loaded the library.
   std::thread([&] {
     const size_t before = n_threads_of_this_process();
     run_team(1, kernels, Numerics::kFast, w, in);
@@ -157,8 +157,8 @@ LinearInput as_linear_input(const TestInput& in) {
   return x;
 }
 
-// What a kernel computes of rows elsewhere is what it computes of them where they were.
-TEST(Linear, GatheredRowsAndRowsInPlaceAreTheSameInput) {
+// Kernels compute the same from gathered rows as from the original ones.
+TEST(Linear, GatheredRowsGiveTheSameResultsAsRowsInPlace) {
   const Kernels& kernels = kernels_for(*active_isa());
   constexpr size_t kCols = 96, kOutputs = 40, kStride = 48;
   const TestInput in = make_input(kernels, 50, kCols, random_floats(50 * kCols, 6));
@@ -193,7 +193,7 @@ TEST(Linear, GatheredRowsAndRowsInPlaceAreTheSameInput) {
   }
 }
 
-TEST(Linear, PanelsOfAMatrixAreAMatrix) {
+TEST(Linear, PanelRangeOfAMatrixGivesItsPartOfTheOutputs) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (const PanelType type : {PanelType::kP8, PanelType::kP4k, PanelType::kPH}) {
     TestWeights w = random_weights(type, 70, 64, 1);   // the last panel has 6 rows
@@ -225,7 +225,7 @@ TEST(Linear, WideningIsExact) {
   }
 }
 
-TEST(Linear, WideningFloatsOfAByteIsExact) {
+TEST(Linear, Widening8BitFloatsIsExact) {
   for (PanelType type : kF8Panels) {
     const TestWeights w = random_weights(type, 48, 96, 7);
     for (Isa isa : supported_isas()) {

@@ -1,15 +1,15 @@
-"""Fails when a register tile of the AVX-512 or AMX kernels keeps vectors on the stack.
+"""Fails if a register tile of the AVX-512 or AMX kernels spills vectors to the stack.
 
-gcc 12 spills every accumulator of a tile that is a little too big, and the tile then runs at half speed with the
-same results, so that no other test notices. Reads the object files' disassembly:
+gcc 12 spills every accumulator of a tile that is slightly too big; the tile then runs at half speed with the
+same results, so no other test fails. Reads the object files' disassembly:
     no_spills.py OBJDUMP OBJECT...
 """
 import re
 import subprocess
 import sys
 
-# The functions that must not spill, how many there are at least, the instruction that they are made of, and how many
-# of their vectors may be on the stack: where the rows are stored, behind the loop, gcc keeps one there.
+# Functions that must not spill: pattern, minimum number of them, their main instruction and its minimum count, and the
+# allowed accesses to vectors on the stack: gcc spills one where rows are stored, after the loop.
 TILES = [
     (re.compile(r"::Tile<.*>::run\("), 8, "vpdpbusd", 32, 0),
     (re.compile(r"::float_tile<"), 3, "vfmadd", 16, 0),

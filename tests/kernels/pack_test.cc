@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Float, Pack,
                          testing::Combine(testing::ValuesIn(kFloatPanels), testing::Values(1, 15, 16, 17, 40),
                                           testing::Values(1, 3, 31, 64, 100)));
 
-TEST(PackExtremes, ExtremeCodesSurvive) {
+TEST(PackExtremes, ExtremeCodesRoundTrip) {
   for (PanelType type : kQuantizedPanels) {
     for (Codes codes : {Codes::kLowest, Codes::kHighest}) {
       const TestWeights w = random_weights(type, 16, 96, 2, codes);

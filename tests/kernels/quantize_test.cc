@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-// Blocks of every kind that rounding could get wrong.
+// Blocks with difficult cases of rounding.
 std::vector<float> awkward_row() {
   std::vector<float> x = random_floats(32 * 9, 1);
   const auto fill = [&x](size_t block, auto value) {
@@ -49,7 +49,7 @@ TEST(Quantize, AllTablesGiveTheSameBytes) {
   }
 }
 
-TEST(Quantize, ARowInPartsIsTheRow) {
+TEST(Quantize, QuantisingARowInPartsGivesTheSameBytes) {
   const std::vector<float> x = awkward_row();
   for (Isa isa : supported_isas()) {
     const TestInput whole = make_input(kernels_for(isa), 1, x.size(), x);
@@ -63,7 +63,7 @@ TEST(Quantize, ARowInPartsIsTheRow) {
   }
 }
 
-TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
+TEST(Quantize, CodesScalesAndSumsMatchTheirDefinitions) {
   const std::vector<float> x = awkward_row();
   const TestInput in = make_input(kernels_for(supported_isas().back()), 1, x.size(), x);
   const QuantizedRows& rows = in.quantized;
@@ -95,9 +95,8 @@ TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
   EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 2], 2);
 }
 
-// However many of the rows that there is memory for are used: no two blocks share a place, and rows that a kernel takes
-// at once follow each other.
-TEST(QuantizedRowsLayout, EveryBlockHasAPlaceOfItsOwn) {
+// For any number of used rows: blocks do not overlap, and rows that a kernel reads together are adjacent.
+TEST(QuantizedRowsLayout, BlocksDoNotOverlap) {
   constexpr size_t kMaxRows = 40, kColumns = 160;
   AlignedArray<std::byte> memory(QuantizedRows::bytes(kMaxRows, kColumns));
   QuantizedRows rows = QuantizedRows::from(memory.data(), kMaxRows, kColumns);
@@ -123,8 +122,8 @@ TEST(QuantizedRowsLayout, EveryBlockHasAPlaceOfItsOwn) {
   }
 }
 
-// The blocks of one row are next to each other: 512 bytes apart they would compete for an eighth of a cache.
-TEST(QuantizedRowsLayout, FewRowsLieCloseTogether) {
+// The blocks of one row are adjacent: 512 bytes apart they would compete for an eighth of a cache.
+TEST(QuantizedRowsLayout, BlocksOfFewRowsAreAdjacent) {
   AlignedArray<std::byte> memory(QuantizedRows::bytes(40, 4096));
   QuantizedRows rows = QuantizedRows::from(memory.data(), 40, 4096);
   for (const size_t n : {1, 2, 4, 8, 16}) {

@@ -1,4 +1,4 @@
-// Random weights and inputs for the kernels' tests: what a decoder of quantised blocks would hand to the
+// Random weights and inputs for the kernels' tests, as a decoder of quantised blocks would pass them to the
 // packer.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m
 inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
 inline constexpr PanelType kF8Panels[] = {PanelType::kPE4, PanelType::kPE5};
 
-// 64-byte aligned array, filled with a pattern that shows what was not written.
+// 64-byte aligned array, filled with a pattern that reveals unwritten elements.
 template <typename T>
 class AlignedArray {
  public:
@@ -52,7 +52,7 @@ class AlignedArray {
   size_t n_;
 };
 
-// A packed matrix, and the values it stands for.
+// A packed matrix, and its values as floats.
 struct TestWeights {
   PackedMatrix packed;
   std::vector<float> values;  // [n_rows, n_cols]
@@ -122,7 +122,7 @@ inline void expect_values(const PanelFormat& format, const TestRows& rows, std::
   }
 }
 
-// Bytes without NaN and infinities, and scales of about a hundredth.
+// Bytes without NaN and infinities, and scales of approximately 0.01.
 inline TestRows random_f8_rows(PanelType type, size_t n_rows, size_t n_cols, std::mt19937& rng) {
   TestRows rows;
   for (size_t i = 0; i < n_rows * n_cols; ++i) {
@@ -192,7 +192,7 @@ inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, 
   return w;
 }
 
-// Input rows as floats and quantised by `kernels`.
+// Input rows as floats, and quantised by `kernels`.
 struct TestInput {
   size_t n_rows, n_cols, stride;
   AlignedArray<float> values;
@@ -223,8 +223,8 @@ inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude
   return values;
 }
 
-// Those of this machine, to be compared with the scalar kernels. Where one is forced, that one: the
-// run that forces none compares all, and reruns would only compare them once more.
+// The instruction sets of this machine, to be compared with the scalar kernels. If one is forced, only that one:
+// the run without a forced set compares all, and reruns would repeat the comparisons.
 inline std::vector<Isa> supported_isas() {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   if (forced != nullptr && *forced != '\0') return {*active_isa()};
@@ -235,7 +235,7 @@ inline std::vector<Isa> supported_isas() {
   return isas;
 }
 
-// y[n_rows, 16 * n_panels] of one call of the table's linear entry.
+// Returns y[n_rows, 16 * n_panels] of one call of the table's linear function.
 inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights& w, const TestInput& in,
                                       Range panels, Range rows) {
   const size_t stride = w.packed.n_panels() * kPanelRows;
@@ -245,7 +245,7 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
                          y.data(), stride);
     return y;
   }
-  // Rows are laid out in groups, so a part of them is quantised anew.
+  // Rows are stored in groups, so a subrange is quantised again.
   AlignedArray<std::byte> memory(QuantizedRows::bytes(rows.size(), in.n_cols));
   QuantizedRows x = QuantizedRows::from(memory.data(), rows.size(), in.n_cols);
   for (size_t r = rows.begin; r < rows.end; ++r) {
@@ -255,7 +255,7 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
   AlignedArray<std::byte> scratch(scratch_bytes + kPanelRows * sizeof(float));
   kernels.linear_int8(w.packed, x, panels, y.data(), stride, scratch.data());
   for (size_t i = scratch_bytes; i < scratch.size(); ++i) {
-    CHECK(scratch[i] == std::byte{0x5a}) << kernels.name << " writes behind its scratch";
+    CHECK(scratch[i] == std::byte{0x5a}) << kernels.name << " writes after the end of its scratch";
   }
   return y;
 }

@@ -18,7 +18,7 @@ class Recurrent : public ::testing::TestWithParam<Isa> {
   const Kernels& kernels() const { return kernels_for(GetParam()); }
 };
 
-// Floats from a 64-byte boundary on.
+// 64-byte aligned floats.
 class Aligned {
  public:
   explicit Aligned(size_t n) : storage_(n + 16), n_(n) {}
@@ -51,7 +51,7 @@ TEST_P(Recurrent, SoftplusAndDecay) {
   }
 }
 
-// What a convolution is asked for.
+// Parameters of a convolution.
 struct ConvCase {
   size_t n_taps, n_channels, n_rows;
   bool bias, history, silu;
@@ -98,7 +98,7 @@ struct StateCase {
   bool delta, per_key, fresh;
 };
 
-// A head with numbers of the sizes that layers give it.
+// A head with random inputs of the magnitudes in real layers.
 struct StateData {
   StateData(const StateCase& of, uint64_t seed)
       : before(state_floats(of.n_keys, of.n_values)), after(state_floats(of.n_keys, of.n_values)) {
@@ -131,7 +131,7 @@ struct StateData {
             .skip = of.delta ? 0.0f : 0.7f, .before = of.fresh ? nullptr : before.data(), .after = after.data(),
             .out = out.data(), .out_stride = value_stride};
   }
-  // Rows [begin, end) of the step, going on from where `from` was left.
+  // Rows [begin, end) of the step, continuing from the state `from`.
   StateStep rows(size_t begin, size_t end, const float* from) const {
     StateStep part = step;
     part.n_rows = end - begin;
@@ -176,8 +176,8 @@ TEST_P(Recurrent, UpdateState) {
   }
 }
 
-// Rows cut anywhere: the state behind them, and what they give, are the same.
-TEST_P(Recurrent, StatesDoNotDependOnHowRowsAreCut) {
+// For rows split anywhere, outputs and the final state are the same.
+TEST_P(Recurrent, StatesDoNotDependOnHowRowsAreSplit) {
   for (const StateCase& c : state_cases()) {
     StateData whole(c, 3), cut(c, 3);
     kernels().update_state(whole.step);
@@ -261,8 +261,8 @@ TEST(RecurrentReference, RefIsCloseToTheMathematics) {
   for (size_t i = 0; i < c.y.size(); ++i) ASSERT_NEAR(c.y[i], d.y[i], 2e-6);
 }
 
-// The gated delta rule as its paper has it: S = S (I - beta k k^T) d + beta v k^T, in double.
-TEST(RecurrentReference, DeltaRuleReplacesWhatAKeyHeld) {
+// The gated delta rule as in its paper: S = S (I - beta k k^T) d + beta v k^T, in double.
+TEST(RecurrentReference, DeltaRuleMatchesItsPaper) {
   const size_t n_keys = 12, n_values = 20;
   StateData data({n_keys, n_values, 3, true, false, true}, 8);
   reference_kernels().update_state(data.step);

@@ -68,7 +68,7 @@ TEST(Rope, FrequencyFactorsDivideOneByOne) {
   }
 }
 
-// The rule as transformers words it, by wavelengths.
+// The rule as in transformers, by wavelengths.
 double llama3_by_wavelength(const Llama3Rule& rule, double inv_freq) {
   const double wavelength = 2 * std::acos(-1.0) / inv_freq;
   const double low = rule.original_max_positions / rule.low_freq_factor;
@@ -98,13 +98,13 @@ TEST(Rope, Llama3) {
       ++mixed;
     }
   }
-  // Llama 3.1 8B: waves up to 2048 positions (i <= 28) are kept, those beyond 8192 (i >= 35) divided.
+  // Llama 3.1 8B: wavelengths up to 2048 positions (i <= 28) are kept, those over 8192 (i >= 35) divided.
   EXPECT_EQ(kept, 29u);
   EXPECT_EQ(mixed, 6u);
   EXPECT_EQ(divided, 29u);
 }
 
-// The rule as its paper words it (Peng et al. 2023, section 3.2): by turns within the original context.
+// The rule as in its paper (Peng et al. 2023, section 3.2), by turns within the original context.
 TEST(Rope, Yarn) {
   RopeRule rule = plain(1000000.0, 128);
   rule.kind = RopeRule::Kind::kYarn;
@@ -131,7 +131,7 @@ TEST(Rope, Yarn) {
   }
 }
 
-TEST(Rope, LongropeTakesItsFactorsByTheContextOnce) {
+TEST(Rope, LongropeSelectsFactorsByContext) {
   RopeRule rule = plain(10000.0, 8);
   rule.kind = RopeRule::Kind::kLongrope;
   rule.original_max_positions = 4096;
@@ -144,7 +144,7 @@ TEST(Rope, LongropeTakesItsFactorsByTheContextOnce) {
   }
 }
 
-TEST(Rope, PairsThatDoNotTurn) {
+TEST(Rope, PairsFromNTurningOnAreNotRotated) {
   RopeRule rule = plain(10000.0, 8);
   rule.n_turning = 2;
   const RopeTable table = make_rope_table(rule, 4096);
@@ -156,7 +156,7 @@ TEST(Rope, PairsThatDoNotTurn) {
   EXPECT_EQ(cos_sin[4 + 2], 0.0f);
 }
 
-TEST(Rope, SameBitsWhereverItRuns) {
+TEST(Rope, AnglesAreBitIdenticalOnEveryMachine) {
   // Fixed outputs: a change of a single bit here invalidates every stored key.
   const RopeTable table = make_rope_table(plain(10000.0, 64), 4096);
   std::vector<float> cos_sin(64);

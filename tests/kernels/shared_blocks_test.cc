@@ -1,5 +1,5 @@
-// Sequences of one batch that begin with the same pages: what they share is attended once for all of them, and each of
-// them has the bits that it has alone.
+// Sequences of one batch that begin with the same pages: attention reads shared blocks once for all of them, with the
+// same bits as for each sequence alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ constexpr Layer kLayers[] = {{"groups of three", 9, 3, 64},
                              {"a window that some sequences have outgrown", 3, 1, 16, 0, true, 850},
                              {"a short window", 3, 1, 16, 0, false, 100}};
 
-// One sequence: its pages, of which the first `n_shared` may be another one's, and its new rows.
+// One sequence: its pages, of which the first ones may belong to another sequence, and its new rows.
 struct Sequence {
   std::vector<const std::byte*> pages;
   size_t first_position;
@@ -44,12 +44,12 @@ struct Sequence {
   uint64_t seed;
 };
 
-// Sequences whose pages come from a common root, and what owns the pages.
+// Sequences that share pages, and the owner of the pages.
 class Family {
  public:
   Family(const Layer& layer, KvRowFormat format) : layer_(layer), format_(format) {}
 
-  // Takes over the first n_shared pages of sequence `parent`. All that is behind them is its own.
+  // Adds a sequence that shares the first n_shared pages with sequence `parent`; later pages are its own.
   void add(size_t first_position, size_t n_rows, size_t parent = 0, size_t n_shared = 0) {
     const uint64_t seed = sequences_.size() + 1;
     memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), format_, layer_.n_kv_heads,
@@ -68,19 +68,19 @@ class Family {
   std::vector<Sequence> sequences_;
 };
 
-// Decoded rows, drafts, a prefill and a stranger; sharing 3 blocks with one and 1 with another; a sequence that ends
-// where its pages would be shared, and one without rows.
+// Decoded rows, drafts, a prefill and an unrelated sequence; 3 blocks shared with one sequence and 1 with another; a
+// sequence that ends within its shared pages, and one without rows.
 Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
   Family family(layer, format);
   family.add(900, 1);                       // 0
-  family.add(830, 1);                       // 1  a stranger
+  family.add(830, 1);                       // 1  unrelated
   family.add(780, 1, 0, 5);                 // 2  one block and a page with 0
   family.add(833, 8, 0, 13);                // 3  three blocks and a page with 0
   family.add(768, prefill_rows, 0, 12);     // 4  three blocks with 0, nothing else
   family.add(770, 3, 2, 9);                 // 5  two blocks and a page with 2, one with 0
   family.add(600, 0, 0, 9);                 // 6  no rows
   family.add(255, 1, 0, 3);                 // 7  the last position of its first block: not yet a full one
-  family.add(256, 1, 0, 4);                 // 8  the first position behind it
+  family.add(256, 1, 0, 4);                 // 8  the first position after it
   family.add(901, 1, 0, 12);                // 9
   return family;
 }
@@ -93,7 +93,7 @@ std::vector<float> sinks_of(const Layer& layer) {
 
 size_t stride_of(const Layer& layer) { return (layer.n_heads * layer.head_dim + 15) / 16 * 16; }
 
-// out of the sequences `which`, row by row in that order.
+// Returns out of the sequences `which`, row by row in that order.
 std::vector<float> run(const Kernels& kernels, const Layer& layer, const Family& family,
                        const std::vector<size_t>& which, bool share, int n_threads) {
   const std::vector<float> sinks = sinks_of(layer);
@@ -132,7 +132,7 @@ std::vector<size_t> everyone(const Family& family) {
   return all;
 }
 
-// Each sequence alone, one behind the other.
+// Computes each sequence alone, one after the other.
 std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const Family& family) {
   std::vector<float> all;
   for (size_t i = 0; i < family.sequences().size(); ++i) {
@@ -144,11 +144,11 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }   // the scalar twin takes very long
+size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }   // the scalar kernels take very long
 
 class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
-TEST_P(SharedBlocksTest, CompanyDoesNotChangeABit) {
+TEST_P(SharedBlocksTest, SharingDoesNotChangeABit) {
   for (const Layer& layer : kLayers) {
     const Family family = mixed_family(layer, GetParam(), prefill_rows());
     const auto alone = one_by_one(best(), layer, family);
@@ -159,7 +159,7 @@ TEST_P(SharedBlocksTest, CompanyDoesNotChangeABit) {
   }
 }
 
-TEST_P(SharedBlocksTest, OnEveryInstructionSet) {
+TEST_P(SharedBlocksTest, InstructionSetsAgree) {
   const Layer& layer = kLayers[0];
   const Family family = mixed_family(layer, GetParam(), 5);
   const auto alone = one_by_one(kernels_for(Isa::kRef), layer, family);
@@ -172,7 +172,7 @@ TEST_P(SharedBlocksTest, OnEveryInstructionSet) {
 INSTANTIATE_TEST_SUITE_P(Formats, SharedBlocksTest, ::testing::ValuesIn(kKvFormats),
                          [](const auto& format) { return kv_format_name(format.param); });
 
-// --- How often a block is read. attend_tile of the table below counts calls by the first page's block of the head.
+// --- Numbers of reads per block. attend_tile of the table below counts calls by the first page's block of the head.
 
 std::mutex counts_mutex;
 std::map<const std::byte*, size_t> counts;
@@ -185,7 +185,7 @@ void counting_attend_tile(const KvHeadBlock& block, const AttendTile& tile, std:
   best().attend_tile(block, tile, scratch);
 }
 
-// How often each block of each head was read in a pass over the whole family.
+// Returns the number of reads of each block of each head in a pass over the whole family.
 std::map<const std::byte*, size_t> reads(const Layer& layer, const Family& family, bool share, int n_threads) {
   Kernels kernels = best();
   kernels.attend_tile = counting_attend_tile;
@@ -207,7 +207,7 @@ Family decoding_family(const Layer& layer, size_t n_sequences, size_t n_rows) {
   return family;
 }
 
-TEST(SharedBlocks, AreReadOnceAndOthersOnceEach) {
+TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
   const Layer& layer = kLayers[0];
   const Family family = decoding_family(layer, 8, 8);
   const auto apart = reads(layer, family, false, 1);
@@ -227,12 +227,12 @@ TEST(SharedBlocks, AreReadOnceAtEveryDepth) {
   family.add(1050, 1, 0, 12);
   family.add(1060, 1, 1, 8);
   const auto together = reads(layer, family, true, 2);
-  // Blocks 0 of all; 1 and 2 of 0 and 2; 1 of 1 and 3; the rest, up to block 4, is everyone's own.
+  // Block 0 of all; 1 and 2 of sequences 0 and 2; 1 of 1 and 3; the rest, up to block 4, is not shared.
   EXPECT_EQ(together.size(), 3u * (1 + 2 + 1 + 2 + 2 + 3 + 3));
   for (const auto& [head, n] : together) EXPECT_EQ(n, 1u);
 }
 
-// 64 tokens are a tile of groups of three: more sequences read what they share once per tile, what is theirs once.
+// With three heads per group a tile has 64 tokens: more sequences read shared blocks once per tile, their own once.
 TEST(SharedBlocks, AreReadOncePerTile) {
   const Layer& layer = kLayers[0];
   const Family family = decoding_family(layer, 65, 1);
@@ -241,14 +241,14 @@ TEST(SharedBlocks, AreReadOncePerTile) {
   for (size_t i = 0; i < 65; ++i) EXPECT_EQ(reads_of(together, family, i, 1, 3), 1u);
 }
 
-// Long chunks in company: a sequence is in as many tiles as if it were alone.
-TEST(SharedBlocks, OwnBlocksAreNotReadMoreOftenThanAlone) {
+// Long chunks with sharing: a sequence is in as many tiles as if it were alone.
+TEST(SharedBlocks, SharingDoesNotIncreaseReadsOfOwnBlocks) {
   const Layer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(512, 40);
-  family.add(520, 60, 0, 4);     // does not fit behind the 40
+  family.add(520, 60, 0, 4);     // does not fit after the 40
   family.add(530, 130, 0, 4);    // three tiles
-  family.add(540, 1, 0, 4);      // fits behind the last of them
+  family.add(540, 1, 0, 4);      // fits after the last of them
   const auto together = reads(layer, family, true, 2);
   const auto apart = reads(layer, family, false, 2);
   for (const auto& [head, n] : together) EXPECT_LE(n, apart.at(head));
@@ -256,7 +256,7 @@ TEST(SharedBlocks, OwnBlocksAreNotReadMoreOftenThanAlone) {
   EXPECT_EQ(reads_of(together, family, 0, 0, 0), 5u);
 }
 
-TEST(SharedBlocks, AWindowThatHidesSomethingSharesNothing) {
+TEST(SharedBlocks, WindowThatHidesPositionsDisablesSharing) {
   Layer layer = kLayers[0];
   layer.window = 750;
   const Family family = decoding_family(layer, 4, 1);
@@ -280,17 +280,17 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b) {
   return n;
 }
 
-// Random trees: the blocks that are left to read are as many as there are different beginnings.
-TEST(ShareBlocks, EveryBeginningIsReadOnce) {
+// Random trees: the number of blocks to read equals the number of distinct prefixes.
+TEST(ShareBlocks, EveryDistinctPrefixIsReadOnce) {
   std::mt19937 random(1);
-  std::vector<std::byte> memory(4);   // addresses of pages; nobody reads them
+  std::vector<std::byte> memory(4);   // addresses of pages, which are not read
   for (size_t round = 0; round < 500; ++round) {
     std::vector<PageList> pages;
     std::vector<AttentionSequence> sequences;
     for (size_t i = 0, n = random() % 12; i < n; ++i) {
       PageList list(5 * kBlockPages);
       for (size_t block = 0; block < 5; ++block) {
-        // Few different blocks, often the same: some differ in their last page alone.
+        // Few different blocks, often the same: some differ only in one of their last two pages.
         for (size_t page = 0; page < kBlockPages; ++page) list[block * kBlockPages + page] = &memory[0];
         if (random() % 3 == 0) list[(block + 1) * kBlockPages - 1 - random() % 2] = &memory[random() % 3];
       }
@@ -316,7 +316,7 @@ TEST(ShareBlocks, EveryBeginningIsReadOnce) {
   }
 }
 
-TEST(ShareBlocks, StrangersKeepTheirOrder) {
+TEST(ShareBlocks, SequencesThatShareNothingKeepTheirOrder) {
   std::vector<std::byte> memory(12 * kBlockPages);
   std::vector<PageList> pages;
   std::vector<AttentionSequence> sequences;

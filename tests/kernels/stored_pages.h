@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-// Zeroed bytes at a 64-byte boundary.
+// Zeroed bytes, 64-byte aligned.
 class AlignedBytes {
  public:
   explicit AlignedBytes(size_t n) : data_(static_cast<std::byte*>(::operator new(n, std::align_val_t{64}))) {
@@ -28,11 +28,11 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Every byte 0xff: NaN as float, as half and as a scale.
+// Sets every byte to 0xff: NaN as float, as half and as a scale.
 inline void fill_with_nan(std::byte* p, size_t n) { std::memset(p, 0xff, n); }
 
-// Positions [0, n_positions) of n_kv_heads heads, written by kv_store of `kernels`; everything behind them
-// is NaN. The floats that were stored are kept.
+// Positions [0, n_positions) of n_kv_heads heads, written by kv_store of `kernels`; all later positions
+// are NaN. Keeps the floats that were stored.
 class StoredPages {
  public:
   StoredPages(const Kernels& kernels, KvRowFormat format, size_t n_kv_heads, size_t head_dim, size_t n_positions,
@@ -70,7 +70,7 @@ class StoredPages {
   std::vector<AlignedBytes> memory_;
 };
 
-// Those of the KV types, and those of layers that keep a part in more bits.
+// The formats of all KV types, and those of layers that store keys or values in more bits.
 inline constexpr KvRowFormat kKvFormats[] = {KvDType::kF32,
                                              KvDType::kF16,
                                              KvDType::kInt8,

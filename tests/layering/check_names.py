@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Refuses two classes, or two inline constants, of one name in one namespace.
+"""Fails if two classes, or two inline constants, have the same name in one namespace.
 
   check_names.py TREE
 
-The linker keeps one of two inline functions that are called alike and says nothing: a class of another part is then
-run with the code of its namesake, or reads its value. Only headers are looked at, and not those of the tests.
+The linker silently keeps one of two inline functions of the same name, so a class would run the code of the other, or
+read its value. Checks only headers, except those of tests.
 """
 import collections
 import pathlib
 import re
 import sys
 
-# Headers of several instruction sets, of which a file sees one; the face of a class and what is behind it.
+# Headers of which a file includes only one: those of instruction sets.
 ALLOWED = {("kernels/simd/vec_avx2.h", "kernels/simd/vec_avx512.h")}
 
 

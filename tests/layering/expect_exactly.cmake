@@ -1,5 +1,5 @@
-# expect_exactly(<result> <output> <pattern> <line>...): a check that ended with `result` has failed and reported these
-# lines and no others; `pattern` is what every reported line has once.
+# expect_exactly(<result> <output> <pattern> <line>...): expects that a check with exit status `result` failed and
+# reported exactly these lines; `pattern` occurs once in every reported line.
 function(expect_exactly result output pattern)
   if(result EQUAL 0)
     message(FATAL_ERROR "the check passed a tree full of violations")

@@ -1,9 +1,9 @@
-# Runs the check of budgets on a tree with one thing of each kind just over its budget and one just within, and wants
-# exactly the former reported.
+# Runs check_budgets.py on a tree with one item of each kind just over its budget and one just within, and expects that
+# exactly the former are reported.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/expect_exactly.cmake)
 
-# n_lines lines between `before` and `after`.
+# Writes n_lines lines between `before` and `after`.
 function(write_lines name n_lines before after)
   string(REPEAT "  x();\n" ${n_lines} body)
   file(WRITE "${TREE}/${name}" "${before}${body}${after}")
@@ -23,7 +23,7 @@ string(REPEAT "y" 121 wide)
 file(WRITE "${TREE}/apps/wide.cc" "${wide}\n")
 
 
-# Classes over several files; a reason in the list of exceptions lets one of them be, and one there needs none.
+# Classes over several files: one is excepted by the list, and one in the list needs no exception.
 string(REPEAT "void X::f() {\n  x();\n}\n" 66 members)   # 198 lines
 write_lines(weights/both.h 98 "class X {\n" "};\n")       # 100
 file(WRITE "${TREE}/weights/both.cc" "${members}void X::g() {\n  y();\n  y();\n}\n")  # 202

@@ -1,4 +1,4 @@
-# Runs the layer check on a small tree with one violation of each kind, and wants exactly those reported.
+# Runs the layer check on a small tree with one violation of each kind, and expects exactly those reported.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/expect_exactly.cmake)
 

@@ -1,5 +1,5 @@
-// config.json whose numbers make no model: each gets a typed error that names file, field, what was found and what was
-// wanted, before a tensor is looked at.
+// Invalid numbers in config.json: each gets a typed error that names file, field, value and allowed range, before a
+// tensor is read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A configuration that is read without an error, for an architecture with windows, two ropes and scaling.
+// A valid configuration, for an architecture with windows, two ropes and scaling.
 Json gemma3() {
   return Json::parse(R"({"model_type": "gemma3_text", "vocab_size": 8, "hidden_size": 64, "intermediate_size": 80,
     "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24,
@@ -33,7 +33,7 @@ Json llama(const Json& rope_scaling) {
   return config;
 }
 
-// The error of reading a directory with this config.json and an embedding.
+// The status of reading a directory with this config.json and an embedding.
 Status read(const std::string& config) {
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << config;
@@ -52,9 +52,9 @@ void expect_error(const Json& config, ErrorCode code, const std::string& text) {
   EXPECT_THAT(status.message(), HasSubstr(text));
 }
 
-TEST(BadConfigs, TheSoundOneIsRead) { EXPECT_TRUE(read(gemma3().dump()).ok()) << read(gemma3().dump()).to_string(); }
+TEST(BadConfigs, ValidConfigIsRead) { EXPECT_TRUE(read(gemma3().dump()).ok()) << read(gemma3().dump()).to_string(); }
 
-TEST(BadConfigs, WindowsOfNothingAndOfEverything) {
+TEST(BadConfigs, WindowOutOfRangeIsRefused) {
   for (const int64_t window : {int64_t{0}, int64_t{-1}, int64_t{1} << 40}) {
     Json config = gemma3();
     config["sliding_window"] = window;
@@ -62,7 +62,7 @@ TEST(BadConfigs, WindowsOfNothingAndOfEverything) {
   }
 }
 
-TEST(BadConfigs, LayerTypesOfTheWrongLengthOrKind) {
+TEST(BadConfigs, LayerTypesOfWrongLengthOrKindAreRefused) {
   Json config = gemma3();
   config["layer_types"].push_back("full_attention");
   expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 5 elements, wanted 4");
@@ -74,7 +74,7 @@ TEST(BadConfigs, LayerTypesOfTheWrongLengthOrKind) {
   expect_error(config, ErrorCode::kBadType, "layer_types");
 }
 
-TEST(BadConfigs, HeadsThatDoNotDivide) {
+TEST(BadConfigs, HeadCountsThatDoNotDivideAreRefused) {
   Json config = gemma3();
   config["num_key_value_heads"] = 3;
   expect_error(config, ErrorCode::kBadHyperparameter, "num_key_value_heads is 3, wanted a divisor of n_heads, 4");
@@ -85,20 +85,20 @@ TEST(BadConfigs, HeadsThatDoNotDivide) {
   expect_error(config, ErrorCode::kBadHyperparameter, "num_attention_heads is 5, wanted a divisor of dim, 64");
 }
 
-// Not only where the file says so, but also where it is made of others.
-TEST(BadConfigs, HeadsThatAreTooWide) {
+// Both given in the file and computed from other numbers.
+TEST(BadConfigs, TooLargeHeadDimIsRefused) {
   Json config = gemma3();
   config.erase("head_dim");
   config["hidden_size"] = 8192;
   expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, wanted 1..1024");
 }
 
-TEST(BadConfigs, RopeFactorsThatAreNoNumbers) {
+TEST(BadConfigs, InvalidRopeFactorsAreRefused) {
   for (const double factor : {0.0, -8.0, 1e300}) {
     expect_error(llama({{"rope_type", "linear"}, {"factor", factor}}), ErrorCode::kBadHyperparameter,
                  "rope_scaling.factor is");
   }
-  // Words that Python writes for floats are read, and are no factors.
+  // Python's words for floats are parsed, and then refused as factors.
   for (const char* word : {"NaN", "Infinity", "-Infinity", R"({"__float__": "Infinity"})"}) {
     std::string config = llama({{"rope_type", "linear"}, {"factor", 8192}}).dump();
     const Status status = read(config.replace(config.find("8192"), 4, word));
@@ -116,7 +116,7 @@ TEST(BadConfigs, RopeFactorsThatAreNoNumbers) {
                "rope_scaling.beta_fast is -1");
 }
 
-TEST(BadConfigs, LongropeOfTheWrongLengthOrSign) {
+TEST(BadConfigs, LongropeFactorsOfWrongLengthOrSignAreRefused) {
   Json rule = {{"rope_type", "longrope"}, {"short_factor", std::vector<double>(12, 1.0)}};
   expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor is missing, wanted 12 numbers");
   rule["long_factor"] = std::vector<double>(11, 1.0);
@@ -125,7 +125,7 @@ TEST(BadConfigs, LongropeOfTheWrongLengthOrSign) {
   expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor is an array with -1");
 }
 
-TEST(BadConfigs, PartialRotationThatIsNoShareOrNoWholePairs) {
+TEST(BadConfigs, InvalidPartialRotaryFactorIsRefused) {
   for (const double share : {0.0, 1.5, -0.5, 0.01, 0.13}) {
     Json config = gemma3();
     config["model_type"] = "stablelm";
@@ -136,7 +136,7 @@ TEST(BadConfigs, PartialRotationThatIsNoShareOrNoWholePairs) {
   }
 }
 
-TEST(BadConfigs, FactorsThatAreNone) {
+TEST(BadConfigs, ZeroAndNegativeFactorsAreRefused) {
   for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"}) {
     Json config = gemma3();
     config["model_type"] = "granite";
@@ -148,7 +148,7 @@ TEST(BadConfigs, FactorsThatAreNone) {
   expect_error(config, ErrorCode::kBadHyperparameter, "final_logit_softcapping is -30");
 }
 
-TEST(BadConfigs, ActivationsAndPositionsNobodyKnows) {
+TEST(BadConfigs, UnsupportedActivationsAndFlagsAreRefused) {
   Json config = llama(nullptr);
   config["hidden_act"] = "snake";
   expect_error(config, ErrorCode::kUnsupported, "hidden_act 'snake' is not supported (supported: silu");
@@ -159,7 +159,7 @@ TEST(BadConfigs, ActivationsAndPositionsNobodyKnows) {
   }
 }
 
-TEST(BadConfigs, ListsOfLayersWithoutRope) {
+TEST(BadConfigs, InvalidNoRopeLayersAreRefused) {
   Json config = llama(nullptr);
   config["model_type"] = "smollm3";
   config["no_rope_layers"] = {1, 1, 0};

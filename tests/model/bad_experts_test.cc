@@ -1,5 +1,5 @@
-// Files of models with experts or latent attention that contradict themselves: each gets a typed error that names file,
-// field, what was found and what was wanted.
+// Inconsistent files of models with experts or latent attention: each gets a typed error that names file, field, value
+// and allowed range.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,33 +40,33 @@ void expect_error(const Status& status, ErrorCode code, const std::string& names
   EXPECT_THAT(status.message(), HasSubstr(names));
 }
 
-TEST(BadExperts, TheModelItselfIsSound) { EXPECT_TRUE(load(tiny_model_writer(experts())).ok()); }
+TEST(BadExperts, UnchangedModelLoads) { EXPECT_TRUE(load(tiny_model_writer(experts())).ok()); }
 
-TEST(BadExperts, NoneInUse) {
+TEST(BadExperts, ZeroActiveExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 0;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter, "llama.expert_used_count is 0, wanted 1..4");
 }
 
-TEST(BadExperts, MoreInUseThanThereAre) {
+TEST(BadExperts, MoreActiveExpertsThanExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 5;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter, "llama.expert_used_count is 5, wanted 1..4");
 }
 
-TEST(BadExperts, MoreThanTheTensorsHold) {
+TEST(BadExperts, ExpertCountBeyondTensorsIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_experts = 9;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape, "is [4, 64], wanted [9, 64]");
 }
 
-TEST(BadExperts, ACountBeyondAnyModel) {
+TEST(BadExperts, HugeExpertCountIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_experts = std::numeric_limits<uint32_t>::max();
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter, "llama.expert_count is 4294967295");
 }
 
-TEST(BadExperts, TensorsThatAreMissing) {
+TEST(BadExperts, MissingTensorsAreReported) {
   TinyModel tiny = experts();
   for (const char* name : kNames) {
     tiny.without = std::string("blk.0.") + name;
@@ -76,14 +76,14 @@ TEST(BadExperts, TensorsThatAreMissing) {
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kMissingTensor, "ffn_gate_inp.weight is missing");
 }
 
-TEST(BadExperts, WidthsThatDisagree) {
+TEST(BadExperts, WrongExpertWidthIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_expert_ffn_dim = 48;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape, "ffn_gate_exps.weight is [4, 32, 64], wanted [4, 48, 64]");
 }
 
-TEST(BadExperts, GroupsThatDoNotDivide) {
-  for (const uint32_t n_groups : {3u, 4u, 5u}) {   // groups of one are none
+TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
+  for (const uint32_t n_groups : {3u, 4u, 5u}) {   // 4: groups of one expert
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", n_groups);
     expect_error(load(writer), ErrorCode::kBadHyperparameter,
@@ -91,7 +91,7 @@ TEST(BadExperts, GroupsThatDoNotDivide) {
   }
 }
 
-TEST(BadExperts, OpenGroupsThatAreTooFewOrTooMany) {
+TEST(BadExperts, InvalidActiveGroupCountIsRefused) {
   for (const uint32_t n_open : {0u, 3u}) {
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", 2);
@@ -106,19 +106,19 @@ TEST(BadExperts, OpenGroupsThatAreTooFewOrTooMany) {
   expect_error(load(writer), ErrorCode::kBadHyperparameter, "wanted groups of 3 experts or more together, they have 2");
 }
 
-TEST(BadExperts, AWayToChooseThatNobodyKnows) {
+TEST(BadExperts, UnknownGatingFunctionIsRefused) {
   GgufWriter writer = tiny_model_writer(experts());
   writer.add_u32("llama.expert_gating_func", 7);
   expect_error(load(writer), ErrorCode::kUnsupported, "llama.expert_gating_func 7 is not supported");
 }
 
-TEST(BadExperts, LeadingLayersBeyondTheModel) {
+TEST(BadExperts, LeadingDenseCountBeyondLayersIsRefused) {
   GgufWriter writer = tiny_model_writer(experts());
   writer.add_u32("llama.leading_dense_block_count", 2);
   expect_error(load(writer), ErrorCode::kBadHyperparameter, "llama.leading_dense_block_count is 2, wanted 0..1");
 }
 
-TEST(BadExperts, AScaleThatIsNoNumber) {
+TEST(BadExperts, InvalidWeightScaleIsRefused) {
   for (const float scale : {-1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_f32("llama.expert_weights_scale", scale);
@@ -126,14 +126,14 @@ TEST(BadExperts, AScaleThatIsNoNumber) {
   }
 }
 
-TEST(BadExperts, ABiasOfTheChoiceThatIsNotFinite) {
+TEST(BadExperts, NonFiniteChoiceBiasIsRefused) {
   GgufWriter writer = tiny_model_writer(experts());
   const std::vector<float> bias = {0, 1, std::numeric_limits<float>::quiet_NaN(), 0};
   add_tensor_of(writer, "blk.0.exp_probs_b.bias", DType::kF32, Shape{{4}, 1}, bias);
   expect_error(load(writer), ErrorCode::kNonFinite, "blk.0.exp_probs_b.bias holds a value that is not finite at 2");
 }
 
-TEST(BadExperts, ARouterWhoseWeightsAreNotFinite) {
+TEST(BadExperts, NonFiniteRouterWeightsAreRefused) {
   TinyModel tiny = experts();
   tiny.without = "blk.0.ffn_gate_inp.weight";
   GgufWriter writer = tiny_model_writer(tiny);
@@ -143,8 +143,8 @@ TEST(BadExperts, ARouterWhoseWeightsAreNotFinite) {
   expect_error(load(writer), ErrorCode::kNonFinite, "tensor blk.0.ffn_gate_inp.weight holds a value that is not finite");
 }
 
-// Finite weights whose products are not: the pass that meets them says so.
-TEST(BadExperts, ARouterWhoseScoresAreNotFinite) {
+// Finite weights with products that are not finite: the pass reports it.
+TEST(BadExperts, NonFiniteRouterLogitsFailThePass) {
   TinyModel tiny = experts();
   tiny.without = "blk.0.ffn_gate_inp.weight";
   GgufWriter writer = tiny_model_writer(tiny);
@@ -169,7 +169,7 @@ TEST(BadExperts, ARouterWhoseScoresAreNotFinite) {
   }
 }
 
-// Only the numbers: what is wrong is found before any tensor but the embedding.
+// Metadata only: these errors are found before any tensor except the embedding is read.
 Status load_latent(const std::map<std::string, uint32_t>& changes) {
   std::map<std::string, uint32_t> numbers = {
       {"block_count", 1}, {"embedding_length", 64}, {"feed_forward_length", 64}, {"attention.head_count", 4},
@@ -184,11 +184,11 @@ Status load_latent(const std::map<std::string, uint32_t>& changes) {
   return load(writer);
 }
 
-TEST(BadLatentAttention, NumbersOutOfRange) {
+TEST(BadLatentAttention, OutOfRangeNumbersAreRefused) {
   expect_error(load_latent({}), ErrorCode::kMissingTensor, "output_norm.weight is missing");
   expect_error(load_latent({{"attention.kv_lora_rank", 0}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank is 0");
   expect_error(load_latent({{"attention.kv_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank");
-  // A row has both parts, in whole groups of 32.
+  // A cached row has both parts, each padded to multiples of 32.
   expect_error(load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
                "attention.kv_lora_rank is 993, wanted one that has room in a row of 1024 beside 8 dimensions that turn");
   expect_error(load_latent({{"attention.kv_lora_rank", 992}}), ErrorCode::kMissingTensor, "output_norm.weight is missing");

@@ -1,5 +1,5 @@
-// Files whose container is sound and whose model is not: each gets a typed error that names file, field, what
-// was found and what was wanted.
+// Files with a valid container and an invalid model: each gets a typed error that names file, field, value and allowed
+// range.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ Status load_written(const GgufWriter& writer, const ModelOptions& options = {}) 
   return load_language_model(**file, options).status();
 }
 
-// A model file that holds only metadata, for errors that come before any tensor.
+// A model file with metadata and an embedding only, for errors that are found before other tensors are read.
 class Metadata {
  public:
   Metadata() {
@@ -85,7 +85,7 @@ void expect_refused(const Status& status, ErrorCode code, const std::string& nam
   EXPECT_THAT(status.message(), HasSubstr(names));
 }
 
-TEST(BadModels, Case59_TruncatedWhileItIsLoaded) {
+TEST(BadModels, Case59_TruncatedDuringLoading) {
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
   const uint64_t size = tiny_model_writer({}).bytes().size();
@@ -98,8 +98,8 @@ TEST(BadModels, Case59_TruncatedWhileItIsLoaded) {
   }
 }
 
-// At a moment that nobody chose: whichever it hits, the model is whole or refused.
-TEST(BadModels, Case59_TruncatedByAnotherMeanwhile) {
+// Truncated at an arbitrary moment: the model is loaded completely or refused.
+TEST(BadModels, Case59_TruncatedConcurrently) {
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
   for (int i = 0; i < 30; ++i) {
@@ -120,7 +120,7 @@ TEST(BadModels, Case60_NoHeads) {
   expect_refused(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter, "attention.head_count is 0");
 }
 
-TEST(BadModels, Case61_HeadsThatAreNoMultipleOfKvHeads) {
+TEST(BadModels, Case61_HeadsNotAMultipleOfKvHeads) {
   expect_refused(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter, "a divisor of n_heads, 4");
 }
 
@@ -144,13 +144,13 @@ TEST(BadModels, Case65_ContextOutOfRange) {
   expect_refused(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter, "context_length");
 }
 
-TEST(BadModels, Case72_EpsilonThatIsNoPositiveNumber) {
+TEST(BadModels, Case72_NonPositiveEpsilon) {
   for (const float eps : {0.0f, -1.0f, std::nanf("")}) {
     expect_refused(Metadata().eps(eps).load(), ErrorCode::kBadHyperparameter, "layer_norm_rms_epsilon");
   }
 }
 
-TEST(BadModels, Case73_RopeBaseThatIsNoPositiveNumber) {
+TEST(BadModels, Case73_NonPositiveRopeBase) {
   for (const float base : {0.0f, -10000.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
     expect_refused(Metadata().freq_base(base).load(), ErrorCode::kBadHyperparameter, "rope.freq_base");
   }
@@ -172,13 +172,13 @@ TEST(BadModels, Case66_MissingTensor) {
   expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
 }
 
-TEST(BadModels, Case67_ShapeThatDisagreesWithTheHyperparameters) {
+TEST(BadModels, Case67_ShapeDisagreesWithHyperparameters) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_u32("llama.vocab_size", 119);
   expect_refused(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
 }
 
-// A layer's is another model's (unused_tensors_test.cc).
+// Extra tensors of a layer are refused (unused_tensors_test.cc).
 TEST(BadModels, Case68_ExtraTensorsDoNoHarm) {
   GgufWriter writer = tiny_model_writer({});
   add_tensor_of(writer, "v.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
@@ -192,14 +192,14 @@ TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbedding) {
   EXPECT_TRUE(load_written(tiny_model_writer(tied)).ok());
 }
 
-TEST(BadModels, Case70_NormsThatAreNotFinite) {
+TEST(BadModels, Case70_NonFiniteNorms) {
   TinyModel tiny;
   tiny.norm_mean = std::nanf("");
   expect_refused(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
 }
 
-// 255 is no power of two but NaN: it must not become a number on the way to the logits.
-TEST(BadModels, AnMxfp4ScaleOf255FailsThePass) {
+// 255 means NaN, not a power of two: it must not become a number before the logits.
+TEST(BadModels, Mxfp4ScaleOf255IsRefusedOrFailsThePass) {
   TinyModel tiny;
   tiny.head_dtype = DType::kMXFP4;
   std::string bytes = tiny_model_writer(tiny).bytes();
@@ -227,7 +227,7 @@ TEST(BadModels, AnMxfp4ScaleOf255FailsThePass) {
   }
 }
 
-TEST(BadModels, ABlockWhoseScaleIsNotFiniteNamesItsTensor) {
+TEST(BadModels, NonFiniteBlockScaleErrorNamesTensor) {
   TinyModel tiny;
   tiny.without = "blk.1.ffn_up.weight";
   for (const auto& [dtype, at] : {std::pair(DType::kQ8_0, size_t{0}), {DType::kQ4_1, 2}, {DType::kMXFP4, 0}}) {
@@ -243,8 +243,8 @@ TEST(BadModels, ABlockWhoseScaleIsNotFiniteNamesItsTensor) {
   }
 }
 
-// In any matrix that a pass would read, in any type of floats.
-TEST(BadModels, AFloatThatIsNotFiniteNamesItsTensor) {
+// In matrices of every kind, and all types of floats.
+TEST(BadModels, NonFiniteFloatErrorNamesTensor) {
   TinyModel tiny;
   const size_t q_dim = tiny.n_heads * tiny.head_dim;
   const struct {
@@ -280,9 +280,9 @@ TEST(BadModels, AFloatThatIsNotFiniteNamesItsTensor) {
   }
 }
 
-// Finite weights whose products are not, with int8 inputs behind them, in which there is no NaN: the pass fails, asked
-// for logits or not, and the sequence goes on from its last commit as if nothing had been.
-TEST(BadModels, AnOverflowNamesItsLayer) {
+// Finite weights with products that are not finite, read by int8 inputs, which cannot hold NaN: the pass fails even
+// without logits, and the sequence resumes from its last commit unchanged.
+TEST(BadModels, OverflowErrorNamesLayerAndKeepsEntry) {
   TinyModel tiny;
   tiny.matrix_dtype = tiny.head_dtype = DType::kQ4_0;
   const auto good = load_tiny_model(tiny, {.n_threads = 1});
@@ -327,13 +327,13 @@ TEST(BadModels, UnsupportedRopeScalingIsNamed) {
   expect_refused(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'spiral'");
 }
 
-TEST(BadModels, MoreMemoryThanThereIs) {
+TEST(BadModels, TooLittleMemoryIsReported) {
   const Status status = load_written(tiny_model_writer({}), {.max_seq_len = 16777216, .max_chunk = 16777216});
   EXPECT_EQ(status.code(), ErrorCode::kOutOfMemory) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr("available"));
 }
 
-TEST(BadModels, TokensOutsideTheVocabularyAndTheContext) {
+TEST(BadModels, TokensBeyondVocabularyOrContextAreRefused) {
   TinyModel tiny;
   tiny.context = 64;
   const auto model = load_tiny_model(tiny, {.n_threads = 1});

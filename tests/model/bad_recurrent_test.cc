@@ -1,5 +1,5 @@
-// config.json and GGUF-like numbers of recurrent layers that make no model: each gets a typed error that names file,
-// field, what was found and what was wanted, before anything is allocated for it.
+// Invalid numbers of recurrent layers in config.json: each gets a typed error that names file, field, value and allowed
+// range, before anything is allocated for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ void expect_refused(Json config, const char* key, const Json& value) {
   expect_refused(config, ErrorCode::kBadHyperparameter, std::string(key) + " is ");
 }
 
-TEST(BadRecurrent, TheSoundOnesAreRead) {
+TEST(BadRecurrent, ValidConfigsAreRead) {
   for (const Json& config : {bamba(), qwen35(), nemotron_h(), jamba()}) {
     const auto read_one = read_recurrent(config.dump());
     ASSERT_TRUE(read_one.ok()) << read_one.status().to_string();
@@ -88,7 +88,7 @@ TEST(BadRecurrent, TheSoundOnesAreRead) {
   EXPECT_EQ(config->layers[2].state_layer, 1u);
 }
 
-TEST(BadRecurrent, NumbersOutOfTheirRange) {
+TEST(BadRecurrent, OutOfRangeNumbersAreRefused) {
   for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{1} << 40}) {
     for (const char* key : {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"}) {
       expect_refused(bamba(), key, number);
@@ -101,7 +101,7 @@ TEST(BadRecurrent, NumbersOutOfTheirRange) {
   }
 }
 
-TEST(BadRecurrent, AnotherActivationThanSilu) {
+TEST(BadRecurrent, ActivationsOtherThanSiluAreRefused) {
   for (Json config : {bamba(), qwen35(), jamba()}) {
     config["hidden_act"] = "gelu";
     expect_refused(config, ErrorCode::kUnsupported, "hidden_act 'gelu' is not supported in recurrent layers");
@@ -111,7 +111,7 @@ TEST(BadRecurrent, AnotherActivationThanSilu) {
   expect_refused(config, ErrorCode::kUnsupported, "mamba_hidden_act 'relu2' is not supported in recurrent layers");
 }
 
-TEST(BadRecurrent, ConvolutionsThatAreNoneOrLongerThanAny) {
+TEST(BadRecurrent, InvalidConvolutionLengthIsRefused) {
   expect_refused(bamba(), "mamba_d_conv", 1);
   expect_refused(bamba(), "mamba_d_conv", 65);
   Json config = bamba();
@@ -119,7 +119,7 @@ TEST(BadRecurrent, ConvolutionsThatAreNoneOrLongerThanAny) {
   expect_refused(config, ErrorCode::kMissingKey, "mamba_d_conv");
 }
 
-TEST(BadRecurrent, HeadsThatDoNotDivide) {
+TEST(BadRecurrent, HeadCountsThatDoNotDivideAreRefused) {
   Json config = qwen35();
   config["linear_num_key_heads"] = 3;
   expect_refused(config, ErrorCode::kBadHyperparameter, "4 heads, 3 of keys");
@@ -128,7 +128,7 @@ TEST(BadRecurrent, HeadsThatDoNotDivide) {
   expect_refused(config, ErrorCode::kBadHyperparameter, "8 heads, 5 of keys");
 }
 
-TEST(BadRecurrent, ProductsThatNoMemoryHolds) {
+TEST(BadRecurrent, TooLargeStatesAreRefused) {
   Json config = qwen35();
   config["linear_num_value_heads"] = 1 << 20;
   config["linear_value_head_dim"] = 1 << 20;
@@ -142,7 +142,7 @@ TEST(BadRecurrent, ProductsThatNoMemoryHolds) {
   expect_refused(config, ErrorCode::kBadHyperparameter, "wanted a state of at most");
 }
 
-TEST(BadRecurrent, KindsOfLayersNobodyKnows) {
+TEST(BadRecurrent, InvalidLayerKindsAreRefused) {
   Json config = qwen35();
   config["layer_types"][0] = "rwkv";
   expect_refused(config, ErrorCode::kUnsupported, "layer type 'rwkv' is not supported");
@@ -162,7 +162,7 @@ TEST(BadRecurrent, KindsOfLayersNobodyKnows) {
   expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_period is 0");
 }
 
-TEST(BadRecurrent, LimitsOfStepsThatAreNoRange) {
+TEST(BadRecurrent, InvalidTimeStepLimitsAreRefused) {
   Json config = bamba();
   config["time_step_limit"] = {2.0, 1.0};
   expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit is 2");

@@ -1,5 +1,5 @@
-// A pass that is cancelled ends in every thread at the same layer, whatever the layer is made of. Where it does not, one
-// thread waits at a barrier for ever: then this test never ends.
+// A cancelled pass stops in all threads at the same layer, for every architecture. Otherwise a thread waits at a
+// barrier forever, and this test hangs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::unique_ptr<TransformerModel> load(const ModelFile& file, int n_threads) {
   return *std::move(model);
 }
 
-// Passes of one row and of several are cancelled in each layer, over and over: threads that compute little are a layer
-// apart only now and then. Behind that the sequence goes on as if nothing had been.
+// Repeatedly cancels passes of one and of several rows in each layer, because threads with little work are rarely in
+// different layers. Then the sequence continues as if no pass had been cancelled.
 void cancel_everywhere(TransformerModel& model, TokenSpan tokens, size_t n_rounds) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool), undisturbed(pool);
@@ -50,7 +50,7 @@ void cancel_everywhere(TransformerModel& model, TokenSpan tokens, size_t n_round
   EXPECT_TRUE(same_bits(stored_states(entry), stored_states(undisturbed)));
 }
 
-// Returns how many models there are in `parent`.
+// Returns the number of models in `parent`.
 size_t check_all(const std::string& parent, size_t n_rounds) {
   size_t n_models = 0;
   for (const std::string& path : checkpoint_directories(parent)) {
@@ -66,12 +66,12 @@ size_t check_all(const std::string& parent, size_t n_rounds) {
   return n_models;
 }
 
-TEST(CancelledPasses, EndInAllThreadsAtOneLayer) {
+TEST(CancelledPasses, AllThreadsStopAtTheSameLayer) {
   IBID_NEED_SHARED(shared);
   EXPECT_GE(check_all(shared + "/reference/tiny", 100), 62u);
 }
 
-TEST(CancelledPasses, EndInAllThreadsAtOneLayerOfACommittedModel) {
+TEST(CancelledPasses, AllThreadsStopAtTheSameLayerInCommittedModels) {
   EXPECT_EQ(check_all(golden_dir() + "/families", 100), 29u);
 }
 

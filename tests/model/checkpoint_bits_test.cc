@@ -1,6 +1,6 @@
-// Law 1 for every architecture: of each tiny checkpoint of Hugging Face that loads, and of those that are committed, no
-// way of feeding a sequence changes a bit of a logit, a stored row or a state, for every type of keys and values. The
-// sequences are longer and shorter than the windows and chunks of these models.
+// Law 1 for every architecture: in each tiny checkpoint of Hugging Face that loads and in the committed ones, no way of
+// feeding a sequence changes a bit of a logit, a stored row or a state, for every KV type. The sequences are longer and
+// shorter than the windows and chunks of these models.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLength = 150;  // over two borders of pages, where the model has as many positions
+constexpr size_t kLength = 150;  // more than two pages, if the model has that many positions
 
 class CheckpointBits : public testing::TestWithParam<KvDType> {
  protected:
   size_t check_all(const std::string& parent) const;
 
   struct Fed {
-    std::vector<Row> logits;  // one row a position
+    std::vector<Row> logits;  // one row per position
     Row kv, states;
   };
 
@@ -37,7 +37,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return *std::move(model);
   }
 
-  // Beside another sequence where there is one: what that adds to the batch goes first.
+  // Feeds the tokens; with `other`, the batch starts with a chunk of that sequence.
   static void feed(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens, KvCacheEntry* other, Fed& fed) {
     Logits logits;
     std::vector<SequenceChunk> batch;
@@ -60,7 +60,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return fed;
   }
 
-  // What is stored, and the states behind one id more: a pass ends there, whatever was cut before.
+  // Stores the KV rows, and the states after one more token: its pass ends at the same position for all splits.
   static void keep_bits(TransformerModel& model, KvCacheEntry& entry, Fed& fed) {
     fed.kv = stored_rows(entry);
     Fed unused;
@@ -68,14 +68,14 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     fed.states = stored_states(entry);
   }
 
-  // Cut back and fed again, and gone on with from a copy.
+  // Slices and feeds again, then continues on a fork.
   static Fed feed_with_detours(TransformerModel& model, TokenSpan tokens) {
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool);
     Fed fed, unused;
     feed(model, entry, tokens.first(40), nullptr, fed);
     feed(model, entry, tokens.last(50), nullptr, unused);
-    (void)entry.slice_to_at_most(33);  // or, where a layer is recurrent, to where it can go on from
+    (void)entry.slice_to_at_most(33);  // in recurrent models, to the last resume point
     fed.logits.resize(entry.length());
     feed(model, entry, tokens.subspan(entry.length(), 40 - entry.length()), nullptr, fed);
     Result<KvCacheEntry> copy = entry.fork();
@@ -85,7 +85,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return fed;
   }
 
-  // Each pass has three ids more than the sequence, which are given up.
+  // Each pass has three more tokens, which are rejected.
   static Fed feed_with_refused_drafts(TransformerModel& model, TokenSpan tokens) {
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool), other(pool);
@@ -114,13 +114,13 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
   }
 };
 
-// Returns how many of the directories in `parent` hold a model that loads.
+// Returns the number of directories in `parent` with a model that loads.
 size_t CheckpointBits::check_all(const std::string& parent) const {
   size_t n_models = 0;
   for (const std::string& path : checkpoint_directories(parent)) {
     SCOPED_TRACE(path);
     const auto file = open_model_file(path);
-    if (!file.ok() || !read_config(**file).ok()) continue;  // reference_logits_test.cc says why
+    if (!file.ok() || !read_config(**file).ok()) continue;  // reasons: reference_logits_test.cc
     ++n_models;
     const std::unique_ptr<TransformerModel> two = load(**file, 2), one = load(**file, 1);
     const size_t length = std::min(kLength, two->max_seq_len() - 1);
@@ -140,14 +140,14 @@ size_t CheckpointBits::check_all(const std::string& parent) const {
   return n_models;
 }
 
-TEST_P(CheckpointBits, AnyWayToFeedASequence) {
-  // The committed models go through the same scalar kernels.
+TEST_P(CheckpointBits, BitsDoNotDependOnHowASequenceIsFed) {
+  // The test of the committed models runs the same scalar kernels.
   if (*active_isa() == Isa::kRef) GTEST_SKIP() << kScalarKernelsAreSlow;
   IBID_NEED_SHARED(shared);
   EXPECT_GE(check_all(shared + "/reference/tiny"), 62u);
 }
 
-TEST_P(CheckpointBits, AnyWayToFeedASequenceToACommittedModel) {
+TEST_P(CheckpointBits, BitsDoNotDependOnHowASequenceIsFedInCommittedModels) {
   EXPECT_EQ(check_all(golden_dir() + "/families"), 29u);
 }
 

@@ -1,4 +1,4 @@
-// The directories of a folder of checkpoints, by name.
+// The checkpoint directories within a folder, sorted by name.
 #pragma once
 
 #include <filesystem>

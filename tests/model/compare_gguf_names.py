@@ -1,8 +1,8 @@
 """compare_gguf_names.py IBID DIRECTORIES TWINS OUT: whether `ibid convert` writes what write_gguf_twins.py writes.
 
-Each tiny checkpoint that has a twin is converted to OUT/NAME.gguf. The two files must have the same tensors, with the
-same shapes, types and bytes, and the converted one every key of the twin with the same value. Below are the differences
-that are meant; any other is an error.
+Converts each tiny checkpoint that has a twin to OUT/NAME.gguf. The two files must have the same tensors, with the same
+shapes, types and bytes, and the converted one every key of the twin with the same value. Intended differences are
+listed below; any other is an error.
 """
 import pathlib
 import subprocess
@@ -11,17 +11,17 @@ import sys
 import gguf
 import numpy as np
 
-# llama.cpp reads both; ibid writes what expands keys and values as the one tensor that checkpoints have.
+# llama.cpp reads both forms; ibid writes the expansion of keys and values as one tensor, as in checkpoints.
 ONE_TENSOR = {"attn_k_b.weight": "attn_kv_b.weight", "attn_v_b.weight": "attn_kv_b.weight"}
 LATENT_KEYS = ("attention.key_length", "attention.value_length", "attention.head_count_kv", "attention.key_length_mla",
                "attention.value_length_mla")
-# No layer of such a model turns anything.
+# No layer of such a model has RoPE.
 UNUSED_ROPE = ("rope.dimension_count", "rope.freq_base")
-# ibid writes a period where one says the same (GgufKeys.WindowsAreAPeriodWhereOneSaysThem).
+# ibid writes a period if there is one (GgufKeys.PeriodicWindowsAreWrittenAsAPeriod).
 WINDOWS = "attention.sliding_window_pattern"
-# Of these, factors are multiplied in another order, or go to another tensor: names and shapes alone are compared.
+# Their factors are multiplied in another order, or into another tensor: compares only names and shapes.
 FOLDED = ("falcon-h1",)
-# Matrices of few numbers that ibid keeps in floats.
+# Small matrices that ibid stores as floats.
 FLOATS = ("altup_correct_coef.weight", "altup_predict_coef.weight")
 
 
@@ -41,7 +41,7 @@ def keys_of(reader):
 
 
 def same_value(a, b):
-    """A number that all layers have may be listed, or not."""
+    """True if equal; a number common to all layers may also be an array."""
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     a, b = np.broadcast_arrays(np.atleast_1d(a), np.atleast_1d(b)) if np.ndim(a) == 0 or np.ndim(b) == 0 else (a, b)
@@ -58,7 +58,7 @@ def is_meant(key, twin):
 
 
 def values_of(tensor):
-    """A vector may be of another type, where all its numbers are the same."""
+    """The values as floats, since equal vectors may have different types."""
     if tensor.tensor_type == gguf.GGMLQuantizationType.BF16:
         return (np.asarray(tensor.data).view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(-1)
     if tensor.tensor_type == gguf.GGMLQuantizationType.F16:
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     n_different = 0
     for path in sorted(twins.glob("*.gguf")):
         converted = out / path.name
-        changed = path.with_suffix("")  # for its twin
+        changed = path.with_suffix("")  # changed for its twin
         checkpoint = changed if changed.exists() else directories / path.stem
         run = subprocess.run([ibid, "convert", str(checkpoint), str(converted)], capture_output=True, text=True)
         found = [run.stderr.strip()] if run.returncode else list(

@@ -1,6 +1,6 @@
-// Law 1 for what a llama does not have: experts, latent attention, gates, windows, sinks, recurrent layers. The logits
-// at a position, and the rows and states in the cache, are the same bits whatever the chunks, the threads and the
-// company, for every type of keys and values.
+// Law 1 for features that a llama lacks: experts, latent attention, gates, windows, sinks, recurrent layers. The logits
+// at a position, and the rows and states in the cache, have the same bits for all chunks, threads and other sequences
+// in the batch, for every KV type.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kTextLength = 140;   // two page borders, and more than any window of the checkpoints
+constexpr size_t kTextLength = 140;   // more than two pages, and longer than any window of the checkpoints
 
 struct Fed {
   std::vector<Row> rows;   // logits
@@ -23,7 +23,7 @@ struct Fed {
   Row states;
 };
 
-// The tokens in chunks of these sizes, repeated.
+// Feeds the tokens in chunks of these sizes, repeated.
 Fed feed(TransformerModel& model, TokenSpan tokens, const std::vector<size_t>& chunks) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
@@ -49,7 +49,7 @@ void expect_same(const Fed& got, const Fed& wanted) {
   ASSERT_TRUE(same_bits(got.states, wanted.states)) << "states differ";
 }
 
-// The first sequence beside others in every pass.
+// Feeds the sequence together with another one in every pass.
 void expect_same_in_company(TransformerModel& model, const Tokens& tokens, const Fed& wanted) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   const Tokens other = random_tokens(kTextLength, model.vocab_size(), 99);
@@ -107,12 +107,12 @@ void expect_law_1(KvDType kv_dtype, const Make& make) {
 
 class FamilyBits : public testing::TestWithParam<const char*> {};
 
-TEST_P(FamilyBits, AnyChunksThreadsAndCompany) {
+TEST_P(FamilyBits, BitsDoNotDependOnChunksThreadsOrBatch) {
   IBID_NEED_SHARED(shared);
   const auto file = open_model_file(shared + "/reference/tiny/" + GetParam());
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   for (const KvDType kv_dtype : kEveryKvDType) {
-    // The scalar kernels are the same for all of these but in how a row is stored, and slow.
+    // With scalar kernels, which are slow, these types differ only in how a row is stored.
     if (*active_isa() == Isa::kRef && kv_dtype != KvDType::kF16 && kv_dtype != KvDType::kInt8) continue;
     SCOPED_TRACE(kv_dtype_name(kv_dtype));
     expect_law_1(kv_dtype, [&](const ModelOptions& options) {
@@ -132,10 +132,10 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
                                          "gemma4_text", "cohere2", "olmo3", "mistral"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Experts of quantised weights, from GGUF.
+// Experts with quantised weights, from GGUF.
 class ExpertBits : public testing::TestWithParam<WeightsAndKv> {};
 
-TEST_P(ExpertBits, AnyChunksThreadsAndCompany) {
+TEST_P(ExpertBits, BitsDoNotDependOnChunksThreadsOrBatch) {
   if (!is_worth_its_time(GetParam().matrix_dtype)) GTEST_SKIP() << kScalarKernelsAreSlow;
   TinyModel tiny;
   GetParam().apply_to(tiny);

@@ -1,4 +1,4 @@
-// The keys that a converted model gets, where llama.cpp would compute something else without them.
+// The keys of a converted model without which llama.cpp would compute something else.
 #include "model/architectures/gguf_conversion.h"
 
 #include <gmock/gmock.h>
@@ -16,13 +16,13 @@ namespace {
 
 using testing::ElementsAre;
 
-// What all configurations here have.
+// Common to all configurations here.
 constexpr const char* kShape = R"("vocab_size": 8, "hidden_size": 16, "intermediate_size": 24, "rms_norm_eps": 1e-5,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "rope_theta": 10000.0)";
 
 class GgufKeys : public testing::Test {
  protected:
-  // The file that a checkpoint with such a config.json becomes, without its tensors but for those that reading needs.
+  // The converted file of a checkpoint with this config.json, with only the tensors that reading it needs.
   std::unique_ptr<ModelFile> converted(const std::string& members) {
     dir_.write("config.json", std::string("{") + kShape + ", " + members + "}");
     const std::vector<float> zeros(8 * 16);
@@ -40,7 +40,7 @@ class GgufKeys : public testing::Test {
     const Status written = write_gguf_keys(**file, *config, to, writer);
     EXPECT_TRUE(written.ok()) << written.to_string();
     add_tensor_of(writer, "token_embd.weight", DType::kF32, embed.shape, zeros);
-    // A layer without them makes values of its keys: here the third.
+    // A layer without a value tensor uses its keys: here the third.
     for (const char* values : {"blk.0.attn_v.weight", "blk.1.attn_v.weight"}) {
       add_tensor_of(writer, values, DType::kF32, Shape{{1}, 1}, std::vector<float>{0});
     }
@@ -68,8 +68,8 @@ double float_of(const ModelFile& file, const char* key) {
   return value.ok() && *value ? **value : -1;
 }
 
-// llama.cpp reads a period of these, and passes over a list without a word.
-TEST_F(GgufKeys, WindowsAreAPeriodWhereOneSaysThem) {
+// llama.cpp reads a period for these architectures, and silently ignores a list.
+TEST_F(GgufKeys, PeriodicWindowsAreWrittenAsAPeriod) {
   constexpr const char* kWindowed[] = {R"("gemma2")", R"("olmo3")", R"("cohere2")", R"("exaone4")", R"("gpt_oss")",
                                        R"("afmoe")"};
   for (const std::string name : kWindowed) {
@@ -90,15 +90,15 @@ TEST_F(GgufKeys, WindowsAreAPeriodWhereOneSaysThem) {
                                              "sliding_attention", "sliding_attention", "sliding_attention"],
                                             "num_hidden_layers": 6)");
     EXPECT_EQ(int_of(*all, key(*all).c_str()), 7);
-    // No period: llama.cpp has no way to say it, ibid reads the list.
+    // Not periodic: llama.cpp cannot represent it; ibid reads the list.
     const auto other = converted(members + R"(["full_attention", "sliding_attention", "full_attention"],
                                               "num_hidden_layers": 3)");
     EXPECT_THAT(**other->get_ints(key(*other)), ElementsAre(0, 1, 0));
   }
 }
 
-// llama.cpp multiplies the usual magnitude of YaRN by attn_factor, whatever that magnitude is.
-TEST_F(GgufKeys, TheAttentionFactorOfYarnIsBesideTheUsualOne) {
+// llama.cpp multiplies YaRN's default magnitude by attn_factor.
+TEST_F(GgufKeys, YarnAttentionFactorIsRelativeToTheDefault) {
   const std::string members = R"("model_type": "llama", "num_hidden_layers": 1, "rope_scaling": {"rope_type": "yarn",
                                  "factor": 8.0, "original_max_position_embeddings": 32)";
   const auto usual = converted(members + "}");
@@ -109,7 +109,7 @@ TEST_F(GgufKeys, TheAttentionFactorOfYarnIsBesideTheUsualOne) {
   EXPECT_NEAR(float_of(*own, "llama.rope.scaling.attn_factor") * (1 + 0.1 * std::log(8.0)), 1.2, 1e-6);
 }
 
-TEST_F(GgufKeys, ExpertsHaveTheirRouterInFull) {
+TEST_F(GgufKeys, AllRouterKeysAreWritten) {
   const auto file = converted(R"("model_type": "deepseek_v3", "num_hidden_layers": 2, "q_lora_rank": 6,
       "kv_lora_rank": 4, "qk_nope_head_dim": 6, "qk_rope_head_dim": 2, "v_head_dim": 4, "n_routed_experts": 8,
       "n_shared_experts": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 12, "n_group": 4, "topk_group": 2,
@@ -131,7 +131,7 @@ TEST_F(GgufKeys, ExpertsHaveTheirRouterInFull) {
   EXPECT_EQ(int_of(*file, "deepseek2.attention.kv_lora_rank"), 4);
 }
 
-TEST_F(GgufKeys, WhatDiffersByLayerIsListed) {
+TEST_F(GgufKeys, PerLayerValuesAreWrittenAsArrays) {
   const auto file = converted(R"("model_type": "gemma4_text", "num_hidden_layers": 4, "sliding_window": 7,
       "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
       "head_dim": 4, "global_head_dim": 8, "num_global_key_value_heads": 1, "attention_k_eq_v": true,
@@ -155,7 +155,7 @@ TEST_F(GgufKeys, WhatDiffersByLayerIsListed) {
   EXPECT_EQ(float_of(*file, "gemma4.final_logit_softcapping"), 5);
 }
 
-// llama.cpp's granitehybrid wants recurrent layers.
+// llama.cpp's granitehybrid requires recurrent layers.
 TEST_F(GgufKeys, Granite4WithoutRecurrentLayersIsGranite) {
   const std::string members = R"("model_type": "granitemoehybrid", "num_hidden_layers": 1, "layer_types": ["attention"],
       "position_embedding_type": "rope", "shared_intermediate_size": 24)";

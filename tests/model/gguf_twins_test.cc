@@ -1,7 +1,7 @@
-// The same model as a directory and as the GGUF that llama.cpp's converter would write gives the same logits.
+// A model gives the same logits as a directory and as the GGUF that llama.cpp's converter would write.
 //
-// The files are made by an outside view of that format: write_gguf_twins.py beside this file, with
-// the `gguf` package of PyPI. $IBID_GGUF_TWINS says where they are.
+// The files are made by an independent implementation of that format: write_gguf_twins.py beside this file, with the
+// `gguf` package of PyPI. $IBID_GGUF_TWINS is their directory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ std::vector<float> logits_of(const std::string& path) {
   return all;
 }
 
-// Where a rule of rope arrives as numbers of 32 bits that were rounded on the way, logits differ by as much.
+// True if the file has RoPE factors rounded to 32 bits, which changes the logits slightly.
 bool rope_is_rounded(const ModelConfig& config) {
   for (const RopeRule& rule : config.ropes) {
     if (!rule.frequency_factors.empty() || rule.magnitude != 1) return true;
@@ -43,10 +43,10 @@ bool rope_is_rounded(const ModelConfig& config) {
   return false;
 }
 
-// GGUF has them within the weights.
+// True if GGUF has factors multiplied into its weights.
 bool has_factors(const ModelConfig& of_directory) { return of_directory.recurrent.v_scale != 1; }
 
-TEST(GgufTwins, GiveTheLogitsOfTheirDirectories) {
+TEST(GgufTwins, GgufAndDirectoryGiveTheSameLogits) {
   IBID_NEED_SHARED(shared);
   const char* twins = std::getenv("IBID_GGUF_TWINS");
   if (twins == nullptr) GTEST_SKIP() << "no twins: run write_gguf_twins.py, and set IBID_GGUF_TWINS to its output";
@@ -62,7 +62,7 @@ TEST(GgufTwins, GiveTheLogitsOfTheirDirectories) {
     const auto config = read_config(**file);
     ASSERT_TRUE(config.ok()) << config.status().to_string();
     const std::vector<float> got = logits_of(path);
-    // A checkpoint that was changed for its twin lies beside it.
+    // If the checkpoint was changed for the GGUF, the changed one is beside it.
     const std::filesystem::path changed = std::filesystem::path(path).replace_extension();
     const std::string original =
         std::filesystem::exists(changed) ? changed.string() : shared + "/reference/tiny/" + path.stem().string();

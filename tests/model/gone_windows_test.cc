@@ -1,5 +1,5 @@
-// Law 1 where rows behind a window are gone: a pool that is too small for them takes their pages while the sequence
-// grows, and no kernel may miss one. What every way must reproduce was computed with all rows in memory.
+// Law 1 with evicted window parts: a pool that is too small evicts pages before the window while the sequence grows,
+// and no kernel may read one. The expected bits are computed with all rows in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kTextLength = 1000, kWindow = 48;
 constexpr size_t kLongestPass = 200;
 
-// A llama whose first layers have a window, the last none. Its file has no key for that.
+// A llama with windows in all layers except the last; set here because its file has no key for them.
 std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads, std::optional<Isa> isa = {}) {
   const TempDir dir;
   write_tiny_model({.context = 1024, .matrix_dtype = DType::kQ8_0}, dir.file("tiny.gguf"));
@@ -32,7 +32,7 @@ std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads,
   return *std::move(model);
 }
 
-// Room for the rows of the layer that reads everything, and of the others for those that a pass needs: eleven pages.
+// Memory for all rows of the layer without a window, and for eleven pages of the others: the rows that a pass needs.
 size_t tight_budget(const KvLayout& layout) {
   const size_t n_windows = KvLayout::pages_for(kWindow + kLongestPass + kAttentionBlock + 2 * kPagePositions);
   return KvLayout::pages_for(kTextLength + kPagePositions) * layout.part_bytes(PagePart::kAll) +
@@ -40,7 +40,7 @@ size_t tight_budget(const KvLayout& layout) {
 }
 
 struct Outcome {
-  std::vector<Row> logits;  // of each position
+  std::vector<Row> logits;  // per position
   Row rows;
 };
 
@@ -54,7 +54,7 @@ class GoneWindows : public testing::TestWithParam<KvDType> {
     for (size_t i = 0; i < logits.n_rows(); ++i) out.logits.emplace_back(logits.row(i).begin(), logits.row(i).end());
   }
 
-  // Passes of these sizes, repeated, each with so many ids more that are given up.
+  // Feeds passes of these sizes, repeated, each with n_refused more tokens that are rejected.
   static void feed_all(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens,
                        const std::vector<size_t>& sizes, size_t n_refused, Outcome& out) {
     for (size_t i = 0; entry.length() < tokens.size(); ++i) {
@@ -100,11 +100,11 @@ class GoneWindows : public testing::TestWithParam<KvDType> {
   Outcome wanted_;
 };
 
-TEST_P(GoneWindows, PrefillDecodingAndDraftsByAnyNumberOfThreads) {
+TEST_P(GoneWindows, BitsDoNotDependOnPassesDraftsOrThreads) {
   for (const int n_threads : {1, 2, 3}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
     const auto model = load_windowed(GetParam(), n_threads);
-    // Where a pass is short, threads wait for each other most of the time.
+    // In short passes, threads mostly wait for each other.
     std::vector<std::vector<size_t>> ways = {{90, 1, 1, 7}};
     if (n_threads == 1) ways = {{kLongestPass}, {64}, {1}, {90, 1, 1, 7}};
     for (const std::vector<size_t>& sizes : ways) {
@@ -117,7 +117,7 @@ TEST_P(GoneWindows, PrefillDecodingAndDraftsByAnyNumberOfThreads) {
   }
 }
 
-TEST_P(GoneWindows, AnyInstructionSet) {
+TEST_P(GoneWindows, BitsDoNotDependOnInstructionSet) {
   if (an_isa_is_forced()) GTEST_SKIP() << "all instruction sets are compared where none is forced";
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
@@ -127,8 +127,8 @@ TEST_P(GoneWindows, AnyInstructionSet) {
   }
 }
 
-// A cut to where rows are missing goes on from further back, and what is fed again is what was there.
-TEST_P(GoneWindows, ACutGoesOnFromWhereTheWindowIsWhole) {
+// A slice to where rows are evicted resumes further back, and feeding again gives the same bits.
+TEST_P(GoneWindows, SliceResumesWhereTheWindowIsComplete) {
   const auto model = load_windowed(GetParam(), 1);
   for (const size_t n : {999u, 800u, 500u, 320u, 100u}) {
     SCOPED_TRACE("cut to " + std::to_string(n));

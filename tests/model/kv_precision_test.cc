@@ -1,5 +1,5 @@
-// Layers whose keys or values are outliers keep 16 bits: which ones, decided from weights of every kind, and what it
-// gives. The same on every number of threads and instruction set.
+// Layers with outliers in keys or values keep 16 bits: which layers, decided from weights of every kind, and the
+// effect. The same for every number of threads and instruction set.
 #include "model/weights/kv_precision.h"
 
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLayer = 1;    // the one with an outlier
+constexpr size_t kLayer = 1;    // the layer with an outlier
 constexpr size_t kChannel = 5;
 
-// A tiny model, one tensor of which is replaced.
+// A tensor that is replaced in a tiny model.
 struct Planted {
-  std::string tensor;  // of kLayer, or empty: none
+  std::string tensor;  // in kLayer; empty: none
   size_t n_rows = 1, n_cols = 1;
   std::function<float(size_t row, size_t col)> value;
   DType dtype = DType::kF32;
@@ -60,7 +60,7 @@ class PlantedModel {
     return *kv_layout_of(*file_, *read_config(*file_), {.kv_dtype = dtype, .n_threads = n_threads});
   }
 
-  // Of all rows of one sequence, fed in chunks.
+  // Logits of all positions of one sequence, fed in chunks.
   std::vector<float> logits(const ModelOptions& options, size_t chunk) const {
     const auto model = *TransformerModel::create(*file_, *read_config(*file_), options);
     KvPagePool pool(model->kv_layout(), size_t{8} << 20);
@@ -102,14 +102,14 @@ void expect_formats(const Planted& planted, KvDType dtype, KvRowFormat of_plante
   }
 }
 
-TEST(KvPrecision, AModelWithoutOutliersHasTheFormatsOfItsType) {
+TEST(KvPrecision, ModelWithoutOutliersUsesTheFormatOfItsType) {
   for (const KvDType dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
     expect_formats({}, dtype, dtype);
     EXPECT_FALSE(PlantedModel({}).layout(dtype).has_exceptions());
   }
 }
 
-// Each needs another part of the estimate: biases, rows of a matrix, the queries, the norm before them.
+// Each uses another part of the estimate: biases, rows of a matrix, queries, the norm before them.
 TEST(KvPrecision, OutliersOfKeysKeepKeysIn16Bits) {
   const auto row = [](size_t r, size_t c) { return (r == kChannel ? 300.0f : 1.0f) * usual(r, c); };
   const Planted kAll[] = {kKeyBias,
@@ -124,7 +124,7 @@ TEST(KvPrecision, OutliersOfKeysKeepKeysIn16Bits) {
     expect_formats(planted, KvDType::kF16, KvDType::kF16);
     expect_formats(planted, KvDType::kF32, KvDType::kF32);
   }
-  // The queries and keys of the layer grow with their input, the values alike among themselves.
+  // A large norm makes queries and keys longer; values grow as well, but relative to each other they do not change.
   const Planted norm{"attn_norm.weight", shape().dim, 1, [](size_t, size_t) { return 20.0f; }};
   expect_formats(norm, KvDType::kInt8, {KvPart::kF16, KvPart::kInt8});
 }
@@ -140,13 +140,13 @@ TEST(KvPrecision, OutliersOfValuesKeepValuesIn16Bits) {
 }
 
 // More noise than INT4 may add, and less than INT8 may.
-TEST(KvPrecision, INT4HasAStepBetween) {
+TEST(KvPrecision, ModerateOutliersRaiseInt4KeysToInt8) {
   const Planted planted{"attn_k.bias", kKvDim, 1, [](size_t r, size_t) { return one_channel(r, 30); }};
   expect_formats(planted, KvDType::kInt8, KvDType::kInt8);
   expect_formats(planted, KvDType::kInt4, {KvPart::kInt8, KvPart::kInt4});
 }
 
-TEST(KvPrecision, TheEstimateDoesNotDependOnThreads) {
+TEST(KvPrecision, EstimateDoesNotDependOnThreads) {
   const PlantedModel model(kKeyBias);
   for (const int n_threads : {1, 3, 8}) {
     const KvLayout layout = model.layout(KvDType::kInt8, n_threads);
@@ -162,9 +162,9 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return largest;
 }
 
-// With an outlier of 211 in a key, or of 60 in a value, as exact as without. INT8 rows of that layer lose ten times as
-// much.
-TEST(KvPrecision, OutliersLoseNoMoreThanOtherModels) {
+// With an outlier of 211 in a key, or of 60 in a value, as exact as without. INT8 rows in that layer would lose ten
+// times as much.
+TEST(KvPrecision, ModelsWithOutliersAreAsExactAsOthers) {
   const auto loss = [](const Planted& planted, KvDType dtype) {
     const PlantedModel model(planted);
     return largest_difference(model.logits({.kv_dtype = dtype, .n_threads = 1}, 64),
@@ -177,7 +177,7 @@ TEST(KvPrecision, OutliersLoseNoMoreThanOtherModels) {
   }
 }
 
-TEST(KvPrecision, MixedRowsHaveTheSameBitsEverywhere) {
+TEST(KvPrecision, MixedFormatsGiveTheSameBitsEverywhere) {
   for (const Planted& planted : {kKeyBias, kValueBias}) {
     const PlantedModel model(planted);
     for (const KvDType dtype : {KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {

@@ -1,5 +1,5 @@
-// Latent rows in a model: what a position takes, which rows of an older cache are none of theirs, and law 1 for sizes
-// and weight types that no checkpoint of the reference data has.
+// Latent rows in a model: bytes per position, a fingerprint that differs from that of expanded rows, and law 1 for
+// sizes and weight types that no checkpoint of the reference data has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace ibid {
 namespace {
 
-// A checkpoint's sizes, and what a position of a layer takes in INT8 with keys and values for every head.
+// Sizes of a published checkpoint.
 struct Sizes {
   const char* name;
   size_t n_heads, kv_rank, nope_dim, rope_dim, value_dim;
@@ -40,7 +40,7 @@ size_t bytes_of_position(const Sizes& sizes, KvDType dtype) {
   return kv_layout_of(config, dtype, 4096).page_bytes() / kPagePositions;
 }
 
-TEST(LatentModelSizes, APositionIsOneRow) {
+TEST(LatentModelSizes, PositionTakesOneRow) {
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kF16), 576u * 2);
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kInt8), 576u + 8);
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kInt4), 576u / 2 + 72);
@@ -103,8 +103,8 @@ INSTANTIATE_TEST_SUITE_P(Kv, LatentModels,
                          ::testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
                                            KvDType::kInt4));
 
-// Rows that were kept for every head are not rows of these layers.
-TEST(LatentModelFingerprint, IsNotThatOfExpandedRows) {
+// Rows stored per head must not be read as rows of these layers.
+TEST(LatentModelFingerprint, DiffersFromThatOfExpandedRows) {
   const TempDir dir;
   const LatentModel latent;
   latent.write(dir.file("latent.gguf"));

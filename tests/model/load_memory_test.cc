@@ -1,5 +1,5 @@
-// Loading stays within what memory_plan.h says: packed weights take the planned bytes, and beside them nothing of a
-// matrix is kept but the rows of one panel for each thread. No checkpoint is put out whole as floats on its way.
+// Loading stays within the plan of memory_plan.h: packed weights take the planned bytes; beside them only the rows of
+// one panel per thread are kept. No checkpoint is expanded to floats as a whole.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace ibid {
 namespace {
 
 constexpr int kThreads = 2;
-// Names, the table of tensors and its jobs, the thread team, config.json: what a file of a hundred matrices has beside
-// numbers. A tenth of the floats of one matrix below.
+// Data of a file with a hundred matrices beside numbers: names, tensor table, jobs, thread team, config.json. A tenth
+// of the floats of one matrix below.
 constexpr size_t kBesideNumbers = size_t{300} << 10;
 constexpr size_t kDim = 512, kFfn = 1536, kVocab = 1024;
 
@@ -45,7 +45,7 @@ void expect_within_plan(const std::string& path, Numerics numerics) {
   const auto model = TransformerModel::create(**file, *std::move(config), options);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ((*model)->weights().bytes(), plan->weights_bytes);
-  // The widest rows of a panel as the file has them, and as floats.
+  // The widest rows of a panel, as stored and as floats.
   const size_t rows = kThreads * kPanelRows * std::max(kFfn, kDim) * 2 * sizeof(float);
   EXPECT_LE(peak.bytes(), rows + kBesideNumbers);
 }
@@ -67,7 +67,7 @@ TEST(LoadMemory, GgufOfEveryTypeStaysWithinThePlan) {
   }
 }
 
-// --- checkpoints that keep a matrix in parts, with random codes
+// --- checkpoints that store a matrix in parts, with random codes
 
 std::string dims(std::initializer_list<size_t> sizes) {
   std::string text;
@@ -156,7 +156,7 @@ std::vector<Kept> every_way_to_keep() {
           {"f8, rows", R"({"quant_method": "fbgemm_fp8"})", f8(false)}};
 }
 
-// A Llama whose matrices are kept in this way.
+// A Llama with matrices stored in this way.
 void write_checkpoint(const Kept& kept, size_t n_layers, size_t dim, size_t ffn, const TempDir& dir) {
   Parts parts;
   const auto plain = [&](const std::string& name, const std::string& shape, size_t n) {
@@ -191,7 +191,7 @@ TEST(LoadMemory, CheckpointsInPartsStayWithinThePlan) {
   }
 }
 
-// --- what the system counts
+// --- resident memory, as counted by the OS
 
 size_t status_bytes(const std::string& wanted) {
   std::ifstream status("/proc/self/status");
@@ -204,11 +204,11 @@ size_t status_bytes(const std::string& wanted) {
   return 0;
 }
 
-// A process of its own opens and loads: its resident memory, the mapped pages of the file among it, never grows beyond
-// the plan by more than the pages of tensors that are being read and the edges of huge pages.
+// A separate process opens and loads the model: its resident memory, including mapped pages of the file, exceeds the
+// plan by at most the pages of tensors being read and the edges of huge pages.
 TEST(LoadMemory, ResidentMemoryStaysWithinThePlan) {
   if (kMarksMemory) GTEST_SKIP() << "what a sanitizer takes is counted too";
-  constexpr size_t kSlack = size_t{16} << 20;  // the file is larger, and so is the largest matrix as floats
+  constexpr size_t kSlack = size_t{16} << 20;  // less than the file, and than the largest matrix as floats
   for (const Kept& kept : every_way_to_keep()) {
     SCOPED_TRACE(kept.name);
     const TempDir dir;

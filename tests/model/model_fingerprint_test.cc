@@ -1,5 +1,5 @@
-// What the fingerprint of a model must tell apart, and what it must not. Pages on disk are used by whoever has their
-// fingerprint: one that is the same for two models gives one of them the other's keys and values.
+// Values that the fingerprint of a model must cover, and values that it must not. Pages on disk are found by
+// fingerprint: if two models had the same one, one would read the other's keys and values.
 #include "model/model_fingerprint.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ Fingerprint fingerprint(const std::string& path, const ModelOptions& options = {
   return *got;
 }
 
-// Fingerprints that must all differ, by what they are of.
+// Fingerprints that must all differ, with a description of each.
 class AllDifferent {
  public:
   void add(const std::string& what, const Fingerprint& fingerprint) {
@@ -52,7 +52,7 @@ class AllDifferent {
   std::map<Sha256Digest, std::string> seen_;
 };
 
-// A llama with what a published GGUF has besides tensors: a vocabulary, a template, an array longer than people read.
+// Metadata of a published GGUF for a tiny llama: a vocabulary, a template, an array too long to be printed in full.
 struct Metadata {
   std::string template_text = std::string(300, 't') + "end";
   std::vector<std::string> tokens = std::vector<std::string>(20, "token"), merges = {"a b", "c d"};
@@ -73,19 +73,19 @@ std::string gguf_bytes(const TinyModel& tiny = {}, const Metadata& metadata = {}
 
 class ModelFingerprint : public testing::Test {
  protected:
-  // The fingerprint of a GGUF file of these bytes.
+  // The fingerprint of a GGUF file with these bytes.
   Fingerprint of(const std::string& bytes, const ModelOptions& options = {}, size_t context = kContext) {
     return fingerprint(dir_.write("model.gguf", bytes), options, context);
   }
   TempDir dir_;
 };
 
-TEST_F(ModelFingerprint, EveryBitOfEveryTensorOfGgufCounts) {
+TEST_F(ModelFingerprint, CoversEveryTensorOfGguf) {
   const std::string bytes = gguf_bytes();
   const std::string path = dir_.write("model.gguf", bytes);
   AllDifferent all;
   all.add("the model", fingerprint(path));
-  // Where the file has each tensor: found by its bytes, which are random.
+  // Offset of each tensor in the file: found by its bytes, which are random.
   std::vector<std::pair<std::string, size_t>> places;
   {
     const auto file = open_model_file(path);
@@ -105,7 +105,7 @@ TEST_F(ModelFingerprint, EveryBitOfEveryTensorOfGgufCounts) {
   }
 }
 
-TEST_F(ModelFingerprint, TypesShapesAndHyperparametersCount) {
+TEST_F(ModelFingerprint, CoversTypesShapesAndHyperparameters) {
   AllDifferent all;
   TinyModel other;
   all.add("the model", of(gguf_bytes()));
@@ -117,13 +117,13 @@ TEST_F(ModelFingerprint, TypesShapesAndHyperparametersCount) {
   all.add("a trained context of 2048", of(gguf_bytes(other)));
   other = {}, other.tied = true;
   all.add("no head", of(gguf_bytes(other)));
-  // The same tensors, cut into other heads.
+  // The same tensors, split into other heads.
   other = {}, other.n_heads = 2, other.n_kv_heads = 1, other.head_dim = 32;
   all.add("wider heads", of(gguf_bytes(other)));
 }
 
 // Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values.
-TEST_F(ModelFingerprint, TheFormatOfEachLayerCounts) {
+TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   const std::string path = dir_.write("model.gguf", gguf_bytes());
   const auto file = open_model_file(path);
   ASSERT_TRUE(file.ok());
@@ -146,7 +146,7 @@ TEST_F(ModelFingerprint, TheFormatOfEachLayerCounts) {
   }
 }
 
-TEST_F(ModelFingerprint, EveryValueOfTheMetadataCountsToItsLastByte) {
+TEST_F(ModelFingerprint, CoversAllMetadataToTheLastByte) {
   AllDifferent all;
   all.add("the model", of(gguf_bytes()));
   const auto add = [&](const char* what, const std::function<void(Metadata&)>& change) {
@@ -164,13 +164,13 @@ TEST_F(ModelFingerprint, EveryValueOfTheMetadataCountsToItsLastByte) {
   add("a number", [](Metadata& m) { m.theta_factor = 1.0000001f; });
 }
 
-TEST_F(ModelFingerprint, WhatAnEngineChoosesForItsBitsCounts) {
+TEST_F(ModelFingerprint, CoversNumericsKvTypeAndContext) {
   const std::string bytes = gguf_bytes();
   AllDifferent all;
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
     for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
                                    KvDType::kInt4}) {
-      for (const size_t context : {kContext, 2 * kContext}) {   // rules of positions may depend on it
+      for (const size_t context : {kContext, 2 * kContext}) {   // RoPE rules may depend on it
         const std::string what = std::string(numerics_name(numerics)) + ", KV type " +
                                  std::to_string(static_cast<int>(kv_dtype)) + ", " + std::to_string(context);
         all.add(what, of(bytes, {.numerics = numerics, .kv_dtype = kv_dtype}, context));
@@ -180,7 +180,7 @@ TEST_F(ModelFingerprint, WhatAnEngineChoosesForItsBitsCounts) {
   EXPECT_EQ(all.size(), 3u * 5u * 2u);
 }
 
-TEST_F(ModelFingerprint, ThreadsChunksAndInstructionSetsDoNotCount) {
+TEST_F(ModelFingerprint, IgnoresThreadsChunksAndInstructionSet) {
   const std::string bytes = gguf_bytes();
   const Fingerprint wanted = of(bytes, {.n_threads = 1});
   for (const int n_threads : {0, 2, 3}) EXPECT_EQ(of(bytes, {.n_threads = n_threads}), wanted) << n_threads;
@@ -191,7 +191,7 @@ TEST_F(ModelFingerprint, ThreadsChunksAndInstructionSetsDoNotCount) {
   }
 }
 
-TEST_F(ModelFingerprint, WhereTheFileIsDoesNotCount) {
+TEST_F(ModelFingerprint, IgnoresFilePath) {
   const std::string bytes = gguf_bytes();
   const Fingerprint wanted = of(bytes);
   const TempDir elsewhere;
@@ -209,7 +209,7 @@ void copy_directory(const std::string& from, const TempDir& to) {
   }
 }
 
-TEST(ModelFingerprintOfADirectory, ConfigTokenizerAndTemplateCount) {
+TEST(ModelFingerprintOfADirectory, CoversConfigTokenizerAndTemplate) {
   const TempDir dir;
   copy_directory(golden_dir() + "/families/arcee", dir);
   AllDifferent all;
@@ -233,7 +233,7 @@ TEST(ModelFingerprintOfADirectory, ConfigTokenizerAndTemplateCount) {
 
 struct StoredTensor {
   std::string name;
-  size_t begin, end;   // in the file
+  size_t begin, end;   // offsets in the file
 };
 
 std::vector<StoredTensor> tensors_of(const std::string& safetensors) {
@@ -249,9 +249,9 @@ std::vector<StoredTensor> tensors_of(const std::string& safetensors) {
   return tensors;
 }
 
-// Weights that are put together from several tensors: integers, scales, zero points, orders of columns. One bit of each
-// is turned, the lowest of its last number.
-TEST(ModelFingerprintOfADirectory, EveryPartOfPackedWeightsCounts) {
+// Weights stored in several tensors: integers, scales, zero points, column orders. Flips one bit in each: the lowest of
+// its last number.
+TEST(ModelFingerprintOfADirectory, CoversEveryPartOfPackedWeights) {
   size_t n_turned = 0;
   for (const auto& directory : fs::directory_iterator(golden_dir() + "/packed")) {
     if (!directory.is_directory()) continue;
@@ -275,7 +275,7 @@ TEST(ModelFingerprintOfADirectory, EveryPartOfPackedWeightsCounts) {
   EXPECT_GT(n_turned, 100u);
 }
 
-TEST_F(ModelFingerprint, EveryVersionHasItsLine) {
+TEST_F(ModelFingerprint, EveryNumericsVersionIsDocumented) {
   const std::string page = read_whole_file(golden_dir() + "/../../docs/numerics.md");
   const auto has_line = [&](uint32_t version) {
     return page.find("\n| " + std::to_string(version) + " | 20") != std::string::npos;

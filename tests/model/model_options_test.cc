@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(ModelOptionsTest, APassSuitsTheSecondLevelCache) {
+TEST(ModelOptionsTest, RowsPerPassSuitTheSecondLevelCache) {
   EXPECT_EQ(rows_that_suit(1 << 20), 256u);
   EXPECT_EQ(rows_that_suit(2 << 20), 512u);
   EXPECT_EQ(rows_that_suit(5 << 18), 320u);

@@ -1,5 +1,5 @@
-// The block of experts against a naive one in double, and its laws: no bit of a row depends on the other rows, on how
-// they are cut into passes or on the number of threads, and an expert that nobody chose is not read.
+// The block of experts compared with a naive one in double, and its laws: no bit of a row depends on other rows, on how
+// rows are split into passes or on the number of threads, and unused experts are not read.
 #include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
@@ -41,14 +41,14 @@ const Case kCases[] = {
     {.name = "F32Gelu", .gate_type = PanelType::kPF, .down_type = PanelType::kPF, .activation = Activation::Kind::kGelu},
     {.name = "F16andQ8Biases", .gate_type = PanelType::kPH, .down_type = PanelType::kP8, .shared = true,
      .biases = true},
-    // More columns than a tile has, in one expert and in the shared one; nothing is a multiple of 16.
+    // More columns than a tile, in one expert and in the shared one; no size is a multiple of 16.
     {.name = "F32Wide", .gate_type = PanelType::kPF, .down_type = PanelType::kPF, .shared = true, .n_experts = 3,
      .n_active = 1, .dim = 70, .ffn_dim = 530, .shared_ffn_dim = 1100},
     {.name = "Q8Wide", .gate_type = PanelType::kP8, .down_type = PanelType::kP8, .n_experts = 3, .n_active = 2,
      .dim = 576, .ffn_dim = 1056},
 };
 
-// A layer of experts with the values that its panels stand for.
+// A layer of experts, with the values of its panels.
 class Layer {
  public:
   explicit Layer(const Case& c) {
@@ -108,7 +108,7 @@ struct Output {
   std::vector<float> rows;  // [n_rows, dim]
 };
 
-// One pass of `rows` as the transformer makes it.
+// One pass over `rows`, with buffers as in the transformer.
 Output run(const Layer& layer, const Kernels& kernels, std::span<const float> rows, size_t dim, int n_threads) {
   const size_t n_rows = rows.size() / dim;
   const TestInput in = make_input(kernels, n_rows, dim, {rows.begin(), rows.end()});
@@ -150,7 +150,7 @@ Output run(const Layer& layer, const Kernels& kernels, std::span<const float> ro
   return output;
 }
 
-// --- The naive one.
+// --- The naive computation.
 
 using Doubles = std::vector<double>;
 
@@ -217,8 +217,8 @@ class MoeBlock : public testing::TestWithParam<Case> {
   Layer layer_{GetParam()};
 };
 
-// Float weights: the order of sums is the only difference. int8 inputs cost about 0.4 % of a value's size.
-TEST_P(MoeBlock, IsTheNaiveOne) {
+// Float weights: only the order of sums differs. int8 inputs cost about 0.4 % of a value's size.
+TEST_P(MoeBlock, MatchesNaiveComputation) {
   const Case& c = GetParam();
   const std::vector<float> rows = random_rows(40);
   const Output got = run_on(rows, 2, *active_isa());
@@ -235,8 +235,8 @@ TEST_P(MoeBlock, IsTheNaiveOne) {
   EXPECT_LE(std::sqrt(error / size), floats ? 1e-6 : 2e-2);
 }
 
-// The oracle of kReference runs the same block with sums in double.
-TEST_P(MoeBlock, OnReferenceKernelsIsNearer) {
+// Reference kernels, which sum in double, run the same block.
+TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
   const Case& c = GetParam();
   if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;   // kReference expands all weights
   const std::vector<float> rows = random_rows(9);
@@ -249,12 +249,12 @@ TEST_P(MoeBlock, OnReferenceKernelsIsNearer) {
   }
 }
 
-TEST_P(MoeBlock, AnyPartitionOfTheRowsAndAnyThreadsGiveTheSameBits) {
+TEST_P(MoeBlock, BitsDoNotDependOnPartitionOrThreads) {
   constexpr size_t kRows = 300;   // more than a tile for the shared expert
   const size_t dim = GetParam().dim;
   const std::vector<float> rows = random_rows(kRows);
   const Output wanted = run_on(rows, 1, *active_isa());
-  // The scalar kernels take row by row, slowly: of each kind of partition one will do.
+  // The scalar kernels compute row by row, slowly: one partition of each kind is enough.
   const bool slow = *active_isa() == Isa::kRef;
   for (const int n_threads : slow ? std::vector{3} : std::vector{2, 3, 5}) {
     EXPECT_EQ(std::memcmp(run_on(rows, n_threads, *active_isa()).rows.data(), wanted.rows.data(),
@@ -273,7 +273,7 @@ TEST_P(MoeBlock, AnyPartitionOfTheRowsAndAnyThreadsGiveTheSameBits) {
   }
 }
 
-TEST_P(MoeBlock, AnyCompanyGivesTheSameBits) {
+TEST_P(MoeBlock, BitsDoNotDependOnOtherRows) {
   constexpr size_t kRows = 60;
   const size_t dim = GetParam().dim;
   const std::vector<float> rows = random_rows(kRows);
@@ -289,7 +289,7 @@ TEST_P(MoeBlock, AnyCompanyGivesTheSameBits) {
   }
 }
 
-TEST_P(MoeBlock, AnyInstructionSetGivesTheSameBits) {
+TEST_P(MoeBlock, BitsDoNotDependOnInstructionSet) {
   if (an_isa_is_forced()) GTEST_SKIP() << "all instruction sets are compared where none is forced";
   const std::vector<float> rows = random_rows(21);
   const Output wanted = run_on(rows, 1, Isa::kRef);
@@ -301,7 +301,7 @@ TEST_P(MoeBlock, AnyInstructionSetGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(All, MoeBlock, testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
 
-// Memory that ends every process which reads it.
+// Memory without access rights: reading it ends the process.
 class ForbiddenMemory {
  public:
   explicit ForbiddenMemory(size_t bytes)
@@ -316,13 +316,13 @@ class ForbiddenMemory {
   void* data_;
 };
 
-TEST(MoeBlockReads, OnlyTheExpertsThatSomeRowUses) {
+TEST(MoeBlockReads, OnlyUsedExpertsAreRead) {
   const Case c{.name = "", .gate_type = PanelType::kP8, .down_type = PanelType::kP8, .n_experts = 9, .n_active = 2};
   Layer layer(c);
   for (const size_t n_rows : {1u, 2u, 6u}) {
     const std::vector<float> rows = random_floats(n_rows * c.dim, static_cast<unsigned>(n_rows), 0.3f);
     const Output wanted = run(layer, kernels_for(*active_isa()), rows, c.dim, 2);
-    // Every expert that is taken away in turn either was used by some row, or is not missed.
+    // Moves each unused expert, one by one, to forbidden memory.
     size_t n_unused = 0;
     for (size_t e = 0; e < c.n_experts; ++e) {
       bool used = false;
@@ -348,7 +348,7 @@ TEST(MoeBlockReads, OnlyTheExpertsThatSomeRowUses) {
   }
 }
 
-TEST(MoeBlockErrors, ARouterThatIsNotFiniteIsReported) {
+TEST(MoeBlockErrors, NonFiniteRouterLogitsAreReported) {
   const Case c{.name = "", .gate_type = PanelType::kPF, .down_type = PanelType::kPF};
   const Layer layer(c);
   for (const size_t n_rows : {1u, 30u}) {

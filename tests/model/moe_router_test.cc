@@ -1,4 +1,4 @@
-// Routers: choices and weights worked out by hand, and a twin in double over random logits full of ties.
+// Routers: choices and weights computed by hand, and a reference in double for random logits with many ties.
 #include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
@@ -38,10 +38,10 @@ void expect_weights(const Routed& routed, const std::vector<uint32_t>& experts, 
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(routed.weights[i], weights[i], 1e-6) << i;
 }
 
-// e^log(n) = n, so the softmax of these is a matter of whole numbers.
+// e^log(n) = n, so the softmax of these is a ratio of integers.
 const float kLog2 = std::log(2.0f), kLog3 = std::log(3.0f), kLog4 = std::log(4.0f);
 
-TEST(MoeRouter, SoftmaxOfAllAsItIs) {
+TEST(MoeRouter, SoftmaxOfAllWithoutNormalization) {
   expect_weights(route_row({.n_experts = 4, .n_experts_active = 2}, {0, kLog4, kLog2, kLog3}), {1, 3}, {0.4, 0.3});
 }
 
@@ -55,7 +55,7 @@ TEST(MoeRouter, SoftmaxOfTheChosen) {
   expect_weights(route_row(rule, {5, 5 + kLog3, 4, -80}), {0, 1}, {0.25, 0.75});
 }
 
-// Where sigmoids are all 1, logits still tell which is better.
+// Even if all sigmoids round to 1, the logits still decide the choice.
 TEST(MoeRouter, SigmoidOfTheChosen) {
   const RouterRule rule{.scores = RouterScores::kSigmoidOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {-kLog3, -80, 0, -9}), {0, 2}, {0.25, 0.5});
@@ -69,13 +69,13 @@ TEST(MoeRouter, SigmoidScaled) {
   expect_weights(route_row(rule, {0, -9, kLog3}), {0, 2}, {1.0, 1.5});
 }
 
-TEST(MoeRouter, ABiasDecidesWhoIsChosenAndNotHowMuchTheyCount) {
+TEST(MoeRouter, ChoiceBiasChangesChoiceButNotWeights) {
   const RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 3, .n_experts_active = 1};
   expect_weights(route_row(rule, {0, kLog3, -kLog3}, {0.3f, 0, 0.6f}), {2}, {0.25});
 }
 
-TEST(MoeRouter, OnlyTheBestGroupsAreOpen) {
-  // Groups {0, 1}, {2, 3}, {4, 5}: the best expert of all is in a group whose second is bad.
+TEST(MoeRouter, ChoosesFromBestGroupsOnly) {
+  // Groups {0, 1}, {2, 3}, {4, 5}: the best expert overall is in a group with a bad second one.
   RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 6, .n_experts_active = 2, .n_groups = 3};
   rule.n_groups_active = 1;
   const std::vector<float> logits = {kLog4, -kLog4, 0, kLog3, kLog2, 0};   // 0.8, 0.2 | 0.5, 0.75 | 0.667, 0.5
@@ -86,7 +86,7 @@ TEST(MoeRouter, OnlyTheBestGroupsAreOpen) {
   expect_weights(route_row(rule, logits), {0, 3}, {0.8, 0.75});
 }
 
-TEST(MoeRouter, TheLowerNumberWinsATie) {
+TEST(MoeRouter, LowerExpertNumberWinsTies) {
   for (const RouterScores scores : {RouterScores::kSoftmax, RouterScores::kSoftmaxOfChosen, RouterScores::kSigmoid}) {
     EXPECT_EQ(route_row({.scores = scores, .n_experts = 5, .n_experts_active = 3}, {1, 2, 1, 1, 1}).experts,
               (std::vector<uint32_t>{0, 1, 2}));
@@ -97,7 +97,7 @@ TEST(MoeRouter, TheLowerNumberWinsATie) {
   EXPECT_EQ(route_row(grouped, std::vector<float>(6, 1.0f)).experts, (std::vector<uint32_t>{0, 1}));
 }
 
-TEST(MoeRouter, WeightsThatVanishDivideByTheSmallestSum) {
+TEST(MoeRouter, VanishingWeightsAreDividedByTheSmallestSum) {
   const RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 2, .n_experts_active = 2, .normalized = true,
                         .smallest_sum = 1e-12f};
   const Routed routed = route_row(rule, {-80, -80});   // sigmoid: 1.8e-35
@@ -117,7 +117,7 @@ TEST(MoeRouter, LogitsOfAnyFiniteSizeGiveFiniteWeights) {
   }
 }
 
-TEST(MoeRouter, ALogitThatIsNotFiniteIsReported) {
+TEST(MoeRouter, NonFiniteLogitIsReported) {
   const RouterRule rule{.n_experts = 4, .n_experts_active = 2};
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
     const Routed routed = route_row(rule, {1, 2, bad, 3});
@@ -127,7 +127,7 @@ TEST(MoeRouter, ALogitThatIsNotFiniteIsReported) {
   }
 }
 
-// The same in double, by sorting.
+// Reference in double, by sorting.
 Routed naive(const RouterRule& rule, const std::vector<float>& logits, const std::vector<float>& bias) {
   const size_t n = rule.n_experts;
   std::vector<double> scores(logits.begin(), logits.end());
@@ -174,7 +174,7 @@ Routed naive(const RouterRule& rule, const std::vector<float>& logits, const std
   return routed;
 }
 
-TEST(MoeRouter, IsItsTwinInDouble) {
+TEST(MoeRouter, MatchesReferenceInDouble) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const size_t group_size = 2 + random() % 7, n_groups = random() % 2 == 0 ? 1 : 2 + random() % 5;
@@ -184,8 +184,8 @@ TEST(MoeRouter, IsItsTwinInDouble) {
     rule.n_experts_active = 1 + random() % (rule.n_groups_active * group_size);
     rule.normalized = random() % 2 == 0;
     rule.weight_scale = random() % 2 == 0 ? 1.0f : 2.5f;
-    // Few different logits: many rows have ties, and none but these (with -x beside x, groups would). With a bias and
-    // groups, sums that are equal on paper are not after rounding, so there each logit is another.
+    // Few different logits, so that many rows have ties, but no sums of groups that are equal only before rounding (as
+    // with -x beside x). With a bias and groups such sums would occur, so there all logits differ.
     std::vector<float> logits(rule.n_experts), bias(random() % 2 == 0 ? 0 : rule.n_experts);
     const bool ties = n_groups == 1 || bias.empty();
     for (float& logit : logits) {

@@ -24,7 +24,7 @@ size_t row_bytes(DType dtype, size_t n_cols) {
   return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes;
 }
 
-// Codes and scales of rows that lie one behind the other, as decoders of blocks give them.
+// Codes and scales of consecutive rows, as block decoders return them.
 struct Decoded {
   Decoded(DType dtype, const std::vector<std::byte>& blocks, size_t n_rows, size_t n_cols)
       : n(n_rows), codes(n_rows * n_cols) {
@@ -77,8 +77,8 @@ struct alignas(64) Line {
 
 class PackBlocks : public testing::TestWithParam<std::tuple<DType, size_t, size_t>> {};
 
-// Blocks of random bytes have every code and scale, and scales that are not finite.
-TEST_P(PackBlocks, IsDecodingAndPacking) {
+// Blocks of random bytes contain every code and scale, and scales that are not finite.
+TEST_P(PackBlocks, MatchesDecodingThenPacking) {
   const auto [dtype, n_rows, blocks_per_row] = GetParam();
   const size_t n_cols = blocks_per_row * dtype_block(dtype).values;
   const PanelType type = panel_type_for(dtype);
@@ -90,7 +90,7 @@ TEST_P(PackBlocks, IsDecodingAndPacking) {
     std::vector<Line> want(n_lines), got(n_lines + 1);
     pack_panel(type, n_cols, Decoded(dtype, blocks, n_rows, n_cols).rows(), want[0].bytes);
 
-    // At an odd address, and with the last row at the end of an allocation.
+    // At an odd address, with the last row at the end of an allocation.
     std::vector<std::byte> odd(blocks.size() + 1);
     std::memcpy(odd.data() + 1, blocks.data(), blocks.size());
     std::vector<const std::byte*> rows;
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Types, PackBlocks,
                                           testing::Values(1, 2, 5, 13)),
                          name_of);
 
-TEST(PackBlocksTypes, FloatsOfAByteKeepTheirValues) {
+TEST(PackBlocksTypes, EightBitFloatsKeepTheirValues) {
   constexpr size_t kRows = 13, kCols = 96;
   for (const DType dtype : {DType::kF8E4M3Scaled, DType::kF8E5M2Scaled}) {
     std::mt19937 rng(5);
@@ -139,7 +139,7 @@ TEST(PackBlocksTypes, FloatsOfAByteKeepTheirValues) {
   }
 }
 
-TEST(PackBlocksTypes, AreAllButTheExpanded) {
+TEST(PackBlocksTypes, CoverAllTypesThatAreNotExpanded) {
   for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!can_dequantize(dtype)) continue;

@@ -1,6 +1,6 @@
-// Checkpoints that keep matrices in parts (weights/made_tensors.h), against values that are not ours: each directory of
-// tests/golden/packed holds a model as it is published and, in values.json, what make_packed_goldens.py computed of its
-// words by the method's own definition.
+// Checkpoints that store matrices in parts (weights/made_tensors.h), compared with independent values: each directory
+// of tests/golden/packed holds a model as published and, in values.json, the result of make_packed_goldens.py by the
+// method's own definition.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@
 namespace ibid {
 namespace {
 
-// The format that holds each model's matrices exactly.
+// The type that represents each model's matrices exactly.
 const std::map<std::string, DType> kPresented = {
     {"awq", DType::kQ5_0},
     {"compressed_actorder", DType::kF32},
@@ -51,7 +51,7 @@ std::unique_ptr<ModelFile> open(const std::string& path) {
 
 std::string packed_dir() { return golden_dir() + "/packed/"; }
 
-// zlib's CRC-32, a bit at a time.
+// zlib's CRC-32, bit by bit.
 uint32_t crc32(std::span<const std::byte> bytes) {
   uint32_t crc = ~0u;
   for (const std::byte byte : bytes) {
@@ -81,7 +81,7 @@ Json values_json(const std::string& name) {
   return Json::parse(stream);
 }
 
-TEST(PackedCheckpoints, HoldTheValuesOfTheirDefinitions) {
+TEST(PackedCheckpoints, ValuesMatchTheMethodsDefinition) {
   for (const auto& [name, presented] : kPresented) {
     SCOPED_TRACE(name);
     const auto file = open(packed_dir() + name);
@@ -92,7 +92,7 @@ TEST(PackedCheckpoints, HoldTheValuesOfTheirDefinitions) {
       ++n_matrices;
       const TensorView* view = file->find_tensor(tensor);
       ASSERT_NE(view, nullptr);
-      // Columns of one group are in order, however they were shuffled.
+      // With a single group, any column order is the same as none.
       const bool one_group = name == "gptq_desc_act" && view->shape[1] == 32;
       EXPECT_EQ(dtype_name(view->dtype), dtype_name(one_group ? DType::kQ5_0 : presented));
       ASSERT_EQ(view->shape, (Shape{{about["shape"][0].get<uint64_t>(), about["shape"][1].get<uint64_t>()}, 2}));
@@ -127,7 +127,7 @@ std::vector<Row> logits_of(const std::string& path, const Tokens& tokens) {
   return rows;
 }
 
-// The same model with those values written out as floats.
+// Writes the same model with these values as floats.
 void write_as_floats(const ModelFile& file, const std::string& name, const TempDir& dir) {
   Json config = *file.config_json();
   config.erase("quantization_config");
@@ -148,7 +148,7 @@ void write_as_floats(const ModelFile& file, const std::string& name, const TempD
   CHECK(status.ok()) << status.to_string();
 }
 
-TEST(PackedCheckpoints, GiveTheBitsOfTheirValuesAsFloats) {
+TEST(PackedCheckpoints, LogitsEqualThoseOfExpandedFloats) {
   const Tokens tokens = random_tokens(30, 24, 5);
   for (const auto& [name, presented] : kPresented) {
     SCOPED_TRACE(name);

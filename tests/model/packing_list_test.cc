@@ -27,7 +27,7 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Many huge pages in all; matrices of many windows and many in one; rows that fill no panel.
+// Many huge pages in total; matrices of many windows, and many in one window; rows that do not fill a panel.
 const Matrix kMatrices[] = {
     {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},      {DType::kF32, 1, 5, {}},
     {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},            {DType::kF16, 3000, 700, {}},
@@ -71,7 +71,7 @@ class PackingListTest : public testing::TestWithParam<int> {
   std::vector<TensorView> tensors_;
 };
 
-TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
+TEST_P(PackingListTest, PacksEveryRowOnceForAnyNumberOfThreads) {
   Result<Arena> arena = Arena::create(size_t{64} << 20);
   ASSERT_TRUE(arena.ok());
   const std::vector<PackedMatrix> packed = place(*arena);
@@ -109,14 +109,14 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
   }
 }
 
-TEST(EmptyPackingList, IsDone) {
+TEST(EmptyPackingList, RunSucceedsWithoutMatrices) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   EXPECT_TRUE(PackingList().run(*team, [](const TensorView&) { FAIL(); }).ok());
 }
 
-// Of every quantised type, one block of set bits among others: where that decodes to what is not finite, its tensor is
-// named, and packed panels are looked at as expanded ones are.
-TEST(BadScales, NameTheirTensor) {
+// One block of set bits in every quantised type: if it decodes to numbers that are not finite, the error names its
+// tensor, for both packed and expanded panels.
+TEST(BadScales, ErrorNamesTensor) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   constexpr size_t kRows = 20, kCols = 512;
   size_t n_refused = 0;
@@ -153,7 +153,7 @@ TEST(BadScales, NameTheirTensor) {
   EXPECT_GE(n_refused, 20u);
 }
 
-// Rows of floats, of which one holds an infinity: blocks that were put out as floats on their way here.
+// Rows of floats, one with an infinity, as a RowSource that decodes blocks would produce.
 class MadeFloats : public RowSource {
  public:
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
@@ -166,7 +166,7 @@ class MadeFloats : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {}; }
 };
 
-TEST(BadScales, AreFoundInFloatsThatWereMadeOfBlocks) {
+TEST(BadScales, AreFoundInRowsOfARowSource) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   const MadeFloats rows;
   for (const size_t n_rows : {size_t{19}, size_t{20}}) {

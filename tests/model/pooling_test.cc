@@ -1,4 +1,4 @@
-// Which files are models of embeddings, and which of these are refused by name.
+// Which files are embedding models, and which embedding models are refused by name.
 #include "model/architectures/architectures.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class PoolingOfGguf : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(PoolingOfGguf, IsTheKeysNumber) {
+TEST_F(PoolingOfGguf, IsReadFromPoolingType) {
   const auto numbered = [&](uint32_t n) {
     return read([n](GgufWriter& writer) { writer.add_u32("llama.pooling_type", n); });
   };
@@ -48,7 +48,7 @@ TEST_F(PoolingOfGguf, IsTheKeysNumber) {
   EXPECT_EQ(numbered(5).status().code(), ErrorCode::kBadHyperparameter);
 }
 
-TEST_F(PoolingOfGguf, AttentionToLaterPositionsIsRefused) {
+TEST_F(PoolingOfGguf, NonCausalAttentionIsRefused) {
   const auto causal = [&](bool value) {
     return read([value](GgufWriter& writer) { writer.add_bool("llama.attention.causal", value); }).status();
   };
@@ -72,7 +72,7 @@ constexpr const char* kLastToken = R"({"word_embedding_dimension": 16, "pooling_
 
 class PoolingOfDirectory : public testing::Test {
  protected:
-  // Tensors without "model." in front, as Qwen3-Embedding has them.
+  // Tensor names without the prefix "model.", as in Qwen3-Embedding.
   Result<std::optional<Pooling>> read(const std::string& modules, const std::string& pooling,
                                       const std::string& members = "") {
     dir_.write("config.json", std::string(kConfig) + members + "}");
@@ -95,7 +95,7 @@ class PoolingOfDirectory : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(PoolingOfDirectory, IsThatOfItsModules) {
+TEST_F(PoolingOfDirectory, IsReadFromModules) {
   EXPECT_EQ(*read("", ""), std::nullopt);
   EXPECT_EQ(*read(kModules, kLastToken), Pooling::kLast);
   EXPECT_EQ(*read(kModules, R"({"pooling_mode_mean_tokens": true})"), Pooling::kMean);
@@ -122,7 +122,7 @@ TEST_F(PoolingOfDirectory, OtherPoolingsAndModulesAreRefusedByName) {
               HasSubstr("use_bidirectional_attention"));
 }
 
-TEST_F(PoolingOfDirectory, TheFolderIsAPlainName) {
+TEST_F(PoolingOfDirectory, UnsafeModulePathIsRefused) {
   for (const char* path : {"..", "../x", "/etc", "a/b", ""}) {
     const std::string modules =
         R"([{"type": "sentence_transformers.models.Pooling", "path": ")" + std::string(path) + R"("}])";

@@ -1,4 +1,4 @@
-"""What llama.cpp's converter does to models with recurrent layers, for write_gguf_twins.py beside this file."""
+"""Converts models with recurrent layers as llama.cpp's converter does, for write_gguf_twins.py beside this file."""
 import numpy as np
 
 ARCHITECTURES = {
@@ -10,7 +10,7 @@ QWEN = {"qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"}
 
 
 def architecture_of(config):
-    """None: a model without recurrent layers, or one that llama.cpp has no name for."""
+    """Returns None for a model without recurrent layers, or without a name in llama.cpp."""
     kind = config["model_type"]
     if kind == "granitemoehybrid":
         return "granitehybrid" if "mamba" in (config.get("layer_types") or []) else None
@@ -20,7 +20,7 @@ def architecture_of(config):
 
 
 def attends(config):
-    """Of each layer."""
+    """True for each layer with attention."""
     n = config["num_hidden_layers"]
     if config["model_type"] == "falcon_h1":
         return [True] * n
@@ -75,7 +75,7 @@ def write_keys(writer, config, arch, heads):
 
 
 def tiled(values, axis, config, width):
-    """Heads of values, of `width` rows each, as llama.cpp repeats keys over them: those of each key head apart."""
+    """Reorders value heads, of `width` rows each, to llama.cpp's order: one head of each key head in turn."""
     groups = config["linear_num_key_heads"]
     each = config["linear_num_value_heads"] // groups
     shape = values.shape
@@ -98,7 +98,7 @@ def split_qwen35(name, values, config):
 
 
 def split_groups(values, config):
-    """in_proj_qkvz of Qwen3-Next as q | k | v and z."""
+    """Splits in_proj_qkvz of Qwen3-Next into q | k | v and z."""
     groups, n = config["linear_num_key_heads"], config["linear_key_head_dim"]
     width = config["linear_num_value_heads"] // groups * config["linear_value_head_dim"]
     by_group = values.reshape(groups, 2 * n + 2 * width, -1)
@@ -108,7 +108,7 @@ def split_groups(values, config):
 
 
 def multiplied(name, values, config):
-    """Falcon-H1's factors, which files have within their weights. values: floats."""
+    """Multiplies Falcon-H1's factors into the weights, as in GGUF. values: floats."""
     m = config["ssm_multipliers"]
     if "down_proj" in name:
         return values * config["mlp_multipliers"][1]
@@ -134,7 +134,7 @@ def multiplied(name, values, config):
 
 
 def tensors_of(tensors, config, widened):
-    """(name, dtype, values) of the tensors as the converter has them before it names them."""
+    """Yields (name, dtype, values) of the tensors as the converter has them before it renames them."""
     kind = config["model_type"]
     for name, dtype, values in tensors:
         if kind in ("qwen3_5_text", "qwen3_5_moe_text"):
@@ -174,7 +174,7 @@ def tensors_of(tensors, config, widened):
 
 
 def known_name(name):
-    """Under which the `gguf` package knows a tensor that some converters rename first."""
+    """The name that the `gguf` package has for a tensor; some converters rename tensors first."""
     for old, new in ((".feed_forward.experts.", ".mlp.experts."), (".feed_forward.router.", ".mlp.gate."),
                      (".mlp.experts.w1.", ".mlp.experts.gate_proj."), (".mlp.experts.w2.", ".mlp.experts.down_proj."),
                      (".mlp.experts.w3.", ".mlp.experts.up_proj."),

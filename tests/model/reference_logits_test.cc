@@ -1,6 +1,6 @@
-// The numbers themselves: logits of tiny checkpoints against those that outside implementations give them
-// (tests/golden/logits and, where the reference data is there, Hugging Face), and against the oracle
-// (tests/oracle/transformer.h) for files of every weight type.
+// Logits of tiny checkpoints, compared with those of independent implementations (tests/golden/logits and, if the
+// reference data is available, Hugging Face), and with the oracle (tests/oracle/transformer.h) for files of every
+// weight type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ std::vector<std::vector<float>> all_logits(LanguageModel& model, TokenSpan token
   return rows;
 }
 
-// A tensor of a reference file as T's, row after row.
+// A tensor of a reference file as numbers of type T, row by row.
 template <typename T>
 std::vector<T> values_of(const ModelFile& file, const std::string& name) {
   const TensorView* tensor = file.find_tensor(name);
@@ -85,8 +85,8 @@ bool has_quantized_weights(const ModelFile& file) {
   });
 }
 
-// Float weights: both modes compute in float, and differ from the reference by the order of sums alone. With weights of
-// fewer bits the exact mode has int8 inputs, which cost about 0.4 % of a value's size.
+// Float weights: both modes compute in float, and differ from the reference only by the order of sums. With quantised
+// weights the exact mode has int8 inputs, which cost about 0.4 % of a value's size.
 void expect_logits(const ModelFile& file, const ModelConfig& config, const ModelFile& reference, double bound) {
   double differences[2] = {};
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
@@ -99,8 +99,8 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
   std::printf("%-18s max |dlogit| %.1e reference, %.1e exact\n", name.c_str(), differences[0], differences[1]);
 }
 
-// make_logits_goldens.py, in double precision, of the same weights as safetensors and as GGUF.
-TEST(ReferenceLogits, CommittedCheckpointsInBothContainers) {
+// The logits of make_logits_goldens.py, in double, for the same weights as safetensors and as GGUF.
+TEST(ReferenceLogits, CommittedCheckpointsMatchInBothContainers) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
     const auto reference = open_checkpoint(goldens + name + "/logits.safetensors");
@@ -112,8 +112,8 @@ TEST(ReferenceLogits, CommittedCheckpointsInBothContainers) {
   }
 }
 
-// Parts of architectures that the reference data does not show: make_family_goldens.py, with transformers.
-TEST(ReferenceLogits, CommittedFamilies) {
+// Features that the reference data lacks: make_family_goldens.py, with transformers.
+TEST(ReferenceLogits, CommittedFamiliesMatchTransformers) {
   size_t n_models = 0;
   for (const auto& directory : std::filesystem::directory_iterator(golden_dir() + "/families")) {
     if (!directory.is_directory()) continue;
@@ -127,9 +127,9 @@ TEST(ReferenceLogits, CommittedFamilies) {
   EXPECT_EQ(n_models, 29u);
 }
 
-// A model that also sees has its keys in a section, other names before those of its tensors, and tensors of its eyes
-// beside them: its language model is the model, bit for bit.
-TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
+// A vision model has its keys in a section, another prefix in its tensor names, and additional vision tensors: its
+// language model gives the same bits.
+TEST(ReferenceLogits, VisionModelsGiveTheLogitsOfTheirLanguageModel) {
   const std::string family = golden_dir() + "/families/gemma4_experts";
   const auto text = open_checkpoint(family);
   const Tokens tokens = random_tokens(30, 40, 1);
@@ -154,7 +154,7 @@ TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
   }
 }
 
-// A model written down in another way.
+// Logits of a model written with another config and other tensors.
 std::vector<std::vector<float>> logits_written_as(const ModelFile& file, const Json& config,
                                                   const std::vector<NamedTensor>& tensors, const Tokens& tokens) {
   const TempDir dir;
@@ -172,8 +172,8 @@ std::vector<NamedTensor> tensors_of(const ModelFile& file) {
   return tensors;
 }
 
-// Published configs of Qwen2-VL have the language model's keys among their own, those of transformers 5 in a section.
-TEST(ReferenceLogits, KeysOfTextAreTheSameInASectionAndOutside) {
+// Published configs of Qwen2-VL have the language model's keys at the top level, those of transformers 5 in a section.
+TEST(ReferenceLogits, TextConfigSectionGivesTheSameModel) {
   const Tokens tokens = random_tokens(30, 40, 1);
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
     SCOPED_TRACE(name);
@@ -189,9 +189,9 @@ TEST(ReferenceLogits, KeysOfTextAreTheSameInASectionAndOutside) {
   }
 }
 
-// Published files of Llama 4 have the language model in a section and behind a prefix, no kinds of layers, and say by a
-// number that queries grow.
-TEST(ReferenceLogits, Llama4AsItIsPublished) {
+// Published files of Llama 4 have the language model in a section and under a prefix, no layer types, and enable the
+// scaling of queries by a number.
+TEST(ReferenceLogits, PublishedLlama4LayoutGivesTheSameLogits) {
   const Tokens tokens = random_tokens(140, 40, 1);
   const auto file = open_checkpoint(golden_dir() + "/families/llama4_text");
   Json text = *file->config_json();
@@ -201,7 +201,7 @@ TEST(ReferenceLogits, Llama4AsItIsPublished) {
   for (NamedTensor& tensor : tensors) tensor.name = "language_model." + tensor.name;
   const auto wanted = all_logits(**load_language_model(*file, {}), tokens);
   EXPECT_EQ(logits_written_as(*file, {{"model_type", "llama4"}, {"text_config", text}}, tensors, tokens), wanted);
-  text["no_rope_layers"] = Json::array();  // every fourth, as none
+  text["no_rope_layers"] = Json::array();  // an empty list means the default: every fourth layer
   EXPECT_NE(logits_written_as(*file, text, tensors_of(*file), tokens), wanted);
 
   text["attention_chunk_size"] = 100;
@@ -213,8 +213,8 @@ TEST(ReferenceLogits, Llama4AsItIsPublished) {
   EXPECT_THAT(status.message(), testing::HasSubstr("attention_chunk_size is 100, supported are multiples of 64"));
 }
 
-// Published experts of Qwen3-VL are [in, out], those that transformers 5 writes [out, in].
-TEST(ReferenceLogits, ExpertsAreTheSameInEitherLayout) {
+// Published experts of Qwen3-VL are [in, out], those written by transformers 5 [out, in].
+TEST(ReferenceLogits, ExpertLayoutDoesNotChangeLogits) {
   const Tokens tokens = random_tokens(30, 40, 1);
   const auto file = open_checkpoint(golden_dir() + "/families/qwen3_vl_moe");
   std::vector<NamedTensor> tensors = tensors_of(*file);
@@ -237,7 +237,7 @@ TEST(ReferenceLogits, ExpertsAreTheSameInEitherLayout) {
   EXPECT_EQ(logits_written_as(*file, *file->config_json(), tensors, tokens), wanted);
 }
 
-// A rule that asks for the length takes the context for it: a short sequence wants a model with a short context.
+// For longrope, the context that selects the original frequencies if the sequence is that short.
 size_t context_for(const ModelConfig& config, size_t length) {
   for (const RopeRule& rule : config.ropes) {
     const auto original = static_cast<size_t>(rule.original_max_positions);
@@ -246,8 +246,8 @@ size_t context_for(const ModelConfig& config, size_t length) {
   return 0;
 }
 
-// Whatever the rows of kArchitectures describe. A directory of another architecture says so and nothing else.
-TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
+// Covers all rows of kArchitectures. A directory of another architecture must give kUnsupported.
+TEST(ReferenceLogits, TinyCheckpointsMatchHuggingFace) {
   IBID_NEED_SHARED(shared);
   std::set<std::string> directories;
   for (const auto& directory : std::filesystem::directory_iterator(shared + "/reference/tiny")) {
@@ -278,7 +278,7 @@ struct Quality {
   double mean_kl = 0;
 };
 
-// How far a model is from the oracle on the same file.
+// The distance of a model from the oracle on the same file.
 Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
   const TempDir dir;
   const std::string path = dir.file("tiny.gguf");
@@ -307,7 +307,7 @@ Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
   return quality;
 }
 
-TEST(ReferenceLogits, ReferenceModeIsTheOracleForEveryWeightType) {
+TEST(ReferenceLogits, ReferenceModeMatchesOracleForEveryWeightType) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                             DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
                             DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
@@ -322,18 +322,18 @@ TEST(ReferenceLogits, ReferenceModeIsTheOracleForEveryWeightType) {
     std::printf("%-5s reference max |dlogit| %.1e, exact %.1e, mean KL %.1e\n", std::string(dtype_name(dtype)).c_str(),
                 reference.max_dlogit, exact.max_dlogit, exact.mean_kl);
     EXPECT_LE(reference.max_dlogit, 1e-4);
-    // int8 activations cost about 0.4 % of a value's size; float weights see none.
+    // int8 activations cost about 0.4 % of a value's size; float weights do not use them.
     EXPECT_LE(exact.max_dlogit, dtype_is_float(dtype) ? 1e-4 : 0.3);
     EXPECT_LE(exact.mean_kl, dtype_is_float(dtype) ? 1e-8 : 2e-3);
   }
 }
 
-TEST(ReferenceLogits, OddShapesBiasesAndTiedHeads) {
+TEST(ReferenceLogits, OddShapesBiasesAndTiedHeadsMatchOracle) {
   TinyModel biased;
   biased.biases = true;
   TinyModel tied;
   tied.tied = true;
-  TinyModel odd;  // nothing is a multiple of a vector
+  TinyModel odd;  // no size is a multiple of a vector
   odd.n_heads = 6, odd.n_kv_heads = 3, odd.head_dim = 10, odd.dim = 52, odd.ffn_dim = 70, odd.vocab_size = 77;
   TinyModel single_kv_head;
   single_kv_head.n_kv_heads = 1;
@@ -345,7 +345,7 @@ TEST(ReferenceLogits, OddShapesBiasesAndTiedHeads) {
   }
 }
 
-TEST(ReferenceLogits, SmallerCacheTypesCostLittle) {
+TEST(ReferenceLogits, SmallKvTypesAddLittleError) {
   const double f16 = against_oracle({}, {.kv_dtype = KvDType::kF16}).mean_kl;
   const double int8 = against_oracle({}, {.kv_dtype = KvDType::kInt8}).mean_kl;
   std::printf("mean KL of F16 rows %.1e, of INT8 rows %.1e\n", f16, int8);
@@ -353,7 +353,7 @@ TEST(ReferenceLogits, SmallerCacheTypesCostLittle) {
   EXPECT_LE(int8, 1e-3);
 }
 
-TEST(ReferenceLogits, FastModeIsCloseWhereManyRowsMeetFloatWeights) {
+TEST(ReferenceLogits, FastModeIsCloseForFloatWeights) {
   EXPECT_LE(against_oracle({}, {.numerics = Numerics::kFast, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
 }
 

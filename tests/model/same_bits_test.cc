@@ -1,5 +1,5 @@
-// Law 1: the logits at a position, and the rows in the cache, are a function of the tokens up to it. Whatever
-// else changes (chunks, threads, forks, slices, cancelled calls, company in the batch), not a bit does.
+// Law 1: the logits at a position, and the rows in the cache, are a function of the tokens up to it. Chunks, threads,
+// forks, slices, cancelled calls and other sequences in the batch do not change a bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLength = 150;      // two page borders
-constexpr size_t kLong = 300;        // the border of an attention block
+constexpr size_t kLength = 150;      // more than two pages
+constexpr size_t kLong = 300;        // more than an attention block
 
-// A model, its pool, and the bits of one pass over everything: what all other ways must reproduce.
+// A model and its pool.
 struct Subject {
   explicit Subject(std::unique_ptr<TransformerModel> loaded)
       : model(std::move(loaded)), pool(model->kv_layout(), size_t{64} << 20) {}
@@ -50,7 +50,7 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   void SetUp() override {
     if (!is_worth_its_time(GetParam().matrix_dtype)) GTEST_SKIP() << kScalarKernelsAreSlow;
-    // What all ways must reproduce is computed by two threads, the many ways by one: nobody waits at barriers.
+    // The expected bits are computed with two threads, all others with one, which is faster: no waits at barriers.
     const std::unique_ptr<Subject> two_threads = make(2);
     tokens_ = random_tokens(kLong, two_threads->model->vocab_size(), 7);
     KvCacheEntry entry = two_threads->entry();
@@ -71,7 +71,7 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
     options.kv_dtype = GetParam().kv_dtype;
     options.n_threads = n_threads;
     options.isa = isa;
-    options.max_chunk = 512;   // everything in one pass, on any machine
+    options.max_chunk = 512;   // all tokens in one pass, on any machine
     return std::make_unique<Subject>(load_tiny_model(tiny, options));
   }
 
@@ -90,8 +90,8 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
   Row wanted_kv_;
 };
 
-// Kernels with tiles of rows get every size. The reference kernels take row by row, slowly: there a size decides no
-// more than which rows the pass keeps where, and those around the borders tell.
+// Kernels with tiles of rows are tested with every size. The scalar kernels compute row by row, slowly: a size decides
+// only how rows are split into passes and pages, so sizes around powers of two are enough.
 std::vector<size_t> chunk_sizes() {
   if (*active_isa() == Isa::kRef) return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70};
   std::vector<size_t> every(70);
@@ -99,7 +99,7 @@ std::vector<size_t> chunk_sizes() {
   return every;
 }
 
-TEST_P(SameBits, AnyChunkSize) {
+TEST_P(SameBits, BitsDoNotDependOnChunkSize) {
   for (const size_t chunk : chunk_sizes()) {
     SCOPED_TRACE("chunks of " + std::to_string(chunk));
     KvCacheEntry entry = subject_->entry();
@@ -112,7 +112,7 @@ TEST_P(SameBits, AnyChunkSize) {
   }
 }
 
-TEST_P(SameBits, RandomSplits) {
+TEST_P(SameBits, BitsDoNotDependOnRandomSplits) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -128,7 +128,7 @@ TEST_P(SameBits, RandomSplits) {
   }
 }
 
-TEST_P(SameBits, AnyNumberOfThreads) {
+TEST_P(SameBits, BitsDoNotDependOnThreads) {
   for (const int n_threads : {2, 3}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
     const std::unique_ptr<Subject> other = make(n_threads);
@@ -141,8 +141,8 @@ TEST_P(SameBits, AnyNumberOfThreads) {
   }
 }
 
-// One sequence, each pass by another number of threads: what a team that gives way does.
-TEST_P(SameBits, ThreadsThatComeAndGo) {
+// One sequence, each pass with another number of threads, as in a team with WhenCrowded::kGiveWay.
+TEST_P(SameBits, BitsDoNotDependOnThreadsOfEachPass) {
   std::vector<std::unique_ptr<Subject>> teams;
   for (const int n_threads : {3, 1, 2}) teams.push_back(make(n_threads));
   KvCacheEntry entry = teams[0]->entry();
@@ -156,8 +156,8 @@ TEST_P(SameBits, ThreadsThatComeAndGo) {
   expect_same(entry, rows);
 }
 
-// A thread that is very late in the first layer is done without in the others.
-TEST_P(SameBits, ATeamThatGivesWayWithinAPass) {
+// A thread that is very late in the first layer is left out in the following layers.
+TEST_P(SameBits, BitsDoNotChangeIfAThreadIsLate) {
   const std::unique_ptr<Subject> other = make(2);
   bool late = false;
   other->model->set_layer_observer([&](size_t) {
@@ -169,7 +169,7 @@ TEST_P(SameBits, ATeamThatGivesWayWithinAPass) {
   expect_same(entry, rows);
 }
 
-TEST_P(SameBits, AppendSliceAppendIsNever) {
+TEST_P(SameBits, RejectedTokensLeaveNoTrace) {
   const Tokens other = random_tokens(90, subject_->model->vocab_size(), 99);
   for (const size_t keep : {1u, 15u, 16u, 17u, 63u, 64u, 65u, 100u, 128u}) {
     SCOPED_TRACE("cut to " + std::to_string(keep));
@@ -185,7 +185,7 @@ TEST_P(SameBits, AppendSliceAppendIsNever) {
   }
 }
 
-TEST_P(SameBits, ForksGoTheirOwnWay) {
+TEST_P(SameBits, ForksAreIndependent) {
   const Tokens other = random_tokens(80, subject_->model->vocab_size(), 5);
   for (const size_t at : {10u, 64u, 100u}) {
     SCOPED_TRACE("forked at " + std::to_string(at));
@@ -195,7 +195,7 @@ TEST_P(SameBits, ForksGoTheirOwnWay) {
     KvCacheEntry branch = entry.fork().value();
     std::vector<Row> branch_rows;
     std::vector<Row> rest = rows;
-    // Both write into what was the shared last page, by turns.
+    // Both write to the page that they shared, in turn.
     subject_->feed(branch, TokenSpan(other).first(3), branch_rows);
     subject_->feed(entry, first(kLong).subspan(at, 5), rest);
     subject_->feed(branch, TokenSpan(other).subspan(3), branch_rows);
@@ -212,7 +212,7 @@ TEST_P(SameBits, ForksGoTheirOwnWay) {
   }
 }
 
-TEST_P(SameBits, PrefixFromAnotherSequencesPages) {
+TEST_P(SameBits, AdoptedPrefixGivesTheSameBits) {
   KvCacheEntry giver = subject_->entry();
   std::vector<Row> ignored;
   subject_->feed(giver, first(170), ignored);
@@ -228,7 +228,7 @@ TEST_P(SameBits, PrefixFromAnotherSequencesPages) {
   }
 }
 
-TEST_P(SameBits, CancelledAtEveryLayerThenRetried) {
+TEST_P(SameBits, CancelledPassesChangeNothing) {
   TransformerModel& model = *subject_->model;
   KvCacheEntry entry = subject_->entry();
   std::vector<Row> rows;
@@ -250,7 +250,7 @@ TEST_P(SameBits, CancelledAtEveryLayerThenRetried) {
   expect_same(entry, rows);
 }
 
-TEST_P(SameBits, CompanyInTheBatch) {
+TEST_P(SameBits, BitsDoNotDependOnBatch) {
   constexpr size_t kSequences = 4;
   const size_t vocab_size = subject_->model->vocab_size();
   std::vector<KvCacheEntry> entries;
@@ -260,7 +260,7 @@ TEST_P(SameBits, CompanyInTheBatch) {
     entries.push_back(subject_->entry());
     texts.push_back(s == 0 ? tokens_ : random_tokens(kLong, vocab_size, static_cast<uint32_t>(50 + s)));
   }
-  // Passes of mixed company: long chunks beside single tokens, and some sequences absent.
+  // Mixed batches: long chunks beside single tokens, and some sequences absent.
   const size_t steps[][kSequences] = {{40, 1, 17, 0}, {1, 30, 1, 5}, {1, 1, 1, 1}, {100, 0, 64, 1}, {3, 90, 2, 60}};
   for (const auto& step : steps) {
     std::vector<SequenceChunk> batch;
@@ -285,8 +285,8 @@ TEST_P(SameBits, CompanyInTheBatch) {
   }
 }
 
-// What eight branches of one conversation share is read once for all of them in a pass, and shows in no bit.
-TEST_P(SameBits, BranchesInOnePass) {
+// Blocks that eight branches of a conversation share are read once per pass, which changes no bit.
+TEST_P(SameBits, BranchesThatShareBlocksGiveTheSameBits) {
   constexpr size_t kBranches = 8;
   for (const int n_threads : {1, 2}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
@@ -302,7 +302,7 @@ TEST_P(SameBits, BranchesInOnePass) {
       texts.push_back(s == 0 ? Tokens(tokens_.begin() + 280, tokens_.end())
                              : random_tokens(20, other->model->vocab_size(), static_cast<uint32_t>(70 + s)));
     }
-    // One token of each; then drafts and a chunk among them.
+    // First one token each; then drafts and a chunk among them.
     for (const size_t longest : {1u, 1u, 9u}) {
       std::vector<SequenceChunk> batch;
       std::vector<size_t> who;
@@ -329,7 +329,7 @@ TEST_P(SameBits, BranchesInOnePass) {
   }
 }
 
-TEST_P(SameBits, AnyInstructionSetAndThreads) {
+TEST_P(SameBits, BitsDoNotDependOnInstructionSetOrThreads) {
   if (an_isa_is_forced()) GTEST_SKIP() << "all instruction sets are compared where none is forced";
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
@@ -350,10 +350,10 @@ TEST_P(SameBits, AnyInstructionSetAndThreads) {
 INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
 
-// Each as the type of the layers, not of the head alone.
-TEST(SameBitsCases, HaveEveryPanelType) {
+// As the type of the layers, not only of the head.
+TEST(SameBitsCases, CoverEveryPanelType) {
   for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
-    // GGUF has no floats of a byte, so no tiny model is made of them; the law for their kernels is F8Linear's.
+    // GGUF has no 8-bit floats, so no tiny model has them; F8Linear tests the law for their kernels.
     if (panel_is_f8(static_cast<PanelType>(type))) continue;
     const bool there = std::any_of(std::begin(kEveryPanelType), std::end(kEveryPanelType), [&](const WeightsAndKv& c) {
       return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);

@@ -1,5 +1,5 @@
-// A checkpoint of which one tensor has another type loads, or is refused by name: which types may stand where is decided
-// by the file.
+// A checkpoint in which one tensor has another type loads, or is refused with the tensor's name: the types in a file
+// are arbitrary.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct Checkpoint {
     data = file.substr(8 + n_bytes);
   }
 
-  // With one tensor of another type: its bytes, repeated or cut.
+  // The file with one tensor of another type: its bytes, repeated or truncated.
   std::string with(const std::string& changed, const std::string& dtype, size_t n_type_bytes) const {
     Json names = Json::object();
     std::string bytes;
@@ -62,7 +62,7 @@ void expect_no_type_is_taken_for_granted(const std::string& directory) {
   const Checkpoint checkpoint(directory + "/model.safetensors");
   size_t n_refused = 0, n_loaded = 0;
   for (const auto& [name, tensor] : checkpoint.header.items()) {
-    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos) continue;  // as those of layer 0
+    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos) continue;  // as in layer 0
     for (const auto& [dtype, n_bytes] : std::vector<std::pair<std::string, size_t>>{
              {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F64", 8}, {"I8", 1}, {"U8", 1}, {"I64", 8}, {"BOOL", 1}, {"F16", 2}}) {
       const TempDir dir;
@@ -89,8 +89,8 @@ TEST(TensorTypes, EveryTypeInEveryPlaceLoadsOrIsRefusedByName) {
   }
 }
 
-// Biases of all experts are one matrix, and may have rows that are made.
-TEST(TensorTypes, BiasesOfExpertsMayBeOfAnyType) {
+// The biases of all experts are one matrix, which may come from a RowSource.
+TEST(TensorTypes, ExpertBiasesOfAnyTypeLoadOrAreRefusedByName) {
   IBID_NEED_SHARED(shared);
   expect_no_type_is_taken_for_granted(shared + "/reference/tiny/gpt_oss");
 }

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr DType kF = DType::kF32;
 
-// The committed llama with one tensor more, of ones or of zeros.
+// The committed llama with one additional tensor, of ones or of zeros.
 class UnusedTensors : public testing::Test {
  protected:
   Status load_with(const std::string& name, const Shape& shape, float value = 1,
@@ -40,7 +40,7 @@ class UnusedTensors : public testing::Test {
     file_ = *open_model_file(dir_.path());
     return load_language_model(*file_, {.n_threads = 1}).status();
   }
-  // The last of the file.
+  // The last tensor of the file.
   UnusedTensor sorted() const { return unused_tensors(*file_, *read_config(*file_)).back(); }
 
   void expect_refused(const std::string& name, const Shape& shape, const std::string& model = "/logits/llama") {
@@ -60,7 +60,7 @@ class UnusedTensors : public testing::Test {
   std::unique_ptr<ModelFile> file_;
 };
 
-TEST_F(UnusedTensors, OfALayerAreRefusedByName) {
+TEST_F(UnusedTensors, UnknownLayerTensorsAreRefusedByName) {
   expect_refused("model.layers.1.self_attn.q_norm2.weight", {{6}, 1});
   expect_refused("model.layers.0.pre_feedforward_layernorm.weight", {{24}, 1});
   expect_refused("model.layers.0.input_layernorm.bias", {{24}, 1});
@@ -68,18 +68,18 @@ TEST_F(UnusedTensors, OfALayerAreRefusedByName) {
   expect_refused("model.layers.1.self_attn.sub_norm.weight", {{24}, 1});
   expect_refused("lm_head.scale", {{40}, 1});
   expect_refused("model.embed_layernorm.weight", {{24}, 1});
-  // A row that has experts of no bias.
+  // A row with experts, which have no bias.
   expect_refused("model.layers.0.mlp.experts.up_bias", {{8, 8}, 2}, "/families/dots1");
 }
 
-// Norms of 1 and biases of queries are what the tensor table has a place for, in any row: they are used.
-TEST_F(UnusedTensors, ABiasThatTheTableKnowsIsUsed) {
+// The tensor table has places for biases that a model may lack; if present, they are used.
+TEST_F(UnusedTensors, BiasInTheTableIsUsed) {
   EXPECT_TRUE(load_with("model.layers.0.self_attn.o_proj.bias", {{24}, 1}).ok());
   const auto unused = unused_tensors(*file_, *read_config(*file_));
   EXPECT_TRUE(std::ranges::none_of(unused, [](const UnusedTensor& t) { return t.name.ends_with("o_proj.bias"); }));
 }
 
-TEST_F(UnusedTensors, KnownNamesAreQuiet) {
+TEST_F(UnusedTensors, KnownHarmlessTensorsAreIgnored) {
   expect_quiet("model.layers.0.self_attn.rotary_emb.inv_freq", {{3}, 1}, 1, "rope");
   expect_quiet("model.layers.0.self_attn.diagonal_decay", {{1, 2, 4, 4}, 4}, 1, "rule of decays");
   expect_quiet("model.layers.1.self_attn.q_proj.input_scale", {{1}, 1}, 1, "8 bits");
@@ -90,7 +90,7 @@ TEST_F(UnusedTensors, KnownNamesAreQuiet) {
   expect_quiet("model.layers.2.eh_proj.weight", {{24, 48}, 2}, 1, "guess further tokens");
 }
 
-TEST_F(UnusedTensors, OfOtherPartsAreLeftOut) {
+TEST_F(UnusedTensors, TensorsOfOtherPartsAreIgnored) {
   for (const char* name : {"visual.patch_embed.proj.weight", "model.vision_tower.a.weight", "mtp.fc.weight"}) {
     EXPECT_TRUE(load_with(name, {{2, 3, 1, 2, 2}, 5}).ok()) << name;
     EXPECT_FALSE(sorted().of_model);
@@ -98,7 +98,7 @@ TEST_F(UnusedTensors, OfOtherPartsAreLeftOut) {
   }
 }
 
-TEST_F(UnusedTensors, OfALayerOfGgufAreRefusedByName) {
+TEST_F(UnusedTensors, UnknownGgufTensorsAreRefusedByName) {
   for (const char* name : {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.scale", "token_embd_norm.weight"}) {
     GgufWriter writer = tiny_model_writer({});
     add_tensor_of(writer, name, kF, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
@@ -110,8 +110,8 @@ TEST_F(UnusedTensors, OfALayerOfGgufAreRefusedByName) {
   }
 }
 
-// Every checkpoint that is committed has nothing that nobody knows.
-TEST_F(UnusedTensors, CommittedModelsHaveNone) {
+// Committed checkpoints have no unknown tensors.
+TEST_F(UnusedTensors, CommittedModelsHaveNoUnknownTensors) {
   for (const char* parent : {"/families", "/packed"}) {
     for (const auto& entry : std::filesystem::directory_iterator(golden_dir() + parent)) {
       if (!entry.is_directory()) continue;

@@ -1,10 +1,10 @@
-"""write_gguf_twins.py DIRECTORIES.. OUT: each tiny checkpoint that llama.cpp has an architecture for as OUT/NAME.gguf.
+"""write_gguf_twins.py DIRECTORIES.. OUT: writes each tiny checkpoint that llama.cpp supports to OUT/NAME.gguf.
 
-A directory is a checkpoint or holds some. Of Llama 4, numbers that GGUF has no keys for are llama.cpp's own: OUT/NAME
-is a copy of the checkpoint with these.
+A directory is a checkpoint or contains some. For Llama 4, llama.cpp has constants instead of GGUF keys: OUT/NAME is a
+copy of the checkpoint with these constants.
 
-Names, keys and constants come from the `gguf` package (PyPI), what happens to the tensors of a family from llama.cpp's
-convert_hf_to_gguf.py: an outside view of what such files look like. tests/model/gguf_twins_test.cc compares.
+Names, keys and constants are from the `gguf` package (PyPI), the changes to tensors of a family from llama.cpp's
+convert_hf_to_gguf.py: an implementation independent of ibid. tests/model/gguf_twins_test.cc compares the logits.
 """
 import json
 import math
@@ -104,7 +104,7 @@ def write_rope(writer, config, s):
         writer.add_rope_scaling_factor(s.rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(original)
         if "attention_factor" in s.rope:
-            # The converter leaves it out, since published models have the usual one, beside which llama.cpp puts it.
+            # Omitted by the converter: published models have the default, which llama.cpp multiplies by this factor.
             writer.add_rope_scaling_attn_factors(s.rope["attention_factor"] / (1 + 0.1 * math.log(s.rope["factor"])))
         if "mscale_all_dim" in s.rope and s.kind in LATENT:
             writer.add_rope_scaling_yarn_log_mul(0.1 * s.rope["mscale_all_dim"])
@@ -153,7 +153,7 @@ def write_latent_keys(writer, config):
     if config.get("q_lora_rank"):
         writer.add_q_lora_rank(config["q_lora_rank"])
     writer.add_kv_lora_rank(config["kv_lora_rank"])
-    # What llama.cpp computes with are the latents: one key and value for all heads.
+    # llama.cpp computes with the latents: one key and value for all heads.
     writer.add_key_length(config["kv_lora_rank"] + config["qk_rope_head_dim"])
     writer.add_value_length(config["kv_lora_rank"])
     writer.add_key_length_mla(config["qk_nope_head_dim"] + config["qk_rope_head_dim"])
@@ -167,7 +167,7 @@ def write_expert_keys(writer, config, s):
     width = get("moe_intermediate_size") or {"gpt_oss": s.ffn, "llama4_text": get("intermediate_size")}.get(s.kind)
     if width:
         writer.add_expert_feed_forward_length(width)
-    if s.kind == "gpt_oss":  # the converter leaves it out: llama.cpp has the usual one, 7
+    if s.kind == "gpt_oss":  # the converter omits it: llama.cpp has a default of 7
         writer.add_float32("gpt-oss.swiglu_clamp_exp", config["swiglu_limit"])
     n_shared = get("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
     if n_shared is not None:
@@ -234,16 +234,16 @@ def write_keys(writer, config, s):
     if s.has_rope:
         write_rope(writer, config, s)
     windows = config.get("sliding_window") if config.get("use_sliding_window", True) else None
-    if windows:  # of Mistral and StarCoder 2, too, of which the converter leaves them out: llama.cpp has none there
+    if windows:  # also in Mistral and StarCoder 2, for which the converter omits them: llama.cpp has no windows there
         writer.add_sliding_window(windows)
-        # The converter lists layers where llama.cpp knows no period for the architecture; here the models are too small
-        # to have the usual one.
+        # The converter writes a list only if llama.cpp has no default period for the architecture; these models are too
+        # small to have the default one.
         if "layer_types" in config:
             writer.add_sliding_window_pattern([t == "sliding_attention" for t in config["layer_types"]])
         elif "max_window_layers" in config:
             writer.add_sliding_window_pattern([i >= config["max_window_layers"] for i in range(s.layers)])
     if s.kind == "gemma2":
-        # The converter leaves it out, since all published models have the usual one; the tiny one has not.
+        # The converter omits it, since all published models have the default; the tiny one does not.
         writer.add_attention_scale(config["query_pre_attn_scalar"] ** -0.5)
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
     if config.get("final_logit_softcapping"):
@@ -262,9 +262,9 @@ def write_keys(writer, config, s):
 
 
 def converted(name, values, s):
-    """What the converter does to a tensor; name is Hugging Face's."""
+    """A tensor as the converter changes it; name is Hugging Face's."""
     if s.kind in PERMUTED and name.endswith(("q_proj.weight", "k_proj.weight")):
-        # Of a head that turns in part, the converter permutes all rows; what llama.cpp computes wants these alone.
+        # The converter permutes all rows of a partly rotated head, but llama.cpp requires only the rotated ones.
         heads = s.heads if ".q_proj." in name else s.kv_heads
         by_head = values.reshape(heads, -1, values.shape[1])
         turned = by_head[:, :s.rotary_dim].reshape(heads, 2, s.rotary_dim // 2, -1).swapaxes(1, 2)
@@ -281,14 +281,14 @@ def converted(name, values, s):
 
 
 def swapped(blocks):
-    """16 bytes of gpt-oss, of which byte j has values 2 j and 2 j + 1, as ggml's, of which it has j and j + 16."""
+    """16 bytes in ggml's order (byte j has values j and j + 16) from gpt-oss's (byte j has values 2 j and 2 j + 1)."""
     values = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
     return values[..., :16] | values[..., 16:] << 4
 
 
 def split(name, dtype, values, config, s, parts):
-    """A tensor of a checkpoint as those that the converter makes of it, under names that the map knows; parts: what waits
-    for others."""
+    """Yields the converter's tensors for one of a checkpoint, with names that the map has; parts: tensors that wait for
+    others."""
     if name.endswith("kv_b_proj.weight"):
         by_head = values.reshape(s.heads, -1, values.shape[-1])
         nope = config["qk_nope_head_dim"]

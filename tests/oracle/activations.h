@@ -1,4 +1,4 @@
-// The nonlinearities of MLPs, by their definitions.
+// The nonlinearities of MLPs, by definition.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,4 +1,4 @@
-// Zamba2 2024: attention and an MLP that layers have in common, in front of their recurrent mixers.
+// Zamba2 2024: attention and an MLP shared by several layers, run before their recurrent mixers.
 #include "tests/oracle/activations.h"
 #include "tests/oracle/norms.h"
 #include "tests/oracle/recurrent.h"

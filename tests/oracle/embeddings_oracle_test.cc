@@ -1,6 +1,6 @@
-// Embeddings against a naive computation: the oracle's hidden states in double, their mean or the last of them, divided
-// by its length. What a model may be off is measured as in every_model_test.cc: by what the oracle's own vector moves
-// when every weight is off by a float's rounding.
+// Embeddings compared with a naive computation: the mean or last of the oracle's hidden states in double, divided by
+// its length. The bound is measured as in every_model_test.cc: the change of the oracle's own vector when every weight
+// is perturbed by a float's rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ Vector naive_embedding(const ModelFile& file, const ModelConfig& config, const T
 
 class EmbeddingsOracle : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(EmbeddingsOracle, AreTheNaiveMeanOrLastState) {
+TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
   const TempDir dir;
   write_embedding_model(dir.file("embed.gguf"), GetParam());
   const auto file = open_model_file(dir.file("embed.gguf"));
@@ -48,7 +48,7 @@ TEST_P(EmbeddingsOracle, AreTheNaiveMeanOrLastState) {
   for (const std::string text : {"a", "The quick brown fox", "x = [1, 2, 3]  # numbers, and then a good many words"}) {
     const Tokens ids = ids_to_embed((*engine)->state().tokenizer(), text);
     ASSERT_EQ(ids.size(), text.size() + 1);
-    ASSERT_EQ(ids.back(), 258);  // what the model's texts end with
+    ASSERT_EQ(ids.back(), 258);  // the end token of the model's texts
     for (const Index n_dims : {Index{128}, Index{32}}) {
       const auto got = embed((*engine)->state(), {ids}, {.n_dims = static_cast<size_t>(n_dims)});
       ASSERT_TRUE(got.ok()) << got.status().to_string();
@@ -60,7 +60,7 @@ TEST_P(EmbeddingsOracle, AreTheNaiveMeanOrLastState) {
       std::printf("%zu ids, %zu numbers: off by %.2g, allowed is %.2g\n", ids.size(), static_cast<size_t>(n_dims),
                   distance, bound);
       EXPECT_LT(distance, bound) << text;
-      EXPECT_LT(bound, 1e-5);  // or it would say nothing of numbers of size 0.1
+      EXPECT_LT(bound, 1e-5);  // a wider bound would show nothing for numbers of size 0.1
     }
   }
 }

@@ -1,11 +1,11 @@
-// Every architecture against the oracle: each checkpoint that can be reached, and made models of every weight type. And
-// the oracle itself against the logits of Hugging Face.
+// Compares every architecture with the oracle, on each available checkpoint and on generated models of every weight
+// type, and the oracle itself with the logits of Hugging Face.
 //
-// How far the model may be from the oracle is measured, not chosen. Reference numerics add in double, but they keep
-// every activation as a float, which rounds it by up to 2^-24 of its size. So the oracle is computed a second time with
-// every weight off by up to 2^-24 of its size. The logits are allowed four times what that moves them (an activation is
-// rounded more than once on its way: by a norm, a product, a residual), and one rounding of the largest logit. A model
-// that is sensitive gets a wide bound, one that is not a narrow one: 1e-6 to 5e-5 for logits of size 2 to 10.
+// The allowed distance is measured, not chosen. Reference numerics add in double, but store activations as float, a
+// rounding error of up to 2^-24 of their size. So the oracle is computed a second time with every weight perturbed by
+// up to 2^-24 of its size. The logits may differ by four times the resulting change (an activation is rounded more than
+// once: after a norm, a product, a residual) plus one rounding of the largest logit. Sensitive models get wide bounds,
+// others narrow ones: 1e-6 to 5e-5 for logits of size 2 to 10.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,11 +35,11 @@ namespace fs = std::filesystem;
 using oracle::Index;
 using oracle::Matrix;
 
-constexpr double kFloatRounding = 0x1p-24;  // of a number of size 1
-// Exact numerics also add in float: with float weights, up to 9 times the noise was measured. With quantised weights
-// they have int8 activations, which is another matter (reference_logits_test.cc).
+constexpr double kFloatRounding = 0x1p-24;  // for a number of size 1
+// Exact numerics also add in float: with float weights, errors of up to 9 times the noise were measured. With quantised
+// weights their activations are int8: see reference_logits_test.cc.
 constexpr double kReferenceFactor = 4, kExactFactor = 20;
-// Hugging Face computes in float: its own distance from double is up to 5e-5 (README.md of the reference data).
+// Hugging Face computes in float, up to 5e-5 away from double (README.md of the reference data).
 constexpr double kHuggingFaceBound = 1e-4;
 
 std::unique_ptr<ModelFile> open(const std::string& path) {
@@ -86,7 +86,7 @@ double distance(const Matrix& a, const Matrix& b) {
   return std::isnan(largest) ? INFINITY : largest;
 }
 
-// A rule that asks for the length takes the context for it: a short sequence wants a model with a short context.
+// For longrope, the context that selects the original frequencies if the sequence is that short.
 size_t context_for(const ModelConfig& config, size_t length) {
   for (const RopeRule& rule : config.ropes) {
     const auto original = static_cast<size_t>(rule.original_max_positions);
@@ -95,11 +95,11 @@ size_t context_for(const ModelConfig& config, size_t length) {
   return 0;
 }
 
-// What was measured of one model; the largest of its sequences.
+// Distances measured for one model: the maximum over its sequences.
 struct Distances {
   double reference = 0, reference_bound = 0;
   double exact = 0, exact_bound = 0;
-  double hugging_face = -1;  // the oracle's; -1: there are no logits of Hugging Face
+  double hugging_face = -1;  // of the oracle; -1: no logits of Hugging Face
   void take(const Distances& other) {
     reference = std::max(reference, other.reference);
     reference_bound = std::max(reference_bound, other.reference_bound);
@@ -139,7 +139,7 @@ void expect_within_bounds(const std::string& name, const Distances& d) {
   std::printf("\n");
 }
 
-// The ids and logits of logits.safetensors, where it is there; else random ids.
+// Uses the tokens and logits of logits.safetensors if it exists; else random tokens.
 Distances measure_all(const ModelFile& file, const ModelConfig& config, const std::string& logits_path) {
   if (!fs::exists(logits_path)) return measure(file, config, random_tokens(100, config.vocab_size, 3), nullptr);
   const auto logits = open(logits_path);
@@ -160,7 +160,7 @@ std::set<std::string> directories_in(const std::string& path) {
   return directories;
 }
 
-// A model, where there is one of a supported architecture in `path`. Adds its architecture's row to `reached`.
+// True if `path` holds a model of a supported architecture; compares it, and adds its row to `reached`.
 bool expect_oracle(const std::string& path, const std::string& logits_path, std::set<const Architecture*>& reached) {
   SCOPED_TRACE(path);
   const auto file = open_model_file(path);
@@ -191,10 +191,10 @@ std::set<const Architecture*> expect_committed() {
   return reached;
 }
 
-TEST(EveryModel, CommittedCheckpoints) { EXPECT_GE(expect_committed().size(), 11u); }
+TEST(EveryModel, CommittedCheckpointsMatchOracle) { EXPECT_GE(expect_committed().size(), 11u); }
 
-// With the reference data, every row of kArchitectures is held.
-TEST(EveryModel, CheckpointsOfTheReferenceData) {
+// With the reference data, every row of kArchitectures is compared.
+TEST(EveryModel, ReferenceDataCheckpointsMatchOracle) {
   IBID_NEED_SHARED(shared);
   std::set<const Architecture*> reached = expect_committed();
   size_t n_models = 0;
@@ -209,8 +209,8 @@ TEST(EveryModel, CheckpointsOfTheReferenceData) {
       unreached.erase(std::string(name));
     }
   }
-  // Two rows that are read from another section of config.json, and else are the rows of their text models
-  // (ReferenceLogits.KeysOfTextAreTheSameInASectionAndOutside).
+  // Not reached: these rows differ from those of their text models only in the section of config.json
+  // (ReferenceLogits.TextConfigSectionGivesTheSameModel).
   EXPECT_EQ(unreached, (std::set<std::string>{"qwen2_5_vl", "qwen2_vl", "qwen2vl"}));
 }
 
@@ -231,7 +231,7 @@ void expect_made_model(const std::string& name, const TinyModel& tiny) {
   expect_within_bounds(name, measure(*file, *config, random_tokens(40, tiny.vocab_size, 3), nullptr));
 }
 
-TEST(EveryModel, MadeModelsOfEveryWeightType) {
+TEST(EveryModel, GeneratedModelsOfEveryWeightTypeMatchOracle) {
   for (const DType dtype : kWeightTypes) {
     TinyModel tiny;
     tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;
@@ -243,11 +243,11 @@ TEST(EveryModel, MadeModelsOfEveryWeightType) {
   }
 }
 
-TEST(EveryModel, MadeModelsOfOddShapes) {
+TEST(EveryModel, GeneratedModelsOfOddShapesMatchOracle) {
   TinyModel biased, tied, odd, one_kv_head, ungrouped;
   biased.biases = true;
   tied.tied = true;
-  // Nothing is a multiple of a vector.
+  // No size is a multiple of a vector.
   odd.n_heads = 6, odd.n_kv_heads = 3, odd.head_dim = 10, odd.dim = 52, odd.ffn_dim = 70, odd.vocab_size = 77;
   one_kv_head.n_kv_heads = 1;
   ungrouped.n_kv_heads = ungrouped.n_heads;
@@ -258,9 +258,9 @@ TEST(EveryModel, MadeModelsOfOddShapes) {
   expect_made_model("ungrouped", ungrouped);
 }
 
-// The oracle expands keys and values; the model attends over latent rows, with the parts of one matrix on either side.
-// Quantised, the part of keys is exact, and that of values has int8 inputs in exact numerics.
-TEST(EveryModel, MadeModelsWithLatents) {
+// The oracle expands keys and values; the model attends over latent rows, with W_kvb split between both sides. If W_kvb
+// is quantised, its key part is exact, and its value part has int8 inputs in exact numerics.
+TEST(EveryModel, GeneratedModelsWithLatentAttentionMatchOracle) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ5_1, DType::kQ4_K}) {
     SCOPED_TRACE(dtype_name(dtype));
     LatentModel latent;
@@ -280,9 +280,9 @@ TEST(EveryModel, MadeModelsWithLatents) {
   }
 }
 
-// A bound that a wrong model keeps too would prove nothing. These are the smallest mistakes that come to mind: each is
-// made in the oracle, and is outside the bound of the model without it.
-TEST(EveryModel, BoundsAreNarrowEnoughForSmallMistakes) {
+// A bound that wrong models also meet would prove nothing. Makes small mistakes in the oracle, each of which must
+// exceed the bound of the correct one.
+TEST(EveryModel, BoundsDetectSmallMistakes) {
   const std::string path = golden_dir() + "/families/llama4_text";
   const auto file = open(path);
   const ModelConfig config = *read_config(*file);

@@ -1,5 +1,5 @@
-// Mixtures of experts, one row at a time. Sources: Shazeer et al. 2017; DeepSeek-V3 2024 (sigmoid scores, a bias in the
-// choice alone, groups); OpenAI 2025 (gpt-oss: clamped SwiGLU); Meta 2025 (Llama 4: weighted inputs).
+// Mixtures of experts, one row at a time. Sources: Shazeer et al. 2017; DeepSeek-V3 2024 (sigmoid scores, a bias for
+// the choice only, groups); OpenAI 2025 (gpt-oss: clamped SwiGLU); Meta 2025 (Llama 4: weighted inputs).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +19,7 @@ Vector softmax(const Vector& x) {
   return powers / powers.sum();
 }
 
-// The indices of the n largest, the lower of two equal ones first.
+// The indices of the n largest; of equal ones, the lower index first.
 std::vector<Index> largest(const Vector& x, Index n) {
   std::vector<Index> order(static_cast<size_t>(x.size()));
   std::iota(order.begin(), order.end(), Index{0});
@@ -28,7 +28,7 @@ std::vector<Index> largest(const Vector& x, Index n) {
   return order;
 }
 
-// Only the experts of the best groups stay in the choice; a group is as good as its two best together.
+// Excludes the experts of all but the best groups; the score of a group is the sum of its two best.
 void keep_best_groups(const RouterRule& rule, Vector& choice) {
   const auto n_groups = static_cast<Index>(rule.n_groups);
   const Index size = choice.size() / n_groups;

@@ -1,11 +1,10 @@
-// FileTensors: the weights of a model file in double, as the formulas of the papers want them.
+// FileTensors: the weights of a model file in double, in the form of the papers' formulas.
 //
-// It shares two things with the product, and cannot catch their mistakes: the readers of weights/
-// (bytes to floats, which tests/weights/ holds against other implementations), and the table of
-// tensors' names (model/tensors/tensor_table.h), which the logits of Hugging Face hold. What
-// is done to the tensors behind that is its own: cutting fused ones, turning transposed ones,
-// stacked experts, norms stored without their 1. It puts no rows into another order: where a file
-// keeps pairs as neighbours, the oracle turns neighbours.
+// Two parts are shared with the product, so their errors are not found here: the readers of weights/ (bytes to floats,
+// compared with other implementations in tests/weights/), and the table of tensor names (model/tensors/tensor_table.h,
+// verified by the logits of Hugging Face). All later processing is its own: splitting fused tensors, transposing,
+// stacked experts, norms stored without their 1. It never reorders rows: if a file stores pairs as neighbours, the
+// oracle rotates neighbours.
 #pragma once
 
 #include <map>
@@ -20,16 +19,16 @@ namespace ibid::oracle {
 
 class FileTensors {
  public:
-  // Every weight is multiplied by 1 + noise u, u between -1 and 1.
+  // Multiplies every weight by 1 + noise u, u in [-1, 1].
   FileTensors(const ModelFile& file, const ModelConfig& config, double noise = 0)
       : file_(file), config_(config), noise_(noise) {}
 
-  // [out, in]; empty where the file has no such tensor. copy: the expert's or the stream's number.
+  // [out, in]; empty if the file has no such tensor. copy: number of the expert or stream.
   Matrix matrix(TensorRole role, size_t layer = 0, size_t copy = 0) const;
   Vector vector(TensorRole role, size_t layer = 0, size_t copy = 0) const;
-  // What the file has under the role's own names, which may be a tensor of several.
+  // The tensor under the role's own names; it may be a fused tensor.
   Matrix as_stored(TensorRole role, size_t layer = 0) const { return own(role, layer, 0); }
-  // The weight of a norm, with its 1.
+  // The weight of a norm, including its 1.
   Vector norm(TensorRole role, size_t layer = 0) const;
 
  private:
@@ -40,7 +39,7 @@ class FileTensors {
   };
   const Stored* find(const std::string& name) const;
   Matrix as_matrix(const Stored& stored, TensorRole role, const double* values) const;
-  // What the file has under the role's own name; a vector is one column.
+  // The tensor under the role's own names; a vector is one column.
   Matrix own(TensorRole role, size_t layer, size_t copy) const;
   Matrix heads_side_by_side(const std::string& spelling, size_t layer) const;
   Matrix find_or_cut(TensorRole role, size_t layer, size_t copy) const;

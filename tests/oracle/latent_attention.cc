@@ -1,4 +1,4 @@
-// Latent attention (DeepSeek-V2 2024, section 2.1), expanded: what its heads attend with.
+// Latent attention (DeepSeek-V2 2024, section 2.1), expanded to the queries, keys and values of each head.
 #include "tests/oracle/norms.h"
 #include "tests/oracle/self_attention.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using enum TensorRole;
 
-constexpr double kEps = 1e-6;  // of the norms of latents, in transformers the default of the class
+constexpr double kEps = 1e-6;  // of the norms of latents: the class default in transformers
 
 Matrix latent(const Matrix& x, Index rank, const Vector& weight) { return rms_norm(x.leftCols(rank), weight, kEps); }
 
@@ -36,7 +36,7 @@ Expanded expand_latents(const Model& model, size_t layer, const Matrix& h) {
   }
   const Matrix low = linear(h, w.matrix(kWkvA, layer), w.vector(kBkvA, layer));       // [T, kv_rank + rope_dim]
   const Matrix kv = linear(latent(low, rank, w.vector(kKvANorm, layer)), w.matrix(kWkvB, layer));
-  Matrix shared = low.rightCols(turned);                                              // one part of the key for all
+  Matrix shared = low.rightCols(turned);  // the part of the key that all heads share
   rotate_part(shared);
   e.kv.keys.resize(h.rows(), n_heads * key);
   e.kv.values.resize(h.rows(), n_heads * value);

@@ -1,4 +1,4 @@
-// What every part of the oracle is given: the model's configuration, its weights and its ropes.
+// The input of every part of the oracle: configuration, weights and ropes of a model.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ namespace ibid::oracle {
 struct Model {
   const ModelConfig& config;
   FileTensors weights;
-  std::vector<Rope> ropes;   // of ModelConfig::ropes
+  std::vector<Rope> ropes;   // one per ModelConfig::ropes
 };
 
-// The keys and values of one layer of the cache. [T, G d]
+// The keys and values of one KV layer. [T, G d]
 struct KeysAndValues {
   Matrix keys, values;
 };

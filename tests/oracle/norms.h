@@ -1,4 +1,4 @@
-// RMSNorm (Zhang & Sennrich 2019) and LayerNorm (Ba et al. 2016), each row for itself.
+// RMSNorm (Zhang & Sennrich 2019) and LayerNorm (Ba et al. 2016), row by row.
 #pragma once
 
 #include "model/config/config.h"
@@ -6,11 +6,11 @@
 
 namespace ibid::oracle {
 
-// An empty weight counts as ones, an empty bias as zeros.
+// An empty weight means ones, an empty bias zeros.
 Matrix rms_norm(const Matrix& x, const Vector& weight, double eps);
 Matrix layer_norm(const Matrix& x, const Vector& weight, const Vector& bias, double eps);
 
-// The norm that the model has, with its epsilon.
+// The norm of the model, with its epsilon.
 Matrix norm(const ModelConfig& config, const Matrix& x, const Vector& weight, const Vector& bias = {});
 
 }  // namespace ibid::oracle

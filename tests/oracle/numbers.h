@@ -1,4 +1,4 @@
-// The types that all parts of the oracle share. A Matrix has a position, or an output of a weight, in each row.
+// The types that all parts of the oracle share. The rows of a Matrix are positions, or the outputs of a weight.
 #pragma once
 
 #include <Eigen/Dense>
@@ -12,7 +12,7 @@ using Vector = Eigen::Matrix<double, 1, Eigen::Dynamic>;
 // y = W x for every row x of `rows`.
 inline Matrix linear(const Matrix& rows, const Matrix& w) { return rows * w.transpose(); }
 
-// An empty vector is one that the model does not have.
+// An empty bias means that the model has none.
 inline void add_to_rows(Matrix& rows, const Vector& bias) {
   if (bias.size() > 0) rows.rowwise() += bias;
 }

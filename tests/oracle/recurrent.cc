@@ -23,7 +23,7 @@ Matrix sigmoid(const Matrix& x) {
 }
 Index index(size_t n) { return static_cast<Index>(n); }
 
-// Each column for itself; w: [columns, K], whose last one is of the row itself.
+// Convolves each column separately; w: [columns, K], whose last tap is for the current row.
 Matrix convolve(const Matrix& x, const Matrix& w, const Vector& bias) {
   Matrix y = Matrix::Zero(x.rows(), x.cols());
   for (Index t = 0; t < x.rows(); ++t) {
@@ -36,13 +36,13 @@ Matrix convolve(const Matrix& x, const Matrix& w, const Vector& bias) {
   return y;
 }
 
-// A matrix or a decay as the papers have it: A < 0.
+// The matrix or decay A < 0 of the papers.
 Matrix negative_rates(const Model& model, const Matrix& stored) {
   if (!model.config.recurrent.logs_of_decays) return stored;
   return -stored.array().exp();
 }
 
-// What W_out reads: o, normed and gated.
+// Norms and gates o, and multiplies by W_out.
 Matrix finish(const Model& model, size_t layer, const Matrix& o, const Matrix& z) {
   const RecurrentMixer& m = model.config.recurrent;
   Matrix y = o;
@@ -104,7 +104,7 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   const Index heads = index(m.n_heads), p = index(m.value_dim), n = index(m.key_dim), groups = index(m.n_key_heads);
   const Index d = heads * p, gn = groups * n;
   Vector in_bias = w.vector(kBMixIn, layer);
-  in_bias /= static_cast<double>(m.input_scale);                          // which is within the factors below
+  in_bias /= static_cast<double>(m.input_scale);                          // z_scale etc. include it
   Matrix all = linear(h, w.as_stored(kMixIn, layer), in_bias);            // z | x | B | C | dt
   all.leftCols(d) *= static_cast<double>(m.z_scale);
   all.middleCols(d, d) *= static_cast<double>(m.v_scale);
@@ -131,12 +131,12 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   return finish(model, layer, y, all.leftCols(d));
 }
 
-// What a delta rule reads, behind the convolutions. Numbers: [T, heads], decays of Kimi [T, heads N].
+// Inputs of a delta rule; q, k, v after convolve_inputs(). Rates, decays: [T, heads]; Kimi's decays: [T, heads N].
 struct DeltaInputs {
   Matrix q, k, v, z, rates, decays;
 };
 
-// The columns of each key head, which a file may have side by side: q, k, the v of its heads, their z.
+// Splits fused inputs that are stored per key head: q, k, then v and z of its heads.
 DeltaInputs of_groups(const RecurrentMixer& m, const Matrix& all, const Matrix& numbers) {
   const Index groups = index(m.n_key_heads), n = index(m.key_dim), each = index(m.n_heads) / groups;
   const Index values = each * index(m.value_dim), stride = 2 * n + 2 * values;
@@ -237,7 +237,7 @@ Matrix lightning(const Model& model, size_t layer, const Matrix& h) {
   const RecurrentMixer& m = model.config.recurrent;
   const FileTensors& w = model.weights;
   const Index heads = index(m.n_heads), n = index(m.key_dim);
-  const Matrix qkv = silu(linear(h, w.as_stored(kMixIn, layer)));         // of each head q | k | v
+  const Matrix qkv = silu(linear(h, w.as_stored(kMixIn, layer)));         // for each head q | k | v
   const double depth = static_cast<double>(layer) / (static_cast<double>(model.config.n_layers) - 1 + 1e-5);
   Matrix o(h.rows(), heads * n);
   for (Index head = 0; head < heads; ++head) {

@@ -17,8 +17,8 @@ double plain(const RopeRule& rule, Index pair) {
   return std::pow(rule.theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rule.rotary_dim));
 }
 
-// Peng et al. 2023 (YaRN), section 3.2: pairs that turn often within the original context keep their frequency, those
-// that turn rarely are interpolated, and a ramp over the pairs' numbers lies between.
+// Peng et al. 2023 (YaRN), section 3.2: pairs with many rotations in the original context keep their frequency, those
+// with few are interpolated, with a linear ramp over the pairs in between.
 double yarn(const RopeRule& rule, Index pair) {
   const auto pair_with = [&](double turns) {
     const double original = rule.original_max_positions;
@@ -28,7 +28,7 @@ double yarn(const RopeRule& rule, Index pair) {
   if (rule.truncate) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0);
   high = std::min(high, static_cast<double>(rule.rotary_dim) - 1);
-  if (low == high) high += 0.001;  // as transformers has it
+  if (low == high) high += 0.001;  // as in transformers
   const double interpolated = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
   return plain(rule, pair) * (1 - interpolated) + plain(rule, pair) / rule.factor * interpolated;
 }
@@ -37,7 +37,7 @@ struct Llama3 {
   double factor, low, high, original;
 };
 
-// config.json has the numbers of Llama 3.1's rule; GGUF has what they give, as a tensor.
+// The numbers of Llama 3.1's rule are in config.json only; GGUF has the resulting factors as a tensor.
 std::optional<Llama3> llama3_of(const ModelFile& file) {
   if (file.config_json() == nullptr) return std::nullopt;
   const Json& whole = *file.config_json();
@@ -53,7 +53,7 @@ std::optional<Llama3> llama3_of(const ModelFile& file) {
   return std::nullopt;
 }
 
-// Llama 3.1 (transformers, modeling_rope_utils): by how long the wave of a pair is.
+// Llama 3.1 (transformers, modeling_rope_utils): by wavelength of a pair.
 double llama3(const Llama3& rule, double frequency) {
   const double wave = kTurn / frequency;
   if (wave < rule.original / rule.high) return frequency;
@@ -66,7 +66,7 @@ double llama3(const Llama3& rule, double frequency) {
 
 Rope make_rope(const ModelFile& file, const RopeRule& rule, size_t context) {
   const std::optional<Llama3> by_wave = llama3_of(file);
-  // Ding et al. 2024 (LongRoPE): one of two lists of divisors, by whether the context was extended.
+  // Ding et al. 2024 (LongRoPE): one of two lists of divisors, depending on whether the context is extended.
   const bool extended = static_cast<double>(context) > rule.original_max_positions;
   const bool is_short = rule.kind == RopeRule::Kind::kLongrope && !extended;
   const std::vector<float>& divisors = is_short ? rule.short_factors : rule.frequency_factors;

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021) and the rules that stretch it. Frequencies, angles and rotations are the
-// oracle's own. From the model's configuration it takes a rule's numbers: base, factor, original context, magnitude.
+// Rotary position embedding (Su et al. 2021) and its rules for extended contexts. The oracle computes frequencies,
+// angles and rotations itself; the configuration has the numbers of a rule: base, factor, original context, magnitude.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 namespace ibid::oracle {
 
 struct Rope {
-  Vector frequencies;     // of each pair, in radians a position
-  double magnitude = 1;   // of what is turned
+  Vector frequencies;     // per pair, in radians per position
+  double magnitude = 1;   // factor of the rotated numbers
 };
 
-// Which two numbers of a head are turned together.
+// Which two numbers of a head are rotated together.
 enum class Pairs { kHalves, kNeighbours };
 
-// The rule of `file` for a model that serves sequences of up to `context` positions.
+// The rope of `rule` for a model with sequences of up to `context` positions.
 Rope make_rope(const ModelFile& file, const RopeRule& rule, size_t context);
 
-// Turns the first numbers of one head, two for each frequency; row p is position p. heads: [T, head_dim]
+// Rotates the first numbers of one head, two per frequency; row p is position p. head: [T, head_dim]
 void rotate(const Rope& rope, Pairs pairs, Eigen::Ref<Matrix, 0, Eigen::OuterStride<>> head);
 
 }  // namespace ibid::oracle

@@ -18,7 +18,7 @@ Index head_dim_of(const Model& model, size_t layer) {
   return static_cast<Index>(model.config.layers[layer].head_dim);
 }
 
-// Each head of queries or keys: its norm, and its turn by the position.
+// Applies norm and rope to each head of queries or keys.
 void norm_and_rotate(const Model& model, size_t layer, const Vector& weight, Matrix& x) {
   const ModelConfig& c = model.config;
   const size_t rope = c.layers[layer].rope;
@@ -42,7 +42,7 @@ void norm_and_rotate(const Model& model, size_t layer, const Vector& weight, Mat
   }
 }
 
-// Factors of h are within those of scores and of what attention gives. A bias has no part in them.
+// Factors of h are folded into those of scores and outputs, so a bias is divided by them.
 Vector bias_of(const Model& model, TensorRole role, size_t layer) {
   const Vector bias = model.weights.vector(role, layer);
   return bias.size() == 0 ? bias : Vector(bias / static_cast<double>(model.config.attention_input_scale));
@@ -85,7 +85,7 @@ KeysAndValues keys_and_values_of(const Model& model, size_t layer, const Matrix&
   return kv;
 }
 
-// Llama 4 and Ministral 3: queries of later positions are longer.
+// Llama 4 and Ministral 3: scales queries by position.
 void grow(const Model& model, size_t layer, Matrix& queries) {
   const ModelConfig& c = model.config;
   if (c.query_growth == 0 || (c.query_growth_without_rope && c.layers[layer].rope != kNoRope)) return;
@@ -95,7 +95,7 @@ void grow(const Model& model, size_t layer, Matrix& queries) {
   }
 }
 
-// The first position that position p sees: it sees all up to itself.
+// The first position visible to position p, which sees all positions up to itself.
 Index first_seen(const ModelConfig& config, size_t layer, Index p) {
   const auto window = static_cast<Index>(config.layers[layer].window);
   const auto chunk = static_cast<Index>(config.attention_chunk);
@@ -105,7 +105,7 @@ Index first_seen(const ModelConfig& config, size_t layer, Index p) {
   return first;
 }
 
-// Every head of every row. Several heads of queries share one of keys and values.
+// Attention of every head and row. Several query heads share one KV head.
 Matrix attend_all(const Model& model, size_t layer, const Matrix& queries, const KeysAndValues& kv, Index n_kv_heads) {
   const ModelConfig& c = model.config;
   const auto n_heads = static_cast<Index>(c.n_heads);

@@ -1,6 +1,6 @@
-// What attention adds to x, before any norm behind it: projections, norms of heads, rope, who sees whom, gates.
+// The output of attention, before the norm after it, if any: projections, norms of heads, rope, masks, gates.
 // Sources: Vaswani et al. 2017; Ainslie et al. 2023 (GQA); Beltagy et al. 2020 (windows); Henry et al. 2020 (norms of
-// queries and keys); Meta 2025 (Llama 4: chunks, growing queries); DeepSeek-V2 2024 (latent attention).
+// queries and keys); Meta 2025 (Llama 4: chunks, scaled queries); DeepSeek-V2 2024 (latent attention).
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace ibid::oracle {
 
-// W_o attend(q, k, v) of rows h at positions 0, 1, 2 ...  cache: [KV layers], of which it fills the layer's own.
-// adapter: which of the layer's adapters is used, in models whose attention has them.
+// W_o attend(q, k, v) of rows h at positions 0, 1, 2 ...  cache: [KV layers]; writes that of the layer. adapter: index
+// of the layer's adapter, in models with adapters of attention.
 Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache,
                       size_t adapter = 0);
 
-// Latent attention's queries [T, H (nope + rope)], keys likewise, and values [T, H value_dim].
+// Latent attention's queries and keys [T, H (nope + rope)], and values [T, H value_dim].
 struct Expanded {
   Matrix queries;
   KeysAndValues kv;

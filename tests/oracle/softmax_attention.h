@@ -1,5 +1,5 @@
-// Scaled dot-product attention of one query (Vaswani et al. 2017), with what was added to it since: soft caps
-// (Gemma 2) and sinks (Xiao et al. 2023; as gpt-oss has them, one more score that has no value).
+// Scaled dot-product attention of one query (Vaswani et al. 2017), with later additions: soft caps (Gemma 2) and sinks
+// (Xiao et al. 2023; as in gpt-oss: one more score, without a value).
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Scores {
   std::optional<double> sink;
 };
 
-// The values, weighted by the softmax of the scores. keys, values: a row for each position that is seen.
+// The values, weighted by the softmax of the scores. keys, values: one row per visible position.
 Vector attend(const Scores& rule, const Vector& query, const Matrix& keys, const Matrix& values);
 
 }  // namespace ibid::oracle

@@ -11,7 +11,7 @@ namespace {
 
 using enum TensorRole;
 
-// y, each row as large as that of x.
+// y, with each row scaled to the magnitude of that of x.
 Matrix as_large_as(const Matrix& x, Matrix y) {
   for (Index i = 0; i < y.rows(); ++i) {
     const double square = std::max(y.row(i).array().square().mean(), 1e-5);

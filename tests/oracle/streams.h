@@ -1,5 +1,4 @@
-// AltUp (Baykal et al. 2023), as Gemma 3n has it: several streams in place of one x, of which each layer computes
-// with one.
+// AltUp (Baykal et al. 2023) as in Gemma 3n: several streams instead of one x; each layer computes one of them.
 #pragma once
 
 #include <vector>
@@ -10,13 +9,13 @@ namespace ibid::oracle {
 
 using Streams = std::vector<Matrix>;   // [n] of [T, D]
 
-// x and what the model makes of it, each as large as x.
+// x and its projections, each scaled to the magnitude of x.
 Streams spread(const Model& model, const Matrix& x);
-// What the streams will be behind a layer, before it is computed.
+// Predicts the streams after a layer, before it is computed.
 Streams predict(const Model& model, size_t layer, const Streams& streams);
-// What they are, now that the active one has become `computed`.
+// Corrects the prediction; `computed` is the layer's output for the active stream.
 Streams correct(const Model& model, size_t layer, const Streams& predicted, const Matrix& computed);
-// The mean of all streams, each turned back and as large as stream 0.
+// The mean of all streams, each projected back and scaled to the magnitude of stream 0.
 Matrix gather(const Model& model, const Streams& streams);
 
 }  // namespace ibid::oracle

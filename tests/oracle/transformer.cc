@@ -30,7 +30,7 @@ Matrix embed(const Model& model, TokenSpan tokens) {
   return x;
 }
 
-// What attention or the MLP reads: x itself where norms stand behind only.
+// Input of attention or the MLP: x itself if there are only norms after the blocks.
 Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRole bias, const Matrix& x) {
   const ModelConfig& c = model.config;
   if (c.norms_of(layer) == NormPlaces::kAfter) return x;
@@ -38,7 +38,7 @@ Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRo
   return norm(c, x, model.weights.norm(weight, layer), b);
 }
 
-// What is added to x.
+// Norms and scales a block's output.
 Matrix finish(const Model& model, size_t layer, TensorRole weight, const Matrix& given) {
   const ModelConfig& c = model.config;
   const Matrix normed =
@@ -46,12 +46,12 @@ Matrix finish(const Model& model, size_t layer, TensorRole weight, const Matrix&
   return static_cast<double>(c.residual_scale) * normed;
 }
 
-// x behind a block that read h and gave `given`.
+// x after a block with input h and output `given`.
 Matrix after_block(const Matrix& x, const Matrix& h, const Residual& rule, const Matrix& given) {
   return static_cast<double>(rule.kept) * (rule.of_norm ? h : x) + static_cast<double>(rule.factor) * given;
 }
 
-// Menghani et al. 2024 (LAuReL): a low-rank way around attention.  x: with what attention gave
+// Menghani et al. 2024 (LAuReL): a low-rank bypass of attention.  x: including attention's output
 Matrix with_laurel(const Model& model, size_t layer, const Matrix& x, const Matrix& h) {
   if (model.config.laurel_rank == 0) return x;
   const FileTensors& w = model.weights;
@@ -66,7 +66,7 @@ Matrix feed_forward(const Model& model, size_t layer, const Matrix& x, const Mat
   return experts(model, layer, h, h);
 }
 
-// x behind the attention and the MLP of a layer.
+// x after the attention and the MLP of a layer.
 Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<KeysAndValues>& cache) {
   const LayerConfig& of_layer = model.config.layers[layer];
   const bool mixes = of_layer.attends || of_layer.state_layer != kNoState;
@@ -85,7 +85,7 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
   Matrix read;
   if (!model.config.parallel) {
     read = norm_before(model, layer, kFfnNorm, kFfnNormBias, y);
-  } else {   // Wang & Komatsuzaki 2021: the MLP reads x as attention did, through attention's norm or its own
+  } else {   // Wang & Komatsuzaki 2021: the MLP reads the x that attention read, through attention's norm or its own
     const bool has_own = model.weights.vector(kFfnNorm, layer).size() > 0;
     read = has_own ? norm_before(model, layer, kFfnNorm, kFfnNormBias, x) : h;
   }
@@ -93,13 +93,13 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
   return after_block(y, read, c.mlp_residual, given);
 }
 
-// Zamba2 2024: what a block in common gives is read by the mixer, and not added to x.
+// Zamba2 2024: the mixer reads the output of the shared block, which is not added to x.
 Matrix run_layer_with_block(const Model& model, size_t layer, const Matrix& x, const Matrix& embedded) {
   const Matrix read = x + common_block(model, layer, x, embedded);
   return x + recurrent(model, layer, norm_before(model, layer, kAttnNorm, kAttnNormBias, read));
 }
 
-// All layers, each with what the token gives it.
+// Runs all layers, each with its layer input.
 Matrix run_layers(const Model& model, TokenSpan tokens, Matrix x) {
   const ModelConfig& c = model.config;
   std::vector<KeysAndValues> cache(c.n_layers);
@@ -116,7 +116,7 @@ Matrix run_layers(const Model& model, TokenSpan tokens, Matrix x) {
   return x;
 }
 
-// The same where several streams take the place of x.
+// As run_layers(), with several streams instead of x.
 Matrix run_layers_on_streams(const Model& model, TokenSpan tokens, const Matrix& x) {
   const ModelConfig& c = model.config;
   std::vector<KeysAndValues> cache(c.n_layers);
@@ -129,7 +129,7 @@ Matrix run_layers_on_streams(const Model& model, TokenSpan tokens, const Matrix&
     Matrix active = streams[c.altup.active];
     if (c.altup.scales_active) active *= model.weights.vector(kAltUpScale, l).asDiagonal();
     const Matrix given = from_layer_input(model, l, active, inputs[l]);
-    for (size_t s = 1; s < streams.size(); ++s) streams[s] += given;  // all but the first get it
+    for (size_t s = 1; s < streams.size(); ++s) streams[s] += given;  // all except the first
   }
   return gather(model, streams);
 }
@@ -140,7 +140,7 @@ Matrix final_norm(const Model& model, const Matrix& x) {
   return norm(c, x, model.weights.norm(kFinalNorm), bias);
 }
 
-// logits = W_head h.  h: normed
+// logits = W_head h.  h: after the final norm
 Matrix head(const Model& model, const Matrix& h) {
   const ModelConfig& c = model.config;
   Matrix w = c.tied ? Matrix() : model.weights.matrix(kLmHead);

@@ -1,4 +1,4 @@
-// The readable twin of tokenizer/bpe: looks at every pair again after every merge. For tests.
+// Reference implementation of tokenizer/bpe for tests: checks every pair again after every merge.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// The ids of `piece` by the definition of byte pair encoding: while any two neighbours have a merge, the one
-// with the lowest rank is done, the leftmost of equals.
+// The tokens of `piece` by the definition of byte pair encoding: while two neighbours have a merge, applies the merge
+// with the lowest rank, the leftmost of equals.
 Tokens bpe_by_definition(const BpeModel& model, std::string_view piece);
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// The store as one would write it on a napkin: a list of sequences, searched from end to end. What
-// LruKvCacheStore finds, while nothing is evicted, must be exactly what this finds.
+// Reference implementation of a prefix store: a list of sequences, searched linearly. Unless it evicts, LruKvCacheStore
+// must find exactly the same prefixes.
 #pragma once
 
 #include <algorithm>

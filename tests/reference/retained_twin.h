@@ -1,6 +1,6 @@
-// RetainedTwin: what a store that was never short of room still has, by the rules of its header alone: the ids that
-// were inserted, and every place to go on from that their entries had. It keeps lists of its own and searches them from
-// end to end. What LruKvCacheStore finds must be no less.
+// RetainedTwin: lower bound of what a store that never ran out of memory must still have, by the rules of its header:
+// the inserted tokens, and every resume point of the inserted entries. Searches its own lists linearly. LruKvCacheStore
+// must find prefixes that are at least as long.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class RetainedTwin {
     if (options.extent == Extent::kAll) add_place(space, ids, entry.state().now(entry.length()), n);
   }
   void clear(const std::string& name_space) { own_.erase(name_space); }
-  // What is shared may have taken the place of what was private.
+  // Shared entries may have replaced private ones.
   void clear_shared() { shared_ = Space(), own_.clear(); }
 
   size_t must_find(const std::string& name_space, TokenSpan ids, bool has_states) {
@@ -43,7 +43,7 @@ class RetainedTwin {
       for (const auto& [base, tails] : space->places) {
         if (base.size() > known || common_prefix_length(base, ids) < base.size()) continue;
         reach = std::max(reach, base.size());
-        if (tails.size() > StateIndex::kMaxTails) continue;  // one of them had to give way
+        if (tails.size() > StateIndex::kMaxTails) continue;  // the store has replaced one of them
         const TokenSpan behind = ids.first(known).subspan(base.size());
         for (const Tokens& tail : tails) reach = std::max(reach, base.size() + common_prefix_length(tail, behind));
       }
@@ -54,7 +54,7 @@ class RetainedTwin {
  private:
   struct Space {
     std::vector<Tokens> sequences;
-    std::map<Tokens, std::set<Tokens>> places;  // ids that a state stands for, and those of rows behind it
+    std::map<Tokens, std::set<Tokens>> places;  // tokens before a state, and those of the logged rows after it
   };
 
   static void add_place(Space& space, TokenSpan ids, const StateSnapshot& place, size_t n) {

@@ -1,4 +1,4 @@
-// Unigram, as its definition reads: all tokens at all places, tried one by one.
+// Unigram by definition: tries all tokens at all positions.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace ibid {
 
 struct UnigramRef {
   std::map<std::string, TokenId, std::less<>> pieces;
-  std::vector<double> scores;  // by id
+  std::vector<double> scores;  // by token id
   TokenId unknown = 0;
   double unknown_score = 0;
-  std::vector<TokenId> byte_ids;  // 256 of them, or none: no fallback to bytes
+  std::vector<TokenId> byte_ids;  // 256 tokens, or empty: no byte fallback
 
   Tokens encode(std::string_view text) const;
 };

@@ -13,12 +13,12 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-TEST(LogprobsTest, AgreeWithTheSoftmaxAndASort) {
+TEST(LogprobsTest, MatchReferenceSoftmaxAndSort) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
     std::vector<float> logits(1 + random() % 300);
-    // Half of the rounds with many equal logits.
+    // Half of the rounds have many equal logits.
     for (float& x : logits) x = static_cast<float>(random() % (round % 2 == 0 ? 8 : 100'000)) / (round % 2 == 0 ? 1 : 5e3f);
     if (round % 3 == 0) logits[random() % logits.size()] = -kInf;
     const auto max = static_cast<long double>(*std::max_element(logits.begin(), logits.end()));
@@ -44,10 +44,10 @@ TEST(LogprobsTest, AgreeWithTheSoftmaxAndASort) {
   }
 }
 
-TEST(LogprobsTest, StayNumbersWhereProbabilitiesUnderflow) {
+TEST(LogprobsTest, StayFiniteIfProbabilitiesUnderflow) {
   const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
   EXPECT_EQ(token_logprobs(far, 2, 20).logprob, 0);
-  EXPECT_EQ(token_logprobs(far, 2, 20).top.size(), 3u) << "what is impossible is not listed";
+  EXPECT_EQ(token_logprobs(far, 2, 20).top.size(), 3u) << "impossible tokens are not listed";
   EXPECT_EQ(token_logprobs(far, 0, 1).logprob, -2.0 * 3e38f);
   EXPECT_EQ(token_logprobs(std::vector<float>{-5}, 0, 2).logprob, 0);
 }

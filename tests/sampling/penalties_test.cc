@@ -1,4 +1,4 @@
-// Penalties against formulas written out over the whole history, and the history they look back on.
+// Penalties against formulas evaluated over the whole history, and the history that they use.
 #include "sampling/sampler.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::vector<float> applied(const SamplerOptions& o, const TokenHistory& history,
   return row;
 }
 
-// What a sampler makes of its options.
+// Sets the history to what a sampler keeps for its options.
 void keep_for(const SamplerOptions& o, TokenHistory& history) {
   history.keep(o.repetition_penalty == 1 ? 0 : o.repetition_window.value_or(TokenHistory::kEverything),
                o.dry_multiplier != 0);
@@ -47,7 +47,7 @@ std::vector<float> applied(const SamplerOptions& o, const Story& story, const st
   return applied(o, history, row);
 }
 
-// As the source of DRY writes it: every earlier place of the last id, extended backwards.
+// As in DRY's source: every earlier occurrence of the last token, extended backwards.
 double naive_dry(const SamplerOptions& o, const Tokens& all, TokenId id) {
   const size_t window = o.dry_window.value_or(all.size());
   const Tokens ids(all.end() - static_cast<std::ptrdiff_t>(std::min(window, all.size())), all.end());
@@ -130,7 +130,7 @@ TEST(PenaltiesTest, AgreeWithTheirFormulas) {
   }
 }
 
-TEST(PenaltiesTest, ByHand) {
+TEST(PenaltiesTest, MatchValuesComputedByHand) {
   const Story story{{5, 6, 7}, {1, 1, 2}};
   const std::vector<float> row = {2, 2, -2, 2, 2, 2, -2, 2};
   SamplerOptions o;
@@ -147,8 +147,8 @@ TEST(PenaltiesTest, ByHand) {
       << "(2 + 4) / 2 - 2 * 0.5";
 }
 
-TEST(PenaltiesTest, DryByHand) {
-  // Behind "1 2 3" stood 4, behind "2 3" alone 5.
+TEST(PenaltiesTest, DryMatchesValuesComputedByHand) {
+  // 4 followed "1 2 3", 5 followed "2 3".
   const Story story{{1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3}, {}};
   const std::vector<float> row(10, 0.0f);
   SamplerOptions o{.dry_multiplier = 1, .dry_base = 2};
@@ -174,7 +174,7 @@ TEST(PenaltiesTest, DryByHand) {
   EXPECT_EQ(applied(o, story, row), row) << "3 5 1 2 3";
 }
 
-TEST(PenaltiesTest, NothingButABiasForbids) {
+TEST(PenaltiesTest, OnlyBiasesForbidTokens) {
   Story story;
   for (int i = 0; i < 200; ++i) story.answer.push_back(i % 2);
   constexpr float kMost = std::numeric_limits<float>::max();
@@ -192,8 +192,8 @@ TEST(PenaltiesTest, NothingButABiasForbids) {
   EXPECT_TRUE(std::isfinite(applied({.repetition_penalty = 1e-3}, story, row)[1]));
 }
 
-// A history that was cut, extended, switched over and copied is the one that was made in one go.
-TEST(TokenHistoryTest, AnyWayThereIsTheSame) {
+// A history that was truncated, extended, reconfigured and copied equals one built at once.
+TEST(TokenHistoryTest, EditedHistoryEqualsOneBuiltAtOnce) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -240,7 +240,7 @@ TEST(TokenHistoryTest, AnyWayThereIsTheSame) {
   }
 }
 
-TEST(TokenHistoryTest, AnIdCostsTheSameAnywhere) {
+TEST(TokenHistoryTest, PushCostDoesNotGrowWithLength) {
   std::mt19937 random(3);
   TokenHistory history;
   history.keep(100, true);
@@ -251,7 +251,7 @@ TEST(TokenHistoryTest, AnIdCostsTheSameAnywhere) {
   }
   const size_t before = history.n_steps();
   history.keep(100, true);
-  EXPECT_EQ(history.n_steps(), before) << "what was kept already costs nothing";
+  EXPECT_EQ(history.n_steps(), before) << "keeping the same again costs nothing";
   history.truncate(29'000);
   EXPECT_LT(history.n_steps() - before, 20'000u);
 }

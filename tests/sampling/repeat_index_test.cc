@@ -1,4 +1,4 @@
-// The index against looking at every place, over texts of all kinds that grow and are cut; and what it costs.
+// The index against an exhaustive search, over texts of all kinds that grow and are truncated; and its cost.
 #include "sampling/token_history.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void expect_agrees(const RepeatIndex& index, const Tokens& ids, std::mt19937& ra
       << "length " << ids.size() << ", min " << min_length << ", max " << max_length << ", window " << window;
 }
 
-// The next id of a text: of few letters or many, periodic, or copied from earlier with mistakes.
+// The next token of a text: from a small or large alphabet, periodic, or copied from earlier with errors.
 TokenId next_id(const Tokens& ids, int kind, std::mt19937& random) {
   switch (kind) {
     case 0: return static_cast<TokenId>(random() % 2);
@@ -58,7 +58,7 @@ TokenId next_id(const Tokens& ids, int kind, std::mt19937& random) {
   }
 }
 
-TEST(RepeatIndexTest, AgreesWithLookingEverywhere) {
+TEST(RepeatIndexTest, MatchesExhaustiveSearch) {
   for (int kind = 0; kind < 5; ++kind) {
     for (uint32_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE("kind " + std::to_string(kind) + " seed " + std::to_string(seed));
@@ -75,7 +75,7 @@ TEST(RepeatIndexTest, AgreesWithLookingEverywhere) {
   }
 }
 
-TEST(RepeatIndexTest, WhatIsCutNeverWas) {
+TEST(RepeatIndexTest, TruncateUndoesAppends) {
   for (int kind = 0; kind < 5; ++kind) {
     for (uint32_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE("kind " + std::to_string(kind) + " seed " + std::to_string(seed));
@@ -98,7 +98,7 @@ TEST(RepeatIndexTest, WhatIsCutNeverWas) {
   }
 }
 
-TEST(RepeatIndexTest, ACopyContinuesOnItsOwn) {
+TEST(RepeatIndexTest, CopiesAreIndependent) {
   std::mt19937 random(5);
   RepeatIndex a;
   Tokens ids;
@@ -111,7 +111,7 @@ TEST(RepeatIndexTest, ACopyContinuesOnItsOwn) {
   for (int i = 0; i < 20; ++i) expect_agrees(b, other, random);
 }
 
-// Steps per id over the last tenth of a long text are those of the first, for appending, asking and cutting.
+// Steps per token over the last tenth of a long text equal those of the first, for append, find and truncate.
 TEST(RepeatIndexTest, WorkDoesNotGrowWithTheText) {
   constexpr size_t kLength = 40'000;
   for (int kind = 0; kind < 5; ++kind) {
@@ -129,7 +129,7 @@ TEST(RepeatIndexTest, WorkDoesNotGrowWithTheText) {
         index.find(2, RepeatIndex::kMaxMatch, SIZE_MAX, repeats);
       }
       const size_t steps = (index.n_steps() - before) / (kLength / 10);
-      // Each of 50 matches can have an edge to each id; a walk of 51 states comes with an append.
+      // Each of 50 matches can have an edge for each token; an append walks up to 51 states.
       EXPECT_LT(steps, 250u) << "tenth " << tenth;
       most = std::max(most, steps);
     }

@@ -1,5 +1,5 @@
-// The detector against counting for every period, over texts of all kinds; what it costs; and what
-// never ends an answer.
+// The detector against a count for every period, over texts of all kinds; its cost; and texts that must never end an
+// answer.
 #include "sampling/repetition.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kTimes = RepetitionDetector::kTimes;
 constexpr size_t kLeastIds = RepetitionDetector::kLeastIds;
 
-// Of every period, how many ids have had it without a break.
+// Counts, for every period, how many tokens have had it without interruption.
 class NaiveDetector {
  public:
-  // The smallest period that is repeated often enough; 0: there is none.
+  // Returns the smallest period that is repeated often enough, or 0.
   size_t push(TokenId id) {
     ids_.push_back(id);
     const size_t last = ids_.size() - 1;
@@ -35,10 +35,10 @@ class NaiveDetector {
 
  private:
   Tokens ids_;
-  std::vector<size_t> n_equal_;  // [period - 1]: ids at the end that equal the one a period in front of them
+  std::vector<size_t> n_equal_;  // [period - 1]: tokens at the end that equal the one a period before them
 };
 
-// Returns how many ids of the text end a repetition.
+// Returns how many tokens of the text complete a repetition.
 size_t expect_agrees(const std::string& name, const Tokens& text) {
   RepetitionDetector detector;
   NaiveDetector naive;
@@ -62,7 +62,7 @@ Tokens random_ids(size_t n, TokenId n_letters, std::mt19937& random) {
   return out;
 }
 
-// `span` over and over, n ids of it.
+// n tokens of `span`, repeated.
 Tokens repeated(const Tokens& span, size_t n) {
   Tokens out;
   for (size_t i = 0; i < n; ++i) out.push_back(span[i % span.size()]);
@@ -77,7 +77,7 @@ size_t first_that_repeats(const Tokens& text) {
   return 0;
 }
 
-TEST(RepetitionTest, EveryPeriodIsToldAtItsVeryId) {
+TEST(RepetitionTest, EveryPeriodIsDetectedAtTheFirstPossibleToken) {
   std::mt19937 random(5);
   for (size_t period = 1; period <= 300; ++period) {
     const size_t needed = period * std::max(kTimes, (kLeastIds + period - 1) / period);
@@ -93,13 +93,13 @@ TEST(RepetitionTest, EveryPeriodIsToldAtItsVeryId) {
   }
 }
 
-TEST(RepetitionTest, AgreesOnTextsOfEveryKind) {
+TEST(RepetitionTest, MatchesCountsOnTextsOfEveryKind) {
   std::mt19937 random(7);
   size_t n_found = 0;
   for (int round = 0; round < 60; ++round) {
     Tokens text;
     while (text.size() < 3000) {
-      // A span of few letters or many, itself maybe repetitive, over and over, sometimes with a mistake.
+      // A repeated span of few or many letters, possibly repetitive itself, sometimes with an error.
       const auto n_letters = static_cast<TokenId>(1 + random() % (round % 2 == 0 ? 2 : 40));
       Tokens span = random_ids(1 + random() % (round % 3 == 0 ? 12 : 150), n_letters, random);
       if (random() % 3 == 0) span = repeated(span, span.size() * (1 + random() % 9) + random() % 5);
@@ -113,8 +113,8 @@ TEST(RepetitionTest, AgreesOnTextsOfEveryKind) {
   EXPECT_GT(n_found, 1000u);
 }
 
-TEST(RepetitionTest, AgreesOnNestedRepetitions) {
-  // Seven times a span and a comma, and that again and again: of both, only the outer one counts, and late.
+TEST(RepetitionTest, MatchesCountsOnNestedRepetitions) {
+  // A span seven times and a comma, all of that repeated: only the outer repetition counts, and late.
   for (const size_t inner : {1, 5, 33}) {
     Tokens span;
     for (size_t i = 0; i < inner; ++i) span.push_back(static_cast<TokenId>(i));
@@ -124,7 +124,7 @@ TEST(RepetitionTest, AgreesOnNestedRepetitions) {
   }
 }
 
-TEST(RepetitionTest, WordsOfManyHalfRepetitionsAgree) {
+TEST(RepetitionTest, FibonacciAndThueMorseWordsAreNotRepetitions) {
   Tokens fibonacci = {0}, before = {1};
   while (fibonacci.size() < 4000) {
     Tokens next = fibonacci;
@@ -137,7 +137,7 @@ TEST(RepetitionTest, WordsOfManyHalfRepetitionsAgree) {
   EXPECT_EQ(expect_agrees("the word of Thue and Morse, which has none three times", thue_morse), 0u);
 }
 
-TEST(RepetitionTest, WhatOnlyLooksAlikeGoesOn) {
+TEST(RepetitionTest, SimilarSpansAreNotRepetitions) {
   const auto line = [](TokenId changing) {
     return Tokens{10, changing, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21};
   };

@@ -33,7 +33,7 @@ std::vector<float> random_logits(size_t n, uint64_t seed, bool coarse) {
   return out;
 }
 
-// The readable twin: sort, cut, renormalise, in doubles. Returns the probability of each id.
+// The reference: sort, cut, renormalise, in doubles. Returns the probability of each token.
 std::vector<double> naive_distribution(const std::vector<float>& logits, const SamplerOptions& o) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -85,14 +85,14 @@ std::vector<double> naive_distribution(const std::vector<float>& logits, const S
   return out;
 }
 
-TEST(SamplerTest, GreedyTakesTheLowestOfTheLargest) {
+TEST(SamplerTest, GreedyTakesTheLowestIdOfTheLargestLogits) {
   const std::vector<float> logits = {1, 3, -2, 3, 3};
   Sampler sampler = make({.temperature = 0});
   EXPECT_EQ(*sampler.sample(logits), 1);
   EXPECT_EQ(sampler.n_draws(), 0u);
 }
 
-TEST(SamplerTest, TheSameSeedGivesTheSameIdsAndACopyReplays) {
+TEST(SamplerTest, EqualSeedsGiveEqualTokensAndCopiesReplay) {
   const std::vector<float> logits = random_logits(1000, 7, false);
   Sampler a = make(options(1, 0, 1, 0, 42));
   Sampler b = make(options(1, 0, 1, 0, 42));
@@ -110,14 +110,14 @@ TEST(SamplerTest, TheSameSeedGivesTheSameIdsAndACopyReplays) {
   EXPECT_EQ(copy.n_draws(), 51u);
 }
 
-// Golden: these ids must not change with compiler, machine or release.
-TEST(SamplerTest, IsTheSameEverywhere) {
+// Golden: these values must not change with compiler, machine or release.
+TEST(SamplerTest, RandomBitsMatchSplitMix64) {
   EXPECT_EQ(random_bits(0, 0), 0xE220A8397B1DCDAFu);  // SplitMix64's published first outputs for seed 0
   EXPECT_EQ(random_bits(0, 1), 0x6E789E6AA1B965F4u);
   EXPECT_EQ(random_bits(0, 2), 0x06C45D188009454Fu);
 }
 
-TEST(SamplerTest, TheIdsOfASeedStayWhatTheyAre) {
+TEST(SamplerTest, TokensOfASeedMatchGoldens) {
   struct Golden {
     SamplerOptions options;
     std::vector<TokenId> ids;
@@ -134,11 +134,11 @@ TEST(SamplerTest, TheIdsOfASeedStayWhatTheyAre) {
       EXPECT_EQ(*sampler.sample(random_logits(400, 100 + i, i % 3 == 0)), ids[i]) << i;
       sampler.push(ids[i]);
     }
-    EXPECT_EQ(sampler.history().size(), 0u) << "nothing looks back";
+    EXPECT_EQ(sampler.history().size(), 0u) << "no option needs the history";
   }
 }
 
-TEST(SamplerTest, WithoutASeedOneIsChosenAndReported) {
+TEST(SamplerTest, MissingSeedIsChosenAndReported) {
   Sampler a = make({.temperature = 1.0});
   Sampler b = make({.temperature = 1.0});
   EXPECT_NE(a.seed(), b.seed());
@@ -147,7 +147,7 @@ TEST(SamplerTest, WithoutASeedOneIsChosenAndReported) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(*a.sample(logits), *again.sample(logits));
 }
 
-// Every id that may be drawn is drawn, no other is, and as often as the twin says.
+// Every possible token is drawn, no other is, and with the reference's frequency.
 void expect_distribution(const std::vector<float>& logits, SamplerOptions o) {
   const std::vector<double> expected = naive_distribution(logits, o);
   Sampler sampler = make(o);
@@ -167,7 +167,7 @@ void expect_distribution(const std::vector<float>& logits, SamplerOptions o) {
   }
 }
 
-TEST(SamplerTest, AgreesWithTheNaiveTwin) {
+TEST(SamplerTest, DistributionMatchesReference) {
   for (const bool coarse : {false, true}) {
     const std::vector<float> logits = random_logits(60, 11, coarse);
     SCOPED_TRACE(coarse);
@@ -191,8 +191,8 @@ TEST(SamplerTest, AgreesWithTheNaiveTwin) {
   }
 }
 
-// The set that survives, exactly, over many random cases: the boundary is where mistakes live.
-TEST(SamplerTest, CutsExactlyWhereTheTwinCuts) {
+// The exact surviving set over many random cases: errors are likeliest at the boundary.
+TEST(SamplerTest, SurvivingSetMatchesReference) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const size_t n = 1 + random_bits(seed, 100) % 40;
     const std::vector<float> logits = random_logits(n, seed, seed % 2 == 0);
@@ -216,7 +216,7 @@ TEST(SamplerTest, CutsExactlyWhereTheTwinCuts) {
   }
 }
 
-TEST(SamplerTest, AmongEqualsTopKKeepsTheLowestIds) {
+TEST(SamplerTest, TopKKeepsTheLowestIdsOfEqualLogits) {
   const std::vector<float> logits(10, 0.5f);
   Sampler sampler = make(options(1, 3, 1, 0));
   std::set<TokenId> seen;
@@ -232,7 +232,7 @@ TEST(SamplerTest, ZeroesOfBothSignsAreEqual) {
   EXPECT_EQ(seen, (std::set<TokenId>{0, 1}));
 }
 
-TEST(SamplerTest, IsTotalWhereProbabilitiesUnderflow) {
+TEST(SamplerTest, SamplesEvenIfProbabilitiesUnderflow) {
   const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
   for (const double temperature : {1e-300, 1e-3, 1.0, 100.0}) {
     Sampler sampler = make(options(temperature, 0, 1, 0));
@@ -243,7 +243,7 @@ TEST(SamplerTest, IsTotalWhereProbabilitiesUnderflow) {
   EXPECT_EQ(*sampler.sample(only), 1);
 }
 
-TEST(SamplerTest, RefusesLogitsThatAreNotNumbers) {
+TEST(SamplerTest, RejectsNonFiniteLogits) {
   Sampler sampler = make(options(1, 0, 1, 0));
   Sampler greedy = make({.temperature = 0});
   for (const std::vector<float>& logits :
@@ -251,7 +251,7 @@ TEST(SamplerTest, RefusesLogitsThatAreNotNumbers) {
     EXPECT_EQ(sampler.sample(logits).status().code(), ErrorCode::kNonFinite);
     EXPECT_EQ(greedy.sample(logits).status().code(), ErrorCode::kNonFinite);
   }
-  EXPECT_EQ(sampler.n_draws(), 0u) << "a refused draw is no draw";
+  EXPECT_EQ(sampler.n_draws(), 0u) << "an error draws no random number";
 }
 
 SamplerOptions everything(uint64_t seed) {
@@ -272,7 +272,7 @@ SamplerOptions everything(uint64_t seed) {
           .logit_bias = {{1, 2.0}, {2, -3}}};
 }
 
-TEST(SamplerTest, ACopyWithItsHistoryReplays) {
+TEST(SamplerTest, CopyWithHistoryReplays) {
   TokenHistory prompt;
   prompt.append(Tokens{1, 2, 3, 1, 2, 3, 1});
   Sampler sampler = make(everything(4));
@@ -294,8 +294,8 @@ TEST(SamplerTest, ACopyWithItsHistoryReplays) {
   }
 }
 
-// Penalties first, then what is likeliest: bias, penalty and cut meet in one token.
-TEST(SamplerTest, CutsSeeWhatPenaltiesLeft) {
+// Penalties apply before the cuts: bias, penalty and cut affect one token.
+TEST(SamplerTest, CutsApplyAfterPenalties) {
   const std::vector<float> logits = {5, 4, 3.5, 3};
   SamplerOptions o = options(1, 1, 1, 0);
   EXPECT_EQ(*make(o).sample(logits), 0);
@@ -312,7 +312,7 @@ TEST(SamplerTest, CutsSeeWhatPenaltiesLeft) {
   EXPECT_EQ(greedy.n_draws(), 0u);
 }
 
-TEST(SamplerTest, AmongEqualTopChoicesTheLastStays) {
+TEST(SamplerTest, XtcKeepsTheLastOfEqualTopChoices) {
   const std::vector<float> logits = {0, 0, 0, -9};
   SamplerOptions o = options(1, 0, 1, 0.5);
   o.xtc_probability = 1;
@@ -320,7 +320,7 @@ TEST(SamplerTest, AmongEqualTopChoicesTheLastStays) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(*sampler.sample(logits), 2);
 }
 
-TEST(SamplerTest, BiasesThatLeaveNothingAreRefusedAndDrawNothing) {
+TEST(SamplerTest, BiasesThatForbidEverythingAreRejectedWithoutADraw) {
   const double never = -std::numeric_limits<double>::infinity();
   SamplerOptions o = options(1, 0, 1, 0);
   o.logit_bias = {{0, never}, {1, never}};
@@ -331,7 +331,7 @@ TEST(SamplerTest, BiasesThatLeaveNothingAreRefusedAndDrawNothing) {
   EXPECT_EQ(*sampler.sample(std::vector<float>{1, 2, -30}), 2);
 }
 
-TEST(SamplerTest, RefusesEveryOtherParameterByNameValueAndRange) {
+TEST(SamplerTest, OutOfRangeErrorHasNameValueAndRange) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   struct Field {
     const char* name;
@@ -376,7 +376,7 @@ TEST(SamplerTest, RefusesEveryOtherParameterByNameValueAndRange) {
   EXPECT_TRUE(Sampler::create({.dry_breakers = {9}, .logit_bias = {{9, -inf}, {0, 100}}}, 10).ok());
 }
 
-TEST(SamplerTest, RefusesParametersOutOfRangeByName) {
+TEST(SamplerTest, OutOfRangeErrorHasParameterName) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const auto message = [](SamplerOptions o) {
     const Result<Sampler> sampler = Sampler::create(o);

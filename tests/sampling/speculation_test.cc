@@ -1,4 +1,4 @@
-// What is guessed, and when: the record of guesses, and the drafts that are made of it.
+// The decision to draft, and the drafts: the hit rates of DraftPolicy, and the drafts made from them.
 #include "sampling/speculation.h"
 
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ void record(DraftPolicy& policy, size_t match_length, bool hit, int n) {
 
 TEST(DraftPolicyTest, NothingIsDraftedWithoutAMatch) { EXPECT_EQ(DraftPolicy().n_drafts(0, 7), 0u); }
 
-TEST(DraftPolicyTest, AFirstMatchIsWorthAFewRowsAndALongOneMore) {
+TEST(DraftPolicyTest, LongMatchesDraftMoreThanShortOnes) {
   const DraftPolicy policy;
   EXPECT_GE(policy.n_drafts(kMinMatch, 7), 1u);
   EXPECT_LE(policy.n_drafts(kMinMatch, 7), 2u);
   EXPECT_GT(policy.n_drafts(32, 7), policy.n_drafts(kMinMatch, 7));
 }
 
-TEST(DraftPolicyTest, MissesEndDraftingAndHitsBringItBackWhileNothingIsDrafted) {
+TEST(DraftPolicyTest, MissesStopDraftingAndUndraftedHitsResumeIt) {
   DraftPolicy policy;
   record(policy, kMinMatch, false, 2);
   EXPECT_EQ(policy.n_drafts(kMinMatch, 7), 0u);
@@ -35,10 +35,10 @@ TEST(DraftPolicyTest, MissesEndDraftingAndHitsBringItBackWhileNothingIsDrafted) 
     policy.record(kMinMatch, true);
     ASSERT_LT(++n_hits, 12);
   }
-  EXPECT_GE(n_hits, 3) << "one hit is no reason after twenty misses";
+  EXPECT_GE(n_hits, 3) << "one hit is not enough after twenty misses";
 }
 
-TEST(DraftPolicyTest, TheDraftGrowsWithTheRecordUpToTheMost) {
+TEST(DraftPolicyTest, DraftGrowsWithHitsUpToTheMaximum) {
   DraftPolicy policy;
   size_t before = 0;
   for (int i = 0; i < 60; ++i) {
@@ -52,8 +52,8 @@ TEST(DraftPolicyTest, TheDraftGrowsWithTheRecordUpToTheMost) {
   EXPECT_EQ(policy.n_drafts(kMinMatch, 0), 0u);
 }
 
-// Text whose guesses are right one time in twelve pays for hardly a row.
-TEST(DraftPolicyTest, APoorRecordDraftsNextToNothing) {
+// Text with one hit in twelve predictions costs hardly any extra row.
+TEST(DraftPolicyTest, LowHitRateDraftsAlmostNothing) {
   DraftPolicy policy;
   size_t n_drafted = 0;
   for (int i = 0; i < 1200; ++i) {
@@ -75,7 +75,7 @@ void push(Drafter& drafter, const std::string& text) {
   for (const char id : text) drafter.push(id);
 }
 
-TEST(DrafterTest, WhatIsCopiedIsDrafted) {
+TEST(DrafterTest, CopiedTextIsDrafted) {
   Drafter drafter;
   drafter.append(tokens_of("the quick brown fox jumps over it; "));
   push(drafter, "the quick brown");
@@ -89,17 +89,17 @@ TEST(DrafterTest, WhatIsCopiedIsDrafted) {
   EXPECT_EQ(proposed(drafter, 7), "; the q") << "from the text into its copy";
 }
 
-TEST(DrafterTest, ThePromptsOwnMatchIsNoReason) {
+TEST(DrafterTest, MatchInThePromptOnlyIsNotDrafted) {
   Drafter drafter;
   drafter.append(tokens_of("<assistant>yes<user>x<assistant>"));
-  EXPECT_EQ(proposed(drafter, 7), "") << "the template writes the same in front of every answer";
+  EXPECT_EQ(proposed(drafter, 7), "") << "the template writes the same before every answer";
   push(drafter, "ye");
-  EXPECT_EQ(proposed(drafter, 7), "") << "two ids of the answer";
+  EXPECT_EQ(proposed(drafter, 7), "") << "two tokens of the answer";
   push(drafter, "s");
   EXPECT_NE(proposed(drafter, 7), "");
 }
 
-TEST(DrafterTest, TheRecordIsKeptWhileNothingIsDrafted) {
+TEST(DrafterTest, HitRateIsUpdatedWhileNothingIsDrafted) {
   Drafter drafter;
   drafter.append(tokens_of("abc1abc2abc3abc4abc5abc6abc7 "));
   push(drafter, "abcXabcYabcZabc");
@@ -108,7 +108,7 @@ TEST(DrafterTest, TheRecordIsKeptWhileNothingIsDrafted) {
   EXPECT_GT(drafter.policy().hit_rate(kMinMatch + 1), DraftPolicy().hit_rate(kMinMatch + 1) - 0.5);
 }
 
-TEST(DrafterTest, WhatIsTakenAwayIsForgotten) {
+TEST(DrafterTest, TruncatedTokensAreNotDrafted) {
   Drafter drafter;
   drafter.append(tokens_of("one two three four "));
   push(drafter, "one two");

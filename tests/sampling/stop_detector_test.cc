@@ -21,7 +21,7 @@ struct Outcome {
   std::string found;
 };
 
-// The twin: byte by byte, does the text so far end with a stop string? The longest wins.
+// The reference: for each byte, does the text so far end with a stop string? The longest wins.
 Outcome naive(const std::vector<std::string>& strings, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string best;
@@ -33,7 +33,7 @@ Outcome naive(const std::vector<std::string>& strings, const std::string& text) 
   return {text, ""};
 }
 
-// The most that may be shown of `text`: all but the longest ending that begins a stop string.
+// The longest safe prefix of `text`: without its longest suffix that is a prefix of a stop string.
 std::string naive_safe(const std::vector<std::string>& strings, const std::string& text) {
   size_t held = 0;
   for (const std::string& s : strings) {
@@ -52,7 +52,7 @@ TEST(StopDetectorTest, WithoutStringsEverythingPassesAtOnce) {
   EXPECT_EQ(by_default.push("x").text, "x");
 }
 
-TEST(StopDetectorTest, HoldsBackOnlyWhatMayBelongToAStopString) {
+TEST(StopDetectorTest, HoldsBackOnlyPossibleStopStrings) {
   StopDetector detector = make_detector({"\nUser:"});
   EXPECT_EQ(detector.push("Hello\n").text, "Hello");
   EXPECT_EQ(detector.n_held_back(), 1u);
@@ -65,13 +65,13 @@ TEST(StopDetectorTest, HoldsBackOnlyWhatMayBelongToAStopString) {
   EXPECT_EQ(detector.found(), "\nUser:");
 }
 
-TEST(StopDetectorTest, TheEndReleasesWhatWasHeld) {
+TEST(StopDetectorTest, FinishReleasesHeldText) {
   StopDetector detector = make_detector({"END"});
   EXPECT_EQ(detector.push("the EN").text, "the ");
   EXPECT_EQ(detector.finish(), "EN");
 }
 
-TEST(StopDetectorTest, TheFirstToCompleteWinsAndOfThoseTheLongest) {
+TEST(StopDetectorTest, FirstCompleteStringWinsThenTheLongest) {
   StopDetector inner = make_detector({"abcd", "bc"});
   StopDetector::Step step = inner.push("xabcd");
   EXPECT_TRUE(step.stopped);
@@ -83,7 +83,7 @@ TEST(StopDetectorTest, TheFirstToCompleteWinsAndOfThoseTheLongest) {
   EXPECT_EQ(both.found(), "abc");
 }
 
-TEST(StopDetectorTest, ACopyGoesOnAlone) {
+TEST(StopDetectorTest, CopiesAreIndependent) {
   StopDetector a = make_detector({"stop"});
   a.push("st");
   StopDetector b = a;
@@ -91,8 +91,8 @@ TEST(StopDetectorTest, ACopyGoesOnAlone) {
   EXPECT_EQ(b.push("ay").text, "stay");
 }
 
-// Small alphabets make_detector overlaps likely; pieces of every size, whole outcome and every step against the twin.
-TEST(StopDetectorTest, AgreesWithTheNaiveTwinOnRandomTexts) {
+// Small alphabets make overlaps likely; pieces of every size; the outcome and every step against the reference.
+TEST(StopDetectorTest, MatchesReferenceOnRandomTexts) {
   size_t n_stopped = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     uint64_t n = 0;
@@ -127,7 +127,7 @@ TEST(StopDetectorTest, AgreesWithTheNaiveTwinOnRandomTexts) {
   EXPECT_GT(n_stopped, 500u);
 }
 
-TEST(StopDetectorTest, WholeCharactersStayWhole) {
+TEST(StopDetectorTest, Utf8CharactersAreNotSplit) {
   StopDetector detector = make_detector({"é!", "日本"});
   std::string all;
   for (const std::string piece : {"caf", "é", " ", "日", "月", "日", "é", "x"}) {
@@ -138,7 +138,7 @@ TEST(StopDetectorTest, WholeCharactersStayWhole) {
   EXPECT_EQ(all + detector.finish(), "café 日月日éx");
 }
 
-TEST(StopDetectorTest, RefusesBadStringsByName) {
+TEST(StopDetectorTest, InvalidStopStringsAreRejectedByName) {
   const auto code = [](const std::vector<std::string>& s) { return StopDetector::create(s).status().code(); };
   EXPECT_EQ(code({"a", ""}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code({std::string(1025, 'a')}), ErrorCode::kInvalidArgument);

@@ -13,7 +13,7 @@ using Match = SuffixIndex::Match;
 
 constexpr size_t kIndexMinMatch = SuffixIndex::kMinMatch;
 
-// The definition, by looking at every place.
+// The definition, by exhaustive search.
 Match find_naively(const Tokens& ids) {
   Match best;
   size_t n_candidates = 0;
@@ -49,7 +49,7 @@ SuffixIndex index_of(const std::string& text) {
   return index;
 }
 
-TEST(SuffixIndexTest, FindsWhatFollowedTheSameIds) {
+TEST(SuffixIndexTest, FindsTokensThatFollowedAnEarlierMatch) {
   const SuffixIndex index = index_of("the cat sat. the c");
   const Match match = index.find();
   EXPECT_EQ(match.length, 5u);
@@ -59,19 +59,19 @@ TEST(SuffixIndexTest, FindsWhatFollowedTheSameIds) {
   EXPECT_EQ(next, "at sat. ");
 }
 
-TEST(SuffixIndexTest, TwoIdsAreNoMatch) {
+TEST(SuffixIndexTest, TwoTokensAreNotAMatch) {
   EXPECT_EQ(SuffixIndex().find().length, 0u);
   EXPECT_EQ(index_of("ab").find().length, 0u);
   EXPECT_EQ(index_of("abxab").find().length, 0u);
   EXPECT_EQ(index_of("abcxabc").find().length, 3u);
 }
 
-TEST(SuffixIndexTest, TheLongestMatchWinsAndTheLatestOfEquals) {
+TEST(SuffixIndexTest, LongestMatchWinsThenTheLatest) {
   EXPECT_EQ(index_of("xyabc1 abc2 xyabc").find().next, 5u);
   EXPECT_EQ(index_of("yabc1 zabc2 xabc").find().next, 10u);
 }
 
-TEST(SuffixIndexTest, APeriodGoesOn) {
+TEST(SuffixIndexTest, ContinuationRepeatsAPeriod) {
   const SuffixIndex index = index_of("abababab");
   const Match match = index.find();
   EXPECT_EQ(match.next, 6u);
@@ -81,8 +81,8 @@ TEST(SuffixIndexTest, APeriodGoesOn) {
   EXPECT_EQ(next, "ababa");
 }
 
-// Ids from small and large alphabets, with copies of what was there, cut at any place.
-TEST(SuffixIndexTest, RandomScriptsAgainstTheDefinition) {
+// Tokens from small and large alphabets, with copies of earlier text, truncated at any position.
+TEST(SuffixIndexTest, RandomScriptsMatchExhaustiveSearch) {
   for (uint32_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -115,7 +115,7 @@ TEST(SuffixIndexTest, RandomScriptsAgainstTheDefinition) {
   }
 }
 
-TEST(SuffixIndexTest, ACopyGoesItsOwnWay) {
+TEST(SuffixIndexTest, CopiesAreIndependent) {
   SuffixIndex index = index_of("abcdefabc");
   SuffixIndex copy = index;
   copy.truncate(6);
@@ -124,10 +124,10 @@ TEST(SuffixIndexTest, ACopyGoesItsOwnWay) {
   EXPECT_EQ(index.find().next, 3u);
 }
 
-// What an id costs does not depend on how many are there, whatever they are.
-TEST(SuffixIndexTest, AnIdCostsTheSameAtAnyLength) {
+// The cost of a token does not depend on the number or kind of earlier ones.
+TEST(SuffixIndexTest, CostOfATokenDoesNotGrowWithLength) {
   constexpr size_t kIds = 40'000;
-  // Growing places every id again, as often as doubling needs: 2 in all.
+  // Rehashing inserts every token again: 2 steps each in total.
   constexpr size_t kMost = 2 + SuffixIndex::kMaxCandidates * (SuffixIndex::kMaxMatch - kIndexMinMatch + 1);
   for (const uint32_t alphabet : {1u, 2u, 40u, 100'000u}) {
     std::mt19937 random(alphabet);
@@ -146,10 +146,10 @@ TEST(SuffixIndexTest, AnIdCostsTheSameAtAnyLength) {
   }
 }
 
-// Text whose every three ids were chosen for the same slot.
+// Text in which all trigrams have the same slot.
 TEST(SuffixIndexTest, CollisionsCostNoMoreThanTheBound) {
   constexpr size_t kIds = 3 * 1000;
-  constexpr uint64_t kSlots = 8192;  // of a table for so many
+  constexpr uint64_t kSlots = 8192;  // of a table for that many tokens
   Tokens ids;
   for (TokenId a = 0; ids.size() < kIds; ++a) {
     const TokenId trigram[] = {a, a + 1, 7};
@@ -159,7 +159,7 @@ TEST(SuffixIndexTest, CollisionsCostNoMoreThanTheBound) {
   index.append(ids);
   EXPECT_LE(index.n_steps(), 2 * kIds * SuffixIndex::kMaxProbes);
   const size_t n_steps = index.n_steps();
-  // What found no slot has no match; what has one is true, and all of it is taken away without trace.
+  // Trigrams without a slot have no match; those with one have a true match, and truncation removes all of it.
   Tokens grown = ids;
   grown.insert(grown.end(), ids.begin(), ids.begin() + 300);
   for (size_t i = ids.size(); i < grown.size(); ++i) {

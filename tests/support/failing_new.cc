@@ -55,7 +55,7 @@ void FailingNew::stop() {
 size_t FailingNew::allocations() const { return is_on_ ? state_of(threads_).allocations.load() : allocations_; }
 bool FailingNew::has_failed() const { return is_on_ ? state_of(threads_).has_failed.load() : has_failed_; }
 
-// Not in the unnamed namespace: operator new below calls them.
+// Outside the anonymous namespace, because operator new below calls them.
 void* counted_allocation(size_t size, size_t alignment) {
   this_thread.count();
   all_threads.count();
@@ -76,7 +76,7 @@ void* operator new(size_t size, std::align_val_t alignment) {
 void* operator new[](size_t size, std::align_val_t alignment) {
   return ibid::counted_allocation(size, static_cast<size_t>(alignment));
 }
-// std::stable_sort asks this way and gives back the ordinary way: both must be the same heap.
+// std::stable_sort allocates with nothrow and frees with the ordinary delete, so both must use the same heap.
 void* operator new(size_t size, const std::nothrow_t&) noexcept try {
   return ibid::counted_allocation(size, 1);
 } catch (const std::bad_alloc&) {

@@ -1,5 +1,5 @@
-// FailingNew: operator new of the whole program, counted, and failing where a test wants it: at the n-th
-// allocation of this thread or of all, once or from there on. Off where no FailingNew lives. Link ibid_failing_new.
+// FailingNew: counts the calls of operator new and makes it fail at the n-th allocation of this thread or of all
+// threads, once or from there on. Inactive unless a FailingNew object exists. Link ibid_failing_new.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ class FailingNew {
   static constexpr size_t kNever = ~size_t{0};
 
   // Counts allocations from now on. The n-th (from 0) throws std::bad_alloc, and with `lasting` every later one too.
-  // One at a time in a thread; with kAll in the program.
+  // REQUIRES: no other FailingNew in this thread; with kAll in the program.
   explicit FailingNew(size_t n, bool lasting = false, Threads threads = Threads::kThisOne);
   ~FailingNew() { stop(); }
   FailingNew(const FailingNew&) = delete;
   FailingNew& operator=(const FailingNew&) = delete;
 
-  // Allocations work again and are not counted any more.
+  // Allocations succeed again and are no longer counted.
   void stop();
-  size_t allocations() const;  // asked for, until stop()
+  size_t allocations() const;  // requested until stop()
   bool has_failed() const;
 
  private:

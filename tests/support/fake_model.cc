@@ -53,7 +53,7 @@ FakeModel::FakeModel(const Options& options)
       layout_(KvLayout::make(row_shapes(options), KvDType::kF32,
                              std::vector(options.recurrent ? 2 : 0, StateShape{kStateFloats, 1}))) {}
 
-// A state is the number of ids behind it, and a hash of them that a float holds exactly.
+// A state is the number of tokens before it, and a hash of them that is exact in a float.
 void FakeModel::stage_states(const SequenceChunk& chunk) const {
   const auto advance = [](std::array<float, kStateFloats>& state, float id) {
     ++state[0];
@@ -69,7 +69,7 @@ void FakeModel::stage_states(const SequenceChunk& chunk) const {
     if (const float* before = states.before(layer)) std::copy_n(before, kStateFloats, state.begin());
     for (size_t i = 0; i < states.n_replayed(); ++i) advance(state, *states.replayed_row(layer, i));
     if (states.n_replayed() > 0) std::copy(state.begin(), state.end(), states.replayed(layer));
-    CHECK(state == cold) << "the pass begins with another text's state at " << chunk.entry->length();
+    CHECK(state == cold) << "the pass starts with the state of a different text at " << chunk.entry->length();
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
       const auto id = static_cast<float>(chunk.tokens[i]);
       advance(state, id);
@@ -113,7 +113,7 @@ Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token 
   return {};
 }
 
-// Publishes the rows and writes the logits.
+// Commits the chunks and writes the logits.
 void FakeModel::finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits) {
   const size_t stride = (vocab_size() + 15) / 16 * 16;
   float* out = logits.resize(n_wanted, vocab_size(), stride);
@@ -140,7 +140,7 @@ Status FakeModel::stage(const SequenceChunk& chunk, size_t layer) const {
   return {};
 }
 
-// Continues `hash` with the ids that stand in the keys of positions [begin, end).
+// Continues `hash` with the tokens stored in the keys of positions [begin, end).
 uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t end, uint64_t hash,
                               Tokens& prefix) const {
   for (size_t position = begin; position < end; ++position) {
@@ -158,14 +158,14 @@ uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t en
   return hash;
 }
 
-// What the last n_rows rows read of the layers with a window.
+// Checks the positions that the last n_rows rows read in layers with a window.
 void FakeModel::check_window(const KvCacheEntry& entry, size_t n_rows) const {
   const size_t first_row = entry.length() - n_rows;
   for (size_t layer = 0; layer < options_.n_layers; ++layer) {
     if (layout_.layer(layer).part != PagePart::kWindow) continue;
     for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
       const Row row = load_row(entry, layer, p);
-      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has another text's row at " << p;
+      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has a different text at " << p;
       CHECK_EQ(row.k[1], static_cast<float>(p));
       CHECK_EQ(row.k[2], static_cast<float>(layer));
     }

@@ -1,10 +1,10 @@
-// FakeModel: a LanguageModel without weights. The keys it stores are the token ids, and its logits are a
-// hash of all ids that it reads back from the cache: a wrong, missing or stale row changes them. With recurrent layers,
-// their states are hashes of all ids, too, and it checks the state that every pass begins with; with a window, it
-// checks the rows that a pass reads of it, and that they are leased. It keeps a record of every id it was fed, and fails or cancels on demand in
-// any layer of any pass.
+// FakeModel: a LanguageModel without weights. The keys it stores are the tokens, and its logits are a
+// hash of all tokens that it reads back from the cache: wrong, missing or stale keys change them. States of recurrent
+// layers are hashes of all tokens, too, and it checks the state at the start of every pass; with a window, it
+// checks the positions that a pass reads, and that they are leased. It records every token of its input, and fails or
+// cancels on demand in any layer of any pass.
 //
-// What it says can be scripted, so that conversations are known in advance.
+// Its output can be scripted, so that conversations are known in advance.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class FakeModel : public LanguageModel {
     size_t max_seq_len = 4096;
     size_t max_chunk = 32;
     size_t n_layers = 2;
-    bool recurrent = false;  // two layers with a state more
-    size_t window = 0;       // positions that all layers but the first read; 0: all
+    bool recurrent = false;  // two additional layers with a state
+    size_t window = 0;       // positions visible in all layers except the first; 0: all
   };
   struct Fed {
     size_t position;  // of the first token
@@ -43,20 +43,20 @@ class FakeModel : public LanguageModel {
   const KvLayout& kv_layout() const override { return layout_; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
 
-  // Every chunk that was committed, in order; ids fed since the last call of take_fed().
+  // Every committed chunk, in order; take_fed(): the tokens of all sequences since its last call.
   const std::vector<Fed>& fed() const { return fed_; }
   Tokens take_fed();
-  size_t n_calls() const { return n_calls_; }  // failed ones included
+  size_t n_calls() const { return n_calls_; }  // including failed ones
 
-  // The next token after a prefix: it gets by far the largest logit. nullopt: the hash decides.
+  // Returns the next token after a prefix, which gets by far the largest logit. nullopt: the hash decides.
   std::function<std::optional<TokenId>(TokenSpan prefix)> script;
-  // Asked before each layer of each pass (numbered from 0); an error is what forward() returns.
+  // Called before each layer of each pass (numbered from 0); forward() returns its error.
   std::function<Status(size_t call, size_t layer)> before_layer;
-  // Logits of a row, to be changed.
+  // Called with the logits of each row, which it may change.
   std::function<void(TokenSpan prefix, std::span<float> row)> change_logits;
 
-  // The rows of all layers as floats, [length][n_layers][2 * head_dim], of a layer with a window those that the next
-  // position may read: what two entries are compared by.
+  // Keys and values of all layers as floats, [length][n_layers][2 * head_dim], for layers with a window only the
+  // positions that the next one may read. For comparing two entries.
   static std::vector<float> rows_of(const KvCacheEntry& entry);
 
  private:
@@ -74,7 +74,7 @@ class FakeModel : public LanguageModel {
   size_t n_calls_ = 0;
 };
 
-// Replies by number: the kth answer of any conversation is replies[k], then <|im_end|>. Knows ChatML.
+// Scripts the answers by number: the kth answer of any conversation in ChatML is replies[k], then <|im_end|>.
 std::function<std::optional<TokenId>(TokenSpan)> chat_script(const FakeTokenizer& tokenizer,
                                                              std::vector<Tokens> replies);
 

@@ -27,7 +27,7 @@ FakeTokenizer::FakeTokenizer(const std::vector<std::string>& pieces, const std::
 
 GrowingEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
   const std::string_view text = marked.view();
-  std::vector<size_t> special_until;  // a special token that begins here must end by then; 0: none may
+  std::vector<size_t> special_until;  // per byte: limit of a special token that begins there; 0: not allowed
   for (const MarkedText::Run run : marked.runs()) {
     const size_t end = special_until.size() + run.bytes.size();
     special_until.resize(end, run.origin == TextOrigin::kTemplate ? end : 0);

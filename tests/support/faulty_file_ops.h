@@ -1,5 +1,5 @@
-// FaultyFileOps: a file system, the real one by default, of which one call fails. Run a scenario without a fault, read
-// calls(), and run it again for each of them. Thread-safe, but for saying what fails.
+// FaultyFileOps: a file system, the real one by default, in which one call fails. Run a scenario without a fault, read
+// calls(), and run it again with a fault at each of them. Thread-safe, except for the calls that set the fault.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@ class FaultyFileOps : public FileOps {
  public:
   explicit FaultyFileOps(FileOps& files = system_file_ops()) : files_(files) {}
 
-  // The nth call from now on (0 is the next one) fails with kIo and the words of `error_number`; a failing write
-  // leaves half of its bytes.
+  // Makes the nth call from now on (0 is the next one) fail with kIo and the message of `error_number`; a failing write
+  // writes half of its bytes.
   void fail_call(int nth, int error_number = EIO) {
     error_number_ = error_number;
     fail_at_ = calls_ + nth;
   }
-  // From the failing call on, everything fails: a process that was killed there changes nothing any more.
+  // Makes that call and all later ones fail, as if the process had been killed there.
   void crash_at_call(int nth) {
     fail_call(nth);
     crashing_ = true;
   }
-  // Everything works again.
+  // Makes all calls succeed again.
   void recover() {
     fail_at_ = -1;
     crashing_ = false;
@@ -49,10 +49,10 @@ class FaultyFileOps : public FileOps {
   Status sync_directory(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
 
-  // Runs before each call, on its thread, and hears the call's name: "write", "list" ... Set it before anybody calls.
+  // Called before each call, on its thread, with the call's name: "write", "list" ... Set it before the first call.
   std::function<void(std::string_view what)> before_call;
 
-  // Counts a call and says how it ends; for the files and directories that this made.
+  // Counts a call and returns its result; used by the files and directories that this opened.
   Status next_call(std::string_view what);
 
  private:

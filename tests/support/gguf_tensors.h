@@ -1,4 +1,4 @@
-// Tensors of files that tests write.
+// Tensors for GGUF files that tests write.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-// `values` encoded as F32, F16, BF16 or one of the quantised types that quantize_row() writes.
+// Adds a tensor of `values` encoded as F32, F16, BF16 or a quantised type that quantize_row() supports.
 inline void add_tensor_of(GgufWriter& writer, std::string_view name, DType dtype, const Shape& shape,
                           std::span<const float> values) {
   CHECK_EQ(values.size(), shape.elements());

@@ -1,5 +1,5 @@
-// HeapPeak: how much of the heap the whole program has had at once. operator new of the program is replaced: link
-// ibid_heap_peak. Memory that is mapped (base/arena.h, files) is not of the heap.
+// HeapPeak: the peak heap use of the program. Replaces operator new: link ibid_heap_peak. Mapped memory (base/arena.h,
+// files) is not counted.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@ namespace ibid {
 
 class HeapPeak {
  public:
-  // From now on. One at a time.
+  // Starts to measure. REQUIRES: no other HeapPeak exists.
   HeapPeak();
-  // The most that was in use at one time since then, beyond what was when this began.
+  // Peak heap use since construction, minus the use at construction.
   size_t bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// Machines for whoever waits for an idle moment: one that never is idle, and one that always is.
+// Fakes of IdleTime: a machine that is never idle, and one that always is.
 #pragma once
 
 #include <semaphore>
@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Others want every processor for ever.
+// Other programs keep every processor busy; wait() returns only on interrupt().
 class NeverIdle : public IdleTime {
  public:
   void wait() override { interrupted_.acquire(); }

@@ -1,4 +1,4 @@
-// A small model with latent attention whose sizes are no multiples of anything, as a GGUF file.
+// A small model with latent attention with sizes that are not multiples of vectors or blocks, as a GGUF file.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace ibid {
 
 struct LatentModel {
   DType expansion = DType::kF32;    // of attn_kv_b
-  size_t kv_rank = 64;              // whole blocks of it
+  size_t kv_rank = 64;              // whole blocks of `expansion`
   size_t n_heads = 3, nope_dim = 20, rope_dim = 6, value_dim = 24;
   static constexpr size_t kDim = 64, kVocabulary = 60, kLayers = 2;
 

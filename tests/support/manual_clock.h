@@ -1,4 +1,4 @@
-// A clock for tests of timings, deadlines and expiry, which do not wait. Thread-safe.
+// A clock for tests of timings, deadlines and expiry without waiting. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Stands still until it is told otherwise.
+// Advances only by advance().
 class ManualClock : public Clock {
  public:
   explicit ManualClock(int64_t unix_ns = 0) : unix_start_ns_(unix_ns) {}

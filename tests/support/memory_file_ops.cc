@@ -19,11 +19,11 @@ Status not_found(const std::string& path) { return {ErrorCode::kNotFound, path +
 struct MemoryFileOps::Inode {
   Bytes bytes;
   size_t durable_bytes = 0;     // files are only appended to
-  std::vector<size_t> writes;   // where each write behind durable_bytes ends
+  std::vector<size_t> writes;   // end of each write after durable_bytes
   int64_t mtime_ns = 0;
 
-  // What a power loss leaves of it: of each write behind the durable bytes nothing, a beginning or all; what is lost in
-  // front of something that is not reads as zeros.
+  // Returns the file after a power loss: of each write after the durable bytes nothing, a prefix or all is kept; lost
+  // bytes before kept ones read as zeros.
   std::shared_ptr<Inode> after_power_loss(std::mt19937_64& rng) const {
     auto left = std::make_shared<Inode>();
     left->bytes.assign(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(durable_bytes));
@@ -37,7 +37,7 @@ struct MemoryFileOps::Inode {
         left->bytes.insert(left->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(begin),
                            bytes.begin() + static_cast<ptrdiff_t>(kept));
       }
-      // The size of the file and its bytes are written apart.
+      // The size of the file is written separately from its bytes.
       if (rng() % 2 == 0) left->bytes.resize(std::max(left->bytes.size(), end));
       begin = end;
     }
@@ -88,7 +88,7 @@ struct MemoryFileOps::Lock : FileLock {
   const std::string path;
 };
 
-// A path that stays: nothing here moves or removes directories.
+// Holds a path, which stays valid: directories are never moved or removed here.
 struct MemoryFileOps::OpenDirectory : Directory {
   OpenDirectory(MemoryFileOps& owner, std::string opened) : files(owner), path(std::move(opened)) {}
 
@@ -117,7 +117,7 @@ MemoryFileOps::~MemoryFileOps() = default;
 void MemoryFileOps::apply(const Change& change, Names& names) {
   if (!change.to.empty()) names[change.to] = change.inode;  // first: it may throw
   if (!change.from.empty()) {
-    // Without the change before it the name may be somebody else's, or gone.
+    // If an earlier change was lost, the name may be missing or belong to another file.
     const auto found = names.find(change.from);
     if (found != names.end() && found->second == change.inode) names.erase(found);
   }

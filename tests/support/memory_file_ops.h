@@ -1,9 +1,9 @@
-// MemoryFileOps: a file system in memory that knows what of it is durable: bytes once their file was synced, names once
-// their directory was. after_power_loss() makes what could be left of it: any subset of the other writes, lost, kept or
-// torn, and any subset of the other creations, renames and removals.
+// MemoryFileOps: a file system in memory that tracks durability: bytes are durable once their file was synced, names
+// once their directory was. after_power_loss() creates a possible state after a power loss: each other write lost, kept
+// or torn, and any subset of the other creations, renames and removals.
 //
-// Like a file system that promises no order at all: what is left may hold a later change without an earlier one.
-// Directories are durable when made, and locks go with the process. Thread-safe.
+// Like a file system without any order of writes: the state may contain a later change without an earlier one.
+// Directories are durable when created, and locks are lost with the process. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class MemoryFileOps : public FileOps {
   MemoryFileOps() = default;
   ~MemoryFileOps() override;
 
-  // One of the states that a power loss at this moment could leave, all of it durable.
+  // Returns a random state that a power loss now could leave, all of it durable.
   std::unique_ptr<MemoryFileOps> after_power_loss(std::mt19937_64& rng) const;
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override;
@@ -45,7 +45,7 @@ class MemoryFileOps : public FileOps {
   struct Lock;
   struct OpenDirectory;
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  struct Change {  // of names, not durable yet: `from` empty for a creation, `to` empty for a removal
+  struct Change {  // of a name, not durable yet; `from` is empty for a creation, `to` for a removal
     std::string from, to;
     std::shared_ptr<Inode> inode;
   };

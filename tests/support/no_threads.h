@@ -1,4 +1,4 @@
-// NoThreads: while one lives, no thread can be made in this process.
+// NoThreads: while one exists, no thread can be created in this process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Threads with stacks larger than the address space: none can be had.
+// Sets the default stack size of threads larger than the address space.
 class NoThreads {
  public:
   NoThreads() {

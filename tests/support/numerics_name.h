@@ -1,4 +1,4 @@
-// Numerics in the words of the command line, for messages of tests.
+// Names of Numerics as on the command line, for messages of tests.
 #pragma once
 
 #include "ibid/numerics.h"

@@ -1,5 +1,5 @@
-// Where tests find what is too large for the repository. A test that needs it and does not find it is
-// skipped and says so; on a CI machine (CI=true), where the model is expected, it fails instead.
+// Paths of test data that is too large for the repository. A test that needs missing data is skipped with a
+// message; on a CI machine (CI=true) it fails if the model is missing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,22 +9,22 @@
 
 namespace ibid {
 
-// Goldens that are committed: the source tree's tests/golden.
+// The directory of committed golden files: tests/golden of the source tree.
 std::string golden_dir();
 
-// The reference data: $IBID_SHARED, else "../shared" beside the source tree, when that is a directory.
+// The directory of the reference data: $IBID_SHARED, else "../shared" of the source tree; nullopt if missing.
 std::optional<std::string> shared_dir();
 
 // The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models.
 std::optional<std::string> real_model_path();
 
-// Whether CI=true, which is how the CI script runs the tests.
+// True if CI=true, which the CI script sets.
 bool running_in_ci();
 
 }  // namespace ibid
 
 // Declares `path` (std::string) as the real model's file, or ends the test. Test suites that use it are
-// named RealModel..., so that sanitizer runs can leave them out.
+// named RealModel..., so that sanitizer runs can exclude them.
 #define IBID_NEED_REAL_MODEL(path)                                                            \
   if (!::ibid::real_model_path()) {                                                           \
     if (::ibid::running_in_ci()) FAIL() << "the default model is not there: run `ibid pull`"; \

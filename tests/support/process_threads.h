@@ -1,4 +1,4 @@
-// How many threads this process has.
+// Counts the threads of this process.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace ibid {
 
-// Whether the thread may go at any time, or is about to. The system takes threads away a good while after they were
-// joined (PF_EXITING among the flags of proc(5)), and one of the idle class, that of an IdleTime which is no more, ends
-// when a processor has nothing else to do. `task`: its directory below /proc/self/task.
+// True if the thread is exiting or may exit at any time. The kernel removes threads some time after they were
+// joined (PF_EXITING in the flags of proc(5)), and the idle-class thread of a destroyed IdleTime ends
+// only when a processor is idle. `task`: its directory in /proc/self/task.
 inline bool thread_is_ending(const std::filesystem::path& task) {
   constexpr unsigned long kExiting = 0x4, kIdleClass = 5;
   std::ifstream file(task / "stat");
@@ -29,7 +29,7 @@ inline bool thread_is_ending(const std::filesystem::path& task) {
   return (flags & kExiting) != 0 || policy == kIdleClass;
 }
 
-// Those that stay until they are told to go. A first thread is made before: a sanitizer's own comes with it, and stays.
+// Number of threads that are not ending. Creates one thread first, because a sanitizer's own thread starts with it.
 inline size_t n_threads_here() {
   static const bool has_made_one = (std::thread([] {}).join(), true);
   (void)has_made_one;

@@ -67,8 +67,8 @@ void PseudoTerminal::start(const std::vector<std::string>& command, const Termin
   fcntl(changes_, F_SETFL, O_NONBLOCK);
 }
 
-// Between test and program stands what a shell is there: the leader of the terminal's session, and the parent
-// of the program, which has the foreground. Without one Ctrl-Z would stop nothing. It tells of each change of
+// Runs in a process between test and program that acts as a shell: it leads the terminal's session and is the
+// parent of the foreground program. Without it Ctrl-Z would stop nothing. It reports each status change of
 // the program.
 void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes) {
   login_tty(slave_);
@@ -77,7 +77,7 @@ void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const Termina
   if (program == 0) {
     setpgid(0, 0);
     tcsetpgrp(STDIN_FILENO, getpid());
-    // Signals as a shell starts programs with, whatever the test's runner ignores.
+    // Default signal handling, as set by a shell, whatever the test runner ignores.
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGTTOU, SIGPIPE}) ::signal(signal, SIG_DFL);
     for (const auto& [name, value] : options.environment) set_variable(name, value);
     redirect(options.input_file, O_RDONLY, STDIN_FILENO);
@@ -97,7 +97,7 @@ void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const Termina
 
 PseudoTerminal::~PseudoTerminal() {
   if (!status_) kill(pid_, SIGKILL);
-  waitpid(shell_, nullptr, 0);  // it ends behind the program
+  waitpid(shell_, nullptr, 0);  // it ends after the program
   close(master_);
   close(slave_);
   close(changes_);
@@ -118,7 +118,7 @@ bool PseudoTerminal::read_some(Clock::time_point deadline) {
 void PseudoTerminal::type(std::string_view keys) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!keys.empty()) {
-    CHECK(Clock::now() < deadline) << "the program does not read what is typed";
+    CHECK(Clock::now() < deadline) << "the program does not read its input";
     pollfd both{master_, POLLIN | POLLOUT, 0};
     poll(&both, 1, 100);
     if ((both.revents & POLLIN) != 0) read_some(Clock::now());
@@ -130,7 +130,7 @@ void PseudoTerminal::type(std::string_view keys) {
 
 void PseudoTerminal::paste(std::string_view text) {
   std::string keys(text);
-  std::replace(keys.begin(), keys.end(), '\n', '\r');  // as terminals send the ends of lines
+  std::replace(keys.begin(), keys.end(), '\n', '\r');  // terminals send line ends as \r
   type(screen_.bracketed_paste() ? "\x1b[200~" + keys + "\x1b[201~" : keys);
 }
 
@@ -144,9 +144,9 @@ testing::AssertionResult PseudoTerminal::until(const std::function<bool(const Sc
                                                std::string_view what) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!condition(screen_)) {
-    // What a program leaves behind when it ends is still to be read.
+    // Read the remaining output of a program that has ended.
     if (!read_some(std::min(deadline, Clock::now() + milliseconds(200))) && Clock::now() >= deadline) {
-      return testing::AssertionFailure() << "waited in vain for " << what << ". The screen:\n"
+      return testing::AssertionFailure() << "timed out waiting for " << what << ". The screen:\n"
                                          << screen_.everything() << "\n(cursor " << screen_.cursor_row() << ", "
                                          << screen_.cursor_column() << ")";
     }
@@ -185,8 +185,8 @@ bool PseudoTerminal::await_change() {
 }
 
 testing::AssertionResult PseudoTerminal::stops() {
-  if (!await_change()) return testing::AssertionFailure() << "it did not stop. The screen:\n" << screen_.everything();
-  if (status_) return testing::AssertionFailure() << "it ended with " << *status_;
+  if (!await_change()) return testing::AssertionFailure() << "did not stop. The screen:\n" << screen_.everything();
+  if (status_) return testing::AssertionFailure() << "the program exited with " << *status_;
   return testing::AssertionSuccess();
 }
 

@@ -1,21 +1,21 @@
-// Runs a program in a terminal of a given size, types into it and reads its screen.
+// Runs a program in a pseudo-terminal of a given size, types into it and reads its screen.
 //
 //   PseudoTerminal terminal({IBID_PROGRAM, "chat", model}, {.rows = 24, .columns = 80});
-//   ASSERT_TRUE(terminal.shows("> "));           // waits until the screen holds it, or fails with the screen
+//   ASSERT_TRUE(terminal.shows("> "));           // waits until the screen contains it, or fails with the screen
 //   terminal.type("Hello\r");                    // keys as a keyboard sends them: Enter is \r, Ctrl-C is \x03
 //   ASSERT_TRUE(terminal.shows("Hi there."));
-//   terminal.paste("two\nlines");                // as a terminal pastes: in brackets if the program asked for them
+//   terminal.paste("two\nlines");                // bracketed if the program enabled bracketed paste
 //   terminal.type("\x04");
 //   EXPECT_EQ(terminal.exit_status(), 0);
 //   EXPECT_EQ(terminal.screen().row(0), "...");
 //
-// Nothing sleeps and hopes: every wait is for something that is seen, and gives up after kPatience. To show
-// that something does *not* come, wait for what comes behind it (a prompt, the answer to the next message)
-// and look at the screen then. A model that needs no download and says what the test wants:
-// tests/support/scripted_model.h.
+// There are no fixed sleeps: every wait is for visible output, and fails after kPatience. To test
+// that some output does *not* appear, wait for output after it (a prompt, the answer to the next message)
+// and check the screen then. tests/support/scripted_model.h writes a model with scripted answers, without a
+// download.
 //
-// The program gets this environment and TERM=xterm-256color, with HOME and the XDG directories below a
-// temporary directory of its own unless `environment` says otherwise. One terminal is for one thread.
+// The program gets this environment and TERM=xterm-256color, with HOME and the XDG directories in a
+// separate temporary directory unless `environment` sets them. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -39,9 +39,9 @@ namespace ibid {
 struct TerminalOptions {
   size_t rows = 24;
   size_t columns = 80;
-  std::map<std::string, std::string> environment = {};  // on top of what is said above; an empty value unsets
-  std::string input_file = {};                          // standard input, where it is no terminal
-  std::string output_file = {};                         // standard output, where it is no terminal
+  std::map<std::string, std::string> environment = {};  // added to the above; an empty value unsets
+  std::string input_file = {};                          // standard input, if not the terminal
+  std::string output_file = {};                         // standard output, if not the terminal
 };
 
 class PseudoTerminal {
@@ -49,42 +49,42 @@ class PseudoTerminal {
   static constexpr std::chrono::seconds kPatience{20};
 
   explicit PseudoTerminal(const std::vector<std::string>& command, TerminalOptions options = {});
-  ~PseudoTerminal();  // ends the program if it still runs
+  ~PseudoTerminal();  // kills the program if it still runs
   PseudoTerminal(const PseudoTerminal&) = delete;
   PseudoTerminal& operator=(const PseudoTerminal&) = delete;
 
-  // Writes all of it, and reads what the program writes meanwhile.
+  // Writes all keys, and meanwhile reads the program's output.
   void type(std::string_view keys);
   void paste(std::string_view text);
   void resize(size_t rows, size_t columns);
 
-  // Waits until the screen, or what scrolled out of it, holds `text`; else the screen is in the failure.
+  // Waits until the screen, including scrolled-out rows, contains `text`; the failure message contains the screen.
   testing::AssertionResult shows(std::string_view text);
-  // The same for whatever a test can say of the screen; `what` is for the failure.
+  // As shows(), for any condition on the screen; `what` is for the failure message.
   testing::AssertionResult until(const std::function<bool(const ScreenModel&)>& condition, std::string_view what);
-  // Waits until the cursor stands behind `prompt` in the last row that is not empty, with nothing typed.
+  // Waits until the last row that is not empty is `prompt` without input, and the cursor is after it.
   testing::AssertionResult prompts(std::string_view prompt = ">");
 
   const ScreenModel& screen() const { return screen_; }
-  // Everything the program wrote, as bytes.
+  // All bytes that the program wrote.
   const std::string& bytes() const { return bytes_; }
   pid_t pid() const { return pid_; }
-  // Waits until the program has stopped itself (Ctrl-Z); resume() lets it go on.
+  // Waits until the program has stopped itself (Ctrl-Z); resume() continues it.
   testing::AssertionResult stops();
   void resume();
-  // Whether the terminal echoes and edits by itself, which is how a program should leave it.
+  // True if the terminal is in its initial mode (echo, line editing), which a program should restore.
   bool is_as_found() const;
 
-  // Waits for the end. 128 + n for signal n; nothing when it does not come.
+  // Waits for the program's end. Returns 128 + n for signal n; nullopt if it does not end.
   std::optional<int> exit_status();
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Takes what comes until then; false when nothing came.
+  // Reads output until `deadline`; returns false without output.
   bool read_some(Clock::time_point deadline);
   void start(const std::vector<std::string>& command, const TerminalOptions& options);
   [[noreturn]] void be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes);
-  // The next time the program stops or ends (then status_ is set); false when it does neither.
+  // Waits until the program stops or ends (then status_ is set); returns false if it does neither.
   bool await_change();
 
   TempDir home_;
@@ -92,9 +92,9 @@ class PseudoTerminal {
   std::string bytes_;
   pid_t pid_ = -1;
   pid_t shell_ = -1;
-  int changes_ = -1;  // from the shell: the program's id, then what became of it
+  int changes_ = -1;  // pipe from the shell: the program's id, then its status changes
   int master_ = -1;
-  int slave_ = -1;   // kept open, so that its modes can be looked at
+  int slave_ = -1;   // kept open to read its modes
   std::optional<int> status_;
 };
 

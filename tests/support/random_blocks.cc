@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-// Where a block keeps its half, and the largest value under a half of 1.
+// Offset of a block's half, and the block's largest value if the half is 1.
 struct HalfField {
   DType dtype;
   size_t at;
@@ -51,7 +51,7 @@ void set_scale(DType dtype, float spread, std::byte* block) {
   const uint16_t half = float_to_fp16(spread / field->largest);
   std::memcpy(block + field->at, &half, sizeof half);
   if (dtype != DType::kQ2_K) return;
-  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // of mins, so that the values' mean is 0
+  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // mins that make the values' mean 0
   std::memcpy(block + field->at + sizeof half, &min, sizeof min);
 }
 

@@ -1,4 +1,4 @@
-// Blocks of quantised types that no encoder of ibid writes: random codes under scales of a chosen size.
+// Random blocks of quantised types for which ibid has no encoder: random codes with scales of a chosen size.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace ibid {
 
-// Whole blocks of n_values values whose root mean square is about `rms`; the same on every machine. n_values: whole
-// blocks.
+// Returns blocks of n_values values with a root mean square of approximately `rms`; the same on every machine.
+// n_values: a multiple of the block size.
 // REQUIRES: a TQ, IQ, MXFP4 or NVFP4 type.
 std::vector<std::byte> random_blocks(DType dtype, size_t n_values, float rms, uint64_t seed);
 

@@ -1,4 +1,4 @@
-// Random texts that find mistakes, and the seed they come from.
+// Random texts with difficult cases, and their seed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ibid {
 // golden tokenizers' added tokens, and, with raw_bytes, bytes that are not UTF-8.
 std::string random_text(std::mt19937_64& random, bool raw_bytes);
 
-// A failure must be there again in the next run, so the seed is fixed; $IBID_TEST_SEED overrides it. Printed.
+// The seed is fixed, so that failures are reproducible; $IBID_TEST_SEED overrides it. Prints the seed.
 uint64_t test_seed();
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// For tests of the first law on real forward passes: the bits that are compared, and every way to
-// keep weights, keys and values.
+// For tests of the first law (bit-identical results) on real forward passes: the compared data, and all types of
+// weights, keys and values.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@ inline bool same_bits(const Row& a, const Row& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Whether an instruction set is forced, as in the reruns of whole test programs. Tests that go through all instruction
-// sets by themselves ask for each by name: in a rerun they would compute the same once more.
+// True if an instruction set is forced, as in the reruns of whole test programs. Tests that iterate over all
+// instruction sets themselves need no rerun: they would compute the same again.
 inline bool an_isa_is_forced() {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   return forced != nullptr && *forced != '\0';
 }
 
-// The scalar kernels compute from every panel of codes by one function, slowly. Where they are the active ones, floats,
-// codes, and codes with minima stand for all types; that each type is read right is for the tests of the kernels.
+// The scalar kernels are slow and use one function for all quantised panels. If they are active, floats, codes, and
+// codes with minima represent all types; the tests of the kernels check that each type is read correctly.
 inline constexpr const char* kScalarKernelsAreSlow =
     "the scalar kernels compute from every panel of codes by one function, slowly";
 inline bool is_worth_its_time(DType matrix_dtype) {
@@ -38,8 +38,8 @@ inline bool is_worth_its_time(DType matrix_dtype) {
          matrix_dtype == DType::kQ4_1;
 }
 
-// Every stored key and value of the entry, as attention reads them; of layers with a window those that the next
-// position may read, because those further back may be gone.
+// All stored keys and values of the entry, as attention reads them; for layers with a window only the positions that
+// the next one may read, because earlier ones may be evicted.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   const size_t window_begin = layout.first_window_page(entry.length()) * kPagePositions;
@@ -59,7 +59,7 @@ inline Row stored_rows(const KvCacheEntry& entry) {
   return rows;
 }
 
-// The states of all recurrent layers behind the entry's last position. REQUIRES: a pass ended there, and no cut.
+// The states of all recurrent layers after the entry's last position. REQUIRES: a pass ended there, and no slice.
 inline Row stored_states(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   Row states;
@@ -84,7 +84,7 @@ struct WeightsAndKv {
   const char* name;
   KvDType kv_dtype;
   DType matrix_dtype;
-  DType head_dtype;  // of the vocabulary's table and head
+  DType head_dtype;  // of the embedding table and the head
 
   void apply_to(TinyModel& tiny) const {
     tiny.matrix_dtype = matrix_dtype;
@@ -95,7 +95,7 @@ struct WeightsAndKv {
 
 inline void PrintTo(const WeightsAndKv& kind, std::ostream* out) { *out << kind.name; }
 
-// Every panel type as that of the layers (same_bits_test.cc makes sure), and every type of keys and values.
+// Every panel type as the type of the layers (checked by same_bits_test.cc), and every type of keys and values.
 inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
     {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},

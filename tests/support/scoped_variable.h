@@ -1,4 +1,4 @@
-// Sets an environment variable for one scope. Not thread-safe, as the environment is not.
+// Sets an environment variable for one scope. Not thread-safe, like the environment.
 #pragma once
 
 #include <cstdlib>

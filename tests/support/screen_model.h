@@ -1,8 +1,7 @@
-// What a terminal shows after the bytes that a program wrote to it: a grid of characters, a cursor, and the
-// rows that scrolled out at the top. It knows what today's terminals do with text (wrapping that waits for
-// the next character, wide characters, combining ones, emoji joined into one) and the sequences that ibid
-// writes; any other sequence is kept in unknown(), so that a test can say that there was none. Colours are
-// ignored.
+// Models the screen of a terminal after the bytes that a program wrote to it: a grid of characters, a cursor, and
+// the rows that scrolled out at the top. Supports the text handling of current terminals (wrapping delayed until
+// the next character, wide characters, combining characters, joined emoji) and the sequences that ibid
+// writes; other sequences are collected in unknown(), so that a test can check for them. Ignores colours.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +13,12 @@ namespace ibid {
 
 class ScreenModel {
  public:
-  // joins_emoji: as newer terminals do; older ones show the parts of a sequence beside each other.
+  // joins_emoji: as newer terminals do; older ones show the parts of a sequence separately.
   ScreenModel(size_t rows, size_t columns, bool joins_emoji = true);
 
-  // Bytes as they come; a sequence or a character may be split anywhere.
+  // Feeds bytes; a sequence or a character may be split anywhere.
   void feed(std::string_view bytes);
-  // Rows are cut or added at the bottom, columns at the right: as xterm does it, nothing is wrapped anew.
+  // Cuts or adds rows at the bottom and columns at the right, without rewrapping, like xterm.
   void resize(size_t rows, size_t columns);
 
   size_t rows() const { return grid_.size(); }
@@ -27,15 +26,15 @@ class ScreenModel {
   size_t cursor_row() const { return row_; }
   size_t cursor_column() const { return column_; }
 
-  // One row without the blanks that nobody wrote; blanks that were written count.
+  // One row without trailing cells that were never written; written blanks count.
   std::string row(size_t i) const;
-  // All rows that are not empty at the end, joined by newlines.
+  // All rows, without empty rows at the end, joined by newlines.
   std::string text() const;
-  // What scrolled out, then text().
+  // The scrolled-out rows, then text().
   std::string everything() const;
 
   bool bracketed_paste() const { return bracketed_paste_; }
-  // Escape sequences so far, SGR ones (colours) apart.
+  // Escape sequences so far; SGR sequences (colours) are counted separately.
   size_t n_colours() const { return n_colours_; }
   size_t n_sequences() const { return n_sequences_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -64,12 +63,12 @@ class ScreenModel {
   bool wrap_waits_ = false;
   bool bracketed_paste_ = false;
   size_t n_colours_ = 0, n_sequences_ = 0;
-  std::string pending_;  // the beginning of a sequence or of a character
-  char32_t before_ = 0;  // the last character, for what joins it
+  std::string pending_;  // an incomplete sequence or character
+  char32_t before_ = 0;  // the last character, for combining ones
   std::vector<std::string> unknown_;
 };
 
-// Columns of a code point as terminals count: 0, 1 or 2.
+// Width of a code point in terminal columns: 0, 1 or 2.
 size_t terminal_columns(char32_t c);
 
 }  // namespace ibid

@@ -17,7 +17,7 @@ constexpr size_t kHeadDim = 32, kFfnDim = 32, kNBytes = 256;
 constexpr int32_t kNormal = 1, kControl = 3;  // tokenizer.ggml.token_type
 constexpr char kPieceEnd = '\x1f';
 
-// What an answer consists of, in its order; no piece is in `taken` already, and all are afterwards.
+// Splits an answer into pieces that are not in `taken`, and adds them to it.
 std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>& taken) {
   const bool marked = text.find(kPieceEnd) != std::string_view::npos;
   std::vector<std::string> pieces;
@@ -32,8 +32,8 @@ std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>&
     if (c != kPieceEnd) piece += c;
   }
   end_piece();
-  if (!piece.empty()) {  // the last one was there before: it becomes longer in front
-    CHECK(!pieces.empty()) << "an answer needs a piece of its own: " << text;
+  if (!piece.empty()) {  // the last piece is taken: join it with the previous one
+    CHECK(!pieces.empty()) << "an answer needs a piece that no other answer has: " << text;
     taken.erase(pieces.back());
     pieces.back() += piece;
     CHECK(taken.insert(pieces.back()).second);
@@ -41,7 +41,7 @@ std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>&
   return pieces;
 }
 
-// Which id follows which; an id without a row ends the turn.
+// The successors of each token; a token without one ends the turn.
 class Chain {
  public:
   explicit Chain(const std::vector<ScriptedAnswer>& answers) {
@@ -95,8 +95,8 @@ class Chain {
   size_t im_end_ = 0, nothing_ = 0;
 };
 
-// The header of the answer ends every question, so that a question in the history is rendered as it was
-// asked.
+// Every question ends with the header of its answer, so that it is rendered in the history as in its own
+// prompt.
 std::string chat_template(const std::vector<ScriptedAnswer>& answers) {
   std::string choice;
   for (size_t i = 0; i < answers.size(); ++i) {

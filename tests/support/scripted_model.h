@@ -1,7 +1,7 @@
-// A model file whose answers a test has written down, so that the program can be run as people run it
-// (tokenizer, template, engine and all) without the real model. It is a llama whose only layer adds nothing
-// and whose output matrix says of each id which one follows; its chat template looks at the newest question
-// and chooses where to begin.
+// Writes a model file with scripted answers, so that the whole program (tokenizer, template, engine) can be
+// tested without the real model. It is a llama whose only layer adds nothing
+// and whose output matrix maps each token to its successor; its chat template selects the first token of the
+// answer by the newest question.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace ibid {
 
 struct ScriptedAnswer {
   // A condition of Jinja on `q`, the text of the question: "'story' in q", "q.split('\n')|length == 5".
-  // Empty: always. The first answer whose condition holds is given; without one the model says nothing.
+  // Empty: always. The first answer whose condition holds is used; if none holds, the answer is empty.
   std::string when;
-  // It comes in pieces that begin at blanks, or, where the text holds some, behind each U+001F. A piece that
-  // was there before is joined with the next, since a vocabulary has each text once.
+  // Its tokens are pieces that begin at blanks, or, if the text contains U+001F, after each one. A piece that
+  // exists already is joined with the next, since a vocabulary has each text only once.
   std::string says;
-  // The pieces come in random order and without end, differently in each turn (temperature above 0 is
-  // needed).
+  // Emits the pieces in random order without end, differently in each turn (requires a temperature above
+  // 0).
   bool endless = false;
 };
 

@@ -1,5 +1,5 @@
-// The rules that hold in a LruKvCacheStore between any two calls, as a pure function of a copy of
-// all that it has. Tests check them after every operation.
+// Invariants of a LruKvCacheStore between any two calls, as a pure function of a snapshot of its contents. Tests
+// check them after every operation.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ibid {
 
-// One sentence for every rule that is broken; empty when the store is sound.
+// Returns one sentence for every violated invariant; empty if the store is valid.
 std::vector<std::string> validate_store(const StoreSnapshot& snapshot);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// A directory of its own for one test; removed with everything in it at the end of the scope.
+// A temporary directory for one test, removed with its contents at the end of the scope.
 #pragma once
 
 #include <string>

@@ -1,2 +1,2 @@
-// Nothing: see ibid_test_headers in CMakeLists.txt.
+// Does nothing: see ibid_test_headers in CMakeLists.txt.
 int main() { return 0; }

@@ -13,7 +13,7 @@ namespace ibid {
 
 namespace {
 
-// A counter-based generator (SplitMix64): the same numbers everywhere.
+// A counter-based generator (SplitMix64): the same numbers on every machine.
 uint64_t random_bits(uint64_t seed, uint64_t n) {
   uint64_t z = (seed << 32) + (n + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -26,11 +26,11 @@ class TensorMaker {
   TensorMaker(GgufWriter& writer, const TinyModel& model)
       : writer_(writer), seed_(model.seed), norm_mean_(model.norm_mean), without_(model.without) {}
 
-  // Of all experts in one: [n, rows, cols].
+  // Adds the matrices of all experts as one tensor: [n, rows, cols].
   void stacked(const std::string& name, DType dtype, size_t n, size_t rows, size_t cols) {
     add_matrices(name, dtype, Shape{{n, rows, cols}, 3}, cols);
   }
-  // Uniform weights whose products keep the size of their input.
+  // Adds uniform weights whose products have the magnitude of their input.
   void matrix(const std::string& name, DType dtype, size_t rows, size_t cols) {
     add_matrices(name, dtype, Shape{{rows, cols}, 2}, cols);
   }
@@ -45,7 +45,7 @@ class TensorMaker {
     const float rms = spread / std::sqrt(3.0f);
     writer_.add_tensor(name, dtype, shape, random_blocks(dtype, shape.elements(), rms, seed_ + n_drawn_++));
   }
-  // Quantised types that have no encoder get random blocks.
+  // Quantised types without an encoder get random blocks.
   static bool is_encoded(DType dtype) {
     return dtype < DType::kTQ1_0 && dtype != DType::kQ2_K && dtype != DType::kQ3_K;
   }

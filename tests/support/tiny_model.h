@@ -1,5 +1,5 @@
-// Tiny models with random weights, written as real GGUF files, so that everything from the loader up runs on
-// them in milliseconds.
+// Tiny models with random weights, written as real GGUF files, so that tests of the loader and all layers above it
+// run in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace ibid {
 
-// A llama in the small. The defaults cross every border that matters: three blocks of 32 in a row of ffn
-// (an odd number), grouped heads, a head that is not a power of two when asked.
+// A tiny llama. The defaults cover difficult sizes: three blocks of 32 in a row of ffn (an odd number), grouped
+// heads; head_dim may be set to a number that is not a power of two.
 struct TinyModel {
   size_t n_layers = 3;
   size_t dim = 64;
@@ -32,25 +32,25 @@ struct TinyModel {
   DType head_dtype = DType::kF32;
   bool tied = false;                  // no output.weight
   bool biases = false;                // every optional bias
-  // With experts, these are in place of the MLP of every layer, chosen by a softmax over all.
+  // If there are experts, they replace the MLP of every layer, routed by a softmax over all.
   size_t n_experts = 0, n_experts_active = 2, expert_ffn_dim = 32;
   size_t shared_ffn_dim = 0;          // of a shared expert with a gate
-  // What the metadata say where it is not what the tensors have.
+  // Numbers in the metadata if they differ from those of the tensors; 0: they do not.
   size_t counted_experts = 0, counted_expert_ffn_dim = 0;
-  std::string without;                // a tensor of the layers that is left out
+  std::string without;                // a tensor of the layers that is omitted
   float norm_mean = 1.0f;             // of norm weights
   uint32_t seed = 1;
 };
 
-// The model as a GGUF file (without a tokenizer), to be changed before it is written.
+// Returns the model as a GGUF file (without a tokenizer), which may be changed before it is written.
 GgufWriter tiny_model_writer(const TinyModel& model);
 // Writes it at `path`.
 void write_tiny_model(const TinyModel& model, const std::string& path);
 
-// Writes, opens and loads one; the file is gone afterwards.
+// Writes, opens and loads a model, and removes the file.
 std::unique_ptr<TransformerModel> load_tiny_model(const TinyModel& model, const ModelOptions& options);
 
-// Pseudo-random ids below `vocab_size`, the same on every machine.
+// Pseudo-random tokens below `vocab_size`, the same on every machine.
 Tokens random_tokens(size_t n, size_t vocab_size, uint32_t seed);
 
 }  // namespace ibid

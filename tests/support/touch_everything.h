@@ -1,5 +1,5 @@
-// Reads everything that a model file hands out: every value through every getter, every byte and every row of
-// every tensor. Returns a sum of it, so that nothing is optimised away.
+// Reads all data of a model file: every value through every getter, every byte and every row of
+// every tensor. Returns a sum, so that no read is optimised away.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ChatTemplate: where templates come from, their variables, continued messages, tool arguments. The engine is
-// tested in jinja_*_test.cc.
+// ChatTemplate: sources of templates, their variables, continued messages, tool arguments. The engine is tested in
+// jinja_*_test.cc.
 #include "templates/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(ChatTemplateTest, LoadsTheDefaultOfSeveralTemplates) {
   EXPECT_EQ(chat_template->source(), "d");
 }
 
-TEST(ChatTemplateTest, SaysWhatIsWrongWithAModelsTemplate) {
+TEST(ChatTemplateTest, ErrorsInAModelsTemplateAreReported) {
   EXPECT_EQ(load({}).status().code(), ErrorCode::kNotFound);
   const auto broken = load({{"chat_template.jinja", "{% if"}});
   EXPECT_EQ(broken.status().code(), ErrorCode::kTemplateSyntax);
@@ -96,7 +96,7 @@ TEST(ChatTemplateTest, SaysWhatIsWrongWithAModelsTemplate) {
   EXPECT_FALSE(load({{"tokenizer_config.json", "{"}}).ok());
 }
 
-// The vocabulary and template of a GGUF, as far as load() looks.
+// The vocabulary and template of a GGUF, as far as load() reads them.
 class GgufModelFile : public MemoryModelFile {
  public:
   GgufModelFile() : MemoryModelFile(std::map<std::string, std::string, std::less<>>()) {}

@@ -1,5 +1,5 @@
-// Hostile templates: a typed error within the budgets, never a crash or a hang. Numbers in the names are
-// those of the project's list of bad inputs.
+// Hostile templates: a typed error within the budgets, never a crash or a hang. Numbers in the names are those of the
+// project's list of bad inputs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,7 +42,7 @@ TEST(JinjaBudget, Case93UnknownFilterNamesTheLine) {
       << status.message();
 }
 
-TEST(JinjaBudget, FiltersOfJinjaThatAreNotSupportedAreNamed) {
+TEST(JinjaBudget, UnsupportedJinjaFiltersAreReported) {
   for (const char* filter : {"pprint", "striptags", "urlize", "wordwrap", "random"}) {
     const Status status = run("{{ 'a' | " + std::string(filter) + " }}");
     EXPECT_EQ(status.code(), ErrorCode::kTemplateSyntax);
@@ -150,7 +150,7 @@ TEST(JinjaBudget, Case98DeepValues) {
                   .ok());
   EXPECT_TRUE(run("{% set ns = namespace() %}{% set ns.self = ns %}").ok());
   expect_budget("{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}", "depth");
-  // JSON of the caller may be deeper than any limit.
+  // The caller's JSON may be deeper than any limit.
   Json deep = 1;
   for (int i = 0; i < 900; ++i) deep = Json::array({deep});
   for (const char* use : {"{{ x }}", "{{ x | tojson }}", "{{ x == x }}", "{{ x | list == x }}"}) {
@@ -187,7 +187,7 @@ TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
   EXPECT_EQ(text.status().message(), "Rôle sys");
 }
 
-// What is legitimate grows with the conversation: long messages and many of them are no attack.
+// Legitimate costs grow with the conversation: long messages, or many of them, are no attack.
 TEST(JinjaBudget, LongConversationsAreNotHostile) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   const auto compiled = ChatTemplate::compile(source.value_or(""));

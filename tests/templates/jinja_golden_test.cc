@@ -1,5 +1,5 @@
-// Templates and snippets against what Jinja 3.1 in the environment of transformers answers: a committed set,
-// and the whole reference data where it is at hand.
+// Templates and snippets against the results of Jinja 3.1 in the environment of transformers: a committed set, and the
+// whole reference data if available.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -42,7 +42,7 @@ TEST(JinjaGolden, CommittedSnippets) {
   }
 }
 
-// Integers beyond 64 bits, and features that no chat template seen uses. All other snippets must agree.
+// Integers beyond 64 bits, and features that no known chat template uses. All other snippets must agree.
 const std::set<std::string> kUnsupported = {
     "{{ \"\\u0041\\x41\\101 \\N{BULLET}\" }}",  // characters by name
     "{{ 10 ** 20 }} {{ 2 ** -1 }} {{ 2 ** 0.5 }} {{ 9999999999999999999 * 9999999999999999999 }}",  // big
@@ -64,7 +64,7 @@ TEST(JinjaGolden, ReferenceSnippets) {
   for (const Json& line : read_json_lines(shared + "/reference/templates/snippets.jsonl")) {
     const std::string wrong = check_answer(line["expect"], run_snippet(line["input"]));
     if (kUnsupported.contains(line["input"]["template"].get<std::string>())) {
-      EXPECT_NE(wrong, "") << "supported by now: " << line["input"]["template"];
+      EXPECT_NE(wrong, "") << "now supported: " << line["input"]["template"];
     } else {
       EXPECT_EQ(wrong, "") << line["input"]["template"];
     }

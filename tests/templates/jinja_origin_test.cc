@@ -1,4 +1,4 @@
-// Who wrote each byte: message text stays input through every operation, template text stays the template's.
+// Origins of bytes: message text stays input through every operation, template text stays the template's.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -101,7 +101,7 @@ TEST(JinjaOrigin, Formatting) {
   expect_origin("c.format(1)", "a1b", "iii", "a{}b");
 }
 
-TEST(JinjaOrigin, WholesOfInputAreInput) {
+TEST(JinjaOrigin, TextMadeFromInputIsInput) {
   expect_origin("c | tojson", "\"in put\"", "iiiiiiii");
   expect_origin("{'k': c} | tojson", "{\"k\": \"in put\"}", "iiiiiiiiiiiiiii");
   expect_origin("{'k': 'v'} | tojson", "{\"k\": \"v\"}", "tttttttttt");
@@ -128,7 +128,7 @@ TEST(JinjaOrigin, BlocksAndMacros) {
   EXPECT_EQ(render(open + "{% for x in c %}{{ x }}.{% endfor %}").origins, "itititititit");
 }
 
-// Roles are as little to be trusted as contents; comparing them is not affected.
+// Roles are as untrusted as contents; comparing them is not affected.
 TEST(JinjaOrigin, RolesAreInput) {
   const SpelledText text =
       render("{% for m in messages %}{% if m.role == 'user' %}<{{ m.role }}>{% endif %}{% endfor %}");

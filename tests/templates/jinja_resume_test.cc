@@ -1,6 +1,5 @@
-// ConversationRenderer: what it keeps and what it renders is the full render, byte for byte and origin for
-// origin, whatever the template asks and however the conversation changes; and for plain chats it costs
-// nothing for what was rendered before.
+// ConversationRenderer: the kept and the newly rendered text equal the full render, byte for byte and origin for
+// origin, for any template and any change of the conversation; and for plain chats, earlier messages cost nothing.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -32,7 +31,7 @@ TemplateVariables some_variables(bool with_tools) {
   return variables;
 }
 
-// A renderer beside the text that its caller would hold, driven by a script and checked at every step.
+// A renderer and the text that its caller would hold, driven by a script and checked at every step.
 class Conversation {
  public:
   Conversation(const ChatTemplate& chat_template, const TemplateVariables& variables)
@@ -48,14 +47,14 @@ class Conversation {
       messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(n_unchanged), messages_.end());
     }
     for (size_t n = random.below(4); n > 0; --n) messages_.push_back(random_message(random, messages_));
-    if (random.chance(10)) n_unchanged = random.below(n_unchanged + 1);  // less than could be vouched for
-    // After a failed call the text that stands is older; what it shares with now is all that holds.
+    if (random.chance(10)) n_unchanged = random.below(n_unchanged + 1);  // fewer than are unchanged
+    // After a failed call, text_ is older: only messages unchanged since then count.
     n_unchanged = std::min(n_unchanged, n_vouched_);
     check(n_unchanged, random.chance(60));
   }
 
   void check(size_t n_unchanged, bool generation_prompt) {
-    // A copy that dies before the next call: the renderer must not hold on to it.
+    // A copy that is destroyed before the next call: the renderer must not keep pointers to it.
     const auto transient = std::make_unique<Json>(messages_);
     TemplateVariables variables = variables_;
     variables.values["add_generation_prompt"] = generation_prompt;
@@ -90,8 +89,8 @@ class Conversation {
   TemplateVariables variables_;
   ConversationRenderer renderer_;
   Json messages_ = Json::array();
-  SpelledText text_;      // of the last call that succeeded
-  size_t n_vouched_ = 0;  // messages that are still what they were then
+  SpelledText text_;      // of the last successful call
+  size_t n_vouched_ = 0;  // messages that are unchanged since then
   size_t n_resumed_ = 0;
 };
 
@@ -122,7 +121,7 @@ TEST(JinjaResume, EveryReferenceTemplateEqualsItsFullRender) {
 struct Tricky {
   const char* name;
   const char* source;
-  bool resumes;  // renders of a growing conversation go on from a checkpoint
+  bool resumes;  // renders of a growing conversation resume from a checkpoint
 };
 
 const Tricky kTricky[] = {
@@ -271,8 +270,8 @@ TEST(JinjaResume, TrickyTemplatesEqualTheirFullRender) {
   }
 }
 
-// Only a template that looks at the end is rendered anew; that is what the analysis is for.
-TEST(JinjaResume, ResumesExactlyWhereItMay) {
+// Only templates that read the end are rendered in full.
+TEST(JinjaResume, ResumesUnlessTheTemplateReadsTheEnd) {
   for (const Tricky& tricky : kTricky) {
     SCOPED_TRACE(tricky.name);
     const ChatTemplate chat_template = compile(tricky.source);
@@ -284,7 +283,7 @@ TEST(JinjaResume, ResumesExactlyWhereItMay) {
     messages.push_back({{"role", "user"}, {"content", "y"}});
     const auto delta = renderer.render(messages, 8, true);
     ASSERT_TRUE(delta.ok()) << delta.status().message();
-    // A checkpoint before the first iteration is no merit.
+    // A checkpoint before the first iteration does not count.
     EXPECT_EQ(delta->resumed && delta->keep_bytes > 0, tricky.resumes && delta->keep_bytes > 0);
     const auto anew = ConversationRenderer(chat_template, some_variables(false)).render(messages, 0, true);
     ASSERT_TRUE(anew.ok()) << anew.status().message();
@@ -292,7 +291,7 @@ TEST(JinjaResume, ResumesExactlyWhereItMay) {
   }
 }
 
-// Renders a chat of n turns turn by turn; returns the cost of each turn after the first two.
+// Renders a chat of n turns, turn by turn; returns the cost of each turn after the first two.
 std::vector<ConversationRenderer::Delta> grow(const std::string& source, size_t n_turns) {
   const ChatTemplate chat_template = compile(source);
   ConversationRenderer renderer(chat_template, some_variables(false));
@@ -319,13 +318,13 @@ void expect_flat(const std::string& source) {
   }
 }
 
-TEST(JinjaResume, SmolLm2CostsOnlyWhatIsNew) {
+TEST(JinjaResume, SmolLm2CostsOnlyNewMessages) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   ASSERT_TRUE(source.has_value());
   expect_flat(*source);
 }
 
-TEST(JinjaResume, Llama3CostsOnlyWhatIsNew) {
+TEST(JinjaResume, Llama3CostsOnlyNewMessages) {
   expect_flat(
       "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
       "'<|start_header_id|>' + "
@@ -336,7 +335,7 @@ TEST(JinjaResume, Llama3CostsOnlyWhatIsNew) {
       "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}");
 }
 
-TEST(JinjaResume, Qwen25CostsOnlyWhatIsNew) {
+TEST(JinjaResume, Qwen25CostsOnlyNewMessages) {
   IBID_NEED_SHARED(shared);
   for (const NamedTemplate& entry : reference_templates(shared)) {
     if (entry.name == "Qwen-Qwen2.5-7B-Instruct") return expect_flat(entry.source);
@@ -377,7 +376,7 @@ TEST(JinjaResume, RewindingResumesEarlier) {
   EXPECT_EQ(delta->keep_bytes, 4u);
   EXPECT_EQ(delta->text.bytes(), "x;");
   EXPECT_EQ(delta->messages_rendered, 1u);
-  // What the shorter conversation dropped is forgotten, whatever the caller vouches for.
+  // Messages that the shorter conversation dropped are forgotten, even if the caller passes a larger n_unchanged.
   const auto again = renderer.render(messages, 99, false);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->keep_bytes, 6u);

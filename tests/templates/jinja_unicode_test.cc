@@ -13,8 +13,8 @@ size_t count(bool (*has)(uint32_t)) {
   return n;
 }
 
-// Counted from the tables of Unicode 16.0; those of the Python that this was held against (3.11, Unicode 14.0) say the
-// same of every character they know, but for ten numerals, five lower case letters and one ignorable mark.
+// Counted from the tables of Unicode 16.0; Python 3.11 (Unicode 14.0) agrees for every character that it has, except
+// for ten numerals, five lower case letters and one ignorable mark.
 TEST(JinjaUnicode, ClassesAreThoseOfPythonsStr) {
   EXPECT_EQ(count(is_printable), 154810u);
   EXPECT_EQ(count(is_alpha), 141028u);
@@ -27,7 +27,7 @@ TEST(JinjaUnicode, ClassesAreThoseOfPythonsStr) {
   EXPECT_EQ(count(is_title), 31u);
 }
 
-TEST(JinjaUnicode, WhatPythonDrawsElsewhereThanUnicode) {
+TEST(JinjaUnicode, ClassesInWhichPythonDiffersFromUnicode) {
   EXPECT_TRUE(is_printable(' '));
   EXPECT_FALSE(is_printable(0xA0)) << "a space, but not the space";
   EXPECT_FALSE(is_printable(0xAD));
@@ -39,7 +39,7 @@ TEST(JinjaUnicode, WhatPythonDrawsElsewhereThanUnicode) {
   EXPECT_TRUE(is_title(0x1C5) && !is_upper(0x1C5));
 }
 
-TEST(JinjaUnicode, CaseMappingsAreFullOnes) {
+TEST(JinjaUnicode, CaseMappingsAreFull) {
   const auto changed = [](const std::string& text, CaseChange change) {
     return std::string(change_case(MarkedText(text, TextOrigin::kTemplate), change).view());
   };

@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(MessageTest, WhatIsMadeIsWhatIsAskedFor) {
+TEST(MessageTest, MakeMessageSetsRoleAndContent) {
   const Json message = make_message(Role::kAssistant, "Sure.");
   EXPECT_EQ(json_to_string(message), R"({"role":"assistant","content":"Sure."})");
   EXPECT_TRUE(is_from(message, Role::kAssistant));
@@ -21,7 +21,7 @@ TEST(MessageTest, ContentIsReplacedInItsPlace) {
   EXPECT_EQ(json_to_string(message), R"({"role":"user","content":"b","name":"x"})");
 }
 
-TEST(MessageTest, WhatIsNoMessageHasNoRoleAndNoContent) {
+TEST(MessageTest, NonMessagesHaveNoRoleAndNoContent) {
   for (const char* text : {"null", "7", "\"role\"", "[]", "{}", R"({"role":7,"content":null})",
                            R"({"role":["user"],"content":[{"type":"text","text":"a"}]})"}) {
     SCOPED_TRACE(text);
@@ -33,7 +33,7 @@ TEST(MessageTest, WhatIsNoMessageHasNoRoleAndNoContent) {
   }
 }
 
-TEST(MessageTest, ARoleThatNobodyKnowsIsARole) {
+TEST(MessageTest, UnknownRoleIsARole) {
   const Json message = *parse_json(R"({"role":"developer","content":"x"})", "message");
   EXPECT_TRUE(has_role(message));
   EXPECT_EQ(role_of(message), "developer");

@@ -1,5 +1,5 @@
-// Answers that go to a client as messages of the protocol, and come back in its next request: the template writes the
-// bytes again that the answer was read from.
+// Answers sent to a client as messages of the protocol, and returned in its next request: the template renders the
+// bytes that the answer was parsed from.
 #include "templates/reply/protocol_messages.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Json protocol_call(const std::string& arguments) {
   return {{"id", "call00001"}, {"type", "function"}, {"function", {{"name", "add"}, {"arguments", arguments}}}};
 }
 
-TEST(ProtocolMessages, ArgumentsBecomeTheObjectThatTheirTextSays) {
+TEST(ProtocolMessages, ArgumentStringsBecomeObjects) {
   Json message = assistant("", Json::array({protocol_call("{\"b\": 1, \"a\": 1.0}")}));
   message["content"] = nullptr;
   const Json got = message_for_template(message, kOrdinary);
@@ -30,7 +30,7 @@ TEST(ProtocolMessages, ArgumentsBecomeTheObjectThatTheirTextSays) {
   EXPECT_EQ(json_to_string(message_for_template(got, kOrdinary)), json_to_string(got));
 }
 
-TEST(ProtocolMessages, ArgumentsThatAreNoObjectStayAsTheyAre) {
+TEST(ProtocolMessages, NonObjectArgumentsStayUnchanged) {
   for (const char* text : {"no JSON", "[1]", "{\"a\": 1"}) {
     const Json message = assistant("", Json::array({protocol_call(text)}));
     EXPECT_EQ(message_for_template(message, kOrdinary), message);
@@ -39,7 +39,7 @@ TEST(ProtocolMessages, ArgumentsThatAreNoObjectStayAsTheyAre) {
   EXPECT_EQ(empty["tool_calls"][0]["function"]["arguments"], Json::object());
 }
 
-TEST(ProtocolMessages, OddMessagesStayAsTheyAre) {
+TEST(ProtocolMessages, OddMessagesStayUnchanged) {
   for (const char* text : {"null", "1", "[]", "{}", R"({"role": "assistant", "content": null})", R"({"role": "user", "tool_calls": 1})",
                            R"({"role": "assistant", "content": "", "tool_calls": {}})",
                            R"({"role": "assistant", "content": "", "tool_calls": [1, null, {}, {"function": 3}]})"}) {
@@ -49,13 +49,13 @@ TEST(ProtocolMessages, OddMessagesStayAsTheyAre) {
   }
 }
 
-TEST(ProtocolMessages, ResultsGetTheNameOfTheirTool) {
+TEST(ProtocolMessages, ToolResultsGetTheToolName) {
   const Json result = {{"role", "tool"}, {"tool_call_id", "call00001"}, {"content", "2"}};
   const Json got = messages_for_template(Json::array({assistant("", Json::array({protocol_call("{}")})), result}), kOrdinary);
   EXPECT_EQ(got[1]["name"], "add");
 }
 
-TEST(ProtocolMessages, IdsAreGivenWhereThereAreNone) {
+TEST(ProtocolMessages, MissingCallIdsAreGenerated) {
   ParsedReply reply{"", "", {{"", "add", "{}"}, {"mine", "add", "{}"}, {"", "add", "{}"}}};
   give_call_ids(reply, 7);
   EXPECT_EQ(reply.calls[0].id.size(), 9u);
@@ -66,7 +66,7 @@ TEST(ProtocolMessages, IdsAreGivenWhereThereAreNone) {
   EXPECT_EQ(again.calls[0].id, reply.calls[0].id);
 }
 
-// Each answer is written by the template, read, sent as a message of the protocol, and written again.
+// Each answer is rendered by the template, parsed, sent as a message of the protocol, and rendered again.
 TEST(ProtocolMessages, WhatComesBackIsWrittenAsItWas) {
   IBID_NEED_SHARED(shared);
   const Json arguments = {{"city", "a \"b\"\n{d} ünï"}, {"days", 3}, {"exact", true}, {"tags", {"x", "y"}},

@@ -1,4 +1,4 @@
-// What is read off templates, of forms that the reference data does not have.
+// Formats read off templates, for forms that are not in the reference data.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-// A template whose answers are `calls`, an expression of `call` for each.
+// A template that renders each call by the expression `call`.
 std::string with_calls(const std::string& before, const std::string& call, const std::string& between,
                        const std::string& after) {
   return "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}" + before +
@@ -37,7 +37,7 @@ void expect_found(const std::string& source, const std::string& form) {
   EXPECT_EQ(reply.content, "");
 }
 
-TEST(FindReplyFormat, KeysOfItsOwn) {
+TEST(FindReplyFormat, OtherEnvelopeKeys) {
   expect_found(with_calls("<|START_ACTION|>[\n",
                           "    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"{{ call.name }}\", "
                           "\"parameters\": {{ call.arguments | tojson }}}",
@@ -46,7 +46,7 @@ TEST(FindReplyFormat, KeysOfItsOwn) {
                "{...}}]<|END_ACTION|>");
 }
 
-TEST(FindReplyFormat, CallsAsTheProtocolHasThem) {
+TEST(FindReplyFormat, CallsOfTheProtocol) {
   expect_found(with_calls("<TOOLCALL>[", "{{ tool_call | tojson }}", ", ", "]</TOOLCALL>"),
                "<TOOLCALL>[{\"id\": \"ID\", \"type\": \"function\", \"function\": {\"name\": \"NAME\", \"arguments\": "
                "{...}}}]</TOOLCALL>");
@@ -61,7 +61,7 @@ TEST(FindReplyFormat, ParametersWithAttributes) {
                "<tools>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\">VALUE</parameter>\\n</invoke>\\n</tools>");
 }
 
-TEST(FindReplyFormat, ParametersThatSayWhetherTheyAreStrings) {
+TEST(FindReplyFormat, ParametersMarkedAsStrings) {
   expect_found(with_calls("<calls>\n",
                           "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
                           "name=\"{{ key }}\" string=\"{{ 'true' if value is string else 'false' }}\">{{ value if value is "
@@ -71,7 +71,7 @@ TEST(FindReplyFormat, ParametersThatSayWhetherTheyAreStrings) {
                "\\n</calls>");
 }
 
-TEST(FindReplyFormat, CallsAsInPython) {
+TEST(FindReplyFormat, PythonCalls) {
   expect_found(with_calls("<|calls|>[",
                           "{{ call.name }}({% for key, value in call.arguments.items() %}{{ key }}={{ value | tojson }}{% "
                           "if not loop.last %}, {% endif %}{% endfor %})",
@@ -90,7 +90,7 @@ TEST(FindReplyFormat, ArgumentsAsText) {
 }
 
 TEST(FindReplyFormat, JsonWithoutMarkers) {
-  // Shows one call, as Llama's templates do.
+  // Renders only one call, as Llama's templates do.
   const std::string source =
       "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}{% if message.tool_calls | length != 1 "
       "%}{{ raise_exception('one call at a time') }}{% endif %}{% set call = message.tool_calls[0].function %}{\"name\": "
@@ -115,8 +115,8 @@ TEST(FindReplyFormat, WithoutAnyCalls) {
   EXPECT_FALSE(format.shows_tools);
 }
 
-// Which tools there are may be said by a list of them, or by whoever writes the system message.
-TEST(FindReplyFormat, TemplatesThatKnowOfTools) {
+// A template may list the tools itself, or leave that to the author of the system message.
+TEST(FindReplyFormat, TemplatesThatListToolsOrShowCalls) {
   for (const std::string& source :
        {std::string("{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"),
         with_calls("", "<call>{{ call.name }}\n{{ call.arguments | tojson }}</call>", "\n", "")}) {
@@ -126,7 +126,7 @@ TEST(FindReplyFormat, TemplatesThatKnowOfTools) {
   }
 }
 
-TEST(FindReplyFormat, ATemplateThatRefusesEverything) {
+TEST(FindReplyFormat, TemplateThatAlwaysFails) {
   const auto chat_template = ChatTemplate::compile("{{ raise_exception('no') }}");
   ASSERT_TRUE(chat_template.ok());
   EXPECT_EQ(find_reply_format(*chat_template).origin, "assumed: the template shows no calls");

@@ -1,4 +1,4 @@
-// What models write otherwise than their templates, and what looks like a call and is none.
+// Answers that differ from the template's form, and text that resembles calls.
 #include "templates/reply/reply_parser.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ const ReplyFormat& hermes() {
   return format;
 }
 
-// Parses the text whole and cut everywhere, with and without streamed calls, which must agree.
+// Parses the text whole and split everywhere, with and without streamed calls, which must agree.
 ParsedReply parse(const ReplyFormat& format, const std::string& text, const std::string& prompt_end = "",
                   const Json& tools = weather_tools()) {
   const ReplyContext context{&tools, prompt_end, false};
@@ -45,7 +45,7 @@ void expect_text(const ReplyFormat& format, const std::string& text) {
   EXPECT_TRUE(reply.calls.empty());
 }
 
-TEST(ReplyParser, SpellingOfArgumentsIsTheModels) {
+TEST(ReplyParser, ArgumentsKeepTheModelsSpelling) {
   const ParsedReply reply =
       parse(hermes(), "<tool_call>{\"arguments\":{\"days\" : 3,\"city\":\"\\u00fc\"} ,\"name\":\"get_weather\"}</tool_call>\n");
   ASSERT_EQ(reply.calls.size(), 1u);
@@ -53,14 +53,14 @@ TEST(ReplyParser, SpellingOfArgumentsIsTheModels) {
   EXPECT_EQ(reply.content, "");
 }
 
-TEST(ReplyParser, ArgumentsMayBeTheTextOfAnObject) {
+TEST(ReplyParser, ArgumentsMayBeAJsonString) {
   const ParsedReply reply =
       parse(hermes(), R"(<tool_call>{"name": "add", "arguments": "{\"a\": 1}"}</tool_call>)");
   ASSERT_EQ(reply.calls.size(), 1u);
   EXPECT_EQ(reply.calls[0].arguments, "{\"a\": 1}");
 }
 
-TEST(ReplyParser, ACallWithoutArgumentsHasNone) {
+TEST(ReplyParser, CallWithoutArgumentsHasAnEmptyObject) {
   const ParsedReply reply = parse(hermes(), R"(<tool_call>{"name": "now"}</tool_call>)");
   ASSERT_EQ(reply.calls.size(), 1u);
   EXPECT_EQ(reply.calls[0].arguments, "{}");
@@ -75,14 +75,14 @@ TEST(ReplyParser, TextAroundCallsIsContent) {
   EXPECT_EQ(reply.calls[1].name, "add");
 }
 
-TEST(ReplyParser, ACallThatIsCutOffIsContent) {
+TEST(ReplyParser, TruncatedCallIsContent) {
   const std::string whole = R"(Ok <tool_call>{"name": "add", "arguments": {"a": 1}})";
   for (size_t n = 0; n < whole.size(); ++n) expect_text(hermes(), whole.substr(0, n));
   EXPECT_EQ(parse(hermes(), whole).calls.size(), 1u) << "only the closing marker is missing";
   EXPECT_EQ(parse(hermes(), whole + "\n</tool_c").calls.size(), 1u);
 }
 
-TEST(ReplyParser, WhatIsNoSoundCallIsContent) {
+TEST(ReplyParser, InvalidCallIsContent) {
   for (const char* call : {
            R"({"name": "unknown", "arguments": {}})",
            R"({"name": "add", "arguments": [1]})",
@@ -101,14 +101,14 @@ TEST(ReplyParser, WhatIsNoSoundCallIsContent) {
   }
 }
 
-TEST(ReplyParser, ACallBehindAnUnsoundOneIsFound) {
+TEST(ReplyParser, CallAfterAnInvalidOneIsFound) {
   const ParsedReply reply = parse(
       hermes(), "<tool_call>{\"name\": \"x\"}</tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
   EXPECT_EQ(reply.content, "<tool_call>{\"name\": \"x\"}</tool_call>");
   EXPECT_EQ(reply.calls.size(), 1u);
 }
 
-TEST(ReplyParser, OrdinaryTextStaysAsItIs) {
+TEST(ReplyParser, OrdinaryTextIsUnchanged) {
   for (const char* text : {"", " ", "\n\n", "{", "<", "a < b {c} [d]", "```json\n{\"name\": \"add\"}\n```\n",
                            "{\"name\": \"Paris\", \"country\": \"France\"}", "<tool_call", "<tool_call>", "< think>",
                            "x <think>y</think>", "[TOOL_CALL]", "  indented\n", "<tool_calls> are <tool_call> things",
@@ -119,7 +119,7 @@ TEST(ReplyParser, OrdinaryTextStaysAsItIs) {
   }
 }
 
-TEST(ReplyParser, NothingIsACallWhereNoToolsAreOffered) {
+TEST(ReplyParser, NothingIsACallWithoutOfferedTools) {
   const std::string text = R"(<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>)";
   EXPECT_EQ(parse(hermes(), text, "", Json::array()).content, text);
   EXPECT_EQ(parse(format_of("<|python_tag|>"), R"({"name": "add", "parameters": {}})", "", Json::array()).content,
@@ -139,12 +139,12 @@ TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePrompt) {
   EXPECT_EQ(parse(hermes(), "<think></think>Yes."), (ParsedReply{"", "Yes.", {}}));
 }
 
-TEST(ReplyParser, ReasoningThatDoesNotEndIsReasoning) {
+TEST(ReplyParser, UnfinishedReasoningIsReasoning) {
   EXPECT_EQ(parse(hermes(), "<think>Hm. </thin"), (ParsedReply{"Hm. </thin", "", {}}));
   EXPECT_EQ(parse(hermes(), "Hm.\n", "<think>\n"), (ParsedReply{"Hm.\n", "", {}}));
 }
 
-TEST(ReplyParser, ReasoningIsNotLookedIntoForCalls) {
+TEST(ReplyParser, CallsInReasoningAreNotParsed) {
   const ParsedReply reply = parse(hermes(),
                                   "<think>maybe <tool_call>{\"name\": \"now\"}</tool_call></think>\n"
                                   "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
@@ -152,14 +152,14 @@ TEST(ReplyParser, ReasoningIsNotLookedIntoForCalls) {
   EXPECT_EQ(reply.reasoning, "maybe <tool_call>{\"name\": \"now\"}</tool_call>");
 }
 
-TEST(ReplyParser, IndentedContentBehindReasoningKeepsItsIndentation) {
+TEST(ReplyParser, ContentAfterReasoningKeepsItsIndentation) {
   EXPECT_EQ(parse(hermes(), "<think>x</think>\n\n    code\n").content, "    code\n");
   EXPECT_EQ(parse(hermes(), "<think>x</think> text").content, "text");
 }
 
 // --- other forms
 
-TEST(ReplyParser, JsonAloneIsACallAtTheBeginningOnly) {
+TEST(ReplyParser, BareJsonIsACallOnlyAtTheBeginning) {
   const ReplyFormat llama = format_of("<|python_tag|>");
   EXPECT_EQ(parse(llama, R"({"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
   EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
@@ -181,7 +181,7 @@ TEST(ReplyParser, ListsOfCalls) {
   EXPECT_EQ(half.content, R"(, {"name": "no", "arguments": {}}])");
 }
 
-TEST(ReplyParser, IdsAndSectionsThatModelsLeaveOut) {
+TEST(ReplyParser, OmittedIdsAndSectionsAreAccepted) {
   ReplyFormat mistral;
   mistral.calls.emplace();
   mistral.calls->parts = {{CallPart::Kind::kLiteral, "[TOOL_CALLS]"}, {CallPart::Kind::kName, ""},
@@ -198,7 +198,7 @@ TEST(ReplyParser, IdsAndSectionsThatModelsLeaveOut) {
   EXPECT_EQ(reply.calls[0].id, "functions.add:2");
 }
 
-TEST(ReplyParser, ThoughtsInContentMarkersOfGranite) {
+TEST(ReplyParser, GraniteContentMarkersAreRemoved) {
   ReplyFormat granite = format_of("<|tool_call|>");
   granite.content_begin = "<response>";
   granite.content_end = "</response>";
@@ -227,7 +227,7 @@ std::string arguments_of(const std::string& key, const std::string& value) {
   return reply.calls.empty() ? "" : reply.calls[0].arguments;
 }
 
-TEST(ReplyParser, SchemasSayWhichValuesAreStrings) {
+TEST(ReplyParser, SchemaDecidesWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("city", "3"), R"({"city": "3"})");
   EXPECT_EQ(arguments_of("days", "3"), R"({"days": 3})");
   EXPECT_EQ(arguments_of("exact", "True"), R"({"exact": true})");
@@ -242,8 +242,8 @@ TEST(ReplyParser, SchemasSayWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("unknown", "Paris"), R"({"unknown": "Paris"})");
 }
 
-// As pydantic writes an enumeration.
-TEST(ReplyParser, SchemasMayReferToTheirDefinitions) {
+// As pydantic writes enumerations.
+TEST(ReplyParser, SchemaReferencesAreResolved) {
   Json one = tool("set", {{"level", {{"$ref", "#/$defs/Level"}}}, {"odd", {{"$ref", "#/$defs/a~1b~0"}}},
                           {"loop", {{"$ref", "#/$defs/Loop"}}}, {"gone", {{"$ref", "#/$defs/Gone"}}}});
   one["function"]["parameters"]["$defs"] = {{"Level", {{"enum", {"1", "2"}}, {"type", "string"}}},
@@ -259,13 +259,13 @@ TEST(ReplyParser, SchemasMayReferToTheirDefinitions) {
   EXPECT_EQ(reply.calls[0].arguments, R"({"level": "1", "odd": "1", "loop": 1, "gone": 1})");
 }
 
-TEST(ReplyParser, ValuesKeepTheirLinesAndMayHoldMarkers) {
+TEST(ReplyParser, ValuesKeepLineBreaksAndMarkers) {
   EXPECT_EQ(arguments_of("city", "\n  a\n\n"), R"({"city": "\n  a\n\n"})");
   EXPECT_EQ(arguments_of("city", ""), R"({"city": ""})");
   EXPECT_EQ(arguments_of("city", "</parameter> x </function>"), R"({"city": "</parameter> x </function>"})");
 }
 
-TEST(ReplyParser, MarkersSaidOtherwiseAreRead) {
+TEST(ReplyParser, DifferentlySpacedMarkersAreParsed) {
   const ParsedReply reply = parse(
       parameters(), "<tool_call><function=add><parameter=a>1</parameter><parameter=b>2</parameter></function></tool_call>");
   ASSERT_EQ(reply.calls.size(), 1u);
@@ -281,7 +281,7 @@ ReplyFormat harmony() {
   return format;
 }
 
-TEST(ReplyParser, ChannelsAsModelsWriteThem) {
+TEST(ReplyParser, HarmonyChannelsAreParsed) {
   const ParsedReply reply = parse(
       harmony(),
       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>Let me see.<|end|>"
@@ -294,8 +294,8 @@ TEST(ReplyParser, ChannelsAsModelsWriteThem) {
   EXPECT_EQ(parse(harmony(), "<|channel|>analysis<|message|>Hm"), (ParsedReply{"Hm", "", {}}));
 }
 
-// The recipient stands in front of the channel, as the template writes it, or behind it; with and without its kind.
-TEST(ReplyParser, ARecipientIsFoundWhereverTheHeaderHasIt) {
+// The recipient may precede the channel, as in the template, or follow it; with and without its kind.
+TEST(ReplyParser, RecipientIsFoundAnywhereInTheHeader) {
   for (const char* header : {" to=functions.add<|channel|>commentary json", " to=functions.add<|channel|>commentary",
                              "<|channel|>commentary to=functions.add <|constrain|>json",
                              "<|channel|>commentary to=functions.add", "<|channel|>commentary json to=functions.add",
@@ -309,7 +309,7 @@ TEST(ReplyParser, ARecipientIsFoundWhereverTheHeaderHasIt) {
   }
 }
 
-TEST(ReplyParser, ChannelsThatAreNoneAreContent) {
+TEST(ReplyParser, InvalidChannelsAreContent) {
   for (const char* text : {"Plain text.", "<|channel|>final", "<|channel|>commentary to=functions.none<|message|>{}",
                            "<|channel|>commentary to=functions.add<|message|>{\"a\": "}) {
     EXPECT_EQ(parse(harmony(), text).content, text);
@@ -323,15 +323,15 @@ TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
   const SplitReply whole = split(harmony(), {}, {text});
   EXPECT_EQ(whole.reply.content, "A. \n> <|end\nB.");
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(text)).events, whole.events);
-  // Spaces that end the answer are no content.
+  // Spaces at the end of the answer are not content.
   const char* const end = "<|channel|>final<|message|>A.<|end|>>\n";
   EXPECT_EQ(split(harmony(), {}, {end}).reply.content, "A.>");
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(end)).events, split(harmony(), {}, {end}).events);
 }
 
-// --- whatever comes
+// --- arbitrary text
 
-TEST(ReplyParser, NoCutMakesADifferenceToAnyText) {
+TEST(ReplyParser, EventsDoNotDependOnCuts) {
   constexpr const char* kPieces[] = {
       "<tool_call>", "</tool_call>", "<|tool_call|>", "[", "]", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "add",
       "get_weather", ">", "</function>", "<parameter=", "city", "</parameter>", "\n", " ", "{", "}", "{\"name\": \"add\"",
@@ -363,7 +363,7 @@ TEST(ReplyParser, NoCutMakesADifferenceToAnyText) {
 
 // --- bounds
 
-TEST(ReplyParser, HostileTextCostsNoMoreThanItsLength) {
+TEST(ReplyParser, HostileTextTakesLinearTime) {
   std::string text;
   for (size_t i = 0; i < 40'000; ++i) text += "<tool_call>{\"name\": \"";
   const ReplyContext context{&weather_tools(), "", false};

@@ -1,5 +1,5 @@
-// What a template writes for known answers is what the parser finds in it: for every template of the reference data,
-// and every way to cut the text.
+// The parser finds the known answers in the text that a template renders for them: for every template of the reference
+// data, and every split of the text.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -51,14 +51,14 @@ bool shows(const std::string& text, const Json& message, const char* key) {
   return value != nullptr && !value->empty() && text.find(*value) != text.npos;
 }
 
-// What is wrong with the answer that was found; empty: nothing. What the template leaves out cannot be found.
+// The error in the parsed answer, or an empty text. Parts that the template does not render are ignored.
 std::string compare(const Json& message, const std::string& text, const ParsedReply& reply, bool shows_calls) {
   std::string content = shows(text, message, "content") ? message["content"].get<std::string>() : "";
-  // Beside a call, gpt-oss has what was said as reasoning.
+  // Beside a call, gpt-oss renders content as reasoning.
   if (!content.empty() && text.find("analysis<|message|>" + content) != text.npos) {
     return reply.reasoning == content && reply.content.empty() ? "" : "analysis: " + Json(reply.reasoning).dump();
   }
-  // Spaces around what is said may be the template's.
+  // Spaces around the content may be the template's.
   if (trim_marker_spaces(reply.content) != content) return "content: " + Json(reply.content).dump();
   const std::string reasoning = shows(text, message, "thinking") ? message["thinking"].get<std::string>() : "";
   if (reply.reasoning != reasoning) return "reasoning: " + Json(reply.reasoning).dump();
@@ -66,7 +66,7 @@ std::string compare(const Json& message, const std::string& text, const ParsedRe
   size_t n_shown = 0;
   for (const Json& call : message["tool_calls"]) {
     const Json& function = call["function"];
-    if (n_shown > 0 && text.find(function["name"].get<std::string>()) == text.npos) continue;  // only one is shown
+    if (n_shown > 0 && text.find(function["name"].get<std::string>()) == text.npos) continue;  // only one is rendered
     if (reply.calls.size() <= n_shown) return "too few calls: " + std::to_string(reply.calls.size());
     const ParsedCall& got = reply.calls[n_shown++];
     if (Json(got.name) != function["name"]) return "name " + got.name;
@@ -76,7 +76,7 @@ std::string compare(const Json& message, const std::string& text, const ParsedRe
   return reply.calls.size() == n_shown ? "" : "too many calls";
 }
 
-// Templates of the reference data that show no calls, each as somebody who reads it would say it.
+// Templates of the reference data that show no calls, each with the reason.
 const std::map<std::string, std::string> kWithoutCalls = {
     {"HuggingFaceTB-SmolLM3-3B", "its edited template knows no tools"},
     {"ibm-granite-granite-3.3-2B-Instruct", "tells the model in words"},
@@ -121,7 +121,7 @@ TEST_F(EveryTemplate, AnswersThatItWritesAreFound) {
   for (const auto& [name, n] : n_checked) EXPECT_GE(n, 3u) << name;
 }
 
-TEST_F(EveryTemplate, CutsMakeNoDifference) {
+TEST_F(EveryTemplate, EventsDoNotDependOnCuts) {
   Random random(20261123);
   for_each([&](const NamedTemplate&, const ChatTemplate& chat_template, const ReplyFormat& format) {
     for (const AnswerCase& answer : answer_cases()) {
@@ -129,7 +129,7 @@ TEST_F(EveryTemplate, CutsMakeNoDifference) {
       if (!written) continue;
       for (const bool streamed : {false, true}) {
         const ReplyContext context{&weather_tools(), written->prompt, streamed};
-        // The whole answer, and answers that end anywhere.
+        // The whole answer, and every prefix of it.
         for (size_t n = 0; n <= written->text.size(); ++n) {
           const std::string text = written->text.substr(0, n);
           const SplitReply whole = split(format, context, {text});

@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-// What ends a turn in the templates at hand. A model samples it as a token of its own, which is no part of the answer.
+// The end-of-turn tokens of the templates. A model samples them as single tokens that are not part of the answer.
 constexpr const char* kEndsOfTurn[] = {
     "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "</s>", "<|end_of_text|>", "<seed:eos>", "<turn|>", "<|tool_response>",
     "<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|call|>", "<|return|>", "<|assistant_end|>",
@@ -82,7 +82,7 @@ std::optional<WrittenAnswer> write_answer(const ChatTemplate& chat_template, con
     while (out.prompt.ends_with('<') || out.prompt.ends_with('|')) out.prompt.pop_back();
   }
   out.text = whole->substr(out.prompt.size());
-  // The first end of a turn that is outside of what the message says.
+  // The first end of a turn that is not part of the message.
   const std::string said = message.dump();
   size_t end = out.text.size();
   std::vector<std::string> markers = solid_marker_words(plain->substr(plain->find("Plainreply") + 10));

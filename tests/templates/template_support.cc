@@ -118,7 +118,7 @@ Json tool_call(Random& random) {
 Json random_message(Random& random, const Json& before) {
   const std::string last = before.empty() ? "" : before.back().value("role", "");
   if (before.empty() && random.chance(50)) return {{"role", "system"}, {"content", random_text(random)}};
-  // Mostly what a template expects; sometimes what it does not.
+  // Mostly messages that templates expect; sometimes others.
   const bool odd = random.chance(4);
   if (odd) return {{"role", random.chance(50) ? "system" : "user"}, {"content", random_text(random)}};
   if (last == "user" || last == "tool") {

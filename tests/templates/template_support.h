@@ -1,4 +1,4 @@
-// What the tests of templates share: goldens, texts with their origins spelled out, random conversations.
+// Shared by the tests of templates: goldens, texts with their origins, random conversations.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct SpelledText {
 SpelledText spell(const MarkedText& text);
 
 std::optional<std::string> read_text(const std::string& path);
-// One JSON value a line; fails the test when the file is not there.
+// One JSON value per line; fails the test if the file does not exist.
 std::vector<Json> read_json_lines(const std::string& path);
 
-// The templates of the reference data by name; empty (and the reason printed) when it is not there.
+// The templates of the reference data by name; empty (and the reason printed) if it does not exist.
 struct NamedTemplate {
   std::string name, source;
 };
@@ -35,11 +35,11 @@ struct TemplateCase {
 };
 TemplateCase to_case(Json input);
 
-// "" when the answer to a golden case is the expected one, else what is wrong.
+// Returns "" if the result of a golden case is the expected one, else the difference.
 std::string check_answer(const Json& expect, const Result<std::string>& got);
 Result<std::string> answer(const ChatTemplate& chat_template, const TemplateCase& golden);
 
-// A stream of random numbers, the same everywhere.
+// A deterministic stream of random numbers.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
@@ -51,7 +51,7 @@ class Random {
   uint64_t state_;
 };
 
-// A message that may follow in any conversation: text, parts, reasoning, tool calls and their results.
+// A message that may come next in any conversation: text, parts, reasoning, tool calls and their results.
 Json random_message(Random& random, const Json& before);
 
 }  // namespace ibid

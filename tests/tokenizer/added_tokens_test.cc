@@ -36,7 +36,7 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_THAT(cut(set, ""), ElementsAre());
 }
 
-TEST(AddedTokens, StripsSwallowUnicodeWhiteSpace) {
+TEST(AddedTokens, StripsTakeUnicodeWhiteSpace) {
   const AddedTokenSet set(
       {{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
   EXPECT_THAT(cut(set, "a \u3000\n<l> b"), ElementsAre("a", "[ \u3000\n<l>]", " b"));
@@ -45,28 +45,28 @@ TEST(AddedTokens, StripsSwallowUnicodeWhiteSpace) {
   EXPECT_THAT(cut(set, "a\u180E<l>"), ElementsAre("a\u180E", "[<l>]"));
 }
 
-TEST(AddedTokens, SingleWordsAskBothNeighbours) {
+TEST(AddedTokens, SingleWordTestsBothNeighbours) {
   const AddedTokenSet set({{.text = "cat", .id = 0, .single_word = true}});
   EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"),
               ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 
-TEST(AddedTokens, InputHidesSpecialsAndWhatOverlapsThem) {
+TEST(AddedTokens, InputHidesSpecialTokensAndOverlappingMatches) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}, {.text = "|><|", .id = 1}});
   EXPECT_THAT(cut(set, "<|x|><|", TextOrigin::kInput), ElementsAre("<|x|><|"));
   EXPECT_THAT(cut(set, "|><|", TextOrigin::kInput), ElementsAre("[|><|]"));
 }
 
-TEST(AddedTokens, NoMatchAcrossABorderOfOrigins) {
+TEST(AddedTokens, MatchesDoNotSpanOrigins) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}});
   const std::vector<OriginEnd> runs = {{3, TextOrigin::kTemplate}, {5, TextOrigin::kInput}};
   EXPECT_EQ(set.split("<|x|>", runs, false, false).sections.size(), 1u);
   EXPECT_EQ(set.split("<|x|>", runs, false, false).sections[0].token, kNoToken);
 }
 
-// What is certain of a growing text is what the whole text says, whatever comes.
-TEST(AddedTokens, WhatIsCertainStays) {
+// The certain sections of a growing text are those of the whole text, for any further text.
+TEST(AddedTokens, CertainSectionsSurviveAppends) {
   std::vector<AddedToken> tokens;
   for (int bits = 0; bits < 8; ++bits) {
     tokens.push_back({.text = "<" + std::to_string(bits) + ">",

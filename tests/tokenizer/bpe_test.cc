@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-// A vocabulary of all bytes but `lacking`, and random merges of what is there.
+// A vocabulary of all bytes except `lacking`, and random merges of its tokens.
 struct RandomModel {
   Vocabulary vocabulary{600};
   BpeModel model;
@@ -83,7 +83,7 @@ TEST(Bpe, EqualsItsDefinitionOnRawBytes) {
   }
 }
 
-// Around the length at which the algorithm changes.
+// Lengths around the switch of the algorithm.
 TEST(Bpe, ShortAndLongPiecesAgreeWithTheDefinition) {
   std::mt19937_64 random(test_seed() + 2);
   const RandomModel r(random, "ab", "");
@@ -112,11 +112,11 @@ struct TinyModel {
     add(2, "c");
     add(3, "ab");
     add(4, "bc");
-    add(5, "abc");  // no merge makes it
+    add(5, "abc");  // without a merge
   }
 };
 
-TEST(Bpe, RankIsThePlaceInTheListAndTheLeftmostOfEqualsComesFirst) {
+TEST(Bpe, MergesApplyByListRankThenLeftmost) {
   TinyModel t;
   t.model.merges = {{1, 2, 4}, {0, 1, 3}};  // bc before ab, though its id is higher
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{0, 4}));
@@ -124,7 +124,7 @@ TEST(Bpe, RankIsThePlaceInTheListAndTheLeftmostOfEqualsComesFirst) {
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{3, 2}));
 }
 
-TEST(Bpe, TheLaterOfTwoMergesOfOnePairCounts) {
+TEST(Bpe, LaterMergeOfAPairWins) {
   TinyModel t;
   t.model.merges = {{0, 1, 3}, {1, 2, 4}, {0, 1, 3}};
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{0, 4}));
@@ -139,7 +139,7 @@ TEST(Bpe, IgnoreMergesTakesWholePiecesOnly) {
   EXPECT_EQ(encode(bpe, "abca"), (Tokens{3, 2, 0}));
 }
 
-TEST(Bpe, MissingBytesVanishAndTheirNeighboursMeet) {
+TEST(Bpe, MissingBytesAreDroppedAndNeighboursMerge) {
   TinyModel t;
   t.model.merges = {{0, 1, 3}};
   const Bpe bpe(t.vocabulary, t.model);
@@ -161,7 +161,7 @@ TEST(Bpe, MessageTextNeverMergesIntoAControlToken) {
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc", false), (Tokens{0, 1, 2}));
 }
 
-TEST(Bpe, LongRunsOfOneByteEnd) {
+TEST(Bpe, LongRunsOfOneByteAreEncoded) {
   std::mt19937_64 random(test_seed() + 3);
   const RandomModel r(random, "a", "");
   const Bpe bpe(r.vocabulary, r.model);

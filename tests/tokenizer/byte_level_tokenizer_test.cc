@@ -26,14 +26,14 @@ TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
                                     ".jsonl"));
 }
 
-TEST_P(ByteLevelFamilies, RunsOfOneCharacterAreNoTrap) {
+TEST_P(ByteLevelFamilies, LongRunsOfOneCharacterAreEncoded) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   for (const char* unit :
        {"a", " ", "\n", "=", "1", "<", "'", "\u0301", "\u4E00", "\U0001F600", "\x80", "a "}) {
     std::string text;
     while (text.size() < 200'000) text += unit;
     const Tokens ids = tokenizer->encode(text, TextOrigin::kInput);
-    // The others normalize, drop text or lack bytes.
+    // The other families normalize, drop text or lack bytes.
     constexpr std::string_view kChange[] = {"qwen2", "qwen35", "smollm", "behaviors", "words_alone", "prefix_accents"};
     if (std::find(std::begin(kChange), std::end(kChange), GetParam()) != std::end(kChange)) continue;
     EXPECT_EQ(tokenizer->decode(ids), text) << testing::PrintToString(unit);
@@ -69,7 +69,7 @@ TEST(ByteLevelTokenizer, OnlyTemplateTextFindsSpecialTokens) {
   EXPECT_FALSE(tokenizer->is_special(1'000'000));
 }
 
-TEST(ByteLevelTokenizer, ASpecialTokenThatIsSwitchedOffHidesWhatOverlapsIt) {
+TEST(ByteLevelTokenizer, DisabledSpecialTokenHidesOverlappingMatches) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   const TokenId inner = *tokenizer->find_token("|><|");
   const Tokens hidden = tokenizer->encode("<|im_end|><|x|>", TextOrigin::kInput);
@@ -78,14 +78,14 @@ TEST(ByteLevelTokenizer, ASpecialTokenThatIsSwitchedOffHidesWhatOverlapsIt) {
   EXPECT_EQ(std::count(shown.begin(), shown.end(), inner), 1);
 }
 
-TEST(ByteLevelTokenizer, TextOfMixedOriginIsOneText) {
+TEST(ByteLevelTokenizer, TextOfMixedOriginIsEncodedAsOneText) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   MarkedText text("he", TextOrigin::kTemplate);
   text.append("llo", TextOrigin::kInput);
   EXPECT_EQ(tokenizer->encode_marked(text), tokenizer->encode("hello", TextOrigin::kTemplate));
 }
 
-TEST(ByteLevelTokenizer, TokensByTextAndTheirBytes) {
+TEST(ByteLevelTokenizer, FindsTokensByTextAndReturnsTheirBytes) {
   const auto tokenizer = load_golden_tokenizer("llama3");
   EXPECT_EQ(tokenizer->token_bytes(*tokenizer->find_token("\n")), "\n");
   EXPECT_EQ(tokenizer->token_bytes(*tokenizer->find_token("<|im_end|>")), "<|im_end|>");
@@ -94,8 +94,8 @@ TEST(ByteLevelTokenizer, TokensByTextAndTheirBytes) {
   EXPECT_EQ(tokenizer->token_bytes(static_cast<TokenId>(tokenizer->vocab_size())), "");
 }
 
-// The memo of reachable tokens is the only thing that encoding writes.
-TEST(ByteLevelTokenizer, ThreadsMayShareIt) {
+// Encoding writes only to the cache of reachable tokens.
+TEST(ByteLevelTokenizer, ThreadsCanShareIt) {
   const auto tokenizer = load_golden_tokenizer("o200k");
   const auto cases =
       read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");
@@ -121,7 +121,7 @@ TEST(RealModelTokenizer, EqualsTheReferenceFromItsGguf) {
   expect_cases(**tokenizer, read_tokenizer_cases(shared + "/reference/tokenizer/smollm2.jsonl"));
 }
 
-TEST(RealModelTokenizer, KnowsItsTokens) {
+TEST(RealModelTokenizer, ReadsSpecialTokensFromItsGguf) {
   IBID_NEED_REAL_MODEL(path);
   const auto file = open_model_file(path, {.vocabulary_only = true});
   ASSERT_TRUE(file.ok()) << file.status().message();
@@ -134,7 +134,7 @@ TEST(RealModelTokenizer, KnowsItsTokens) {
   EXPECT_EQ(tokenizer.end_of_turn(), (std::vector<TokenId>{2, 0}));
   EXPECT_EQ(tokenizer.encode("Hello", TextOrigin::kInput, true),
             tokenizer.encode("Hello", TextOrigin::kInput));
-  // The vocabulary has no token for 21 of the 256 bytes; they vanish.
+  // The vocabulary has no token for 21 of the 256 bytes; they are dropped.
   size_t n_missing = 0;
   for (int b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);

@@ -22,12 +22,12 @@ Found prefixes(const ByteTrie& trie, std::string_view text, size_t begin) {
   return out;
 }
 
-TEST(ByteTrie, OfNothingFindsNothing) {
+TEST(ByteTrie, EmptyTrieFindsNothing) {
   EXPECT_EQ(prefixes(ByteTrie(), "a", 0), Found{});
   EXPECT_EQ(prefixes(ByteTrie(), std::string(1, '\0'), 0), Found{});
 }
 
-TEST(ByteTrie, FindsWhatATextBeginsWithTheShortestFirst) {
+TEST(ByteTrie, FindsPrefixesShortestFirst) {
   const ByteTrie trie({{"abc", 7}, {"a", 0}, {"ab", 3}, {"b", 1}});
   EXPECT_EQ(prefixes(trie, "xabcd", 1), (Found{{1, 0}, {2, 3}, {3, 7}}));
   EXPECT_EQ(prefixes(trie, "xab", 1), (Found{{1, 0}, {2, 3}}));
@@ -35,8 +35,8 @@ TEST(ByteTrie, FindsWhatATextBeginsWithTheShortestFirst) {
   EXPECT_EQ(prefixes(trie, "xabcd", 0), Found{});
 }
 
-// Few letters give deep tries with many children, all bytes give wide ones.
-TEST(ByteTrie, EqualsAMapOfAllTexts) {
+// Small alphabets give deep tries with many children, all bytes give wide ones.
+TEST(ByteTrie, MatchesAMapOfAllTexts) {
   std::mt19937_64 random(test_seed());
   for (const size_t n_letters : {1, 2, 5, 256}) {
     for (const size_t n_texts : {1, 30, 3'000}) {
@@ -66,8 +66,8 @@ TEST(ByteTrie, EqualsAMapOfAllTexts) {
   }
 }
 
-// Nodes with the children 0x00 and 0xFF: a table from the first to the last child would have 256 places for two.
-TEST(ByteTrie, ChildrenFarApartCostNoRoom) {
+// Nodes with the children 0x00 and 0xFF: a table from the first to the last child would have 256 entries for two.
+TEST(ByteTrie, DistantChildrenCostNoMemory) {
   std::vector<std::string> texts;
   for (int i = 0; i < 4'096; ++i) {
     std::string text;

@@ -45,9 +45,9 @@ struct RandomModel {
   }
 };
 
-// The law of borders: a text that is cut at them has the ids of the text as a whole, and so has every beginning that
-// ends at a border that further text cannot move.
-TEST(CharBpe, BordersChangeNoId) {
+// The law of boundaries: a text split at them has the tokens of the whole text, and so has every prefix that ends at a
+// boundary that further text cannot move.
+TEST(CharBpe, SplittingAtBoundariesKeepsTokens) {
   const std::vector<std::string> alphabet = {"a", "b", "c", "\u2581", "\u00E9", "\u4E00", "\xC3", "\n"};
   std::mt19937_64 random(test_seed());
   size_t n_borders = 0;
@@ -90,7 +90,7 @@ TEST(CharBpe, EqualRanksMergeFromTheLeft) {
   EXPECT_EQ(out, (Tokens{3, 2}));
 }
 
-TEST(CharBpe, ACharacterThatIsOnlyPartOfATokenStillMerges) {
+TEST(CharBpe, CharacterWithoutATokenStillMerges) {
   CharBpeModel model(2);
   model.written.set_bytes(0, "ab");
   model.written.index(0);

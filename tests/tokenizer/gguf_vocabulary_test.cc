@@ -1,4 +1,4 @@
-// A tokenizer.json, written as GGUF's metadata, gives the same ids; what GGUF cannot say is refused by name.
+// A tokenizer.json written as GGUF metadata gives the same tokens; what GGUF cannot express is rejected by name.
 #include "tokenizer/loading/gguf_vocabulary.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr const char* kConfig =
     R"({"bos_token": "<|bos|>", "eos_token": "<|im_end|>", "chat_template": "{{ x }}"})";
 
-// The golden tokenizer of a family; GGUF has no place for the flags of some of its added tokens.
+// The golden tokenizer of a family, without added tokens whose flags GGUF cannot express.
 std::string golden_json(const std::string& family, bool with_flags = false) {
   Json root = parse_json(read_whole_file(golden_dir() + "/tokenizer/" + family + ".json"), family).value();
   Json added = Json::array();
@@ -36,7 +36,7 @@ std::string golden_json(const std::string& family, bool with_flags = false) {
 
 class GgufVocabulary : public testing::Test {
  protected:
-  // Both files, or what either step said.
+  // Converts and compares; returns the first error of either step.
   Status convert(const ModelFile& file, size_t n_rows = 1 << 20) {
     GgufWriter writer;
     writer.add_string("general.architecture", "llama");
@@ -54,7 +54,7 @@ class GgufVocabulary : public testing::Test {
   std::unique_ptr<ModelFile> written_;
 };
 
-TEST_F(GgufVocabulary, GivesTheSameIds) {
+TEST_F(GgufVocabulary, ConversionKeepsTokens) {
   const std::pair<const char*, const char*> kPretokenizers[] = {
       {"gpt2", "gpt-2"},     {"smollm", "smollm"},
       {"llama3", "llama3"},  {"qwen2", "qwen2"},
@@ -117,7 +117,7 @@ TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
   }
 }
 
-TEST_F(GgufVocabulary, OtherUnigramsAreRefused) {
+TEST_F(GgufVocabulary, UnigramsWithOtherStepsAreRejected) {
   using Change = void (*)(Json& root);
   const std::pair<const char*, Change> kRefused[] = {
       {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "first"; }},
@@ -141,7 +141,7 @@ TEST_F(GgufVocabulary, OtherUnigramsAreRefused) {
   }
 }
 
-TEST_F(GgufVocabulary, WhatGgufCannotSayIsNamed) {
+TEST_F(GgufVocabulary, UnsupportedTokenizerIsReported) {
   const std::pair<const char*, const char*> kRefused[] = {
       {"mixed_steps", "no name of tokenizer.ggml.pre means it"},
       {"unigram", "this normalizer of a Unigram model"},
@@ -153,7 +153,7 @@ TEST_F(GgufVocabulary, WhatGgufCannotSayIsNamed) {
     EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
     EXPECT_THAT(status.message(), HasSubstr(words));
   }
-  // <SL> takes the white space in front of it.
+  // <SL> takes the white space before it.
   const MemoryModelFile flagged(
       {{"tokenizer.json", golden_json("gpt2", true)}, {"tokenizer_config.json", kConfig}});
   const Status status = convert(flagged);
@@ -161,20 +161,20 @@ TEST_F(GgufVocabulary, WhatGgufCannotSayIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("other ids for the text"));
 }
 
-TEST_F(GgufVocabulary, ATokenWithoutARowOfTheEmbeddingIsRefused) {
+TEST_F(GgufVocabulary, TokenBeyondTheEmbeddingIsRejected) {
   const MemoryModelFile file({{"tokenizer.json", golden_json("gpt2")}, {"tokenizer_config.json", kConfig}});
   const Status status = convert(file, 100);
   EXPECT_EQ(status.code(), ErrorCode::kBadVocab) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr("the embedding only 100 rows"));
 }
 
-TEST_F(GgufVocabulary, ADirectoryWithoutATokenizerHasNone) {
+TEST_F(GgufVocabulary, DirectoryWithoutATokenizerWritesNone) {
   const MemoryModelFile file({});
   ASSERT_TRUE(convert(file).ok());
   EXPECT_EQ(text_of("tokenizer.ggml.model"), "none");
 }
 
-// $IBID_TOKENIZERS: directories with a tokenizer.json of a real model each.
+// $IBID_TOKENIZERS: a directory with one subdirectory per model, each with the tokenizer.json of a real model.
 TEST_F(GgufVocabulary, OfRealModelsIsTheSameOrRefused) {
   const char* directories = std::getenv("IBID_TOKENIZERS");
   if (directories == nullptr) GTEST_SKIP() << "set IBID_TOKENIZERS";

@@ -15,11 +15,11 @@ namespace ibid {
 inline constexpr const char* kGoldenFamilies[] = {"gpt2",   "smollm", "llama3", "qwen2",
                                                   "qwen35", "o200k",  "tekken", "deepseek_v3"};
 
-// Byte-level ones whose pre-tokenizer is put together of several steps.
+// Byte-level families whose pre-tokenizer has several steps.
 inline constexpr const char* kStagedFamilies[] = {"falcon", "deepseek_coder", "kimi_k2", "mixed_steps",
                                                   "cl100k_removed", "right_digits", "behaviors", "words_alone",
                                                   "prefix_accents"};
-// Those whose tokens are written as text.
+// Families whose tokens are written as text.
 inline constexpr const char* kPieceFamilies[] = {"llama2", "gemma", "metaspace_first", "metaspace_words",
                                                  "words_unknown", "unigram", "metaspace_digits"};
 
@@ -31,14 +31,14 @@ struct TokenizerCase {
   TextOrigin origin = TextOrigin::kTemplate;
   bool add_special = false;
   Tokens ids;
-  std::string decoded;  // the text where the file does not say
+  std::string decoded;  // `text` if the file does not give it
   bool checks_decoded = true;
 };
 
 // One case per line of a .jsonl file.
 std::vector<TokenizerCase> read_tokenizer_cases(const std::string& path);
 
-// Fails the running test for every case that comes out otherwise.
+// Fails the running test for every case with another result.
 void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& cases);
 
 }  // namespace ibid

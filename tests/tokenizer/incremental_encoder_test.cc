@@ -50,7 +50,7 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
       if (random() % 6 == 0) {
         origin = origin == TextOrigin::kTemplate ? TextOrigin::kInput : TextOrigin::kTemplate;
       }
-      // Either a whole text or one cut at a random byte, so that specials, characters and runs are torn.
+      // A whole text, or one truncated at a random byte, so that special tokens, characters and runs are split.
       std::string text = random_text(random, random() % 4 == 0);
       if (random() % 2 == 0) text.resize(random() % (text.size() + 1));
       parts.push_back({text, origin});
@@ -92,7 +92,7 @@ TEST_P(IncrementalEncoderFamilies, EncodesEachByteOfProseAboutOnce) {
     encoder.append("<|im_end|>\n", TextOrigin::kTemplate);
     total += 12 + sentence.size() + 11;
   }
-  // What is encoded twice is what stands at the end of an append, whatever stands before it.
+  // Only the end of an append is encoded twice, whatever precedes it.
   EXPECT_LE(encoder.bytes_encoded(), total + total / 4);
 }
 
@@ -130,10 +130,10 @@ TEST(IncrementalEncoder, ACopyIsAFork) {
   EXPECT_EQ(forked, tokenizer->encode("hello working", TextOrigin::kInput));
 }
 
-// "\u00B2" is no word character, the "2" that the normalizer makes of it is one, and so a normalized token that must
-// be a word of its own does not stand behind it. The text is taken up again between the two, where only the context
-// tells what stood there; and the other way round behind the mark that StripAccents takes from a letter's end.
-TEST(IncrementalEncoder, AWordsEndIsJudgedByTheNormalizedTextAcrossAResumedPlace) {
+// "\u00B2" is no word character, the "2" that the normalizer makes of it is one, so a normalized single_word token does
+// not match after it. Encoding resumes between the two, where only the context tells what preceded; and vice versa
+// after the mark that StripAccents removes from the end of a letter.
+TEST(IncrementalEncoder, ResumedSingleWordTestUsesTheNormalizedText) {
   const auto tokenizer = load_golden_tokenizer("prefix_accents");
   for (const char* token : {"wSSNw", "wSLSNw", "wSRSNw", "wSLRSNw", "wnSNw"}) {
     ASSERT_TRUE(tokenizer->find_token(token));

@@ -1,4 +1,4 @@
-// The lists' reader gives what a document of values gives, for whatever text.
+// The list reader gives the same as a parsed document, for any text.
 #include "tokenizer/loading/json_document.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-// All that a document says, as text; or its error.
+// The content of a document as text, or its error.
 std::string said(const Result<JsonDocument>& document) {
   if (!document.ok()) return document.status().to_string();
   const Result<JsonTokenizer> read = read_json_tokenizer({"tokenizer.json"}, *document);
@@ -51,7 +51,7 @@ TEST(JsonDocument, ReadsTheListsOfAFile) {
   }
 }
 
-TEST(JsonDocument, AnyWritingOfAListIsReadAlike) {
+TEST(JsonDocument, ListReaderMatchesParserOnAllNotations) {
   const auto file = [](const std::string& model) { return "{\"version\": \"1.0\", \"model\": " + model + "}\n"; };
   for (const std::string model : {
            R"({"type": "BPE", "vocab": {}, "merges": []})",
@@ -101,8 +101,8 @@ TEST(JsonDocument, AnyWritingOfAListIsReadAlike) {
   expect_same("{\"x\": \"\\\"model\\\": {\\\"vocab\\\": {\", \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}");
 }
 
-// A file with a few bytes changed, taken out or doubled.
-TEST(JsonDocument, ADamagedFileIsReadAlike) {
+// A file with a few bytes changed, removed or duplicated.
+TEST(JsonDocument, ListReaderMatchesParserOnDamagedFiles) {
   std::mt19937_64 random(test_seed());
   constexpr std::string_view kBytes = "{}[]\",:\\ 0123456789.eE-+unultrafse\n\x01\xC3\xFF";
   for (const char* family : kFamilies) {
@@ -121,14 +121,14 @@ TEST(JsonDocument, ADamagedFileIsReadAlike) {
       }
       const Result<JsonDocument> fast = JsonDocument::parse(text, "tokenizer.json");
       const Result<JsonDocument> whole = JsonDocument::parse_whole(text, "tokenizer.json");
-      // A text that is twice in the vocabulary is the builder's affair where the lists are read.
+      // If the lists are read, a duplicate text of the vocabulary is detected by the builder.
       if (!whole.ok() && whole.status().code() == ErrorCode::kDuplicate) continue;
       ASSERT_EQ(said(fast), said(whole)) << family << " " << i;
     }
   }
 }
 
-TEST(JsonDocument, ATextThatIsTwiceInAVocabularyIsRefused) {
+TEST(JsonDocument, DuplicateVocabularyTextIsRejected) {
   const std::string text = R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "a": 2}, "merges": []},
                                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
                                "decoder": {"type": "ByteLevel"}})";

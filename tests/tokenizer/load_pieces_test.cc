@@ -1,4 +1,4 @@
-// Vocabularies of SentencePiece in GGUF and tokenizer.json: what they mean, and hostile ones.
+// SentencePiece vocabularies in GGUF and tokenizer.json: their meaning, and hostile ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// <unk>, <s>, </s>, 256 bytes, then what is added.
+// <unk>, <s>, </s>, 256 bytes, then the added ones.
 struct PieceVocabulary {
   std::string model = "llama", name = "a model", pre;
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
@@ -92,7 +92,7 @@ TEST(LoadPieces, TheHighestScoreMergesFirst) {
   const PieceVocabulary v;
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  // _h before el before lo, then _hel; he comes last and finds no h.
+  // _h before el before lo, then _hel; he is last and finds no h.
   EXPECT_EQ(all(**tokenizer, "hello"), (Tokens{v.id("\u2581hel"), v.id("lo")}));
   EXPECT_EQ(all(**tokenizer, "hello", true), (Tokens{1, v.id("\u2581hel"), v.id("lo")}));
   EXPECT_EQ((*tokenizer)->bos(), 1);
@@ -107,14 +107,14 @@ TEST(LoadPieces, EqualScoresMergeFromTheLeft) {
   EXPECT_EQ(all(**tokenizer, "lll"), (Tokens{v.id("\u2581"), v.id("ll"), v.id("l")}));
 }
 
-TEST(LoadPieces, ACharacterWithoutATokenIsItsBytes) {
+TEST(LoadPieces, CharacterWithoutATokenBecomesItsBytes) {
   const PieceVocabulary v;
   const auto tokenizer = v.load();
   EXPECT_EQ(all(**tokenizer, "\u00E9\xFF"), (Tokens{v.id("\u2581"), v.id("<0xC3>"), v.id("<0xA9>"), v.id("<0xFF>")}));
   EXPECT_EQ((*tokenizer)->decode(all(**tokenizer, " \u00E9")), " \u00E9");
 }
 
-TEST(LoadPieces, ASpaceStandsInFrontOfEverySectionUnlessTheFileSaysNo) {
+TEST(LoadPieces, SpaceIsAddedBeforeEverySectionUnlessDisabled) {
   PieceVocabulary v;
   const auto with = v.load();
   v.flags = {{"add_space_prefix", false}, {"add_bos_token", false}};
@@ -126,7 +126,7 @@ TEST(LoadPieces, ASpaceStandsInFrontOfEverySectionUnlessTheFileSaysNo) {
   EXPECT_EQ((*without)->decode(Tokens{spaced, spaced}), " h h");
 }
 
-TEST(LoadPieces, AMessageNeverSpellsAControlToken) {
+TEST(LoadPieces, MessageTextNeverBecomesAControlToken) {
   PieceVocabulary v;
   for (const char* token : {"<", "s", ">", "<s", "s>"}) v.add(token, 1, -1);
   const auto tokenizer = v.load();
@@ -135,7 +135,7 @@ TEST(LoadPieces, AMessageNeverSpellsAControlToken) {
   EXPECT_EQ((*tokenizer)->decode(ids), "<s>");
 }
 
-TEST(LoadPieces, AddedTokensOfPhi3SwallowSpaces) {
+TEST(LoadPieces, AddedTokensOfPhi3StripSpaces) {
   PieceVocabulary v;
   v.add("<|end|>", 3, 0);
   const auto plain = v.load();
@@ -157,17 +157,17 @@ TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ(all(**tokenizer, " hel"), (Tokens{v.id("\u2581h"), v.id("el")}));
-  // A run of line feeds that is a token is that token, though no merge gives it.
+  // A run of line feeds that is a token becomes that token without a merge.
   EXPECT_EQ(all(**tokenizer, "h\n\n\nh"), (Tokens{v.id("h"), v.id("\n\n\n"), v.id("h")}));
   EXPECT_EQ(all(**tokenizer, "\n\n"), (Tokens{v.id("\n"), v.id("\n")}));
-  // The same under the name of the byte-level model, told by its pre-tokenizer.
+  // The same under the name of the byte-level model, chosen by its pre-tokenizer.
   v.model = "gpt2";
   for (const char* pre : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
     v.pre = pre;
     const auto same = v.load();
     ASSERT_TRUE(same.ok()) << same.status().message();
     for (const char* text : {" hel", "\n\n", "a\u00E9"}) EXPECT_EQ(all(**same, text), all(**tokenizer, text)) << text;
-    // One of them knows nothing of runs of line feeds.
+    // One of them does not treat runs of line feeds specially.
     EXPECT_EQ(all(**same, "h\n\n\nh") == all(**tokenizer, "h\n\n\nh"), v.pre != "sarvam-moe");
   }
 }
@@ -334,7 +334,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& hostile) { return hostile.param.name; });
 
-// The Unigram of the golden cases, told in GGUF's keys: it has T5's steps, but for the cut at white space.
+// The Unigram of the golden cases in GGUF's keys: it has T5's steps, except for the split at white space.
 PieceVocabulary unigram_vocabulary(const Json& json, const Tokenizer& of_json) {
   PieceVocabulary v;
   v.model = "t5";
@@ -356,26 +356,26 @@ PieceVocabulary unigram_vocabulary(const Json& json, const Tokenizer& of_json) {
   return v;
 }
 
-// Converters fill the list up to the rows of the embedding. What looks like it and is no padding stays a token.
-TEST(LoadPieces, PaddingBehindTheTokensIsNoVocabulary) {
+// Converters pad the list to the number of embedding rows. Similar tokens that are not padding stay tokens.
+TEST(LoadPieces, TrailingPaddingIsNotInTheVocabulary) {
   PieceVocabulary vocabulary;
   const size_t n_tokens = vocabulary.tokens.size();
   for (size_t i = n_tokens; i < n_tokens + 3; ++i) vocabulary.add("[PAD" + std::to_string(i) + "]", 5, 0);
   EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens);
   vocabulary.add("<unused>", 5, 0);
-  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 4) << "it is not at the end any more";
+  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 4) << "it is no longer at the end";
   vocabulary.add("[PAD7]", 5, 0);
-  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 5) << "it has another id's name";
+  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 5) << "it is named after another id";
 }
 
-TEST(LoadPieces, UnigramOfGgufIsThatOfTokenizerJson) {
+TEST(LoadPieces, GgufUnigramMatchesTokenizerJson) {
   Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram");
   for (Json& entry : json["model"]["vocab"]) entry[1] = entry[1].get<float>();  // GGUF's scores are floats
   Json added = Json::array();
   for (const Json& token : json["added_tokens"]) {
     const bool flagged = token["lstrip"] == true || token["rstrip"] == true || token["single_word"] == true ||
                          token["normalized"] == true;
-    // SentencePiece's own symbols are tokens of the model as well.
+    // SentencePiece's own symbols are model tokens too.
     const bool is_piece = std::any_of(json["model"]["vocab"].begin(), json["model"]["vocab"].end(),
                                       [&](const Json& entry) { return entry[0] == token["content"]; });
     if (!flagged && (is_piece || token["special"] == true)) added.push_back(token);
@@ -403,7 +403,7 @@ TEST(LoadPieces, UnigramOfGgufIsThatOfTokenizerJson) {
   }
 }
 
-TEST(LoadPieces, UnigramsKeysSayWhatIsDoneToSpaces) {
+TEST(LoadPieces, UnigramKeysControlSpaces) {
   PieceVocabulary v;
   v.model = "t5";
   v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 2}};
@@ -423,7 +423,7 @@ TEST(LoadPieces, UnigramsKeysSayWhatIsDoneToSpaces) {
   EXPECT_EQ(all(**few, "\u00E9"), (Tokens{mark, v.id("<0xC3>"), v.id("<0xA9>")}));
 }
 
-// A table whose offsets lead out of it replaces nothing, and nobody reads beyond it.
+// A table with offsets outside itself replaces nothing, and nothing is read beyond it.
 TEST(LoadPieceJson, ManglingTheCharsmapNeverCrashes) {
   const Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram");
   const std::string table = json["normalizer"]["normalizers"][0]["precompiled_charsmap"];

@@ -90,7 +90,7 @@ TEST(LoadGguf, ReadsAVocabulary) {
   EXPECT_FALSE((*tokenizer)->is_special(260));
 }
 
-TEST(LoadGguf, AFileThatIsCutMeanwhileIsRefusedAndNotReadAsZeros) {
+TEST(LoadGguf, FileTruncatedDuringLoadIsRejected) {
   GgufVocabulary v;
   for (int i = 0; i < 2000; ++i) v.add("token" + std::to_string(i), 1);
   ASSERT_TRUE(v.load().ok());
@@ -100,7 +100,7 @@ TEST(LoadGguf, AFileThatIsCutMeanwhileIsRefusedAndNotReadAsZeros) {
   }
 }
 
-TEST(LoadGguf, TheFileOrItsFamilySaysWhatStandsAroundAText) {
+TEST(LoadGguf, FileOrFamilySetsAddedBosAndEos) {
   GgufVocabulary plain, added, llama3, off;
   added.flags = {{"add_bos_token", true}, {"add_eos_token", true}};
   llama3.pre = off.pre = "llama-bpe";
@@ -111,7 +111,7 @@ TEST(LoadGguf, TheFileOrItsFamilySaysWhatStandsAroundAText) {
   EXPECT_EQ((*off.load())->encode("", TextOrigin::kInput, true), Tokens{});
 }
 
-TEST(LoadGguf, TheEndOfATurnIsWhatTheFileNamesAndWhatIsWellKnown) {
+TEST(LoadGguf, EndOfTurnTokensAreNamedOrWellKnown) {
   GgufVocabulary v;
   v.add("<|eot_id|>", 3);
   v.add("<end>", 3);
@@ -119,7 +119,7 @@ TEST(LoadGguf, TheEndOfATurnIsWhatTheFileNamesAndWhatIsWellKnown) {
   EXPECT_THAT((*v.load())->end_of_turn(), testing::UnorderedElementsAre(258, 262, 259, 261));
 }
 
-TEST(LoadGguf, EndClosesAMessageAndNotATurnInTheHarmonyFormat) {
+TEST(LoadGguf, HarmonyEndTokenDoesNotEndATurn) {
   GgufVocabulary v;
   for (const char* text : {"<|end|>", "<|return|>", "<|call|>"}) v.add(text, 3);
   v.ids = {{"eos_token_id", 262}};
@@ -221,7 +221,7 @@ TEST(LoadGguf, FewerTokensThanEmbeddingRowsIsPadding) {
   EXPECT_TRUE(v.load().ok());
 }
 
-TEST(LoadGguf, ManyMergesOfFewTokensEndQuickly) {
+TEST(LoadGguf, ManyDuplicateMergesLoad) {
   GgufVocabulary v;
   v.merges.assign(1'000'000, "h e");
   const auto tokenizer = v.load();
@@ -373,7 +373,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& hostile) { return hostile.param.name; });
 
-// The byte-level golden with another list of pre-tokenizers, and without what added tokens do.
+// The byte-level golden with other pre-tokenizers, and without added tokens.
 Json with_pretokenizers(const std::string& steps) {
   Json json = golden_json();
   json["added_tokens"] = Json::array();
@@ -382,7 +382,7 @@ Json with_pretokenizers(const std::string& steps) {
   return json;
 }
 
-TEST(LoadJson, AByteLevelThatCutsNowhereLeavesATextWhole) {
+TEST(LoadJson, ByteLevelWithoutRegexDoesNotSplit) {
   const std::string alone = R"([{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])";
   for (const bool prefix : {false, true}) {
     Json json = with_pretokenizers(alone);
@@ -400,8 +400,8 @@ TEST(LoadJson, AByteLevelThatCutsNowhereLeavesATextWhole) {
   EXPECT_TRUE(load_json(only.dump()).ok());
 }
 
-// Behind ByteLevel a step sees the byte alphabet, also where ByteLevel cuts nothing itself.
-TEST(LoadJson, AStepBehindAByteLevelThatCutsNowhereIsRefused) {
+// A step after ByteLevel sees the byte alphabet, even if ByteLevel does not split.
+TEST(LoadJson, StepAfterByteLevelWithoutRegexIsRejected) {
   const Json split = golden_json()["pre_tokenizer"]["pretokenizers"][0];
   Json json = with_pretokenizers(R"([{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])");
   json["pre_tokenizer"]["pretokenizers"].push_back(split);
@@ -410,7 +410,7 @@ TEST(LoadJson, AStepBehindAByteLevelThatCutsNowhereIsRefused) {
   EXPECT_THAT(tokenizer.status().message(), HasSubstr("behind ByteLevel"));
 }
 
-TEST(LoadJson, APatternThatIsWrittenAsTheNameOfAStepIsAPattern) {
+TEST(LoadJson, PatternEqualToAStepNameIsAPattern) {
   for (const char* pattern : {"Digits:individual", "Whitespace", "ByteLevel"}) {
     for (const char* kind : {"Regex", "String"}) {
       Json json = with_pretokenizers(R"([{"type":"Split","behavior":"Isolated"},
@@ -426,7 +426,7 @@ TEST(LoadJson, APatternThatIsWrittenAsTheNameOfAStepIsAPattern) {
   }
 }
 
-// The places of all values but most of the entries of vocabularies and merges.
+// The places of all values except most entries of vocabularies and merges.
 void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json::json_pointer>& places) {
   places.push_back(at);
   if (!json.is_structured()) return;
@@ -437,7 +437,7 @@ void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json
   }
 }
 
-TEST(LoadJson, AnyPartOfTheFileMayBeOfAnyType) {
+TEST(LoadJson, ReplacingAnyValueNeverCrashes) {
   const std::vector<Json> others = {nullptr, true, -1, 1e300, uint64_t{1} << 63, "", "x", Json::array(),
                                     Json::object(), Json::array({Json::array()})};
   for (const std::string family : {"llama3", "prefix_accents", "llama2", "metaspace_words", "unigram"}) {
@@ -478,7 +478,7 @@ TEST(LoadJson, ManglingAnyPlaceOfTheFileNeverCrashes) {
   EXPECT_GT(n_refused, 300u);
 }
 
-TEST(LoadJson, BosAndEosStandBesideTheFile) {
+TEST(LoadJson, BosAndEosAreReadFromConfigFiles) {
   const auto tokenizer =
       load_json(golden_json().dump(), R"({"bos_token": {"content": "<|bos|>"}, "eos_token": "<|im_end|>"})",
                 R"({"eos_token_id": [423, 421]})");
@@ -488,7 +488,7 @@ TEST(LoadJson, BosAndEosStandBesideTheFile) {
   EXPECT_THAT((*tokenizer)->end_of_turn(), testing::UnorderedElementsAre(421, 423));
 }
 
-TEST(LoadJson, AddedTokensAreNumberedBehindTheVocabularyWhateverTheFileSays) {
+TEST(LoadJson, AddedTokensAreNumberedAfterTheVocabulary) {
   Json json = golden_json();
   const auto n = static_cast<TokenId>(json["model"]["vocab"].size());
   json["added_tokens"] = Json::array({Json{{"id", 7}, {"content", "<new>"}, {"special", true}}});

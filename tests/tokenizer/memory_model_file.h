@@ -1,4 +1,4 @@
-// MemoryModelFile: a model directory that exists only in a test: the texts of its companions, no tensors.
+// MemoryModelFile: a model directory that exists only in a test: its text files, no tensors.
 #pragma once
 
 #include <map>

@@ -37,7 +37,7 @@ TEST(Pattern, TakesTheFirstAlternativeThatMatches) {
   EXPECT_EQ(match("x|y", "abc"), (Found{std::nullopt, false}));
 }
 
-TEST(Pattern, GivesBackUnlessPossessive) {
+TEST(Pattern, BacktracksUnlessPossessive) {
   EXPECT_EQ(match("a*ab", "aaab "), (Found{4, false}));
   EXPECT_EQ(match("a*+ab", "aaab ").end, std::nullopt);
   EXPECT_EQ(match("\\s+(?!\\S)|\\s+", "   a"), (Found{2, false}));
@@ -61,7 +61,7 @@ TEST(Pattern, LooksAhead) {
   EXPECT_EQ(match("a(?!b)", "a"), (Found{1, true}));
 }
 
-TEST(Pattern, KnowsSetsOfCharacters) {
+TEST(Pattern, MatchesCharacterSets) {
   EXPECT_EQ(match("[^\\s\\p{L}]+", "1!\u4E00").end, 2u);
   EXPECT_EQ(match("[a-c\\-x]+", "ab-xd").end, 4u);
   EXPECT_EQ(match("[\u4e00-\u9fa5]+", "\u4E00\u9FA5\u9FA6").end, 6u);
@@ -72,7 +72,7 @@ TEST(Pattern, KnowsSetsOfCharacters) {
   EXPECT_EQ(match("\\p{L}|\\p{P}|\\p{S}", "\xFF").end, std::nullopt);
 }
 
-TEST(Pattern, KnowsEndsOfLinesAndWords) {
+TEST(Pattern, MatchesLineEndsAndWordBoundaries) {
   EXPECT_EQ(match("a$", "a\nb").end, 1u);
   EXPECT_EQ(match("a$", "ab").end, std::nullopt);
   EXPECT_EQ(match("a$", "a"), (Found{1, true}));
@@ -80,14 +80,14 @@ TEST(Pattern, KnowsEndsOfLinesAndWords) {
   EXPECT_EQ(match("a\\b", "ab").end, std::nullopt);
 }
 
-TEST(Pattern, SaysWhetherItLookedAtTheEnd) {
+TEST(Pattern, ReportsWhetherItReadTheEnd) {
   EXPECT_EQ(match("\\p{L}+", "abc"), (Found{3, true}));
   EXPECT_EQ(match("\\p{L}+", "abc "), (Found{3, false}));
   EXPECT_EQ(match("ab", "a"), (Found{std::nullopt, true}));
   EXPECT_EQ(match("[^a]", "\xE4\xB8"), (Found{2, true}));  // may become another character
 }
 
-TEST(Pattern, KnowsSetsInSetsAndWhatTheyLack) {
+TEST(Pattern, MatchesNestedAndNegatedSets) {
   EXPECT_EQ(match("[^(\\s|[.,!?]]+", "ab.c").end, 2u);
   EXPECT_EQ(match("[a[bc]d]+", "abcde").end, 4u);
   EXPECT_EQ(match("[^\\S\\n]+", " \t\n").end, 2u);
@@ -98,14 +98,14 @@ TEST(Pattern, KnowsSetsInSetsAndWhatTheyLack) {
   EXPECT_EQ(match("\\x{1F600}\\u4e00\\x41", "\U0001F600\u4E00A").end, 8u);
 }
 
-TEST(Pattern, RepeatsWhatIsCounted) {
+TEST(Pattern, MatchesCountedRepeats) {
   EXPECT_EQ(match("(?:ab|a){2,3}c", "ababac ").end, 6u);
   EXPECT_EQ(match("(?:ab){,2}c", "ababc ").end, 5u);
   EXPECT_EQ(match("(?:ab){2,}", "abababa ").end, 6u);
-  EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + behind a count repeats it
+  EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + after a count repeats it
 }
 
-TEST(Pattern, WhatItDoesNotKnowIsNamed) {
+TEST(Pattern, UnsupportedSyntaxIsReported) {
   const auto words = [](std::string_view expression) {
     const Result<Pattern> pattern = Pattern::parse(expression);
     return pattern.ok() ? "" : pattern.status().message();
@@ -127,7 +127,7 @@ TEST(Pattern, WhatItDoesNotKnowIsNamed) {
   EXPECT_FALSE(Pattern::parse(std::string(Pattern::kMaxExpressionBytes + 1, 'a')).ok());
 }
 
-// Patterns that take exponential or quadratic time without a memory.
+// Patterns that take exponential or quadratic time if failures are not recorded.
 TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
   const std::string letters(200'000, 'a'), digits(200'000, '1');
   struct Case {
@@ -153,7 +153,7 @@ TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
   }
 }
 
-// With and without its memory a pattern finds the same.
+// A pattern finds the same with and without recorded failures.
 TEST(Pattern, WhatItRemembersIsTrue) {
   std::mt19937_64 random(test_seed());
   for (const char* expression :
@@ -177,7 +177,7 @@ TEST(Pattern, WhatItRemembersIsTrue) {
   }
 }
 
-TEST(Pattern, ALongRunCostsNoStack) {
+TEST(Pattern, LongRunsDoNotRecurse) {
   const std::string letters(1'000'000, 'a');
   EXPECT_EQ(match("(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+", letters).end, letters.size());
   EXPECT_EQ(match("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", std::string(1'000'000, ' ')).end, 1'000'000u);

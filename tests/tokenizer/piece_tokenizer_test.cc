@@ -25,7 +25,7 @@ TEST_P(PieceFamilies, EqualsTheReferenceOnGoldenCases) {
                read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl"));
 }
 
-TEST_P(PieceFamilies, RunsOfOneCharacterAreNoTrap) {
+TEST_P(PieceFamilies, LongRunsOfOneCharacterAreEncoded) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   for (const char* unit : {"a", " ", "\n", "=", "1", "\u2581", "\u0301", "\u4E00", "\U0001F600", "\x80", "\uFB01"}) {
     std::string text;
@@ -35,8 +35,8 @@ TEST_P(PieceFamilies, RunsOfOneCharacterAreNoTrap) {
   }
 }
 
-// What a stream shows, id by id, is what decode() gives of all that is not special.
-TEST_P(PieceFamilies, AStreamShowsWhatDecodeGives) {
+// A token-by-token stream gives the text that decode() gives for all tokens that are not special.
+TEST_P(PieceFamilies, StreamDecoderMatchesDecode) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 2'000; ++i) {
@@ -55,7 +55,7 @@ TEST_P(PieceFamilies, AStreamShowsWhatDecodeGives) {
   }
 }
 
-TEST(PieceTokenizer, EveryByteStringComesBackWhereAllBytesHaveTokens) {
+TEST(PieceTokenizer, ByteStringsRoundTripIfAllBytesHaveTokens) {
   const auto tokenizer = load_golden_tokenizer("gemma");
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 3'000; ++i) {
@@ -74,9 +74,9 @@ TEST(PieceTokenizer, OnlyTemplateTextFindsSpecialTokens) {
   EXPECT_EQ(tokenizer->decode(ordinary), "<|im_end|>");
 }
 
-// The normalizer of Llama 2 puts a mark of a space in front of every section; Metaspace's "first" in front of the
-// whole text alone. Parts of one section are one text, whoever wrote them.
-TEST(PieceTokenizer, WhereASpaceIsPutInFrontIsTheFilesAffair) {
+// The normalizer of Llama 2 adds a space mark before every section; Metaspace's "first" only before the whole text.
+// Parts of one section are one text, whatever their origins.
+TEST(PieceTokenizer, FileSetsWhereASpaceIsAdded) {
   MarkedText text("hello", TextOrigin::kInput);
   text.append("<|im_end|>the", TextOrigin::kTemplate);
   text.append(" the", TextOrigin::kInput);
@@ -91,7 +91,7 @@ TEST(PieceTokenizer, WhereASpaceIsPutInFrontIsTheFilesAffair) {
   EXPECT_EQ(shown("gemma"), "hello<|im_end|>the the");
 }
 
-TEST(PieceTokenizer, TheFirstTokenThatIsShownLosesTheSpaceThatWasPutInFront) {
+TEST(PieceTokenizer, FirstDecodedTokenDropsTheAddedSpace) {
   const auto tokenizer = load_golden_tokenizer("llama2");
   const TokenId the = *tokenizer->find_token("\u2581the"), end = *tokenizer->find_token("<|im_end|>");
   EXPECT_EQ(tokenizer->decode(Tokens{the, the}), "the the");
@@ -102,7 +102,7 @@ TEST(PieceTokenizer, TheFirstTokenThatIsShownLosesTheSpaceThatWasPutInFront) {
   EXPECT_EQ(decoder.push(the), " the");
 }
 
-// The unknown token's own text is written with it, and joins what is unknown beside it.
+// The unknown token's own text becomes it, and joins adjacent unknown characters.
 TEST(PieceTokenizer, TheTextOfTheUnknownTokenIsUnknown) {
   const Result<Json> read = parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram.json");
   ASSERT_TRUE(read.ok());
@@ -116,7 +116,7 @@ TEST(PieceTokenizer, TheTextOfTheUnknownTokenIsUnknown) {
   EXPECT_EQ((*tokenizer)->encode(" \u230B<unk>", TextOrigin::kInput), (Tokens{mark, unknown}));
 }
 
-TEST(PieceTokenizer, AByteTokenIsItsByte) {
+TEST(PieceTokenizer, ByteTokenDecodesToItsByte) {
   const auto tokenizer = load_golden_tokenizer("gemma");
   StreamDecoder decoder(*tokenizer);
   EXPECT_EQ(decoder.push(*tokenizer->find_token("<0xC3>")), "");
@@ -124,7 +124,7 @@ TEST(PieceTokenizer, AByteTokenIsItsByte) {
   EXPECT_EQ(decoder.push(*tokenizer->find_token("<0xA9>")), "\u00E9");
 }
 
-// What is encoded twice does not grow with the text: every space of prose is a border.
+// Repeated encoding does not grow with the text: every space of prose is a boundary.
 TEST(PieceTokenizer, WorkOfAnAppendDoesNotGrowWithTheHistory) {
   for (const char* family : kPieceFamilies) {
     const auto tokenizer = load_golden_tokenizer(family);

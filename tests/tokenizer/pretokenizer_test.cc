@@ -34,7 +34,7 @@ TEST(Pretokenizer, Gpt2) {
   EXPECT_THAT(split("gpt-2", "'LL 'x  "), ElementsAre("'", "LL", " '", "x", "  "));
 }
 
-TEST(Pretokenizer, SmollmCutsDigitsBeforeAnythingElse) {
+TEST(Pretokenizer, SmollmSplitsDigitsFirst) {
   EXPECT_THAT(split("smollm", "a  12 3"), ElementsAre("a", "  ", "1", "2", " ", "3"));
   EXPECT_THAT(split("smollm", "x\u0663\u00B2y"), ElementsAre("x", "\u0663", "\u00B2", "y"));
 }
@@ -59,13 +59,13 @@ TEST(Pretokenizer, O200kSplitsByCaseAndKeepsContractions) {
   EXPECT_THAT(split("tekken", "\u00AAAB"), ElementsAre("\u00AA", "AB"));
 }
 
-TEST(Pretokenizer, DeepseekCutsNumbersAndCjkFirst) {
+TEST(Pretokenizer, DeepseekSplitsNumbersAndCjkFirst) {
   EXPECT_THAT(
       split("deepseek-v3", "x1234\u4E00\u30FB\u3042 #tag \u0001\u0002a"),
       ElementsAre("x", "123", "4", "\u4E00", "\u30FB", "\u3042", " #", "tag", " ", "\u0001", "\u0002a"));
 }
 
-TEST(Pretokenizer, UnknownNamesAreUnknown) {
+TEST(Pretokenizer, UnknownNamesAreNotFound) {
   EXPECT_EQ(find_pretokenizer_by_gguf_name("smol"), nullptr);
   EXPECT_EQ(find_pretokenizer_by_gguf_name(""), nullptr);
   EXPECT_EQ(find_pretokenizer_by_gguf_name("smollm starcoder"), nullptr);
@@ -73,7 +73,7 @@ TEST(Pretokenizer, UnknownNamesAreUnknown) {
   EXPECT_EQ(find_pretokenizer_by_signature("\\p{L}+"), nullptr);
 }
 
-// The rule that incremental encoding rests on.
+// The property on which incremental encoding is based.
 TEST(Pretokenizer, PiecesThatDidNotTouchTheEndSurviveEveryAppend) {
   std::mt19937_64 random(test_seed());
   for (const char* name : kNames) {
@@ -94,7 +94,7 @@ TEST(Pretokenizer, PiecesThatDidNotTouchTheEndSurviveEveryAppend) {
         pos = piece.end;
       }
     }
-    EXPECT_GT(n_final, 40'000u) << name << ": the rule must not be kept by calling everything open";
+    EXPECT_GT(n_final, 40'000u) << name << ": the rule must not hold only because everything is open";
   }
 }
 

@@ -35,7 +35,7 @@ StagedSplit make(std::string_view signature) { return make(split_steps(signature
 
 using Pieces = std::vector<std::string>;
 
-TEST(StagedSplit, LaterStepsCutInsideOfEarlierPieces) {
+TEST(StagedSplit, LaterStepsSplitInsideEarlierPieces) {
   EXPECT_EQ(pieces(make("Punctuation:contiguous\nByteLevel\nDigits:contiguous\n[0-9][0-9][0-9]"), "a 12345?! b"),
             (Pieces{"a", " ", "123", "45", "?!", " b"}));
   EXPECT_EQ(pieces(make("Digits:individual\n\\p{L}+"), "ab12!c"), (Pieces{"ab", "1", "2", "!", "c"}));
@@ -49,7 +49,7 @@ TEST(StagedSplit, WithoutStepsATextIsOnePiece) {
   EXPECT_TRUE(split.scan("text", 0, memory).touched_end) << "an append may change it";
 }
 
-TEST(StagedSplit, WhitespaceAndDigitsKnowTheCharactersThatRustKnows) {
+TEST(StagedSplit, WhitespaceAndDigitsMatchRustsClasses) {
   const auto words = [](std::string_view text) {
     return pieces(make({{"Whitespace", SplitBehavior::kRemoved, true}}), text);
   };
@@ -62,7 +62,7 @@ TEST(StagedSplit, WhitespaceAndDigitsKnowTheCharactersThatRustKnows) {
   EXPECT_EQ(pieces(make("Digits:contiguous"), "a1\U00011de0\U00016ff4b"), (Pieces{"a", "1\U00011de0\U00016ff4", "b"}));
 }
 
-TEST(StagedSplit, ABehaviorSaysWhatBecomesOfMatches) {
+TEST(StagedSplit, BehaviorsArrangeMatches) {
   using enum SplitBehavior;
   const auto cut = [](SplitBehavior behavior, bool invert) {
     return pieces(make({{{"[,.]", behavior, invert}}}), "a,.b.,");
@@ -77,11 +77,11 @@ TEST(StagedSplit, ABehaviorSaysWhatBecomesOfMatches) {
   EXPECT_EQ(cut(kContiguous, false), (Pieces{"a", ",.", "b", ".,"}));
 }
 
-TEST(StagedSplit, APatternThatMatchesNothingCuts) {
+TEST(StagedSplit, EmptyMatchesSplit) {
   EXPECT_EQ(pieces(make("\\p{N}+\n(?=(\\d{3})+(?!\\d))"), "a1234567 12"), (Pieces{"a", "1", "234", "567", " ", "12"}));
 }
 
-// What is said to be certain stays however the text goes on, and a search that begins anew behind it finds the same.
+// Certain pieces stay for any further text, and a search that restarts after them finds the same.
 void expect_certainty(const StagedSplit& split, const std::string& name, size_t least_certain) {
   std::mt19937_64 random(test_seed());
   size_t n_certain = 0;
@@ -108,7 +108,7 @@ void expect_certainty(const StagedSplit& split, const std::string& name, size_t 
   EXPECT_GT(n_certain, least_certain) << name;
 }
 
-TEST(StagedSplit, WhatDidNotLookAtTheEndStays) {
+TEST(StagedSplit, PiecesFoundWithoutTheEndAreFinal) {
   for (const char* name : kSplitNames) {
     const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(name);
     ASSERT_NE(family, nullptr) << name;
@@ -117,7 +117,7 @@ TEST(StagedSplit, WhatDidNotLookAtTheEndStays) {
   }
 }
 
-TEST(StagedSplit, WhatDidNotLookAtTheEndStaysForEveryBehavior) {
+TEST(StagedSplit, PiecesFoundWithoutTheEndAreFinalForEveryBehavior) {
   using enum SplitBehavior;
   for (const SplitBehavior behavior : {kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous}) {
     for (const bool invert : {false, true}) {
@@ -129,7 +129,7 @@ TEST(StagedSplit, WhatDidNotLookAtTheEndStaysForEveryBehavior) {
   }
 }
 
-TEST(StagedSplit, AnUnknownPatternIsNamed) {
+TEST(StagedSplit, UnsupportedPatternIsReported) {
   const Result<StagedSplit> split = StagedSplit::create(split_steps("Digits:individual\n(?<=a)b"));
   ASSERT_FALSE(split.ok());
   EXPECT_EQ(split.status().code(), ErrorCode::kUnsupported);

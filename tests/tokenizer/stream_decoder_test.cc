@@ -40,7 +40,7 @@ TEST_F(StreamDecoderTest, BytesThatNeverBecomeACharacterAreReplacedAtOnce) {
   EXPECT_EQ(decoder.push(bytes("b")[0]), "\uFFFDb");
 }
 
-TEST_F(StreamDecoderTest, FinishShowsWhatIsStillOpenOnce) {
+TEST_F(StreamDecoderTest, FinishEmitsIncompleteBytesOnce) {
   StreamDecoder decoder(*tokenizer_);
   EXPECT_EQ(decoder.push(bytes("\xF0")[0]), "");
   EXPECT_EQ(decoder.push(bytes("\x9F")[0]), "");
@@ -48,7 +48,7 @@ TEST_F(StreamDecoderTest, FinishShowsWhatIsStillOpenOnce) {
   EXPECT_EQ(decoder.finish(), "");
 }
 
-TEST_F(StreamDecoderTest, SpecialTokensAndUnknownIdsGiveNothing) {
+TEST_F(StreamDecoderTest, SpecialAndUnknownTokensGiveNoText) {
   StreamDecoder decoder(*tokenizer_);
   EXPECT_EQ(decoder.push(*tokenizer_->find_token("<|im_end|>")), "");
   EXPECT_EQ(decoder.push(-1), "");
@@ -72,7 +72,7 @@ TEST_F(StreamDecoderTest, PiecesJoinToTheWholeText) {
   }
 }
 
-TEST_F(StreamDecoderTest, ACopyIsAForkOfTheStream) {
+TEST_F(StreamDecoderTest, CopiesAreIndependent) {
   StreamDecoder decoder(*tokenizer_);
   const Tokens ids = bytes("\u00E9");
   EXPECT_EQ(decoder.push(ids[0]), "");

@@ -13,8 +13,8 @@
 namespace ibid {
 namespace {
 
-// A random vocabulary over few characters, in both forms. Scores are multiples of 1/8: their sums are exact in any
-// order, and many ways are equal.
+// A random vocabulary over few characters, in both forms. Scores are multiples of 1/8, so sums are exact in any order,
+// and many splits are equal.
 struct Pair {
   UnigramModel model;
   UnigramRef ref;
@@ -73,8 +73,8 @@ TEST(Unigram, EqualsItsDefinition) {
   }
 }
 
-// Where scan() ends a stretch, the text may be encoded in two.
-TEST(Unigram, TheIdsOfATextAreThoseOfItsStretches) {
+// The text may be encoded in two parts where scan() ends a stretch.
+TEST(Unigram, StretchesEncodeToTheTokensOfTheText) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {
     const Unigram unigram(std::move(random_pair(random, round % 3 == 0).model));

@@ -74,7 +74,7 @@ TEST_P(Decodable, ReadsUnalignedBytes) {
   expect_same_bits(got, want);
 }
 
-TEST_P(Quantised, CodesAndScalesRebuildEveryValue) {
+TEST_P(Quantised, CodesAndScalesReproduceEveryValue) {
   const DType dtype = GetParam();
   const std::vector<float> want = golden_floats(dtype);
   const QuantLayout layout = quant_layout(dtype);
@@ -98,7 +98,7 @@ TEST_P(Quantised, CodesFillTheirDocumentedRange) {
   std::vector<float> scales(n / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
   unpack_row(GetParam(), golden_blocks(GetParam()), codes, scales, mins);
   const auto [low, high] = std::minmax_element(codes.begin(), codes.end());
-  // The goldens' codes are random bytes: a range of at most 64 codes is met at both ends.
+  // The golden codes are random bytes: a range of at most 64 codes is reached at both ends.
   if (GetParam() != DType::kQ8_0) {
     EXPECT_EQ(*low, layout.min_code);
     EXPECT_EQ(*high, layout.max_code);
@@ -107,7 +107,7 @@ TEST_P(Quantised, CodesFillTheirDocumentedRange) {
   EXPECT_LE(*high, layout.max_code);
 }
 
-TEST_P(Quantised, ScalesAreOfTheirKind) {
+TEST_P(Quantised, ScalesMatchTheirKind) {
   const QuantLayout layout = quant_layout(GetParam());
   const size_t n = golden_floats(GetParam()).size();
   std::vector<int8_t> codes(n);
@@ -124,7 +124,7 @@ TEST_P(Quantised, ScalesAreOfTheirKind) {
   EXPECT_EQ(all_bfloat, layout.scales == ScaleKind::kBfloat || GetParam() == DType::kNVFP4);
 }
 
-TEST_P(Quantised, SuperScalesMultiplyToTheScales) {
+TEST_P(Quantised, SuperScalesReproduceTheScales) {
   const DType dtype = GetParam();
   const ScaleKind kind = quant_layout(dtype).scales;
   EXPECT_EQ(has_super_scales(dtype), kind == ScaleKind::kHalfByCode || kind == ScaleKind::kEighthByCode);
@@ -162,8 +162,8 @@ TEST(BlockFormats, F32IsCopiedBitForBit) {
   expect_same_bits(got, want);
 }
 
-TEST(BlockFormats, InfiniteScalesStayVisible) {
-  // A hostile scale must reach the finite check of the loader as it is, not be hidden by the decoder.
+TEST(BlockFormats, InfiniteScalesGiveInfiniteValues) {
+  // A hostile scale must reach the loader's check for finite values unchanged.
   std::vector<std::byte> block(dtype_block(DType::kQ8_0).bytes, std::byte{1});
   block[0] = std::byte{0x00};
   block[1] = std::byte{0x7C};
@@ -172,7 +172,7 @@ TEST(BlockFormats, InfiniteScalesStayVisible) {
   for (const float value : got) EXPECT_TRUE(std::isinf(value));
 }
 
-TEST(BlockFormats, AnMxfp4ScaleOf255IsNaN) {
+TEST(BlockFormats, Mxfp4ScaleOf255IsNaN) {
   std::vector<std::byte> block(17, std::byte{0x21});
   block[0] = std::byte{255};
   std::vector<float> got(32);
@@ -189,12 +189,12 @@ TEST(BlockFormats, F64IsRoundedToNearest) {
   expect_same_bits(got, {1.0f, -0x1.000002p0f, 0.0f, INFINITY});
 }
 
-TEST(BlockFormats, EmptyRowIsFine) {
+TEST(BlockFormats, EmptyRowsAreAccepted) {
   dequantize_row(DType::kQ4_K, {}, {});
   dequantize_row(DType::kF32, {}, {});
 }
 
-TEST(BlockFormatsDeathTest, AnOutputOfAnotherSizeIsABugThatStops) {
+TEST(BlockFormatsDeathTest, WrongOutputSizeFailsACheck) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3Scaled, DType::kQ8_0,
                             DType::kQ4_K}) {
     SCOPED_TRACE(dtype_name(dtype));
@@ -215,7 +215,7 @@ TEST(BlockFormatsDeathTest, AnOutputOfAnotherSizeIsABugThatStops) {
   EXPECT_DEATH(unpack_super_row(DType::kQ4_K, blocks, codes, {d, dmin, scales, {}}), "CHECK");
 }
 
-TEST(BlockFormats, OnlyNumbersOfALinearLayerAreDecodable) {
+TEST(BlockFormats, OnlyWeightTypesAreDecodable) {
   EXPECT_TRUE(can_dequantize(DType::kF32));
   EXPECT_TRUE(can_dequantize(DType::kQ6_K));
   EXPECT_TRUE(can_dequantize(DType::kF64));

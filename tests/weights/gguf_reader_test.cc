@@ -88,7 +88,7 @@ TEST_F(GgufReader, ReadsArrays) {
   EXPECT_THAT(**file->get_floats("scores"), ElementsAre(0.5, -2.0));
 }
 
-TEST_F(GgufReader, AMissingKeyIsNoError) {
+TEST_F(GgufReader, MissingKeysAreNotErrors) {
   const auto file = open(sample());
   EXPECT_FALSE(file->has("nope"));
   EXPECT_TRUE(file->has("u8"));
@@ -98,7 +98,7 @@ TEST_F(GgufReader, AMissingKeyIsNoError) {
   EXPECT_EQ(file->config_json(), nullptr);
 }
 
-TEST_F(GgufReader, AnotherTypeIsNamedWithTheWantedOne) {
+TEST_F(GgufReader, TypeErrorsNameBothTypes) {
   const auto file = open(sample());
   const Status status = file->get_int("general.architecture").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadType);
@@ -113,7 +113,7 @@ TEST_F(GgufReader, AnotherTypeIsNamedWithTheWantedOne) {
   EXPECT_EQ(file->get_ints("u8").status().code(), ErrorCode::kBadType);
 }
 
-TEST_F(GgufReader, TensorsHaveTheirShapesOutermostFirst) {
+TEST_F(GgufReader, TensorShapesAreOutermostFirst) {
   const auto file = open(sample());
   EXPECT_THAT(file->tensor_names(), ElementsAre("a", "b", "c"));
   const TensorView* a = file->find_tensor("a");
@@ -131,7 +131,7 @@ TEST_F(GgufReader, TensorsHaveTheirShapesOutermostFirst) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(file->find_tensor("b")->data.data()) % 32, 0u);
 }
 
-TEST_F(GgufReader, AlignmentIsTheFilesOwn) {
+TEST_F(GgufReader, ReadsTheAlignmentOfTheFile) {
   for (const uint64_t alignment : {uint64_t{1}, uint64_t{8}, uint64_t{64}, uint64_t{4096}}) {
     GgufWriter w(alignment);
     add_tensor_of(w, "a", DType::kF16, {{3}, 1}, std::vector<float>{1, 2, 3});
@@ -143,7 +143,7 @@ TEST_F(GgufReader, AlignmentIsTheFilesOwn) {
   }
 }
 
-TEST_F(GgufReader, ZeroSizedTensorsAreLegal) {
+TEST_F(GgufReader, AcceptsZeroSizedTensors) {
   GgufWriter w;
   w.add_tensor("none", DType::kF32, {0, 5}, {});
   add_tensor_of(w, "a", DType::kF32, {{1}, 1}, std::vector<float>{1});
@@ -153,7 +153,7 @@ TEST_F(GgufReader, ZeroSizedTensorsAreLegal) {
   EXPECT_EQ(file->find_tensor("a")->data.size(), 4u);
 }
 
-TEST_F(GgufReader, VersionTwoIsReadAsWell) {
+TEST_F(GgufReader, ReadsVersionTwo) {
   std::string bytes = sample().bytes();
   bytes[4] = 2;
   EXPECT_TRUE(GgufFile::open(dir_.write("v2.gguf", bytes)).ok());
@@ -177,7 +177,7 @@ TEST_F(GgufReader, MetadataOnlyFilesOpen) {
   EXPECT_FALSE(open(GgufWriter())->has("x"));
 }
 
-TEST_F(GgufReader, TheTokenizersJsonIsACompanion) {
+TEST_F(GgufReader, TokenizerJsonIsACompanion) {
   GgufWriter w;
   w.add_string("tokenizer.huggingface.json", "{}");
   const auto file = open(w);
@@ -185,7 +185,7 @@ TEST_F(GgufReader, TheTokenizersJsonIsACompanion) {
   EXPECT_FALSE(file->companion("tokenizer_config.json")->has_value());
 }
 
-TEST_F(GgufReader, MetadataIsDescribedForPeople) {
+TEST_F(GgufReader, DescribesMetadata) {
   std::vector<ModelFile::MetadataLine> lines = open(sample())->describe_metadata();
   ASSERT_EQ(lines.size(), 18u);
   EXPECT_EQ(lines[6].key, "u64");

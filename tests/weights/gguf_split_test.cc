@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// What one part says of itself, and its tensors, each a vector of four equal to `value`.
+// The split keys of one part, and its tensors, each a vector of four elements equal to `value`.
 struct Part {
   uint16_t number, count;
   std::optional<int32_t> tensors_of_all;
@@ -76,21 +76,21 @@ TEST_F(GgufSplitFiles, AnyPartOpensTheWholeModel) {
   }
 }
 
-TEST_F(GgufSplitFiles, TheVocabularyNeedsTheFirstPartOnly) {
+TEST_F(GgufSplitFiles, VocabularyNeedsOnlyTheFirstPart) {
   std::filesystem::remove(dir_.file("m-00002-of-00003.gguf"));
   const auto file = open("m-00003-of-00003.gguf", {.vocabulary_only = true});
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   EXPECT_EQ((*file)->get_string("general.architecture").value(), "llama");
 }
 
-TEST_F(GgufSplitFiles, APartThatChangesIsNoticed) {
+TEST_F(GgufSplitFiles, DetectsAChangedPart) {
   const auto file = open("m-00001-of-00003.gguf");
   ASSERT_TRUE(file.ok());
   std::filesystem::resize_file(dir_.file("m-00003-of-00003.gguf"), 10);
   EXPECT_EQ((*file)->check_unchanged().code(), ErrorCode::kChangedOnDisk);
 }
 
-TEST_F(GgufSplitFiles, PartsThatAreMissingOrLie) {
+TEST_F(GgufSplitFiles, RefusesMissingAndInconsistentParts) {
   write("n-00001-of-00002.gguf", {0, 2, 2, {{"a", 1}}});
   expect_refused("n-00001-of-00002.gguf", ErrorCode::kMissingShard, "'n-00002-of-00002.gguf', is not there");
   write("n-00002-of-00002.gguf", {0, 2, 2, {{"b", 1}}});
@@ -98,14 +98,14 @@ TEST_F(GgufSplitFiles, PartsThatAreMissingOrLie) {
   write("n-00002-of-00002.gguf", {1, 2, 2, {{"a", 1}}});
   expect_refused("n-00001-of-00002.gguf", ErrorCode::kDuplicate, "tensor 'a' is in two parts");
   write("n-00002-of-00002.gguf", {1, 2, 3, {{"b", 1}}});
-  EXPECT_TRUE(open("n-00002-of-00002.gguf").ok());  // the first part's number counts
+  EXPECT_TRUE(open("n-00002-of-00002.gguf").ok());  // only the count of the first part is checked
   write("n-00001-of-00002.gguf", {0, 2, 3, {{"a", 1}}});
   expect_refused("n-00002-of-00002.gguf", ErrorCode::kTruncated, "'split.tensors.count' is 3, the parts have 2");
   write("n-00001-of-00002.gguf", {0, 3, 2, {{"a", 1}}});
   expect_refused("n-00002-of-00002.gguf", ErrorCode::kMissingShard, "part 1 of 3, wanted part 1 of 2");
 }
 
-TEST_F(GgufSplitFiles, NumbersThatNoModelHas) {
+TEST_F(GgufSplitFiles, RefusesInvalidSplitKeys) {
   write("other.gguf", {0, 2, {}, {}});
   expect_refused("other.gguf", ErrorCode::kMissingShard, "does not end in '-00001-of-00002.gguf'");
   write("n-00003-of-00002.gguf", {2, 2, {}, {}});
@@ -122,7 +122,7 @@ TEST_F(GgufSplitFiles, NumbersThatNoModelHas) {
   expect_refused("t.gguf", ErrorCode::kBadType, "'split.count' is STRING, wanted an integer");
 }
 
-TEST_F(GgufSplitFiles, AModelOfOnePartIsAFileLikeAnyOther) {
+TEST_F(GgufSplitFiles, OpensAModelOfOnePart) {
   write("whatever.gguf", {0, 1, 1, {{"a", 1}}});
   EXPECT_TRUE(open("whatever.gguf").ok());
 }

@@ -34,7 +34,7 @@ Status write(FileOps& files, const std::string& path) {
   return stream->finish();
 }
 
-TEST(GgufStream, IsTheFileThatAWriterMakesAtOnce) {
+TEST(GgufStream, WritesTheSameBytesAsGgufWriter) {
   const TempDir dir;
   ASSERT_TRUE(write(system_file_ops(), dir.file("m.gguf")).ok());
   GgufWriter whole;
@@ -45,13 +45,13 @@ TEST(GgufStream, IsTheFileThatAWriterMakesAtOnce) {
   EXPECT_TRUE(GgufFile::open(dir.file("m.gguf")).ok());
 }
 
-TEST(GgufStream, FailingAnywhereLeavesWhatWasThere) {
+TEST(GgufStream, FailureAtAnyCallKeepsTheOldFile) {
   FaultyFileOps files;
   const TempDir count_dir;
   const int before = files.calls();
   ASSERT_TRUE(write(files, count_dir.file("m.gguf")).ok());
   const int n_calls = files.calls() - before;
-  for (int nth = 0; nth + 1 < n_calls; ++nth) {  // the last makes the rename durable
+  for (int nth = 0; nth + 1 < n_calls; ++nth) {  // the last call makes the rename durable
     const TempDir dir;
     dir.write("m.gguf", "old");
     files.fail_call(nth, ENOSPC);

@@ -60,27 +60,27 @@ class MadeTensors : public testing::Test {
   TempDir dir_;
 };
 
-// All values, read in an order that is not the file's.
+// All values, read in another order than the file's.
 std::vector<float> values_of(const TensorView& view) {
   const uint64_t n_cols = view.shape[view.shape.rank - 1], n_rows = view.shape.elements() / n_cols;
   std::vector<float> values(view.shape.elements());
   std::vector<std::byte> row(view.row_bytes());
   for (uint64_t i = 0; i < n_rows; ++i) {
-    const uint64_t index = (i * 7 + 3) % n_rows;  // 7 and the tests' numbers of rows have no common divisor
+    const uint64_t index = (i * 7 + 3) % n_rows;  // 7 and the numbers of rows in these tests are coprime
     view.source->read_rows({&index, 1}, row.data());
     dequantize_row(view.dtype, row, std::span(values).subspan(index * n_cols, n_cols));
   }
   return values;
 }
 
-// A matrix of integers of four bits with scales and zero points per group, and the values it stands for.
+// A matrix of 4-bit integers with scales and zero points per group, and the values that it encodes.
 struct Int4Matrix {
   Int4Matrix(size_t n_out, size_t n_in, size_t group_size, bool with_zeros, unsigned seed = 1)
       : out(n_out), in(n_in), group(group_size), q(n_out * n_in), z(n_out * (n_in / group), 8), s(z.size()) {
     std::mt19937 rng(seed);
     for (int& value : q) value = static_cast<int>(rng() % 16);
     for (int& value : z) value = with_zeros ? 1 + static_cast<int>(rng() % 15) : 8;
-    for (float& value : s) value = std::ldexp(static_cast<float>(128 + rng() % 128), -14);  // bfloats and halves
+    for (float& value : s) value = std::ldexp(static_cast<float>(128 + rng() % 128), -14);  // exact in BF16 and FP16
     for (size_t k = 0; k < in; ++k) group_of.push_back(static_cast<int32_t>(k / group));
   }
   size_t groups() const { return in / group; }
@@ -94,7 +94,7 @@ struct Int4Matrix {
     }
     return all;
   }
-  // [groups, out], as GPTQ and AWQ have scales.
+  // [groups, out], the layout of scales in GPTQ and AWQ.
   std::vector<float> turned_scales() const {
     std::vector<float> turned;
     for (size_t g = 0; g < groups(); ++g) {
@@ -109,7 +109,7 @@ struct Int4Matrix {
   std::vector<int32_t> group_of;
 };
 
-// Words of eight integers; at(word, i) gives the integer at bits 4 i of word.
+// Words of eight integers; at(word, i) returns the integer at bits 4 i of a word.
 std::string words_of(size_t n, const std::function<int(size_t, size_t)>& at) {
   std::vector<uint32_t> words(n, 0);
   for (size_t w = 0; w < n; ++w) {
@@ -158,7 +158,7 @@ constexpr char kAwq[] = R"({"quant_method": "awq", "bits": 4, "version": "gemm"}
 constexpr char kPacked[] = R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
                               "config_groups": {"group_0": {"weights": {"num_bits": 4}}}})";
 
-TEST_F(MadeTensors, PackedIntegersAreTheirValuesExactly) {
+TEST_F(MadeTensors, PackedIntegersDecodeExactly) {
   const Int4Matrix even(16, 128, 64, false), uneven(16, 128, 64, true);
   const struct {
     const char* name;
@@ -187,7 +187,7 @@ TEST_F(MadeTensors, PackedIntegersAreTheirValuesExactly) {
   }
 }
 
-TEST_F(MadeTensors, ColumnsOutOfOrderAreFloats) {
+TEST_F(MadeTensors, UnorderedColumnsBecomeF32) {
   Int4Matrix m(16, 128, 64, true);
   std::shuffle(m.group_of.begin(), m.group_of.end(), std::mt19937(3));
   const auto file = open(gptq(m, 1), kGptq);
@@ -197,7 +197,7 @@ TEST_F(MadeTensors, ColumnsOutOfOrderAreFloats) {
   EXPECT_EQ(values_of(*view), m.values());
 }
 
-TEST_F(MadeTensors, ScalesThatNoHalfHoldsMakeFloats) {
+TEST_F(MadeTensors, ScalesBeyondF16BecomeF32) {
   Int4Matrix m(16, 128, 64, false);
   m.s[5] = 0x1p-40f;
   const auto file = open(compressed(m, false), kPacked);
@@ -207,7 +207,7 @@ TEST_F(MadeTensors, ScalesThatNoHalfHoldsMakeFloats) {
   EXPECT_EQ(values_of(*view), m.values());
 }
 
-TEST_F(MadeTensors, PackedIntegersThatDoNotFitTogether) {
+TEST_F(MadeTensors, RefusesInconsistentPackedIntegers) {
   const Int4Matrix m(16, 128, 64, true);
   const auto with = [&](size_t part, const std::string& dtype, const std::string& dims, const std::string& data) {
     std::vector<SafetensorsPart> parts = gptq(m, 1);
@@ -234,7 +234,7 @@ TEST_F(MadeTensors, PackedIntegersThatDoNotFitTogether) {
   expect_refused({gptq(m, 1)[0], gptq(m, 1)[2]}, kGptq, ErrorCode::kMissingTensor, "has no zero points");
 }
 
-// --- floats of a byte
+// --- one-byte floats
 
 std::vector<uint8_t> finite_e4m3(size_t n) {
   std::mt19937 rng(4);
@@ -246,8 +246,8 @@ std::vector<uint8_t> finite_e4m3(size_t n) {
   return bytes;
 }
 
-TEST_F(MadeTensors, FloatsOfAByteAreTheirValues) {
-  // By the definition: sign, four bits of exponent with a bias of 7, three of mantissa.
+TEST_F(MadeTensors, OneByteFloatsDecodeExactly) {
+  // By definition: sign, 4-bit exponent with a bias of 7, 3-bit mantissa.
   for (int byte = 0; byte < 256; ++byte) {
     const int exponent = byte >> 3 & 15, mantissa = byte & 7;
     double value = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
@@ -264,7 +264,7 @@ TEST_F(MadeTensors, FloatsOfAByteAreTheirValues) {
   EXPECT_TRUE(std::isinf(e5m2_to_float(0x7c)));
 }
 
-TEST_F(MadeTensors, ScalesOfF8AreOfTheTensorRowsOrBlocks) {
+TEST_F(MadeTensors, F8ScalesApplyPerTensorRowOrBlock) {
   constexpr size_t kRows = 40, kCols = 96;
   const std::vector<uint8_t> codes = finite_e4m3(kRows * kCols);
   const struct {
@@ -306,7 +306,7 @@ TEST_F(MadeTensors, ScalesOfF8AreOfTheTensorRowsOrBlocks) {
   }
 }
 
-TEST_F(MadeTensors, F8WithoutAScaleIsHalves) {
+TEST_F(MadeTensors, F8WithoutScaleBecomesF16) {
   std::vector<uint8_t> codes(33 * 3);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
   const auto file = open({{"w", "F8_E5M2", "[3, 33]", bytes_of(codes)}}, R"({"quant_method": "fp8"})");
@@ -317,7 +317,7 @@ TEST_F(MadeTensors, F8WithoutAScaleIsHalves) {
   for (size_t i = 0; i < codes.size(); ++i) EXPECT_EQ(values[i], e5m2_to_float(codes[i]));
 }
 
-TEST_F(MadeTensors, F8ThatDoesNotFitTogether) {
+TEST_F(MadeTensors, RefusesInconsistentF8) {
   const SafetensorsPart codes{"w", "F8_E4M3", "[4, 32]", std::string(128, '\1')};
   const std::string fp8 = R"({"quant_method": "fp8"})";
   expect_refused({codes, {"w_scale_inv", "F32", "[2, 2]", std::string(16, '\0')}}, fp8, ErrorCode::kBadShape,
@@ -332,9 +332,9 @@ TEST_F(MadeTensors, F8ThatDoesNotFitTogether) {
                  "weight_block_size");
 }
 
-// --- blocks of four-bit floats
+// --- blocks of 4-bit floats
 
-TEST_F(MadeTensors, BlocksOfFourBitFloatsAreTheirValues) {
+TEST_F(MadeTensors, FourBitFloatBlocksDecodeExactly) {
   std::mt19937 rng(6);
   std::vector<uint8_t> blocks(3 * 5 * 2 * 16), scales(3 * 5 * 2);
   for (uint8_t& byte : blocks) byte = static_cast<uint8_t>(rng());
@@ -352,13 +352,13 @@ TEST_F(MadeTensors, BlocksOfFourBitFloatsAreTheirValues) {
     const unsigned code = blocks[i / 2] >> (i % 2 * 4) & 15u;
     EXPECT_EQ(static_cast<double>(values[i]), std::ldexp(kFp4[code], scales[i / 32] - 127)) << i;
   }
-  // One expert's rows.
+  // The rows of one expert.
   const TensorView second = view->row_range(5, 5);
   EXPECT_EQ(second.shape, (Shape{{5, 64}, 2}));
   EXPECT_EQ(second.first_row, 5u);
 }
 
-TEST_F(MadeTensors, BlocksThatDoNotFitTogether) {
+TEST_F(MadeTensors, RefusesInconsistentFourBitFloatBlocks) {
   const std::string mx = R"({"quant_method": "mxfp4"})";
   const SafetensorsPart blocks{"w_blocks", "U8", "[1, 2, 16]", std::string(32, '\1')};
   expect_refused({blocks, {"w_scales", "U8", "[1, 2]", std::string("\x10\xff", 2)}}, mx, ErrorCode::kNonFinite,
@@ -369,7 +369,7 @@ TEST_F(MadeTensors, BlocksThatDoNotFitTogether) {
                  ErrorCode::kBadShape, "wanted blocks of 16 bytes");
 }
 
-TEST_F(MadeTensors, MethodsThatAreNotReadAreNamed) {
+TEST_F(MadeTensors, UnsupportedMethodsAreNamed) {
   const std::vector<SafetensorsPart> parts = {{"w", "F32", "[1]", std::string(4, '\0')}};
   expect_refused(parts, R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", ErrorCode::kUnsupported,
                  "names the method 'bitsandbytes', which is not read");

@@ -15,7 +15,7 @@ using testing::StartsWith;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What a text becomes, printed; or what the error says.
+// The parsed text, printed; or the error message.
 std::string read(std::string_view text, const JsonLimits& limits = {}) {
   const Result<Json> json = parse_model_json(text, "config.json", limits);
   return json.ok() ? json_to_string(*json) : json.status().message();
@@ -23,7 +23,7 @@ std::string read(std::string_view text, const JsonLimits& limits = {}) {
 
 ErrorCode code_of(std::string_view text) { return parse_model_json(text, "config.json").status().code(); }
 
-TEST(ModelJson, WordsBecomeTheObjectsThatNewerFilesHave) {
+TEST(ModelJson, WordsBecomeFloatObjects) {
   EXPECT_EQ(read(R"({"limit": [0.0, Infinity], "low":-Infinity,"odd"  :  NaN  , "n": 1})"),
             R"({"limit":[0.0,{"__float__":"Infinity"}],"low":{"__float__":"-Infinity"},)"
             R"("odd":{"__float__":"NaN"},"n":1})");
@@ -31,14 +31,14 @@ TEST(ModelJson, WordsBecomeTheObjectsThatNewerFilesHave) {
                                                                {"__float__": "NaN"}])"));
 }
 
-TEST(ModelJson, EveryOtherTextIsReadAsJson) {
+TEST(ModelJson, OtherTextIsParsedAsJson) {
   for (const char* text : {"{}", "[]", "1", R"({"a": [1, 2.5, true, null, "x"]})",
                            R"(["Infinity", "-Infinity", "NaN", " :Infinity, ", ",\" , NaN ,", "\\", {"NaN": "\\\\"}])"}) {
     EXPECT_EQ(*parse_model_json(text, "config.json"), *parse_json(text, "config.json")) << text;
   }
 }
 
-TEST(ModelJson, OnlyWholeWordsInThePlaceOfAValueCount) {
+TEST(ModelJson, OnlyWholeWordsInValuePositionAreAccepted) {
   for (const char* text :
        {"Infinity", " NaN ", "[infinity]", "[INFINITY]", "[nan]", "[Inf]", "[+Infinity]", "[- Infinity]", "[-NaN]",
         "[Infinity1]", "[1Infinity]", "[Infinityx]", "[NaNNaN]", "[NaN NaN]", "[Infinity-Infinity]", "[NaN\"\"]",
@@ -49,7 +49,7 @@ TEST(ModelJson, OnlyWholeWordsInThePlaceOfAValueCount) {
   EXPECT_EQ(code_of(std::string_view("[NaN]\0", 6)), ErrorCode::kBadHeader);
 }
 
-TEST(ModelJson, ErrorsNameTheByteOfTheTextThatWasGiven) {
+TEST(ModelJson, ErrorsNameTheByteOfTheOriginalText) {
   EXPECT_THAT(read("[-Infinity, NaN, tru]"), StartsWith("config.json: not valid JSON at byte 21: "));
   EXPECT_EQ(code_of("[NaN, 1e400]"), ErrorCode::kBadNumber);
   EXPECT_EQ(code_of(R"({"a": NaN, "a": 1})"), ErrorCode::kDuplicate);
@@ -57,7 +57,7 @@ TEST(ModelJson, ErrorsNameTheByteOfTheTextThatWasGiven) {
   EXPECT_THAT(read("[NaN,  1]", {.max_bytes = 8}), HasSubstr("at most 8 are allowed"));
 }
 
-TEST(ModelJson, AFileHasAThousandOfTheWordsAtMost) {
+TEST(ModelJson, LimitsTheNumberOfWords) {
   std::string text = "[NaN";
   for (size_t i = 1; i < kMaxNonFiniteWords; ++i) text += ",NaN";
   EXPECT_EQ(code_of(text + "]"), ErrorCode::kOk);
@@ -65,12 +65,12 @@ TEST(ModelJson, AFileHasAThousandOfTheWordsAtMost) {
   EXPECT_EQ(code_of(text + ",\"NaN\"]"), ErrorCode::kOk);
 }
 
-TEST(ModelJson, MessagesAndTokenizersStayPlainJson) {
+TEST(ModelJson, PlainJsonParserRefusesTheWords) {
   EXPECT_EQ(parse_json("[Infinity]", "x").status().code(), ErrorCode::kBadHeader);
   EXPECT_EQ(parse_json("{\"a\": NaN}", "x").status().code(), ErrorCode::kBadHeader);
 }
 
-TEST(ModelJson, FloatsAreReadFromBothForms) {
+TEST(ModelJson, ReadsFloatsFromBothForms) {
   const Json root = *parse_model_json(
       R"({"limit": [0.5, Infinity], "low": -Infinity, "odd": NaN, "new": [1, {"__float__": "Infinity"}],
           "two": {"__float__": "NaN", "x": 1}, "other": {"__float__": "1.5"}, "number": {"__float__": 1}})",
@@ -83,7 +83,7 @@ TEST(ModelJson, FloatsAreReadFromBothForms) {
   for (const char* key : {"two", "other", "number"}) {
     EXPECT_EQ(values.get_float(key).status().code(), ErrorCode::kBadType) << key;
   }
-  // Nothing but a float is infinite.
+  // Only floats can be infinite.
   EXPECT_EQ(values.get_int("low").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(values.get_ints("new").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(values.get_string("odd").status().code(), ErrorCode::kBadType);

@@ -89,7 +89,7 @@ TEST_F(SafetensorsReader, OpensShardsThroughTheirIndex) {
   EXPECT_EQ(file->file_bytes(), bytes);
 }
 
-TEST_F(SafetensorsReader, TensorsThatTheIndexDoesNotListAreIgnoredWithAWarning) {
+TEST_F(SafetensorsReader, UnlistedTensorsAreIgnoredWithAWarning) {
   write_sharded();
   dir_.write("model-00001-of-00002.safetensors",
              safetensors_bytes({{"a", "F32", "[2]", floats({1, 2})}, {"stray", "F32", "[1]", floats({9})}}));
@@ -116,7 +116,7 @@ TEST_F(SafetensorsReader, VocabularyOnlyNeedsNoWeights) {
   EXPECT_EQ(**file->companion("tokenizer.json"), "{}");
 }
 
-TEST_F(SafetensorsReader, CompanionsArePlainNamesBesideTheWeights) {
+TEST_F(SafetensorsReader, CompanionsMustBePlainNames) {
   const std::string path = dir_.write("x.safetensors", safetensors_bytes(std::vector<SafetensorsPart>{}));
   dir_.write("tokenizer.json", "{\"a\": 1}");
   dir_.write("empty.json", "");
@@ -147,7 +147,7 @@ TEST_F(SafetensorsReader, EveryDtypeHasItsSize) {
   EXPECT_EQ(file->find_tensor("none")->data.size(), 0u);
 }
 
-TEST_F(SafetensorsReader, MetadataIsDescribedForPeople) {
+TEST_F(SafetensorsReader, DescribesMetadata) {
   dir_.write("config.json", R"({"model_type": "llama", "rope_scaling": {"factor": 8.0}})");
   const auto file = open(dir_.write("x.safetensors", safetensors_bytes({{"w", "U8", "[1]", "a"}})));
   const auto lines = file->describe_metadata();
@@ -157,7 +157,7 @@ TEST_F(SafetensorsReader, MetadataIsDescribedForPeople) {
   EXPECT_EQ(lines[2].key, "__metadata__.format");
 }
 
-TEST(SafetensorsHeader, TensorsComeInTheOrderOfTheirData) {
+TEST(SafetensorsHeader, TensorsAreInTheOrderOfTheirData) {
   const std::string json =
       R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
   const auto header = parse(safetensors_bytes(json, "xy"));
@@ -166,7 +166,7 @@ TEST(SafetensorsHeader, TensorsComeInTheOrderOfTheirData) {
   EXPECT_EQ(header->tensors[1].name, "b");
 }
 
-TEST(SafetensorsHeader, AnEmptyFileOfTensorsIsSound) {
+TEST(SafetensorsHeader, AcceptsAFileWithoutTensors) {
   EXPECT_TRUE(parse(safetensors_bytes("{}", "")).ok());
   EXPECT_TRUE(parse(safetensors_bytes("{}    ", "")).ok());
 }
@@ -214,7 +214,7 @@ TEST_F(JsonValuesTest, NullIsMissing) {
   EXPECT_FALSE(values_.get_int("rope_scaling.none")->has_value());
 }
 
-TEST_F(JsonValuesTest, NumbersThatAreNoIntegersAreNamed) {
+TEST_F(JsonValuesTest, NonIntegersAreNamed) {
   const Status status = values_.get_int("half").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadNumber);
   EXPECT_EQ(status.message(), "config.json: key 'half' is '1.5', wanted a whole number of at most 63 bits");

@@ -1,4 +1,4 @@
-// attn_k_b and attn_v_b of a GGUF, presented as the one matrix that they are made of.
+// attn_k_b and attn_v_b of a GGUF file, presented as one matrix.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::vector<float> numbers(size_t n, float first) {
   return all;
 }
 
-// What `values` are as blocks.
+// `values` after encoding to blocks and decoding.
 std::vector<float> rounded(DType dtype, const std::vector<float>& values) {
   std::vector<std::byte> blocks(values.size() / dtype_block(dtype).values * dtype_block(dtype).bytes);
   quantize_row(dtype, values, blocks);
@@ -45,7 +45,7 @@ class SplitKvRows : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(SplitKvRows, AreTheRowsOfBothHeadByHead) {
+TEST_F(SplitKvRows, JoinsRowsOfKeysAndValuesByHead) {
   const std::vector<float> keys = numbers(kHeads * kRank * kNope, 0.5f), values = numbers(kHeads * kValue * kRank, -2);
   const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},   {DType::kBF16, DType::kBF16},
                                            {DType::kF16, DType::kF16},   {DType::kQ8_0, DType::kQ8_0},
@@ -64,7 +64,7 @@ TEST_F(SplitKvRows, AreTheRowsOfBothHeadByHead) {
     EXPECT_EQ(both->dtype, alike ? of_keys : DType::kF32);
     EXPECT_EQ(both->shape, (Shape{{kHeads * kOfHead, kRank}, 2}));
     const std::vector<float> k = rounded(of_keys, keys), v = rounded(of_values, values);
-    // In an order that jumps: over heads, from keys to values, within and across blocks.
+    // In an order with jumps: between heads, from keys to values, within and across blocks.
     std::vector<uint64_t> rows;
     for (uint64_t i = 0; i < kHeads * kOfHead; ++i) rows.push_back(i * 37 % (kHeads * kOfHead));
     for (uint64_t i = 0; i < kHeads * kOfHead; ++i) rows.push_back(i);
@@ -85,7 +85,7 @@ TEST_F(SplitKvRows, AreTheRowsOfBothHeadByHead) {
   }
 }
 
-TEST_F(SplitKvRows, OfOneHeadMayLackItsDimension) {
+TEST_F(SplitKvRows, AcceptsAMissingHeadDimension) {
   GgufWriter writer;
   add_tensor_of(writer, kKeys, DType::kF32, {{2, 3}, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
   add_tensor_of(writer, kValues, DType::kF32, {{1, 2}, 2}, std::vector<float>{7, 8});
@@ -100,7 +100,7 @@ TEST_F(SplitKvRows, OfOneHeadMayLackItsDimension) {
   EXPECT_THAT(got, testing::ElementsAre(1, 4, 2, 5, 3, 6, 7, 8));
 }
 
-TEST_F(SplitKvRows, ThatDoNotFitTogetherAreRefused) {
+TEST_F(SplitKvRows, RefusesInconsistentShapes) {
   const Shape fitting = Shape{{kHeads, kValue, kRank}, 3};
   for (const Shape& wrong : {Shape{{kHeads + 1, kValue, kRank}, 3}, Shape{{kHeads, kValue, kRank + 1}, 3},
                              Shape{{kHeads * kRank}, 1}}) {
@@ -111,7 +111,7 @@ TEST_F(SplitKvRows, ThatDoNotFitTogetherAreRefused) {
     EXPECT_EQ(file.status().code(), ErrorCode::kBadShape) << file.status().to_string();
     EXPECT_THAT(file.status().message(), HasSubstr(kKeys));
   }
-  // One alone is nothing, and what is stored goes before what is made.
+  // One of the two alone is ignored, and a stored tensor takes precedence over an assembled one.
   GgufWriter alone, stored;
   add_tensor_of(alone, kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
   EXPECT_EQ((*open(alone))->find_tensor(kBoth), nullptr);

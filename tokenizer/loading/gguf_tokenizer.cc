@@ -45,8 +45,8 @@ Status check_embedding(const ModelFile& file, size_t n_tokens) {
                    std::to_string(embedding->shape[0]) + " rows");
 }
 
-// Phi-3's added tokens swallow the white space behind them, but for three. GGUF has no place for that: llama.cpp goes
-// by the model's name as well.
+// Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for that: like
+// llama.cpp, go by the model's name.
 void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
   std::string lower(model_name);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -77,7 +77,7 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
-// A list with a value for each token that the file lists, or none of them.
+// Error: kBadVocab if the list exists and does not have one value per listed token.
 template <typename Number>
 Status check_length(const ModelFile& file, std::string_view key, const std::optional<std::vector<Number>>& values,
                     size_t n_tokens) {
@@ -90,7 +90,7 @@ Status check_length(const ModelFile& file, std::string_view key, const std::opti
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 
-// By id; without the key all tokens are normal ones. Padding may follow them in the file.
+// By token id; without the key all tokens are normal. Padding tokens may follow in the file.
 Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
   if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
@@ -98,8 +98,8 @@ Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) 
   return *std::move(types);
 }
 
-// The tokens without the padding behind them: unused ones named "[PADn]" after their ids, by which llama.cpp's
-// converters make the list as long as the embedding. They are no tokens: a model that samples one would say its name.
+// The tokens without trailing padding: unused ones named "[PADn]" by their id, with which llama.cpp's converters make
+// the list as long as the embedding. They are not tokens: a model that sampled one would show its name.
 Result<std::vector<std::string_view>> without_padding(const ModelFile& file, std::vector<std::string_view> tokens) {
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
   TRY(check_length(file, kTypesKey, types, tokens.size()));
@@ -128,7 +128,7 @@ Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) 
   return *std::move(scores);
 }
 
-// The left side has at least so many bytes: where spaces are written as they are, one may begin with a space.
+// The left side has at least `least_left` bytes: if spaces are written literally, it may begin with one.
 Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
@@ -153,7 +153,7 @@ Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBui
   return std::optional<TokenId>(checked);
 }
 
-// Adds `id` at the ends of texts where the file, or else its family, says so.
+// Adds `id` at the ends of texts if the file, or by default its family, requires it.
 Status add_around(const ModelFile& file, std::string_view key, bool by_default, std::optional<TokenId> id,
                   Tokens& around) {
   TRY_ASSIGN(const std::optional<bool> wanted, file.get_bool(key));
@@ -167,13 +167,13 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
-// The defaults of a family.
+// Defaults of a family.
 struct Defaults {
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos = {}, eos = {};
 };
 
-// The ids that the file names, and what stands around a text.
+// Reads the special token ids, and the tokens added around a text.
 Status read_special_ids(const ModelFile& file, const Defaults& defaults, TokenizerBuilder& builder) {
   PipelineSpec& spec = builder.pipeline();
   TRY_ASSIGN(spec.bos, read_id(file, builder, "tokenizer.ggml.bos_token_id"));
@@ -209,7 +209,7 @@ Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
   return builder.finish();
 }
 
-// U+2581 in place of spaces; with a prefix, one more in front of every section.
+// Writes U+2581 instead of spaces; with `prefix`, adds one before every section.
 Normalizer space_marks(bool prefix) {
   using Kind = NormalizerStep::Kind;
   std::vector<NormalizerStep> steps;
@@ -234,7 +234,7 @@ Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file,
   return builder;
 }
 
-// Says what characters without a token become.
+// Sets what characters without a token become.
 Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
   CharBpeModel& bpe = builder.bpe();
   bpe.byte_fallback = true;
@@ -247,7 +247,7 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
                "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token stands in for them");
 }
 
-// SentencePiece's BPE: scores in place of merges.
+// SentencePiece's BPE: scores instead of merges.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
@@ -258,7 +258,7 @@ Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// Merges over characters instead of bytes.
+// BPE with merges over characters instead of bytes.
 Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
@@ -273,7 +273,7 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// The table of what a text is rewritten to first, as bytes.
+// The table that rewrites a text first (SentencePiece's charsmap).
 Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
   constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> numbers, file.get_ints(kKey));
@@ -286,8 +286,8 @@ Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
                std::string(kKey) + " is damaged, wanted a double array and its texts as bytes");
 }
 
-// What T5's tokenizer.json says step by step stands in three keys here: its Precompiled, its Strip at the right with a
-// Replace of runs of spaces, and its Metaspace.
+// Three keys hold T5's steps of tokenizer.json: its Precompiled, its Strip at the right with a Replace of runs of
+// spaces, and its Metaspace.
 Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   using Kind = NormalizerStep::Kind;
   const std::string mark(kSpaceMark);
@@ -311,8 +311,8 @@ Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   return {};
 }
 
-// SentencePiece's Unigram. As in tokenizer.json every token is one of the model, the added ones too; but unused ones
-// are padding. Only the scores of normal tokens say anything.
+// SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too; but unused ones are padding. Only
+// the scores of normal tokens are used.
 Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
   TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
@@ -340,8 +340,7 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
   return builder.finish();
 }
 
-// In GGUFs of the model gpt2, a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte
-// alphabet.
+// For the model gpt2, a few values of tokenizer.ggml.pre mean that tokens are not written in the byte alphabet.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
   for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {

@@ -75,14 +75,13 @@ class VocabularyWriter {
     types_[static_cast<size_t>(id)] = static_cast<int32_t>(type);
   }
 
-  // A text that is no token yet is one of the model's vocabulary, an added token, or padding.
+  // Texts: the model's vocabulary, then added tokens, then padding.
   void set_tokens(bool pieces) {
     for (const VocabularyEntry& entry : json_.vocabulary) {
       set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
     }
     for (const AddedToken& token : json_.added) {
-      // In a text that is found whole there stand spaces; the marks of runs of spaces are there for merges
-      // alone.
+      // A text that is matched whole contains spaces; the tokens that are runs of space marks serve merges only.
       const bool is_run = pieces && !token.special && token.text.find(kSpaceMark) != std::string::npos;
       if (!is_run) set(token.id, token.text, token.special ? kControl : kUserDefined);
     }
@@ -122,7 +121,7 @@ class VocabularyWriter {
     return {};
   }
 
-  // Whether the text is marked the way that add_space_prefix means, and how.
+  // Returns whether add_space_prefix is set. Error: other steps than add_space_prefix can express.
   Result<bool> reads_prefix() const {
     using Kind = NormalizerStep::Kind;
     std::vector<NormalizerStep> steps = json_.pipeline.normalizer;
@@ -162,8 +161,8 @@ class VocabularyWriter {
     return {};
   }
 
-  // T5's: the table that rewrites a text, then what is done to spaces, each in a key of its own. Whether a text gets a
-  // space in front.
+  // T5's: the table that rewrites a text, then the steps for spaces, each in a key of its own. Returns
+  // add_space_prefix.
   Result<bool> write_unigram_pipeline() {
     using Kind = NormalizerStep::Kind;
     const JsonPipeline& pipeline = json_.pipeline;
@@ -186,7 +185,7 @@ class VocabularyWriter {
     return prefix;
   }
 
-  // Scores are 32 bits, and those of added tokens are not read.
+  // Errors: scores that are not exact in 32 bits, and nonzero scores of added tokens, which readers ignore.
   Result<std::vector<float>> unigram_scores() const {
     std::vector<float> scores(texts_.size(), 0.0f);
     std::unordered_map<std::string_view, TokenId> ids;
@@ -208,7 +207,7 @@ class VocabularyWriter {
   Status write_unigram() {
     TRY_ASSIGN(const bool prefix, write_unigram_pipeline());
     TRY_ASSIGN(const std::vector<float> scores, unigram_scores());
-    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has looked at it
+    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked it
     const auto id = unknown->get<size_t>();
     const bool has_bytes = json_flag(json_.model, "byte_fallback", false);
     set_tokens(has_bytes);
@@ -220,8 +219,8 @@ class VocabularyWriter {
     return {};
   }
 
-  // A token's score is less the later its merges come: minus the rank of the first. Tokens whose merges come
-  // mixed had the same score. That means the same where every pair of tokens that spells a token merges.
+  // The score of a token is minus the rank of its first merge. Tokens whose merges are interleaved had the same score.
+  // Equivalent to the merges if every pair of tokens that spells a token merges.
   Result<std::vector<float>> scores_of_merges() const {
     struct Merges {
       size_t first = 0, last = 0, n = 0;  // by rank
@@ -302,7 +301,7 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
 
 namespace {
 
-// The text of the token that `id_key` names.
+// Returns the text of the token whose id `id_key` holds.
 Result<std::optional<std::string>> gguf_token(const ModelFile& file,
                                               const std::vector<std::string_view>& tokens,
                                               std::string_view id_key) {
@@ -327,7 +326,7 @@ Result<Json> gguf_variables(const ModelFile& file) {
   return variables;
 }
 
-// Every "..._token" of tokenizer_config.json; a text or an object with "content".
+// Every "..._token" of tokenizer_config.json: a string, or an object with "content".
 Json config_variables(const Json& config) {
   Json variables = Json::object();
   for (const auto& [key, value] : config.items()) {

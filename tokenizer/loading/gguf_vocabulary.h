@@ -1,10 +1,10 @@
 // A Hugging Face tokenizer as GGUF's metadata: tokenizer.ggml.* and the chat template, as llama.cpp's converters write
 // them and load_tokenizer() reads them.
 //
-// GGUF can say less than tokenizer.json: a name stands for a pre-tokenizer and all that goes with it. Byte-level
-// BPE is written if one of the names means the same, BPE over characters with byte fallback (SentencePiece's) if
-// scores in place of merges mean the same, Unigram if its steps are those of T5. Everything else is an error.
-// check_same_tokenizer() finds differences that are not visible here.
+// GGUF can express less than tokenizer.json: a name denotes a pre-tokenizer and all that goes with it. Byte-level BPE
+// is written if one of the names is equivalent, character BPE with byte fallback (SentencePiece's) if scores instead of
+// merges are equivalent, Unigram if its steps are those of T5. Everything else is an error. check_same_tokenizer()
+// finds differences that are not visible here.
 #pragma once
 
 #include <cstddef>
@@ -31,25 +31,23 @@ enum class GgufTokenType : int32_t {
 };
 
 // Writes the tokenizer and the chat template of `file`, a directory, with as many tokens as the embedding has rows:
-// those that no token has are named "[PADn]". Without a tokenizer.json the model has none, and GGUF says so.
-// Errors: kUnsupported, naming what GGUF cannot say; those of load_tokenizer().
+// rows without a token are named "[PADn]". Without a tokenizer.json, writes that the model has none.
+// Errors: kUnsupported, naming what GGUF cannot express; those of load_tokenizer().
 Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& out);
 
-// Whether both files have the same tokens, and texts the same ids: texts of many scripts, every added token
-// in a text, and texts of random tokens. Errors: kUnsupported, naming the text or token; those of
-// load_tokenizer().
+// Checks that both files have the same tokens and give the same token ids for texts of many scripts, every added token
+// in a text, and texts of random tokens. Errors: kUnsupported, naming the text or token; those of load_tokenizer().
 Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
 
-// --- The text of a model's chat template, as its files have it, and the special tokens that the template may ask
-// for. Compiling it is model/load_model.h's.
+// --- The source of a model's chat template, and the special tokens that it can use. model/load_model.h compiles it.
 
 struct ChatTemplateText {
   std::string source;
   Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens
 };
 
-// From GGUF's tokenizer.chat_template, or from chat_template.jinja or tokenizer_config.json beside the weights. Nothing
-// where the model has none. Errors: those of the file and of its JSON.
+// From GGUF's tokenizer.chat_template, or from chat_template.jinja or tokenizer_config.json beside the weights. nullopt
+// if the model has none. Errors: those of the file and of its JSON.
 Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
 
 }  // namespace ibid

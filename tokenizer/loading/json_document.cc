@@ -10,8 +10,8 @@
 
 namespace ibid {
 
-// Finds the lists and reads them. Strict with these, so that what it takes parse_json() would take as well; what stands
-// around them it only skips, for the caller has it parsed. Every function is false where it gives up.
+// Finds the lists and reads them, strictly: it accepts only lists that parse_json() would accept. The rest is only
+// skipped, because the caller has it parsed. Every function returns false if it gives up.
 class JsonListReader {
  public:
   JsonListReader(std::string_view text, JsonDocument& out)
@@ -51,7 +51,7 @@ class JsonListReader {
   void spaces() {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }
-  // A character of the grammar with the white space around it.
+  // A structural character with the white space around it.
   bool mark(char c) {
     spaces();
     if (!take(c)) return false;
@@ -89,7 +89,7 @@ class JsonListReader {
     return true;
   }
 
-  // Room for as many rows as such lists have in that much text. Memory that is never written to costs nothing.
+  // Reserves as many rows as lists of that many bytes can have. Memory that is never written to costs nothing.
   template <typename Row>
   std::vector<Row>& room_for(std::optional<std::vector<Row>>& rows) {
     rows.emplace().reserve(std::min(static_cast<size_t>(end_ - at_) / 16, VocabularyLimits::kMaxTokens));
@@ -144,7 +144,7 @@ class JsonListReader {
     return at != end_ && std::string_view("0123456789.eE-+").find(*at) != std::string_view::npos;
   }
 
-  // JSON's numbers alone: from_chars() would take "inf", "01" and ".5" as well.
+  // Only JSON's numbers: from_chars() would also accept "inf", "01" and ".5".
   bool number(double& value) {
     const char* const from = at_;
     const auto digits = [this] {
@@ -179,7 +179,7 @@ class JsonListReader {
     return all < 0x80 || utf8_is_valid(out);
   }
 
-  // The same from its first escape on.
+  // As string(), from its first escape on.
   bool escaped_string(const char* from, std::string_view& out) {
     std::string text(from, at_);
     while (at_ != end_ && *at_ != '"') {
@@ -223,7 +223,7 @@ class JsonListReader {
     return all;
   }
 
-  // To the end of a value of any kind, by its brackets and strings alone.
+  // Skips a value of any kind, by its brackets and strings only.
   bool skip_value() {
     size_t depth = 0;
     do {

@@ -36,7 +36,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
-        // Behind other steps the space would be put in front of every piece of theirs.
+        // After other steps the space would be added before each of their pieces.
         if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel behind other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
@@ -47,14 +47,14 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     }
     steps_behind |= behind && out.split.size() > n_before;
   }
-  // Behind ByteLevel a step sees the byte alphabet; one family, whose ByteLevel cuts, is known to do that.
+  // A step after ByteLevel sees the byte alphabet; one family is known to do that, with a ByteLevel that splits.
   if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " behind ByteLevel");
   }
   return {};
 }
 
-// {"SpecialToken": {"id": "<s>"}}: the ids that special_tokens["<s>"] lists.
+// {"SpecialToken": {"id": "<s>"}}: appends the ids that special_tokens["<s>"] lists.
 Status add_special(const JsonSource& source, const Json& processor, const Json& special,
                    std::vector<int64_t>& out) {
   const std::string name = json_text(special, "id").value_or("");
@@ -102,7 +102,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   bool template_seen = false;
   for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
-    if (type == "ByteLevel") continue;  // it moves offsets only
+    if (type == "ByteLevel") continue;  // it changes offsets only
     if (type == "RobertaProcessing" || type == "BertProcessing") {
       TRY(add_around(source, *step, "cls", out.prefix));
       TRY(add_around(source, *step, "sep", out.suffix));
@@ -116,7 +116,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   return {};
 }
 
-// Steps that each make a text longer can be so many that no memory holds what becomes of one letter.
+// Many steps that each make a text longer could turn one letter into a text larger than any memory.
 Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
   constexpr double kMost = 4096;
   const auto check = [&source](double growth, const char* what) {
@@ -255,13 +255,13 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
 }
 
-// --- What tokenizer.json says of normalizers, and around models whose tokens are written as text.
+// --- Normalizers of tokenizer.json, and the components around models whose tokens are written as text.
 
 namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// The characters that StripAccents takes away: marks, as of Unicode 9.0.
+// The characters that StripAccents removes: marks, as of Unicode 9.0.
 constexpr std::string_view kAccents =
     "[\\p{M}\u1cf2-\u1cf3&&[^"
     "\u07fd\u0897-\u089f\u08ca-\u08d3\u09fe\u0afa-\u0aff\u0b55\u0c04\u0c3c\u0cf3\u0d00\u0d3b-\u0d3c"
@@ -298,7 +298,7 @@ Result<NormalizerStep> read_replace(const JsonSource& source, const Json& step) 
   return source.unsupported("a Replace of " + in_quotes(from.value_or("?")));
 }
 
-// Nothing when `text` is no base64 (RFC 4648).
+// Returns nullopt if `text` is not base64 (RFC 4648).
 std::optional<std::string> base64_decode(std::string_view text) {
   constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   while (text.ends_with('=')) text.remove_suffix(1);
@@ -369,13 +369,13 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   return {};
 }
 
-// Whether a member is this number; 0: or is missing.
+// True if a member is this number; for 0 also if it is missing.
 bool is_number(const Json& object, std::string_view key, int64_t wanted) {
   const Json* member = json_member(object, key);
   return member == nullptr ? wanted == 0 : member->is_number_integer() && *member == wanted;
 }
 
-// A Split at spaces cuts nothing where the normalizer leaves none.
+// True if the normalizer leaves no spaces: then a Split at spaces splits nothing.
 bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
   bool none = false;
   for (const NormalizerStep& step : steps) {
@@ -404,7 +404,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
     const std::string type = json_type(*steps[i]);
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
-      // It rewrites each piece of what stands before it.
+      // It would rewrite each piece of the steps before it.
       if (marks || !out.split.empty()) return source.unsupported("Metaspace behind other steps");
       marks = true;
       TRY(read_metaspace(source, *steps[i], words, out));
@@ -417,7 +417,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
       TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  // A step behind Metaspace sees what Metaspace wrote, in pieces if that splits.
+  // A step after Metaspace sees its output, in pieces if it splits.
   if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
     out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
   }

@@ -1,5 +1,5 @@
-// Reads the parts of tokenizer.json around its model: normalizer, pre_tokenizer, post_processor, decoder. It
-// accepts only what is known to mean the same here; anything else is an error that names it.
+// Reads the parts of tokenizer.json around its model: normalizer, pre_tokenizer, post_processor, decoder. It accepts
+// only components that are known to mean the same here; any other is an error that names it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// The file in messages.
+// The file's name in messages.
 struct JsonSource {
   std::string name;
   Status error(ErrorCode code, const std::string& words) const { return {code, name + ": " + words}; }
@@ -26,7 +26,7 @@ struct JsonSource {
   }
 };
 
-// A member that is there and not null; nullptr otherwise, also when `object` is no object.
+// Returns a member that exists and is not null; else nullptr, also if `object` is not an object.
 const Json* json_member(const Json& object, std::string_view key);
 std::optional<std::string> json_text(const Json& object, std::string_view key);
 bool json_flag(const Json& object, std::string_view key, bool otherwise);
@@ -34,34 +34,33 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
   std::vector<NormalizerStep> rewriter;
-  std::vector<SplitStep> split;  // in what the rewriter wrote
+  std::vector<SplitStep> split;  // of the text that the rewriter wrote
   bool byte_level = false;
-  // If it is not byte-level, the tokens are written as text, and what follows says how.
+  // For tokens written as text (not byte_level):
   PieceCut cut = PieceCut::kNowhere;
-  std::vector<std::pair<std::string, std::string>> shown_replacements;  // in the text of a token, in this order
-  bool shown_bytes = false;                                             // <0xHH> is the byte
+  std::vector<std::pair<std::string, std::string>> shown_replacements;  // applied to the text of a token, in this order
+  bool shown_bytes = false;                                             // tokens <0xHH> are shown as their byte
   FirstToken first_token = FirstToken::kAsItIs;
 
-  std::vector<int64_t> prefix, suffix;  // ids that the post-processor puts around a text, unchecked
+  std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text, unchecked
 };
 
-// Truncation and padding are not read: they are about batches for training.
-// Error: kUnsupported.
+// Truncation and padding are ignored: they are for training batches. Error: kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 
-// The steps of a component that may be one thing or a Sequence of them, sequences inside of it dissolved.
+// The steps of a component, nested Sequences flattened.
 std::vector<const Json*> json_steps(const Json* component, const char* list_key);
 std::string json_type(const Json& component);
 // {"String": " "} or {"Regex": "\\s+"} of a Replace or a Split.
 std::optional<std::string> pattern_text(const Json& step, std::string_view key);
-// A regular expression for a text. Line ends are written as escapes, as files do it now and then.
+// Returns a regular expression that matches `text`. Line ends are written as escapes, as some files do.
 std::string escaped_text(std::string_view text);
 std::string canonical_pattern(std::string_view pattern);
 
-// Adds the effect of a step other than ByteLevel and Metaspace.
+// Appends a step other than ByteLevel and Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
-// Its parts about text that is not in the byte alphabet.
+// --- Parts of read_pipeline(): the normalizer, and those of vocabularies that are not byte-level.
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out);
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out);

@@ -15,9 +15,9 @@
 namespace ibid {
 namespace {
 
-// The parts of model that change what merges do.
+// Checks the fields of `model` that change how merges apply.
 Status check_model(const JsonSource& source, const Json& model) {
-  const std::string type = json_text(model, "type").value_or("BPE");  // older files leave it out
+  const std::string type = json_text(model, "type").value_or("BPE");  // older files omit it
   if (type == "Unigram") return {};
   if (type != "BPE") return source.unsupported("the model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -68,8 +68,8 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   return out;
 }
 
-// The added tokens with the ids they get: the id of the model's token of the same text, else the next free
-// one, whatever "id" says (AddedVocabulary::add_tokens of the reference).
+// The added tokens with the ids assigned to them: the id of the model's token of the same text, else the next free one;
+// "id" is ignored (AddedVocabulary::add_tokens of the reference).
 Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json& root,
                                            std::span<const VocabularyEntry> vocabulary) {
   std::vector<AddedToken> out;
@@ -133,7 +133,7 @@ Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json&
   return out;
 }
 
-// BOS, EOS and what else ends a turn, from the files beside tokenizer.json, or GGUF's keys around it.
+// BOS, EOS and other end-of-turn tokens, from the files beside tokenizer.json, or from GGUF's keys.
 Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   PipelineSpec& spec = builder.pipeline();
   for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
@@ -204,7 +204,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(builder->add_merges(json.merges));
-  // With all bytes in the vocabulary, nothing is ever unknown.
+  // With all bytes in the vocabulary, no character is unknown.
   if (builder->lacks_bytes() &&
       (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
     return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");

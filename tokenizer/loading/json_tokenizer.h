@@ -1,5 +1,5 @@
-// The content of a tokenizer.json, checked piece by piece. The loader makes a tokenizer of it, and a conversion
-// GGUF's metadata.
+// The content of a tokenizer.json, checked piece by piece. The loader builds a tokenizer from it, and a conversion
+// writes GGUF metadata from it.
 #pragma once
 
 #include <span>
@@ -18,21 +18,21 @@ namespace ibid {
 
 // Refers to the parsed file, which must outlive it.
 struct JsonTokenizer {
-  const Json& model;  // but for its vocabulary and its merges
+  const Json& model;  // without its vocabulary and merges
   std::span<const VocabularyEntry> vocabulary;
-  std::span<const TextMerge> merges;  // by rank; Unigram has none
-  std::vector<AddedToken> added;  // with the ids they get
+  std::span<const TextMerge> merges;  // by rank; none for Unigram
+  std::vector<AddedToken> added;  // with the ids assigned to them
   JsonPipeline pipeline;
 
-  // Where the document is JSON throughout, its lists are here.
+  // The lists, if JsonDocument left them in its JSON.
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 
-  size_t vocab_size() const;  // the largest id + 1
+  size_t vocab_size() const;  // largest token id + 1
   bool is_unigram() const { return json_text(model, "type") == "Unigram"; }
 };
 
-// tokenizer.json of a model, in messages.
+// Names the model's tokenizer.json in messages.
 JsonSource json_source(const ModelFile& file);
 
 // Errors: kUnsupported, naming the component; kBadVocab, kBadMerge, kMissingKey.

@@ -16,13 +16,13 @@
 namespace ibid {
 namespace {
 
-// The alphabet of byte-level BPE (GPT-2, encoder.py): every byte as one printable character, so that tokens can be
+// The alphabet of byte-level BPE (GPT-2, encoder.py): every byte is one printable character, so that tokens can be
 // written in JSON.
 constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// The bytes that are no printable Latin-1 characters follow one another from U+0100 on.
+// Bytes that are not printable Latin-1 characters map to U+0100 and up, in order.
 constexpr std::array<uint16_t, 256> kCharacter = [] {
   std::array<uint16_t, 256> out{};
   uint16_t next = 0x100;
@@ -39,7 +39,7 @@ constexpr std::array<int16_t, kCodePoints> kByteOf = [] {
   return out;
 }();
 
-// Appends the bytes that `token` spells; false, with some of them appended, when it holds a character outside the
+// Appends the bytes that `token` spells; returns false, with some of them appended, if a character is not in the
 // alphabet.
 bool append_alphabet_bytes(std::string_view token, std::string& out) {
   for (size_t pos = 0; pos < token.size();) {
@@ -51,13 +51,13 @@ bool append_alphabet_bytes(std::string_view token, std::string& out) {
   return true;
 }
 
-// The same as a text of its own, or nothing.
+// As append_alphabet_bytes(), returning the bytes, or nullopt.
 std::optional<std::string> alphabet_to_bytes(std::string_view token) {
   std::string bytes;
   return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-// Texts of special tokens that end a turn, whichever model they come from.
+// Texts of special tokens that end a turn, in any model.
 constexpr std::string_view kTurnEnds[] = {
     "<|im_end|>",
     "<|eot_id|>",
@@ -154,9 +154,9 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
   return {};
 }
 
-// Left, right and both joined of each merge are looked up together.
+// Looks up left, right and both joined of each merge in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  std::array<std::array<size_t, 3>, kMergesTogether> ends;  // in sides_: of what stands before, of left, of right
+  std::array<std::array<size_t, 3>, kMergesTogether> ends;  // ends in sides_: of earlier merges, left, right
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
     ends[i][0] = sides_.size();
@@ -233,7 +233,7 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   return {};
 }
 
-// Added tokens are shown as the reference's decoder shows them, which takes them for the alphabet as well.
+// Added tokens are decoded as in the reference: texts in the byte alphabet as their bytes.
 std::string ByteLevelBuilder::shown(std::string_view text) const {
   return alphabet_to_bytes(text).value_or(std::string(text));
 }
@@ -329,11 +329,11 @@ bool PieceBuilder::lacks_bytes() const {
 }
 
 void PieceBuilder::take_merge(const RankedMerge& merge) {
-  // Message text must not become a control token; template text finds it before any merge.
+  // Message text must not become a control token; in template text these are found before any merge.
   if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
-// A side of a merge: a token, or a single character, which gets a number when it is no token.
+// A side of a merge: a token, or a single character, which gets a number if it is no token.
 TokenId PieceBuilder::symbol_of(std::string_view text) {
   const TokenId id = bpe_.written.find(text);
   if (id != kNoToken) return id;
@@ -349,7 +349,7 @@ TokenId PieceBuilder::symbol_of(std::string_view text) {
 
 void PieceBuilder::add_splits(TokenId id, uint32_t rank) {
   const std::string_view text = bpe_.written.bytes(id);
-  if (!utf8_is_valid(text)) return;  // no text is ever cut into such characters
+  if (!utf8_is_valid(text)) return;  // texts are never split into such bytes
   for (size_t cut = utf8_decode(text, 0).length; cut < text.size(); cut += utf8_decode(text, cut).length) {
     const TokenId left = symbol_of(text.substr(0, cut));
     const TokenId right = left == kNoToken ? kNoToken : symbol_of(text.substr(cut));
@@ -378,8 +378,8 @@ Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, st
     const auto id = static_cast<TokenId>(i);
     if (!bpe_.written.has_bytes(id)) continue;
     TRY(check_score(id, scores[i]));
-    // Message text must not become a control token; template text finds it before. The unknown token controls
-    // nothing.
+    // Message text must not become a control token; in template text these are found earlier. The unknown token is
+    // exempt.
     model.is_piece[i] = !spec_.special[i] || id == model.unknown;
   }
   model.written = bpe_.written;

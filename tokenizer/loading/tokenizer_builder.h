@@ -1,6 +1,5 @@
-// TokenizerBuilder: checks the content of a tokenizer file piece by piece, and collects it into a PipelineSpec. It
-// is the part that all families and both kinds of file have in common, and reads neither kind itself. Used by one
-// loader at a time.
+// TokenizerBuilder: checks the content of a tokenizer file piece by piece, and collects it into a PipelineSpec. It is
+// common to all families and both kinds of file, and reads neither kind itself. Used by one loader at a time.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +23,20 @@ namespace ibid {
 struct VocabularyLimits {
   static constexpr size_t kMaxTokens = 4'000'000;
   static constexpr size_t kMaxMerges = 4'000'000;
-  static constexpr size_t kMaxTokenBytes = 16'384;  // as written; the longest known token has 512
+  static constexpr size_t kMaxTokenBytes = 16'384;  // as written in the file; the longest known token has 512
 };
 
 class TokenizerBuilder {
  public:
   virtual ~TokenizerBuilder() = default;
 
-  // A token whose text is itself. Its id may be a model token's of the same text.
-  // Errors: kBadVocab (empty, too long, its text or id is there already).
+  // Adds a token whose text is taken literally. Its id may be that of a model token of the same text. Errors: kBadVocab
+  // (empty, too long, duplicate text or id).
   Status add_added_token(AddedToken token);
-  // The next merges by rank, both sides as the vocabulary writes them. Errors: kBadMerge.
+  // Adds the next merges by rank, both sides as written in the vocabulary. Errors: kBadMerge.
   Status add_merges(std::span<const TextMerge> merges);
 
-  // Error: kBadVocab when `id` is not an id of the vocabulary. `key` names where it was read.
+  // Error: kBadVocab if `id` is not in the vocabulary. `key` names where it was read.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
   std::optional<TokenId> find_text(std::string_view text) const;
 
@@ -52,24 +51,24 @@ class TokenizerBuilder {
   TokenizerBuilder(std::string source, PipelineSpec& pipeline)
       : source_(std::move(source)), pipeline_(&pipeline) {}
 
-  // The bytes that an added token is shown as.
+  // The bytes that an added token is decoded to.
   virtual std::string shown(std::string_view text) const = 0;
   virtual TokenId find_model_token(std::string_view text) const = 0;
-  // The tokens that merges are made of, and how they write a side of a merge: appends it, or is false where no token
-  // can be it.
+  // The tokens that merges consist of. append_symbol() appends one side of a merge in their notation; returns false if
+  // no token can have that text.
   virtual const Vocabulary& symbols() const = 0;
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
 
   Status check_text(TokenId id, std::string_view text) const;
   Status check_free(TokenId id, std::string_view text) const;
-  // The byte that <0xHH> names; nothing for other texts.
+  // The byte that <0xHH> denotes; nullopt for other texts.
   static std::optional<uint8_t> parse_byte_token(std::string_view text);
-  // The same where nothing else may stand. Error: kBadByteToken.
+  // As parse_byte_token(). Error: kBadByteToken for other texts.
   Result<uint8_t> byte_of(TokenId id, std::string_view text) const;
-  // Remembers a text that is found by find_text() and never made by the model. Error: kBadVocab.
+  // Registers a text that find_text() finds and the model never produces. Error: kBadVocab.
   Status add_other_text(TokenId id, std::string_view text);
-  // Adds to end_of_turn what is known to end a turn by its text.
+  // Adds the tokens with well-known end-of-turn texts to end_of_turn.
   void complete_end_of_turn();
 
  private:
@@ -82,7 +81,7 @@ class TokenizerBuilder {
   PipelineSpec* pipeline_;
   size_t n_merges_ = 0;
   std::string sides_;  // scratch of add_few_merges
-  std::unordered_map<std::string, TokenId> other_texts_;  // of tokens that the model does not make
+  std::unordered_map<std::string, TokenId> other_texts_;  // of tokens that the model never produces
 };
 
 // --- ByteLevelBuilder: checks a vocabulary that is written in the byte alphabet, and collects it into a
@@ -93,10 +92,10 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
   ByteLevelBuilder(std::string source, size_t vocab_size);
 
-  // A token of the model, written in the byte alphabet; one with other characters can never be part of a
-  // text. Errors: kBadVocab (empty, too long, its text or id is there already).
+  // Adds a model token, written in the byte alphabet; one with other characters can never be part of a text. Errors:
+  // kBadVocab (empty, too long, duplicate text or id).
   Status add_model_token(TokenId id, std::string_view text);
-  // A token that stands for one byte, written <0xHH>: shown, never produced. Error: kBadByteToken.
+  // Adds a token <0xHH>, which is decoded to that byte and never encoded. Error: kBadByteToken.
   Status add_byte_token(TokenId id, std::string_view text);
 
   bool lacks_bytes() const;
@@ -120,33 +119,33 @@ class ByteLevelBuilder final : public TokenizerBuilder {
 
 class PieceBuilder final : public TokenizerBuilder {
  public:
-  // Longer tokens cannot have a score: finding their merges costs the square of their length.
+  // Longer tokens cannot have a score: finding their merges is quadratic in their length.
   static constexpr size_t kMaxScoredBytes = 512;
 
-  // How a token's text becomes what a text shows.
+  // How a token's text is decoded.
   struct Display {
     std::vector<std::pair<std::string, std::string>> replacements;  // in this order
-    bool bytes = true;                                              // <0xHH> is the byte
+    bool bytes = true;                                              // tokens <0xHH> are shown as their byte
   };
 
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
   PieceBuilder(std::string source, size_t vocab_size, Display display);
 
-  // Adds a token that the model may give. Errors: kBadVocab (empty, too long, its text or id is there already).
+  // Adds a token that the model can produce. Errors: kBadVocab (empty, too long, duplicate text or id).
   Status add_model_token(TokenId id, std::string_view text);
-  // Adds a token that is shown but that no text becomes. Errors: kBadVocab.
+  // Adds a token that is decoded but never encoded. Errors: kBadVocab.
   Status add_shown_token(TokenId id, std::string_view text);
-  // As add_model_token() for one that stands for a byte, written <0xHH>. Errors: kBadVocab, kBadByteToken (it is not).
+  // As add_model_token() for a byte token <0xHH>. Errors: kBadVocab, kBadByteToken (another text).
   Status add_byte_token(TokenId id, std::string_view text);
-  // Sets a score for every id, instead of merges. Of all neighbours that spell a token of the model, those with the
-  // highest score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
+  // Sets a score for every token, instead of merges. Of all neighbours that spell a model token, those with the highest
+  // score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
   Status add_scores(const std::vector<double>& scores);
 
-  // Makes the model a Unigram with a score for every id. `unknown` is the id of the unknown token, `unknown_key`
-  // the key that it was read from. Errors: kBadVocab (not finite, an id out of range or of no token of the model).
+  // Makes the model a Unigram with a score for every token. `unknown`: the unknown token, read from the key
+  // `unknown_key`. Errors: kBadVocab (score not finite, id out of range or not of a model token).
   Status use_unigram(std::vector<double> scores, int64_t unknown, std::string_view unknown_key, bool byte_fallback);
 
-  // The tokens of the model that are written <0xHH> stand for bytes.
+  // Treats the model tokens written <0xHH> as byte tokens.
   void use_byte_tokens();
   bool lacks_bytes() const;
 

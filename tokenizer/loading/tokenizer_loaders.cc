@@ -23,7 +23,7 @@ std::string gguf_family(std::string_view model) {
   return std::string(model);
 }
 
-// The types of a part of tokenizer.json, those of a Sequence one by one.
+// Appends the types of a component of tokenizer.json, those of a Sequence one by one.
 void add_types(const Json& part, std::vector<std::string>& types) {
   if (!part.is_object()) return;
   const auto type = part.find("type");
@@ -90,7 +90,7 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = load(file, kind);
-  TRY(file.check_unchanged());  // first: an error may come of it
+  TRY(file.check_unchanged());  // first: a change of the file may have caused the error
   return tokenizer;
 }
 
@@ -99,12 +99,12 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file) {
   return load_tokenizer(file, kind);
 }
 
-// --- Whether two files have the same tokenizer, as far as a few thousand texts can tell.
+// --- Compares two tokenizers over a few thousand texts.
 
 namespace {
 
-// Where tokenizers differ: white space of every kind and number, contractions, digits, scripts with and
-// without spaces, marks, punctuation, characters beyond 16 bits, and none at all.
+// Texts in which tokenizers differ: white space of every kind and count, contractions, digits, scripts with and without
+// spaces, marks, punctuation, characters beyond 16 bits, and the empty text.
 constexpr std::string_view kTexts[] = {
     "",
     " ",
@@ -183,7 +183,7 @@ class Comparison {
     return {};
   }
 
-  // Neighbours that no text of ours has.
+  // Token sequences that do not occur in the texts above.
   Status check_random_texts() const {
     constexpr int kNTexts = 2000, kNTokens = 12;
     uint64_t state = 1;

@@ -1,4 +1,4 @@
-// The loaders for the two places from which a tokenizer is read. load_tokenizer() chooses between them.
+// The loaders for GGUF metadata and tokenizer.json. load_tokenizer() chooses between them.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,27 @@
 
 namespace ibid {
 
-// --- The kind of tokenizer that a file names, in words for people. Nothing else depends on it.
+// --- The kind of tokenizer that a file names, as text for users only.
 
 struct TokenizerKind {
   std::string family;         // "byte-level BPE"
   std::string pre_tokenizer;  // "qwen2" of GGUF, "Split, ByteLevel" of tokenizer.json; empty: none
 };
 
-// As load_tokenizer(). `kind` is set for a tokenizer that is refused as well, unless its file names none or cannot be
+// As load_tokenizer(). `kind` is also set if the tokenizer is rejected, unless the file names no kind or cannot be
 // parsed.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind);
 
-// The kinds that tokenizer.ggml.* and a tokenizer.json name.
+// The kinds named by tokenizer.ggml.* and by a tokenizer.json.
 std::optional<TokenizerKind> gguf_tokenizer_kind(const ModelFile& file);
 TokenizerKind json_tokenizer_kind(const Json& root);
 
 // From GGUF's tokenizer.ggml.* keys. Errors: as load_tokenizer().
 Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file);
 
-// From the text of a tokenizer.json; `file` gives what stands beside it: the names of BOS and EOS in
-// tokenizer_config.json and generation_config.json, or GGUF's ids. Sets `kind` of what can be parsed. Errors: as
-// load_tokenizer(), and those of parse_json().
+// From the text of a tokenizer.json. BOS and EOS are read from `file`: from tokenizer_config.json and
+// generation_config.json, or GGUF's keys. Sets `kind` if `json` can be parsed. Errors: as load_tokenizer(), and those
+// of parse_json().
 Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json,
                                                        std::optional<TokenizerKind>& kind);
 

@@ -109,7 +109,7 @@ CharBpe::CharBpe(CharBpeModel model)
       ignore_merges_(model.ignore_merges),
       reachable_(new std::atomic<uint8_t>[written().size()] {}) {
   const bool all_bytes = std::find(byte_ids_.begin(), byte_ids_.end(), kNoToken) == byte_ids_.end();
-  // Unknown characters wait for the next known one before they become a token, so a part cannot end behind one.
+  // Unknown characters wait for the next known one before they become a token, so no part can end after one.
   unknown_joins_ = !(byte_fallback_ && all_bytes);
   for (size_t id = 0; id < written().size(); ++id) {
     const std::string_view text = written().bytes(static_cast<TokenId>(id));
@@ -126,7 +126,7 @@ CharBpe::CharBpe(CharBpeModel model)
     if (id != kNoToken) no_character[static_cast<size_t>(id)] = true;
   }
   if (unknown_ != kNoToken) no_character[static_cast<size_t>(unknown_)] = true;
-  std::vector<bool> counted(written().size());  // a token may be the result of many merges
+  std::vector<bool> counted(written().size());  // a token may be the result of several merges
   for (const RankedMerge& merge : model.merges) {
     for (const TokenId side : {merge.left, merge.right}) {
       unknown_joins_ |= static_cast<size_t>(side) < no_character.size() && no_character[static_cast<size_t>(side)];
@@ -194,7 +194,7 @@ void CharBpe::encode_stretch(std::string_view text, Tokens& out) const {
   std::array<TokenId, kShortText> few;
   std::vector<TokenId> many(text.size() > few.size() ? text.size() : 0);
   Row symbols{many.empty() ? std::span<TokenId>(few) : many};
-  bool pending = false;  // an unknown token that neighbours may still be fused with
+  bool pending = false;  // an unknown token that the next one may be fused with
   for (size_t pos = 0; pos < text.size();) {
     const Symbol symbol = symbol_at(text, pos);
     if (symbol.id != kNoToken) {
@@ -214,7 +214,7 @@ void CharBpe::encode_stretch(std::string_view text, Tokens& out) const {
   for (const TokenId symbol : symbols.places.first(symbols.n)) add_result(symbol, out);
 }
 
-// As the reference: an unknown token comes when a known character does, or at the end, so it stands behind the bytes of
+// As the reference: an unknown token is appended before the next known character, or at the end; so after the bytes of
 // a character between them.
 void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) const {
   const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
@@ -228,7 +228,7 @@ void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) c
   pending = true;
 }
 
-// A character that nothing was merged with and that is no token becomes what unknown characters become.
+// An unmerged character without a token becomes what unknown characters become.
 void CharBpe::add_result(TokenId symbol, Tokens& out) const {
   if (static_cast<size_t>(symbol) < written().size()) {
     out.push_back(symbol);

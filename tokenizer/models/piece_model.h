@@ -1,6 +1,5 @@
-// PieceModel: gives the ids of a stretch of text, for a tokenizer whose tokens are written as text and not in an
-// alphabet of bytes, as SentencePiece's are. Its vocabulary holds the texts as they are written there, a space as
-// U+2581. Immutable and thread-safe.
+// PieceModel: encodes a part of a text, for a tokenizer whose tokens are written as text and not in a byte alphabet, as
+// SentencePiece's are. Its vocabulary has the texts as written there, a space as U+2581. Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@
 
 namespace ibid {
 
-// The mark of a space in SentencePiece's texts, U+2581.
+// The space mark of SentencePiece, U+2581.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 class PieceModel {
@@ -26,13 +25,13 @@ class PieceModel {
   PieceModel(const PieceModel&) = delete;
   PieceModel& operator=(const PieceModel&) = delete;
 
-  // Appends the ids of a whole text. Bytes that are not UTF-8 count one by one as characters that no token has.
+  // Appends the tokens of a whole text. Each byte that is not UTF-8 counts as a character without a token.
   virtual void encode(std::string_view text, Tokens& out) const = 0;
 
-  // Finds the stretch that starts at text[begin], where the stretch before it ended. Its ids are what encode()
-  // gives for it alone, whatever stands around it. REQUIRES: begin < text.size().
+  // Returns the part that starts at text[begin], where the previous part ended. Its tokens are those encode() gives for
+  // it alone, for any text around it. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
-  // As encode(), for a text that scan() found.
+  // As encode(), for a part that scan() returned.
   virtual void encode_stretch(std::string_view text, Tokens& out) const { encode(text, out); }
 
   const Vocabulary& written() const { return written_; }
@@ -41,13 +40,13 @@ class PieceModel {
   Vocabulary written_;
 };
 
-// --- CodePointMap and CodePointPairs: what a model knows about characters and about neighbouring ones, found in
-// constant time. They are filled while loading, and constant and thread-safe after that.
+// --- CodePointMap and CodePointPairs: properties of characters and of adjacent pairs, looked up in constant time.
+// Filled while loading, constant and thread-safe after that.
 
-// A number for some of the characters; kNoToken for the others.
+// Maps some characters to a number; kNoToken for the others.
 class CodePointMap {
  public:
-  // REQUIRES: code_point <= U+10FFFF, as for all functions here.
+  // REQUIRES: code_point <= U+10FFFF, for all functions.
   TokenId find(uint32_t code_point) const {
     const uint16_t page = pages_[code_point >> 8];
     return page == 0 ? kNoToken : values_[(size_t{page} - 1) << 8 | (code_point & 0xFF)];

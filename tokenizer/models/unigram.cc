@@ -13,15 +13,15 @@
 
 namespace ibid {
 
-// Places the children of one node after another. Only the last few blocks are looked at for room: what is left free in
-// older ones is given up, so that each node costs a bounded search.
+// Places the children of one node after another. Only the last few blocks are searched for free units; those of older
+// blocks are given up, so that each node costs a bounded search.
 class ByteTrie::Builder {
  public:
   Builder(std::vector<Unit>& units, std::span<const Entry> sorted) : units_(units), sorted_(sorted) {}
 
   void run() {
     add_block();
-    take(0, kFree);  // nothing leads to the root
+    take(0, kFree);  // the root has no parent
     std::vector<Node> open{{0, 0, sorted_.size(), 0}};
     while (!open.empty()) {
       const Node node = open.back();
@@ -34,7 +34,7 @@ class ByteTrie::Builder {
   static constexpr size_t kBlock = 256, kOpenBlocks = 8;
   struct Node {
     uint32_t unit;
-    size_t begin, end;  // of the entries below it
+    size_t begin, end;  // entries below it
     size_t depth;       // bytes that lead to it
   };
   struct FreeBits {
@@ -42,7 +42,7 @@ class ByteTrie::Builder {
     bool has(uint8_t place) const { return bits[place / 64] >> (place % 64) & 1; }
   };
 
-  // `node`'s entry, and its children, which are left to be grown in `open`.
+  // Sets `node`'s entry and places its children, which are appended to `open`.
   void grow(Node node, std::vector<Node>& open) {
     if (node.begin < node.end && sorted_[node.begin].text.size() == node.depth) {
       units_[node.unit].value = sorted_[node.begin++].value;
@@ -136,8 +136,7 @@ Unigram::Unigram(UnigramModel model)
   pieces_ = ByteTrie(std::move(pieces));
 }
 
-// One pass from left to right (Viterbi): by the time a place is reached, the best way to it is known. best[i] is of
-// text[0, i).
+// One pass from left to right (Viterbi): best[begin] is final when begin is reached. best[i] is for text[0, i).
 void Unigram::find_best(std::string_view text, Best* best) const {
   for (size_t begin = 0; begin < text.size();) {
     const double so_far = best[begin].score;
@@ -162,7 +161,7 @@ void Unigram::encode(std::string_view text, Tokens& out) const {
   Best* const best = many.empty() ? few.data() : many.data();
   find_best(text, best);
   const size_t n_before = out.size();
-  std::vector<std::pair<size_t, size_t>> unknown;  // in place of ids, from the end of the text
+  std::vector<std::pair<size_t, size_t>> unknown;  // unknown runs, from the end of the text; placeholders in `out`
   for (size_t end = text.size(); end > 0;) {
     const TokenId token = best[end].token;
     size_t begin = end - best[end].length;

@@ -1,14 +1,13 @@
-// Unigram: of all ways to write a text as tokens it finds the one with the highest sum of scores (Kudo 2018). It
-// computes as `tokenizers` and SentencePiece do: left to right, sums in double, of equal sums the first that is
-// found.
+// Unigram: finds the split of a text into tokens with the highest sum of scores (Kudo 2018). It computes as
+// `tokenizers` and SentencePiece do: left to right, sums in double, of equal sums the first found.
 //
-// A character that is no token by itself may be written as the unknown token, at 10 below the lowest score. Neighbours
-// that are written so become one: the token that they spell, else the tokens of their bytes, else the unknown token.
+// A character without a token of its own may become the unknown token, at 10 below the lowest score. A run of these
+// becomes one: the token that it spells, else the tokens of its bytes, else the unknown token.
 //
-// Borders (PieceModel::scan): where two characters meet that no token has side by side, and that are not both
-// unknown, no token and no run of unknown ones spans the place. Every way to write the text then is a way for the
-// left part and a way for the right part, so the best way is the best of both. The first and the last character of
-// the unknown token's own text count as unknown.
+// Boundaries (PieceModel::scan): if no token contains two characters side by side, and not both are unknown, no token
+// and no run of unknown ones spans the position between them. Every split of the text is then a split of the left part
+// and one of the right part, so the best split is the best of both. The first and the last character of the unknown
+// token's own text count as unknown.
 #pragma once
 
 #include <array>
@@ -24,10 +23,10 @@
 
 namespace ibid {
 
-// --- ByteTrie: finds which of a set of byte strings a text begins with. It is a double array (Aoe 1989; the form
-// with XOR of Yata et al. 2007), which takes one load for each byte of the text and no further memory.
-// A node is a unit, its child by a byte stands at base ^ byte and names its parent. Units come in blocks of 256 that
-// differ in their low byte alone, so a child's place needs no check of bounds. Built once, immutable and thread-safe.
+// --- ByteTrie: finds which of a set of byte strings are prefixes of a text. A double array (Aoe 1989; the form with
+// XOR of Yata et al. 2007): one load for each byte of the text.
+// A node is a unit; its child for a byte is at base ^ byte and names its parent. Units come in blocks of 256 that
+// differ in their low byte only, so a child's index needs no bounds check. Built once, immutable and thread-safe.
 
 class ByteTrie {
  public:
@@ -36,10 +35,10 @@ class ByteTrie {
     TokenId value;  // >= 0
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  // REQUIRES: no text is empty, no text is there twice. Memory: O(sum of the texts' bytes).
+  // REQUIRES: texts are not empty and all different. Memory: O(sum of the texts' bytes).
   explicit ByteTrie(std::vector<Entry> entries);
 
-  // Calls found(length, value) for every entry that text[begin, ...) begins with, the shortest first.
+  // Calls found(length, value) for every entry that is a prefix of text[begin, ...), the shortest first.
   template <typename Found>
   void for_each_prefix(std::string_view text, size_t begin, Found found) const {
     uint32_t node = 0;
@@ -58,7 +57,7 @@ class ByteTrie {
   class Builder;
   static constexpr uint32_t kFree = UINT32_MAX;
 
-  // A node without children has the base 0; nothing that stands there names it as its parent.
+  // A node without children has base 0; no unit of that block names it as its parent.
   struct Unit {
     uint32_t base = 0;
     uint32_t parent = kFree;
@@ -76,7 +75,7 @@ struct UnigramModel {
 
   Vocabulary written;
   std::vector<double> scores;  // by id; finite
-  std::vector<bool> is_piece;  // by id: what texts are written with; of the others only the score counts
+  std::vector<bool> is_piece;  // by id: texts may encode to it; of the others only the score is used
   std::array<TokenId, 256> byte_ids;
   bool byte_fallback = false;
   TokenId unknown = kNoToken;  // REQUIRES: a token
@@ -90,13 +89,13 @@ class Unigram final : public PieceModel {
   Piece scan(std::string_view text, size_t begin) const override;
 
  private:
-  // The best way to write the text up to a place: its sum, its last token, and the bytes of that.
+  // The best split of the text up to a position: its score, its last token, and the bytes of that token.
   struct Best {
     double score = 0;
-    uint32_t length = 0;  // 0: no way was found yet
+    uint32_t length = 0;  // 0: none found yet
     TokenId token = kNoToken;
   };
-  static constexpr size_t kShortText = 64;  // bytes whose ways need no memory from the heap
+  static constexpr size_t kShortText = 64;  // bytes that need no heap allocation
 
   void find_best(std::string_view text, Best* best) const;
   void add_unknown(std::string_view text, Tokens& out) const;

@@ -14,7 +14,7 @@ const HashSeed& process_hash_seed() {
   static const HashSeed seed = [] {
     std::random_device device;
     const auto word = [&device] { return uint64_t{device()} << 32 | device(); };
-    // Odd, so that no factor of a product is ever zero for all inputs.
+    // Odd, so that no factor of a product is zero for all inputs.
     return HashSeed{word() | 1, word() | 1};
   }();
   return seed;
@@ -36,7 +36,7 @@ std::string_view Vocabulary::bytes(TokenId id) const {
   return std::string_view(blob_).substr(entry.offset, entry.length);
 }
 
-// The slot that holds `bytes`, or the free one where they belong.
+// The slot that holds `bytes`, or the free one for them.
 size_t Vocabulary::probe(std::string_view wanted, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
   const auto tag = static_cast<uint32_t>(hash >> 32);
@@ -59,7 +59,7 @@ TokenId Vocabulary::find(std::string_view text) const {
   return slots_[probe(text, hash_bytes(text, seed_))].id;
 }
 
-// A look-up goes from the slot to the entry to the bytes, each far from the one before: every step is asked for early.
+// A look-up loads the slot, the entry and the bytes, each far from the previous: every load is prefetched.
 void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<TokenId> ids) const {
   CHECK_EQ(texts.size(), ids.size());
   constexpr size_t kTogether = 32;
@@ -131,8 +131,8 @@ size_t MergeTable::merge_short(std::span<TokenId> ids) const {
   return n;
 }
 
-// Merges a long row of symbols. Rank above position: the smallest key is the lowest rank, then the leftmost place.
-// Entries are not removed when their pair changes; they no longer agree with the symbol and are skipped.
+// Merges many symbols. A key is rank above position: the smallest is the lowest rank, then the leftmost position.
+// Entries are not removed when their pair changes; they no longer match the symbol and are skipped.
 class MergeTable::Heap {
  public:
   Heap(const MergeTable& table, std::span<const TokenId> ids) : table_(table), symbols_(ids.size()) {
@@ -162,7 +162,7 @@ class MergeTable::Heap {
   struct Symbol {
     TokenId id;
     uint32_t previous, next;
-    Ranked merge;  // with the next symbol; its rank is kNoRank once the symbol is swallowed
+    Ranked merge;  // with the next symbol; rank kNoRank once this symbol was merged into another
   };
 
   uint64_t key(uint32_t at) const { return uint64_t{symbols_[at].merge.rank} << 32 | at; }

@@ -1,7 +1,7 @@
-// Vocabulary: the bytes of every id, and the id of a byte string.
+// Vocabulary: the bytes of every token, and the token of a byte string.
 //
-// These are two relations, because they differ: every id has bytes to show, but a piece of text can only become a
-// model token (AddedTokenSet finds added tokens before). Filled while loading, constant and thread-safe after that.
+// Two relations, because they differ: every token has bytes to decode to, but a piece of text can only become a model
+// token (AddedTokenSet finds added tokens earlier). Filled while loading, constant and thread-safe after that.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace ibid {
 
-// --- Hashes of vocabularies and merges, seeded once per process: neither a model file nor a text can be written so
-// that its entries collide. Values differ from run to run and must not be stored.
+// --- Hashes of vocabularies and merges, seeded once per process, so that neither a model file nor a text can be made
+// to collide. Values differ from run to run and must not be stored.
 
 struct HashSeed {
   uint64_t a, b;
@@ -61,24 +61,24 @@ inline constexpr TokenId kNoToken = -1;
 
 class Vocabulary {
  public:
-  // Ids run from 0 to size - 1.
+  // Token ids run from 0 to size - 1.
   explicit Vocabulary(size_t size);
 
   size_t size() const { return entries_.size(); }
 
-  // REQUIRES: 0 <= id < size(), no bytes set for it yet.
+  // REQUIRES: 0 <= id < size(), and its bytes are not set yet.
   void set_bytes(TokenId id, std::string_view bytes);
   bool has_bytes(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < entries_.size() && entries_[static_cast<size_t>(id)].set;
   }
-  // Empty for ids out of range and ids without bytes.
+  // Empty for ids out of range and tokens without bytes.
   std::string_view bytes(TokenId id) const;
 
-  // Makes find() answer `id` to its bytes. False when other bytes of the same value are there already.
-  // REQUIRES: set_bytes(id) was called; index() is called at most once per id.
+  // Makes find() return `id` for its bytes. Returns false if equal bytes are indexed already. REQUIRES: set_bytes(id)
+  // was called; index() is called at most once per id.
   bool index(TokenId id);
   TokenId find(std::string_view bytes) const;
-  // As find() of each, faster for many: they wait for memory together. REQUIRES: both of one size.
+  // As find() of each, faster for many: cache misses overlap. REQUIRES: both have the same size.
   void find_all(std::span<const std::string_view> bytes, std::span<TokenId> ids) const;
 
  private:
@@ -99,13 +99,12 @@ class Vocabulary {
   HashSeed seed_;
 };
 
-// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to a row of
-// symbols.
-// The pair of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token's id, or
-// any other number that the owner gave to something that is no token. O(n log n) in the number of symbols, whatever
-// they are. Immutable and thread-safe.
+// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to symbols.
+// The pair of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token id, or any
+// other number that the owner assigned to a text without a token. O(n log n) in the number of symbols, for any input.
+// Immutable and thread-safe.
 
-// A merge as files write it: its two sides. Views.
+// A merge as written in files: its two sides. Views.
 struct TextMerge {
   std::string_view left, right;
 };
@@ -113,7 +112,7 @@ struct TextMerge {
 struct RankedMerge {
   TokenId left, right;
   TokenId result;
-  uint32_t rank;  // merges of equal rank differ by place alone; below MergeTable::kNoRank
+  uint32_t rank;  // merges of equal rank are ordered by position; below MergeTable::kNoRank
 };
 
 class MergeTable {
@@ -123,11 +122,11 @@ class MergeTable {
   // If a pair has two merges, the later one counts.
   explicit MergeTable(std::span<const RankedMerge> merges);
 
-  // Merges until nothing can be merged; the result stands in the first places. Returns how many they are.
+  // Merges until no merge applies, in place. Returns the number of symbols left, at the front.
   size_t merge(std::span<TokenId> symbols) const;
 
  private:
-  static constexpr size_t kShort = 48;  // beyond, a heap beats looking at every pair again
+  static constexpr size_t kShort = 48;  // beyond, a heap is faster than scanning all pairs again
 
   struct Ranked {
     uint32_t rank;

@@ -63,7 +63,7 @@ CharSet CharSetReader::read() {
   if (text_.take("\\")) {
     const char letter = text_.take_letter();
     if ((letter | 0x20) == 'w') {
-      // Outside of brackets Oniguruma counts a few numbers of Latin-1 among these.
+      // Outside brackets Oniguruma counts a few Latin-1 numbers as word characters.
       add_class('w', out);
       out.add(0xB2, 0xB3);
       out.add(0xB9, 0xB9);
@@ -89,7 +89,7 @@ CharSet CharSetReader::read() {
   if (means_more) text_.fail(std::string("a ") + rest[0] + " that stands alone");
   if (text_.failed()) return out;
   const uint32_t c = text_.character();
-  // Some pairs of letters are one character in another case, as ss is.
+  // Some pairs of letters equal one character in another case, as ss does.
   if (ignores_case_) {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
       const bool is_pair = (last_folded_ | 0x20) == static_cast<uint32_t>(pair[0]) &&
@@ -102,7 +102,7 @@ CharSet CharSetReader::read() {
   return out;
 }
 
-// A range of characters, in both cases where case does not count.
+// Adds a range of characters, in both cases if case is ignored.
 void CharSetReader::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
   if (first > last) return text_.fail("a range that ends before it begins");
   out.add(first, last);
@@ -122,7 +122,7 @@ CharSet CharSetReader::bracket() {
   if (text_.rest().starts_with(']')) text_.fail("an empty set");
   while (!text_.failed() && !text_.take("]")) {
     if (text_.take("&&")) {
-      // Only what the right side takes away can be told of a set.
+      // Only a negated right side is supported.
       if (!text_.take("[") || !text_.rest().starts_with('^')) {
         text_.fail("&& without [^");
         break;
@@ -142,7 +142,7 @@ CharSet CharSetReader::bracket() {
   return out;
 }
 
-// A class, a character, or two of them with a - between.
+// Parses a class, a character, or two characters joined by a hyphen.
 void CharSetReader::add_range(CharSet& out) {
   const auto one = [this](CharSet* set) -> std::optional<uint32_t> {
     if (!text_.take("\\")) return text_.character();
@@ -209,7 +209,7 @@ bool CharSetReader::add_class(char letter, CharSet& out) {
   switch (letter | 0x20) {
     case 'p': add_property(lacks, out); return true;
     case 's': return add([](uint8_t property) { return (property & kSpaceBit) != 0; });
-    case 'w':  // without Join_Control, the word characters that are Cf
+    case 'w':  // excludes Join_Control, the word characters in category Cf
       return add([](uint8_t property) {
         return (property & kWordBit) != 0 && (category_of(property) & category_set(GeneralCategory::Cf)) == 0;
       });
@@ -299,7 +299,7 @@ void PatternCompiler::insert(size_t at, Pattern::Instruction instruction) {
     if (jumps && x.a > at) ++x.a;
     if ((x.op == Op::kSplit || x.op == Op::kLook) && x.b > at) ++x.b;
   }
-  // Jumps to `at` from inside still mean the instruction that was there.
+  // Jumps to `at` from inside still refer to the instruction that was there.
   for (size_t i = at; i < out_.program_.size(); ++i) {
     Pattern::Instruction& x = out_.program_[i];
     if ((x.op == Op::kSplit || x.op == Op::kJump) && x.a == at) ++x.a;
@@ -383,7 +383,7 @@ void PatternCompiler::emit_set(CharSet set) {
   emit({.op = Op::kSet, .a = static_cast<uint32_t>(out_.sets_.size() - 1)});
 }
 
-// {n}, {n,}, {,m}, {n,m}; the brace was read.
+// Parses {n}, {n,}, {,m} or {n,m} after the brace.
 bool PatternCompiler::bounds(uint32_t& min, uint32_t& max) {
   const size_t end = text_.rest().find('}');
   const auto number = [](std::string_view digits, uint32_t& out) {
@@ -423,7 +423,7 @@ void PatternCompiler::quantify(size_t begin) {
   }
   sets_.forget_last();
   if (text_.rest().starts_with('?')) return text_.fail("a lazy quantifier");
-  // Behind a count, + repeats the whole.
+  // After a count, + repeats the whole.
   const bool possessive = !counted && text_.take("+");
   if (text_.failed() || begin >= here()) return text_.fail("a quantifier without its item");
   Pattern::Instruction& first = out_.program_[begin];

@@ -1,4 +1,4 @@
-// PatternCompiler: compiles an expression into the program of a Pattern, or says which part of it is not known.
+// PatternCompiler: compiles an expression into the program of a Pattern, or reports the part that it does not support.
 // Used once.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace ibid {
 
-// --- PatternText: an expression as it is read, from front to back, and the first thing in it that is not known.
+// --- PatternText: a cursor over an expression, and the first unsupported part.
 
 class PatternText {
  public:
@@ -25,18 +25,18 @@ class PatternText {
   std::string_view rest() const { return rest_; }
   // REQUIRES: n <= rest().size()
   void skip(size_t n) { rest_.remove_prefix(n); }
-  // Goes on behind `text` if it comes next, and says whether it did.
+  // Skips `text` if it comes next. Returns whether it did.
   bool take(std::string_view text);
-  // The letter after a backslash; the end of the expression is an error.
+  // Returns the letter after a backslash; fails at the end of the expression.
   char take_letter();
-  // One character of a set; the end of the expression is an error.
+  // Returns one character of a set; fails at the end of the expression.
   uint32_t character();
 
-  // One level deeper. False: deeper than kMaxDepth.
+  // Enters a nesting level. Returns false beyond kMaxDepth.
   bool enter() { return ++depth_ <= kMaxDepth; }
   void leave() { --depth_; }
 
-  // Only the first call counts. It drops the rest of the expression, which ends every loop over it.
+  // Records the first failure and drops the rest of the expression, which ends every loop over it.
   void fail(std::string_view what);
   bool failed() const { return failure_.has_value(); }
   const std::optional<std::string>& failure() const { return failure_; }
@@ -47,8 +47,8 @@ class PatternText {
   std::optional<std::string> failure_;
 };
 
-// --- CharSetReader: reads the part of an expression that stands for one character of a text: the character itself, an
-// escape, a class, or a set in brackets. Unknown syntax is a failure of the PatternText.
+// --- CharSetReader: parses the part of an expression that matches one character: the character itself, an escape, a
+// class, or a set in brackets. Unsupported syntax is a failure of the PatternText.
 
 class CharSetReader {
  public:
@@ -57,10 +57,10 @@ class CharSetReader {
 
   CharSet read();
 
-  // Behind (?i: letters stand for both cases.
+  // After (?i: letters match both cases.
   bool ignores_case() const { return ignores_case_; }
   void set_ignores_case(bool ignores_case) { ignores_case_ = ignores_case; }
-  // The next character does not follow directly on the one before: the two are no pair of letters.
+  // The next character does not directly follow the previous one, so the two are not a pair of letters.
   void forget_last() { last_folded_ = 0; }
 
  private:
@@ -68,14 +68,14 @@ class CharSetReader {
   void add_range(CharSet& out);
   bool add_class(char letter, CharSet& out);
   void add_property(bool lacks, CharSet& out);
-  // The character that an escape stands for, if it stands for one; `letter` was read.
+  // The character that an escape denotes, if any; `letter` was read.
   uint32_t escaped(char letter);
   uint32_t hexadecimal(size_t n_digits);
   void add_with_case(uint32_t first, uint32_t last, CharSet& out);
 
   PatternText& text_;
   bool ignores_case_ = false;
-  uint32_t last_folded_ = 0;  // the character before, where letter case does not count
+  uint32_t last_folded_ = 0;  // previous character if case is ignored; 0: none
 };
 
 // --- PatternCompiler.
@@ -85,7 +85,7 @@ class PatternCompiler {
   PatternCompiler(std::string_view expression, Pattern& out) : text_(expression), out_(out) {}
   PatternCompiler(const PatternCompiler&) = delete;
   PatternCompiler& operator=(const PatternCompiler&) = delete;
-  // The part that is not known; nothing when all of it is.
+  // Returns the unsupported part, or nullopt on success.
   std::optional<std::string> compile();
 
  private:
@@ -101,12 +101,12 @@ class PatternCompiler {
   bool bounds(uint32_t& min, uint32_t& max);
   void emit(Pattern::Instruction instruction);
   void emit_set(CharSet set);
-  // Makes room for an instruction in front of program[at]; jumps behind it move along.
+  // Inserts an instruction before program[at] and adjusts jumps beyond it.
   void insert(size_t at, Pattern::Instruction instruction);
-  // Instructions with their jumps moved by `distance`.
+  // Appends instructions with their jumps shifted by `distance`.
   void copy(const Program& body, size_t distance);
-  // Whether the program can get from `begin` to `end` without consuming a character; `boundary`: by way of a word's
-  // border.
+  // True if the program can get from `begin` to `end` without consuming a character; `boundary`: through a word
+  // boundary.
   bool may_be_empty(size_t begin, size_t end, bool& boundary) const;
   size_t here() const { return out_.program_.size(); }
 

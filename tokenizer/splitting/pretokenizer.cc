@@ -9,8 +9,8 @@ namespace {
 
 enum class Case { kExact, kIgnored };
 
-// 's|'t|'re|'ve|'m|'ll|'d at an apostrophe: the end of the match, or 0. Ignoring case also means
-// U+017F, which folds to s.
+// 's|'t|'re|'ve|'m|'ll|'d at an apostrophe. Returns the end of the match, or 0. Ignoring case includes U+017F, which
+// folds to s.
 template <typename Cursor>
 size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {
   const auto letter_at = [&](size_t pos, TextChar& c) -> uint32_t {
@@ -47,7 +47,7 @@ size_t whitespace(Cursor& text, size_t begin, Newlines newlines) {
     if (is_newline(c)) newline_end = pos;
   }
   if (newlines == Newlines::kOwnPiece && newline_end != 0) return newline_end;
-  // Before a character that is no space, the lookahead gives the last space back, unless it is the only one.
+  // Before a character that is no space, the lookahead returns the last space, unless it is the only one.
   const bool something_follows = c.length != 0;
   return something_follows && last > begin ? last : pos;
 }
@@ -85,7 +85,7 @@ size_t numbers(Cursor& text, size_t begin, int most) {
 
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //   |\s*[\r\n]+|\s+(?!\S)|\s+
-// With marks_in_words, marks go with \p{L} in the second and fourth part.
+// With marks_in_words, \p{M} counts as \p{L} in the second and fourth part.
 template <int digits, bool marks_in_words>
 Piece scan_llama3(std::string_view bytes, size_t begin) {
   TextCursor<NoBarrier> text(bytes);
@@ -113,8 +113,8 @@ Piece scan_llama3(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kOwnPiece));
 }
 
-// [upper]*[lower]+ at `begin`: the end of the match, or 0. The two sets share Lm, Lo and M, so without a
-// lower-case letter behind the run the match backs up to the last shared character.
+// [upper]*[lower]+ at `begin`: the end of the match, or 0. The two sets share Lm, Lo and M, so without a lower-case
+// letter after the run the match backtracks to the last shared character.
 template <typename Cursor>
 size_t upper_then_lower(Cursor& text, size_t begin) {
   size_t pos = begin, last_shared_end = 0;
@@ -140,7 +140,7 @@ size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
     if (const size_t end = upper_then_lower(text, begin); end != 0) return end;
   }
   if (prefix) {
-    // Lower-case letters right behind the run would have been a match above.
+    // With lower-case letters directly after the run, a pattern above would have matched.
     if (const size_t end = text.skip(second, kUpperKind); end != second) return end;
   }
   if (letter_or_mark) {
@@ -181,7 +181,7 @@ constexpr bool is_deepseek_cjk(uint32_t c) {
   return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
 }
 
-// The main pattern is applied apart to the runs of CJK and to what stands between them.
+// The main pattern is applied separately to runs of CJK and to the text between them.
 struct OutsideCjk {
   static constexpr CharKinds kKinds = kNumberKind;
   static constexpr bool stops_at(uint32_t code_point) { return is_deepseek_cjk(code_point); }
@@ -198,7 +198,7 @@ bool is_ascii_punctuation(const TextChar& c) {
 
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 //   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-// The end of the match, or 0: control characters and the like match nothing.
+// Returns the end of the match, or 0: some characters, as controls, match nothing.
 template <typename Cursor>
 size_t match_deepseek(Cursor& text, size_t begin) {
   constexpr CharKinds kWord = kLetterKind | kMarkKind;
@@ -226,7 +226,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
   size_t pos = match_deepseek(text, begin);
   if (pos == 0) {
-    // Text that matches nothing is a piece of its own, up to where the next match starts.
+    // Text that matches nothing is a piece of its own, up to the next match.
     pos = begin;
     do {
       pos += text.at(pos).length;
@@ -235,14 +235,14 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   return {pos, text.touched_end()};
 }
 
-// 0-9 and the bytes that stand for U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
+// 0-9 and the bytes that represent U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
 bool is_alphabet_digit(char byte) {
   const auto b = static_cast<unsigned char>(byte);
   return (b >= '0' && b <= '9') || b == 0xB2 || b == 0xB3 || b == 0xB9 || (b >= 0xBC && b <= 0xBE);
 }
 
 Piece scan_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NoBarrier>(text, begin); }
-// Every \p{N} alone, gpt2 between them.
+// Every \p{N} is a piece; gpt2 between them.
 Piece scan_digits_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NumberBarrier>(text, begin); }
 Piece scan_llama3(std::string_view text, size_t begin) { return scan_llama3<3, false>(text, begin); }
 Piece scan_qwen2(std::string_view text, size_t begin) { return scan_llama3<1, false>(text, begin); }
@@ -250,7 +250,7 @@ Piece scan_qwen35(std::string_view text, size_t begin) { return scan_llama3<1, t
 Piece scan_o200k(std::string_view text, size_t begin) { return scan_o200k<3, true>(text, begin); }
 Piece scan_tekken(std::string_view text, size_t begin) { return scan_o200k<1, false>(text, begin); }
 
-// \p{N}{1,3}, then [U+4E00-U+9FA5 U+3040-U+30FF]+ in what is left, then the main pattern in every piece.
+// \p{N}{1,3}, then [U+4E00-U+9FA5 U+3040-U+30FF]+ in the rest, then the main pattern in every piece.
 Piece scan_deepseek_v3(std::string_view bytes, size_t begin) {
   TextCursor<NoBarrier> text(bytes);
   const TextChar c = text.at(begin);
@@ -445,7 +445,7 @@ std::vector<SplitStep> split_steps(std::string_view signature) {
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps) {
   std::string signature;
   for (const SplitStep& step : steps) {
-    // To keep matches alone is to keep everything where a pattern leaves nothing between them.
+    // Keeping only the matches keeps everything if a pattern leaves nothing between them.
     const bool matches_alone = step.behavior == SplitBehavior::kRemoved && step.invert && steps.size() == 1;
     if (!matches_alone && (step.behavior != SplitBehavior::kIsolated || step.invert)) return nullptr;
     if (!signature.empty()) signature += '\n';

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kCertain = ScanMemory::kCertain;
 
-// The characters that the step Punctuation takes for punctuation: ASCII's, and Unicode's as of version 8.0.
+// Characters that the step Punctuation matches: ASCII's punctuation, and Unicode's as of version 8.0.
 #define PUNCTUATION \
   "[\\p{P}!-/:-@\\[-`{-~\u166d\U000111c9&&[^" \
   "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e" \
@@ -24,13 +24,13 @@ constexpr size_t kCertain = ScanMemory::kCertain;
   "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f" \
   "]]"
 
-// The characters that the step Digits takes for numbers: those of Unicode 17, where it differs from 16.
+// Characters that the step Digits matches: numbers of Unicode 17, which differ from those of 16.
 #define NUMBER "[\\p{N}\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 
 // \w of Rust's regex crate. In brackets, \w of Pattern lacks the two joiners.
 #define WORD "\\w\u200c\u200d"
 
-// The patterns of the steps that are no Split.
+// The pattern of a step with a name.
 std::string_view pattern_of(std::string_view stage) {
   if (stage == "Digits:individual") return NUMBER;
   if (stage == "Digits:contiguous") return NUMBER "+";
@@ -48,12 +48,12 @@ std::string_view pattern_of(std::string_view stage) {
 
 Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   StagedSplit out;
-  bool in_alphabet = false;  // behind ByteLevel
+  bool in_alphabet = false;  // after ByteLevel
   for (const SplitStep& step : steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
     stage.invert = step.invert;
-    // A step that has a scanner of its own is cut by it.
+    // A step with a scanner of its own is split by that.
     const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
     if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;
@@ -73,7 +73,7 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   return out;
 }
 
-// A match, or what stands between two.
+// Returns a match, or the text up to the next one.
 StagedSplit::Region StagedSplit::element(const Stage& stage, const PatternWindow& window, size_t begin,
                                          Pattern::Memory& memory) {
   if (stage.scan != nullptr) {
@@ -113,7 +113,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
   const bool first_counts = counts(region);
   if (first_counts ? stage.behavior == kMergedWithPrevious : stage.behavior == kMergedWithNext) return region;
   for (;;) {
-    if (region.end >= window.end) {  // what may come behind it decides
+    if (region.end >= window.end) {  // depends on the text after it
       if (region.end >= window.safe_end) region.safe_end = std::min(region.safe_end, region.end);
       return region;
     }
@@ -123,7 +123,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
     if (!joins) return region;
     region.end = next.end;
     if (stage.behavior == kContiguous) continue;
-    region.match = true;  // a search cannot begin anew inside
+    region.match = true;  // a search cannot restart inside it
     return region;
   }
 }
@@ -155,7 +155,7 @@ Piece StagedSplit::scan(std::string_view text, size_t begin, ScanMemory& memory)
               .touched_end = found.safe_end != kCertain,
               .may_resume = !looks_behind_,
               .dropped = found.dropped};
-  // Inside of what an earlier pattern matched, that pattern would match something else from there on.
+  // Inside a match of an earlier pattern, that pattern would match something else from there on.
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     const Region& region = memory.regions[i];
     piece.may_resume &= !region.match || piece.end == region.end;

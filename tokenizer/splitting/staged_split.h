@@ -1,10 +1,8 @@
-// StagedSplit: cuts a text by several patterns, each inside the pieces of the one before it, as a Sequence of
-// Splits does. The matches of a pattern, and what stands between them, are put together as the step's behavior
-// says.
+// StagedSplit: splits a text by several patterns, each inside the pieces of the previous one, as a Sequence of Splits
+// does. The step's behavior says how matches and the text between them form pieces.
 //
-// For an open text it says which pieces no append can change. These are the pieces that were found without a look
-// at the end of the text, inside pieces of the earlier patterns that were found so too, as far as they were looked
-// at. Immutable and thread-safe.
+// For an open text it reports which pieces no append can change: those found without reading the end of the text,
+// inside pieces of earlier patterns that were found so too. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +18,15 @@ namespace ibid {
 
 class StagedSplit {
  public:
-  // Without steps, a text is one piece. Error: kUnsupported, naming the pattern and what in it is not known.
+  // Without steps, a text is one piece. Error: kUnsupported, naming the pattern and its unsupported part.
   static Result<StagedSplit> create(const std::vector<SplitStep>& steps);
 
-  // The piece that starts at text[begin]. REQUIRES: `memory` is new, or from the piece before this one.
+  // Returns the piece that starts at text[begin]. REQUIRES: `memory` is new, or from the previous piece.
   Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const;
 
  private:
   struct Stage {
-    ScanFunction scan = nullptr;  // Isolated
+    ScanFunction scan = nullptr;  // for Isolated only
     std::optional<Pattern> pattern;
     SplitBehavior behavior = SplitBehavior::kIsolated;
     bool invert = false;
@@ -40,7 +38,7 @@ class StagedSplit {
   static Region apply(const Stage& stage, const PatternWindow& window, size_t begin, Pattern::Memory& memory);
 
   std::vector<Stage> stages_;
-  bool looks_behind_ = false;  // some pattern does
+  bool looks_behind_ = false;  // some pattern depends on the character before a match
 };
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// A program of somebody else: one question to a model, or, without one, the sentence that says why not.
+// An external program: asks a model one question, or, without a model, prints the error.
 #include <iostream>
 
 #include <ibid/chat_session.h>

@@ -1,5 +1,5 @@
-// A unit that knows nlohmann's JSON before it knows ibid. Its ordered_json must stay what its header says: destroyed
-// without recursion, however deep it is.
+// A unit that includes nlohmann's JSON before ibid. Its ordered_json must behave as its own header defines it:
+// destruction without recursion at any depth.
 #include <nlohmann/json.hpp>
 
 #include <ibid/chat_session.h>

@@ -1,4 +1,4 @@
-// A unit with macros of its own, by the names that test frameworks, loggers and ibid's sources use.
+// A unit that defines macros with the names used by test frameworks, loggers and ibid's sources.
 #define CHECK(x) (40 + (x))
 #define CHECK_EQ(a, b) ((a) + (b) + 1)
 #define DCHECK(x) CHECK(x)

@@ -1,4 +1,4 @@
-"""Writes tests/golden/families: parts of architectures that the reference checkpoints do not show, one tiny model each.
+"""Writes tests/golden/families: parts of architectures that no reference checkpoint covers, one tiny model each.
 
     python3 make_family_goldens.py OUT [NAME ...]     needs torch and transformers 5.23 (PyPI); a few seconds on a CPU
 
@@ -12,7 +12,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-LENGTHS = (40, 9)  # the first is beyond every window and chunk
+LENGTHS = (40, 9)  # the first exceeds every window and chunk
 
 SIZES = dict(vocab_size=40, hidden_size=16, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=128,
              pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -30,12 +30,12 @@ VISION3 = dict(VISION, hidden_size=8, intermediate_size=12, out_hidden_size=24, 
                deepstack_visual_indexes=[0])
 
 MODELS = {
-    # Values that are keys, fewer and wider heads in the layers without a window.
+    # Keys used as values; fewer and wider heads in layers without a window.
     "gemma4_key_is_value": lambda: transformers.Gemma4TextConfig(**GEMMA4),
     # Experts beside the MLP.
     "gemma4_experts": lambda: transformers.Gemma4TextConfig(**GEMMA4, enable_moe_block=True, num_experts=5,
                                                             top_k_experts=2, moe_intermediate_size=8),
-    # A norm of queries and keys with a weight for each head: in one tensor, and in a tensor for each.
+    # A norm of queries and keys with weights per head: in one tensor, and in one tensor per head.
     "cohere_qk_norm": lambda: transformers.CohereConfig(**SIZES, intermediate_size=24, num_key_value_heads=2,
                                                         use_qk_norm=True, logit_scale=0.5),
     "stablelm_qk_norm": lambda: transformers.StableLmConfig(**SIZES, intermediate_size=24, num_key_value_heads=2,
@@ -46,15 +46,15 @@ MODELS = {
                                               num_key_value_heads=2, n_routed_experts=8, num_experts_per_tok=3,
                                               n_shared_experts=2, n_group=2, topk_group=1, first_k_dense_replace=1,
                                               norm_topk_prob=True, routed_scaling_factor=1.5),
-    # Layers whose attention ends at a chunk's border, others without rope whose queries grow; inputs of experts that
-    # are weighed by sigmoids, a shared expert, layers without experts.
+    # Layers with chunked attention, others without RoPE and with scaled queries; expert inputs weighted by sigmoids, a
+    # shared expert, layers without experts.
     "llama4_text": lambda: transformers.Llama4TextConfig(**dict(SIZES, max_position_embeddings=256, num_hidden_layers=4),
                                                          num_key_value_heads=2, head_dim=8, intermediate_size=12,
                                                          intermediate_size_mlp=24, num_local_experts=4,
                                                          num_experts_per_tok=2, interleave_moe_layer_step=2,
                                                          attention_chunk_size=64, floor_scale=16, attn_scale=0.3,
                                                          no_rope_layers=[1, 0, 1, 1]),
-    # Models that also see: of text their three positions are one.
+    # Multimodal models: for text, their three position components are equal.
     "qwen2_vl": lambda: transformers.Qwen2VLConfig(text_config=VL_TEXT, vision_config=dict(VISION, embed_dim=8,
                                                                                            hidden_size=16)),
     "qwen2_5_vl": lambda: transformers.Qwen2_5_VLConfig(text_config=VL_TEXT, vision_config=dict(
@@ -71,7 +71,7 @@ MOE = dict(moe_intermediate_size=8, num_experts_per_tok=2)
 ZAMBA2 = dict(HYBRID, num_key_value_heads=4, mamba_d_state=8, mamba_ngroups=2, n_mamba_heads=4, num_mem_blocks=1,
               adapter_rank=6, chunk_size=16, use_mem_rope=True, layers_block_type=["hybrid", "mamba", "hybrid"])
 
-# Biases, adapters and scales that a switch of the configuration turns on or off.
+# Biases, adapters and scales that an option of the configuration turns on or off.
 MODELS |= {
     "jamba_biases": lambda: transformers.JambaConfig(
         **HYBRID, **MAMBA, mamba_dt_rank=4, attn_layer_period=3, attn_layer_offset=1, expert_layer_period=2,
@@ -96,7 +96,7 @@ MODELS |= {
         **HYBRID, **MAMBA2, head_dim=4, attention_bias=True, mlp_bias=True, projectors_bias=True, mamba_d_ssm=32,
         attention_in_multiplier=0.7, attention_out_multiplier=0.8, key_multiplier=0.6, ssm_in_multiplier=1.3,
         ssm_out_multiplier=0.9, ssm_multipliers=[0.7, 0.8, 1.2, 1.3, 0.9], mlp_multipliers=[0.8, 1.2]),
-    # Its head is its own, whatever the configuration says.
+    # The output head is not tied, whatever the configuration says.
     "nemotron_h_biases": lambda: transformers.NemotronHConfig(
         **dict(HYBRID, num_hidden_layers=4), **MOE, layers_block_type=["mamba", "attention", "mlp", "moe"], head_dim=4,
         tie_word_embeddings=True, attention_bias=True, mlp_bias=True, mamba_proj_bias=True, mamba_num_heads=4,
@@ -131,11 +131,11 @@ MODELS |= {
         **HYBRID, head_dim=4, sliding_window=7, query_pre_attn_scalar=4, attn_logit_softcapping=None,
         final_logit_softcapping=None),
 }
-OWN_LENGTHS = {"llama4_text": (150, 9)}  # over two borders of chunks
+OWN_LENGTHS = {"llama4_text": (150, 9)}  # crosses two chunk boundaries
 
 
 def draw(model):
-    """Weights that keep the size of what goes through them; norms and scales near 1."""
+    """Weights that preserve the magnitude of activations; norms and scales near 1."""
     learned = list(model.named_parameters()) + [b for b in model.named_buffers() if b[0].endswith("layer_scalar")]
     for name, values in learned:
         if values.ndim >= 2 and "norm" not in name:
@@ -146,7 +146,7 @@ def draw(model):
 
 
 def noise(model, tensors):
-    """How far logits move when every weight does by 1e-6 of itself."""
+    """Maximum change of the logits for random relative changes of all weights of about 1e-6."""
     generator = torch.Generator().manual_seed(0)
     moved = 0.0
     with torch.no_grad():
@@ -159,7 +159,7 @@ def noise(model, tensors):
 
 
 def write(directory, settings, lengths):
-    """Returns the noise of the logits that were written."""
+    """Returns the noise of the written logits."""
     sees = hasattr(settings, "vision_config")
     family = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
     model = family.from_config(settings)
@@ -184,8 +184,8 @@ def main(out, only):
     for index, (name, config) in enumerate(MODELS.items()):
         if only and name not in only:
             continue
-        # Seeds of one model are 28 apart. A draw whose numbers grow without bound from layer to layer tests the order
-        # of sums and nothing else: then the next one is taken.
+        # Seeds of one model are 28 apart. Weights whose activations grow without bound from layer to layer test only
+        # the order of sums, so the next seed is used.
         for seed in range(index, index + 2800, 28):
             torch.manual_seed(seed)
             moved = write(out / name, config(), OWN_LENGTHS.get(name, LENGTHS))

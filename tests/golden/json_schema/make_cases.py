@@ -1,8 +1,8 @@
-"""make_cases.py SUITE > suite_cases.json: the cases of JSON-Schema-Test-Suite that grammars are held to.
+"""make_cases.py SUITE > suite_cases.json: the cases of JSON-Schema-Test-Suite for the tests of grammars.
 
-SUITE is a checkout of json-schema-org/JSON-Schema-Test-Suite (MIT licence). Taken are the files of draft2020-12 for the
-keywords that docs/structured_output.md lists, and those of the formats that are regular. A group whose schema has a
-keyword that is not supported stays in: the test wants it refused. Left out are groups that need a second document.
+SUITE is a checkout of json-schema-org/JSON-Schema-Test-Suite (MIT licence). Uses the files of draft2020-12 for the
+keywords that docs/structured_output.md lists, and those of the regular formats. Keeps groups whose schema has an
+unsupported keyword: the test expects an error. Leaves out groups that need a second document.
 """
 import json
 import pathlib

@@ -1,15 +1,15 @@
-"""Writes tests/golden/logits: tiny Llama models (NAME/) and the logits that an implementation of its own gives them.
+"""Writes tests/golden/logits: tiny Llama models (NAME/) and their logits, computed by an independent implementation.
 
-It shares no line with the C++ code and needs nothing but Python: lists, math and double precision throughout, after
+Shares no code with the C++ implementation and needs only Python: lists, math and double precision throughout, after
 "LLaMA: Open and Efficient Foundation Language Models" (arXiv 2302.13971) and, for RoPE, its conventions in
 Hugging Face's modeling_llama.py and modeling_rope_utils.py.
 
     python3 make_logits_goldens.py                 writes the goldens (a few seconds; the same bytes every time)
-    python3 make_logits_goldens.py --against DIR   holds itself against a checkpoint whose logits.safetensors was made
-                                                   by somebody else (the same tensor names), and prints max |dlogit|
+    python3 make_logits_goldens.py --against DIR   compares itself with a checkpoint whose logits.safetensors is from
+                                                   another implementation (same tensor names); prints max |dlogit|
 
-Each NAME/ holds model.safetensors with config.json as on the hub, model.gguf where GGUF says the same thing in
-another way, and logits.safetensors: ids.N int64 [T], logits.N float32 [T, vocab_size], nothing prepended.
+Each NAME/ holds model.safetensors with config.json as on the hub, model.gguf if GGUF stores the same model
+differently, and logits.safetensors: ids.N int64 [T], logits.N float32 [T, vocab_size], nothing prepended.
 """
 import argparse
 import json
@@ -17,10 +17,10 @@ import math
 import pathlib
 import struct
 
-LENGTHS = (40, 9)  # ids of the two sequences; 40 is beyond llama3's original context of 32
+LENGTHS = (40, 9)  # tokens of the two sequences; 40 exceeds llama3's original context of 32
 
 MODELS = {
-    # Grouped queries, an output head of its own.
+    # Grouped-query attention, a separate output head.
     "llama": {
         "dtype": "F16", "gguf": True, "seed": 1,
         "config": {"vocab_size": 40, "hidden_size": 24, "intermediate_size": 28, "num_hidden_layers": 2,
@@ -35,7 +35,7 @@ MODELS = {
                    "rms_norm_eps": 1e-5, "rope_theta": 500.0, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
                    "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                     "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}},
-    # The linear rule, sizes that are multiples of nothing, config.json as transformers 5 writes it.
+    # The linear rule, sizes that are not round, config.json as transformers 5 writes it.
     "llama_linear": {
         "dtype": "F32", "gguf": False, "seed": 3,
         "config": {"vocab_size": 37, "hidden_size": 18, "intermediate_size": 22, "num_hidden_layers": 2,
@@ -47,7 +47,7 @@ MODELS = {
 
 # --- Numbers
 
-LETTERS = {"F32": "f", "F16": "e", "I64": "q"}  # of struct
+LETTERS = {"F32": "f", "F16": "e", "I64": "q"}  # format characters of struct
 
 
 def random_bits(seed, n):
@@ -141,12 +141,12 @@ def random_weights(model):
     def draw(name, shape, gain, mean=0.0):
         nonlocal n_drawn
         count = math.prod(shape)
-        # Uniform, with the deviation that keeps the size of what comes in, times `gain`.
+        # Uniform, with the deviation that preserves the magnitude of the input, times `gain`.
         reach = gain * math.sqrt(3.0 / shape[-1]) if len(shape) == 2 else gain
         values = [mean + reach * ((random_bits(model["seed"], n_drawn + i) >> 11) / 2**52 - 1) for i in range(count)]
         n_drawn += count
         dtype = model["dtype"]
-        weights[name] = (dtype, shape, from_bytes(to_bytes(values, dtype), dtype))  # as the file will hold them
+        weights[name] = (dtype, shape, from_bytes(to_bytes(values, dtype), dtype))  # rounded as in the file
 
     draw("model.embed_tokens.weight", [vocab, dim], 3.0)
     for layer in range(config["num_hidden_layers"]):
@@ -173,7 +173,7 @@ def rope_rule(config):
 
 
 def llama3_factor(frequency, rule):
-    """What the frequency is divided by: nothing for short waves, all of `factor` for long ones, smooth between."""
+    """Divisor of the frequency: 1 for short waves, `factor` for long ones, interpolated between."""
     context = rule["original_max_position_embeddings"]
     low, high = rule["low_freq_factor"], rule["high_freq_factor"]
     n_waves = context * frequency / (2 * math.pi)
@@ -197,7 +197,7 @@ def rope_factors(config, head_dim):
 
 
 def forward(config, weights, ids, scale_rope=True):
-    """The logits behind each id: a list of T lists."""
+    """The logits after each token: a list of T lists."""
     n_heads, n_kv_heads, head_dim = shape_of(config)
     half = head_dim // 2
     plain, factors = rope_factors(config, head_dim)
@@ -253,7 +253,7 @@ def forward(config, weights, ids, scale_rope=True):
     return [times(head, norm(x, "model.norm.weight")) for x in hidden]
 
 
-# --- GGUF's way of saying the same
+# --- The same model in GGUF
 
 GGUF_NAMES = {
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",

@@ -1,17 +1,17 @@
-"""Writes tests/golden/packed: one tiny Llama for each way in which checkpoints keep matrices in parts.
+"""Writes tests/golden/packed: one tiny Llama for each format in which checkpoints store matrices in parts.
 
     python3 make_packed_goldens.py OUT     needs numpy; a second, the same bytes every time
 
 Each NAME/ holds config.json and model.safetensors as on the hub, with random integers, zero points and scales, and
-values.json: for each matrix that is kept in parts its shape, its first and last values, and the CRC-32 of all its
-values as little-endian float32, row after row. The values are computed from the packed words that are in the file, by
-what the method's own code does to them:
-  GPTQ                words along the inputs, zero points along the outputs, stored less one unless checkpoint_format is
-                      gptq_v2; w[k, n] = scales[g_idx[k], n] (q[k, n] - zeros[g_idx[k], n])   (arXiv 2210.17323, AutoGPTQ)
+values.json: for each matrix stored in parts its shape, its first and last values, and the CRC-32 of all its
+values as little-endian float32, row after row. The values are computed from the packed words in the file, as
+the method's own code does:
+  GPTQ                words along the inputs, zero points along the outputs, stored minus one unless checkpoint_format
+                      is gptq_v2; w[k, n] = scales[g_idx[k], n] (q[k, n] - zeros[g_idx[k], n])   (arXiv 2210.17323, AutoGPTQ)
   AWQ                 words along the outputs, element AWQ_ORDER[i] at bits 4 i               (arXiv 2306.00978, AutoAWQ)
   compressed-tensors  words along the inputs, signed integers stored + 8                      (pack_quantized)
   F8                  OCP 8-bit Floating Point Specification 1.0: E4M3 with a bias of 7 and no infinities, E5M2 with a
-                      bias of 15; the stored scale multiplies, whatever it is called
+                      bias of 15; the stored scale multiplies, whatever its name
 Scales are random in all bits of their type, so that every product is rounded.
 """
 import json
@@ -32,7 +32,7 @@ MATRICES = {"self_attn.q_proj": (HEADS * HEAD_DIM, DIM), "self_attn.k_proj": (KV
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
-# --- numbers of 16 bits: (dtype name of safetensors, stored, as float32)
+# --- 16-bit numbers: (dtype name of safetensors, stored, as float32)
 
 def bfloats(values):
     bits = np.asarray(values, "<f4").view("<u4") >> 16
@@ -49,7 +49,7 @@ def floats(values):
     return "F32", stored, stored
 
 
-# --- integers of four bits
+# --- 4-bit integers
 
 def pack(columns):
     """[..., n, 8] integers to [..., n] words, the first lowest."""
@@ -82,7 +82,7 @@ def gptq(rng, n_out, n_in, group, symmetric=False, order=None, version=1):
              "qzeros": ("I32", pack(stored_zeros.reshape(n_groups, n_out // 8, 8))), "scales": (dtype, scales)}
     if order is not None:
         parts["g_idx"] = ("I32", g_idx)
-    # From the words, as AutoGPTQ's linear layer without kernels does it.
+    # From the words, as in AutoGPTQ's linear layer without kernels.
     weight = unpack(np.ascontiguousarray(parts["qweight"][1].T)).T
     read_zeros = unpack(parts["qzeros"][1])
     if version == 1:
@@ -128,7 +128,7 @@ def compressed(rng, n_out, n_in, group=None, zero_points=False, shuffled=False, 
     return parts, wide[:, g_idx] * (unpack(packed) - 8 - read_zeros[:, g_idx]).astype("<f4")
 
 
-# --- floats of a byte
+# --- one-byte floats
 
 def f8_values(codes, exponent_bits, mantissa_bits, bias):
     codes = codes.astype(np.int64)
@@ -142,7 +142,7 @@ def f8_values(codes, exponent_bits, mantissa_bits, bias):
 def f8(rng, n_out, n_in, dtype="F8_E4M3", tile=None, scale_name="weight_scale", typed=floats, input_scale=False):
     e4m3 = dtype == "F8_E4M3"
     codes = rng.integers(0, 256, (n_out, n_in)).astype(np.uint8)
-    # Not a number, and E5M2's infinities.
+    # NaN, and the infinities of E5M2.
     bad = (codes & 0x7F) == 0x7F if e4m3 else (codes & 0x7F) >= 0x7C
     codes[bad] &= 0x8F
     if tile is None:
@@ -157,7 +157,7 @@ def f8(rng, n_out, n_in, dtype="F8_E4M3", tile=None, scale_name="weight_scale", 
         parts[f".{scale_name}"] = (name, scales)
         tiles = wide.reshape(-(-n_out // rows), -(-n_in // cols))
         values = np.repeat(np.repeat(tiles, rows, axis=0)[:n_out], cols, axis=1)[:, :n_in] * values
-    if input_scale:  # of activations; weights have nothing of it
+    if input_scale:  # of activations; does not affect weights
         parts[".input_scale"] = floats(np.array([0.5], "<f4"))[:2]
     return parts, values
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes smollm2.jsonl and snippets.jsonl beside itself: what Jinja 3.1 answers in the environment of transformers.
+"""Writes smollm2.jsonl and snippets.jsonl beside itself: the output of Jinja 3.1 in the environment of transformers.
 
   ./make_template_goldens.py        (needs jinja2 3.1.6)
 
@@ -120,7 +120,7 @@ SNIPPETS = [
     "{% include 'x' %}", "{% import 'x' as y %}", "{% do n %}", "{# open", "{{ [1, 2 }}", "{% break %}",
     "{{ [[1, [2]], {'a': (1, 2)}] == [[1, [2]], {'a': (1, 2)}] }} {{ {'a': 1, 'b': 2} == {'b': 2, 'a': 1} }} {{ (1, 2) == [1, 2] }}",
     "{% for x in 'añ😀' %}[{{ x }}]{% endfor %}{% for k in d %}{{ k }}{% endfor %}{{ 'ab' in ['ab'] }}{{ dict(a=1, **{'b': 2}) }}",
-    # Where a render ends or a value stops being a text.
+    # Ends of the output, and values that are not texts.
     "{{ ['  a b  c \\n'.split(maxsplit=1), '  a b  c \\n'.rsplit(none, 1), ' \\n '.split(none, 0), ' a '.split(none, 0), ' a '.rsplit(none, 0)] }}",
     "{{ [' a  b '.split(none, 1), ' a  b '.split(none, 2), ' a  b '.rsplit(none, 1), ' a  b '.rsplit(none, 2)] }}",
     "{% for x in l %}{% continue %}{% else %}E{% endfor %}|{% for x in l %}{% break %}{% else %}E{% endfor %}|{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{% else %}E{% endfor %}",
@@ -132,7 +132,7 @@ SNIPPETS = [
     "{% for x, in [[1], [2]] %}{{ x }}{% endfor %}", "{% for x in 1, recursive %}{{ x }}{% endfor %}", "{% for loop in l %}{{ loop }}{% endfor %}", "{% for a, loop in [[1, 2]] %}{{ loop }}{% endfor %}",
     "{% for x in l %}{% set loop = 1 %}{% endfor %}", "{% for x in l %}{% set loop %}a{% endset %}{% endfor %}", "{% for x in l %}{% macro m(loop) %}{{ loop }}{% endmacro %}{{ m(2) }}{% with loop = 3 %}{{ loop }}{% endwith %}{% endfor %}", "{% set loop = 3 %}{{ loop }}",
     "{% filter length %}abc{% endfilter %}", "{% filter list %}ab{% endfilter %}", "{% set x | length %}abc{% endset %}{{ x }}",
-    # What came later.
+    # Added later.
     "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.reset() }}{{ c.next() }}{{ c.pos }}{{ c.items }}{{ c.foo }}{% for x in l %}{{ c.next() }}{% endfor %}", "{{ cycler() }}", "{{ cycler(a=1) }}", "{% set c = cycler('a') %}{{ c.next(1) }}", "{% set c = cycler('a') %}{% set c.pos = 1 %}", "{{ cycler('a')() }}",
     "{% set j = joiner('-') %}{{ j() }}a{{ j() }}b{{ j.used }}{{ j.sep }}|{% set k = joiner() %}{% for x in l %}{{ k() }}{{ x }}{% endfor %}{{ joiner(sep='x')() }}", "{% set j = joiner() %}{{ j(1) }}",
     "{{ dict.fromkeys(['a', 'b']) }}{{ dict.fromkeys('ab', 3) }}", "{{ dict.fromkeys(5) }}", "{{ dict.fromkeys() }}",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a Unigram vocabulary with SentencePiece on TEXT, writes it as tokenizer.json (the steps that transformers'
 converter writes for T5) and as a vocabulary-only GGUF of the model t5 (the keys that llama.cpp's converter writes), and
-compares what `ibid tokenize` gives for both with `tokenizers`, and counts where SentencePiece says something else.
+compares the output of `ibid tokenize` for both with `tokenizers`, and counts differences from SentencePiece.
 
   pip install tokenizers==0.22.2 sentencepiece protobuf gguf
   check_t5.py TEXT DIR IBID [--random 100000] [--vocab 30000] [--rule nmt_nfkc] [--keep-spaces]
@@ -136,7 +136,7 @@ def main():
     failed = differences("tokenizer.json here and in tokenizers", texts, of_json,
                          [tokenizer.encode(t, add_special_tokens=False).ids for t in texts])
     failed += differences("GGUF and tokenizer.json here", texts, of_gguf, of_json)
-    # SentencePiece does not know control tokens in a text.
+    # SentencePiece does not recognise control tokens in a text.
     control = [p.piece for p in proto.pieces if p.type in (2, 3)]
     plain = [i for i, t in enumerate(texts) if not any(c in t for c in control)]
     differences("GGUF here and SentencePiece (its table is applied otherwise there)", [texts[i] for i in plain],

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes <family>.json (a small tokenizer.json) and <family>.jsonl (texts and their ids) for every family of
-pre-tokenizer and for those whose tokens are written as text, with Hugging Face `tokenizers` as the judge.
+"""Writes <family>.json (a small tokenizer.json) and <family>.jsonl (texts and their tokens) for every family of
+pre-tokenizer and for those whose tokens are written as text, with Hugging Face `tokenizers` as the reference.
 
   pip install tokenizers==0.22.2
-  make_cases.py            # writes beside itself; the same files every time
+  make_cases.py            # writes beside itself; deterministic
 
 The vocabularies are trained on TRAINING below, the texts are made from a fixed seed.
 """
@@ -132,7 +132,7 @@ PIECES = {
     ),
 }
 
-NEW = ["metaspace_digits"]  # behind the others, which keep their texts
+NEW = ["metaspace_digits"]  # after the others, so that their texts stay unchanged
 
 CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 HAN = "&&[^\\p{Han}]]"
@@ -147,7 +147,7 @@ def cut(pattern):
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
-# family: pre_tokenizer of several steps, and the rest as in FAMILIES
+# family: pre_tokenizer of several steps; the rest as in FAMILIES
 STAGED = {
     "falcon": (
         steps(
@@ -173,7 +173,7 @@ STAGED = {
         ),
         *FAMILIES["gpt2"][1:],
     ),
-    # No published tokenizer: steps of several families, one inside the other.
+    # Not a published tokenizer: nested steps of several families.
     "mixed_steps": (
         steps({"type": "Punctuation", "behavior": "Isolated"}, cut("\\p{N}{1,3}"), cut(LLAMA3), byte_level(False)),
         *FAMILIES["gpt2"][1:],
@@ -185,7 +185,7 @@ def split(pattern, behavior, invert=False, kind="Regex"):
     return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
 
 
-# Parts of tokenizer.json that no published chat model needs, or few: pre_tokenizer, normalizer, and the rest as above.
+# Parts of tokenizer.json that few or no published chat models use: pre_tokenizer, normalizer; the rest as above.
 CL100K = (
     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+"
     "|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"
@@ -211,7 +211,7 @@ OTHERS = {
 
 
 def added_tokens():
-    """Plain ones, and every combination of the flags."""
+    """Plain added tokens, and every combination of the flags."""
     out = [
         dict(content=c, special=s)
         for c, s in [
@@ -270,7 +270,7 @@ def tokenizer_json(family):
         **{name: (other[0], *FAMILIES["gpt2"][1:]) for name, other in OTHERS.items()},
     }[family]
     vocab, merges = train(lacking)
-    if ignore_merges:  # a token that no merges reach
+    if ignore_merges:  # a token that no merge produces
         vocab[" unreachable".replace(" ", "\u0120")] = len(vocab)
     added = []
     for i, a in enumerate(added_tokens()):
@@ -322,8 +322,8 @@ def tokenizer_json(family):
 
 
 def piece_json(family):
-    """Merges of characters; the tokens of two bytes are missing from metaspace_first, so a part of what is unknown is
-    written in bytes, and the rest is the unknown token."""
+    """Merges of characters. metaspace_first lacks the tokens of two bytes, so unknown text is written partly in bytes,
+    partly as the unknown token."""
     normalizer, pre, decoder, flags = PIECES[family]
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
@@ -335,7 +335,7 @@ def piece_json(family):
     tokens += [t for t in sorted(trained["vocab"], key=trained["vocab"].get) if t not in "\u0434\u00df"]
     vocab = {t: i for i, t in enumerate(tokens)}
     merges = [m for m in trained["merges"] if all(x in vocab for x in (*m, "".join(m)))]
-    # A run of line feeds and a byte token take part in merges, as in no published vocabulary.
+    # A run of line feeds and a byte token take part in merges, unlike in any published vocabulary.
     extra = [["\n", "\n"], [MARK, MARK], [MARK + MARK, MARK + MARK]]
     extra += [["<0x00>", "a"]] if family == "llama2" else []
     for left, right in extra:
@@ -376,7 +376,7 @@ def piece_json(family):
 
 
 def unigram_json():
-    """Scores are made up: longer tokens are dearer than one character, and cheaper than all of theirs. The table of
+    """Invented scores: a longer token costs more than one character, and less than all of its characters. The table of
     SentencePiece rewrites the ligature fi, a full-width letter, e with an acute mark, and the tabulator."""
     js = piece_json("metaspace_words")
     rng = random.Random(77)
@@ -391,7 +391,7 @@ def unigram_json():
 
 
 def charsmap(rules):
-    """A double array of the rules, and their texts."""
+    """The double array of the rules, and their texts."""
     texts, trie = b"", {}
     for key, value in rules.items():
         node = trie
