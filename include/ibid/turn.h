@@ -69,7 +69,7 @@ struct TurnOptions {
   bool keep_when_out_of_memory = false;
 };
 
-// What was removed from the history to fit the context. All 0: nothing.
+// Messages and bytes removed from the history to fit the context; all 0 if nothing was removed.
 struct LeftOut {
   size_t n_messages = 0;  // whole messages that were removed
   size_t n_bytes = 0;     // removed from the middle of messages that stay

@@ -24,7 +24,7 @@ StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cut
   opening_ = positions_.empty() ? 0 : cuts.opening;
   for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
   if (saturating_sub(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
-  // Of cuts that are close together only the first is used. Most edits are late in the conversation, so the last
+  // Uses only the first of several cuts that are close together. Most edits are late in the conversation, so the last
   // answers are preferred.
   const size_t n_left = saturating_sub(share.n_most, positions_.size());
   std::vector<size_t> apart;

@@ -234,7 +234,7 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
   const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
   const size_t n = found.entry.slice_to_at_most(n_most);
   missing_ = found.missing_behind(std::max(n, n_keep));
-  // Of equal lengths, KV that was computed here is preferred to imported KV.
+  // Prefers KV that was computed here to imported KV of the same length.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;
   logits_ = found.logits;

@@ -39,7 +39,7 @@ class SharedRows {
     Foreign foreign = {};
     size_t tokens_compared = 0;
 
-    // Why stored rows after n cannot be used; nullopt: there are none.
+    // Why stored rows after n cannot be used; nullopt: no such rows.
     std::optional<LostCause> missing_behind(size_t n) const {
       switch (misses.at(n)) {
         case PrefixMiss::kStateEvicted: return LostCause::kStateGone;

@@ -111,7 +111,7 @@ class TurnStream::Pulled {
   }
 
  private:
-  // What the owner pulls. Until that is known, all events are kept.
+  // Kind of events that the owner pulls. All events are kept until the first pull.
   enum class Wants { kUnknown, kTexts, kEvents };
   struct Stops {
     std::stop_source* source;
