@@ -3,7 +3,7 @@
 //
 // A turn clones the prototype that it gets. So a failed turn leaves no trace, forks and parallel answers do not
 // interfere, and one prototype serves any number of turns. Tokens that end the turn are not the constraint's: they are
-// allowed whenever may_end() is true.
+// allowed if may_end() is true.
 #pragma once
 
 #include <cstddef>
