@@ -123,8 +123,7 @@ TEST(ChatSessionTest, RewindReusesCommonPrefix) {
   EXPECT_EQ(chat.state().messages().size(), 3u);
   f.model->take_fed();
   const Turn turn = must(chat.send("two abd", greedy()));
-  // The new question shares "two ab" with the old one, then has "d" instead of "c": "abc" was one token, so "ab" is
-  // new.
+  // The questions share "two ab", then "d" replaces "c": "abc" was one token, so "ab" is new.
   const Tokens same = joined({{f.tokenizer->im_end}, f.ids("\n<|im_start|>user\ntwo ")});
   EXPECT_EQ(turn.usage.n_cached, first_turn + same.size());
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("abd<|im_end|>\n<|im_start|>assistant\n"), reply}));

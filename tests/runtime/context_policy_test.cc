@@ -1,4 +1,4 @@
-// A full context: the error by default, and what the policies leave out.
+// A full context: the default error, and what the policies drop or cut.
 #include "runtime/session/context_policy.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 
 Json message(const char* role, std::string text) { return {{"role", role}, {"content", std::move(text)}}; }
 
-// Ten bytes a token.
+// Counts ten bytes as one token.
 Result<size_t> count_bytes(const Json& messages, size_t) {
   size_t n = 0;
   for (const Json& m : messages) n += m["content"].get<std::string>().size();
@@ -42,7 +42,7 @@ TEST(ContextPolicyTest, TurnsBeginWithUserMessages) {
 }
 
 TEST(ContextPolicyTest, FewestOldestTurnsAreDropped) {
-  // 100 tokens of 90 that there is room for: 54 may stay.
+  // The conversation has 100 tokens, the context 90: at most 54 may stay.
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 90}, count_bytes);
   ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
@@ -54,7 +54,7 @@ TEST(ContextPolicyTest, FewestOldestTurnsAreDropped) {
 
 TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
   Json messages = five_turns();
-  messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 each turn
+  messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 per turn
   const auto n_left_out = [&](const ContextRoom& room) -> size_t {
     const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, messages, {}, room, count_bytes);
     EXPECT_TRUE(fitted.ok()) << fitted.status().to_string();
@@ -69,7 +69,7 @@ TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
 }
 
 TEST(ContextPolicyTest, PinKeepsItsWholeTurn) {
-  // The answer of the first turn, and the question of the fourth.
+  // Pins the answer of the first turn, and the question of the fourth.
   const Json messages = five_turns();
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, messages, {2, 7}, {.max_tokens = 90}, count_bytes);
@@ -142,7 +142,7 @@ TEST(ContextPolicyTest, OldTurnsAreDroppedIfAllMessagesAreShort) {
   EXPECT_GT(dropped->left_out.n_messages, 0u);
   EXPECT_EQ(dropped->left_out.n_bytes, 0u);
   EXPECT_LE(*count_bytes(dropped->messages, 0), 114u);
-  // And where even that leaves a text that is too long, it is cut as well.
+  // If the remaining text is still too long, it is cut as well.
   messages.back()["content"] = std::string(5000, 'q');
   const Result<FittedMessages> both =
       fit_messages(WhenFull::kCutNewestMessage, messages, {}, {.max_tokens = 190}, count_bytes);
@@ -170,14 +170,14 @@ TEST(ContextPolicyTest, CutsAreAtCharacterBoundaries) {
 
 TEST(ContextPolicyTest, LongMessageIsCutToWhatTheAnswerLeaves) {
   Json messages = five_turns();
-  messages.back()["content"] = std::string(3000, 'q');  // behind 90 tokens
+  messages.back()["content"] = std::string(3000, 'q');  // after 90 tokens
   for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
     for (const size_t max_tokens : {155u, 160u, 200u, 380u}) {
       const Result<FittedMessages> fitted = fit_messages(WhenFull::kCutNewestMessage, messages, {},
                                                          {.max_tokens = max_tokens, .n_answer = n_answer}, count_bytes);
       ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
       const size_t n = *count_bytes(fitted->messages, 0);
-      const size_t left = max_tokens - 93;  // beside the rest and the line that says how much was cut
+      const size_t left = max_tokens - 93;  // beside the other messages and the remark about the cut
       const size_t answer = std::min({n_answer, max_tokens / 4, left / 2 + 1});
       EXPECT_LE(n, max_tokens);
       EXPECT_GE(n + answer + 1, max_tokens) << max_tokens << ", answer " << n_answer;
@@ -238,7 +238,7 @@ TEST(ContextPolicyTest, SessionCutsLongMessageIfPolicySaysSo) {
 
 TEST(ContextPolicyTest, MessageThatFitsAloneFitsAfterDroppableTurns) {
   SmallContext f;
-  const std::string question(220, 'q');  // more than the aim
+  const std::string question(220, 'q');  // more than kFilledAfterwards
   must(f.session({.when_full = WhenFull::kDropOldestTurns}).send(question, greedy(8)));
   ChatSession chat = f.session({.when_full = WhenFull::kDropOldestTurns});
   must(chat.send(std::string(60, 'h'), greedy(8)));
@@ -247,7 +247,7 @@ TEST(ContextPolicyTest, MessageThatFitsAloneFitsAfterDroppableTurns) {
   expect_replays(chat);
 
   ChatSession cuts = f.session({.when_full = WhenFull::kCutNewestMessage});
-  must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than the aim, by itself
+  must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than kFilledAfterwards by itself
   const Turn cut = must(cuts.send(std::string(150, 'q'), greedy(8)));
   EXPECT_EQ(cut.left_out.n_messages, 0u);
   EXPECT_GT(cut.left_out.n_bytes, 150u) << "of both messages";
@@ -256,7 +256,7 @@ TEST(ContextPolicyTest, MessageThatFitsAloneFitsAfterDroppableTurns) {
   expect_replays(cuts);
 }
 
-// Long messages and answers that run to the end of the context, short messages, many turns: each gets an answer.
+// Long messages and answers to the end of the context, short messages, many turns: each gets an answer.
 TEST(ContextPolicyTest, EveryMessageAfterACutGetsAnAnswer) {
   for (const size_t context : {150u, 300u, 700u}) {
     for (const bool answers_to_the_end : {false, true}) {
