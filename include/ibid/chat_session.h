@@ -31,8 +31,8 @@
 
 namespace ibid {
 
-// One message of a conversation, as the chat template sees it. A value. Most messages are a role and a text: {"user",
-// "Hello!"}. Other fields that the template uses are JSON:
+// One message of a conversation, as the chat template sees it. A value. Most messages are a role and a text:
+// {"user", "Hello!"}. Other fields that the template uses are JSON:
 //   {.role = "assistant", .fields = R"({"tool_calls": [...]})"}
 // If `content` is empty and `fields` is not, the content is that of `fields`, if any: an array for text parts and
 // images. Messages that a session returns follow the same rules.
@@ -84,8 +84,8 @@ class IBID_EXPORT ChatSession {
   // then stay cached); kContextFull; kOutOfMemory; those of the template.
   Result<Usage> prefill(std::stop_token stop = {}, Priority priority = Priority::kNormal);
 
-  // Answers the last user message again, without prefilling the prompt again. The new answer replaces the old one when
-  // it is complete. kInvalidArgument if the last message is not an answer.
+  // Answers the last user message again; prefills nothing unless the prompt was evicted. The new answer replaces the
+  // old one when it is complete. kInvalidArgument if the last message is not an answer.
   Result<Turn> regenerate(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::regenerate(), options, on_event);
   }
@@ -128,12 +128,12 @@ class IBID_EXPORT ChatSession {
   // kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument and kLimitExceeded, naming the field, for
   // messages and variables that the format cannot store (NaN, binary values, too deeply nested, too large).
   Status save(const std::string& path, const SaveOptions& options = SaveOptions(), SaveReport* report = nullptr) const;
-  // Resumes a saved conversation. KV in the file, the engine's store or its cache directory is not prefilled again,
-  // unless it is damaged or of another model. If parts of the file are damaged, all messages are still loaded, and
-  // losses() lists what is missing and why KV was not used. Answers keep their sampled tokens up to the first answer
-  // with tokens that are damaged or not of this model. KV from a file is not trusted: it serves this conversation and
-  // its forks only, and KV computed from it enters neither the namespace nor the cache directory until it is prefilled
-  // anew. Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kCorrupt, kBadHeader ... naming the file.
+  // Resumes a saved conversation. Tokens with KV in the file, the engine's store or its cache directory are not
+  // prefilled again, unless the KV is damaged or of another model. If parts of the file are damaged, all messages are
+  // still loaded, and losses() lists what is missing and why KV was not used. Answers keep their sampled tokens up to
+  // the first answer with tokens that are damaged or not of this model. KV from a file is not trusted: it serves this
+  // conversation and its forks only, and KV computed from it enters neither the namespace nor the cache directory until
+  // prefilled anew. Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kCorrupt, kBadHeader ... naming the file.
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
                                   const LoadOptions& options = {});
 

@@ -63,10 +63,10 @@ class IBID_EXPORT Engine {
 
   // Length of an embedding; 0: the model makes none (EngineOptions::pooling).
   size_t embedding_dim() const;
-  // Returns one vector of length 1 for each text, which runs through the model as a whole. The same texts give the same
-  // bits at any load. n_dims: keeps only the first n_dims numbers and normalises them again, for models trained for
-  // that (Matryoshka); 0: all. Errors: kUnsupported if the model makes no embeddings; kInvalidArgument, and
-  // kContextFull with needed and available tokens, naming the number of the text; kCancelled; kOutOfMemory.
+  // Runs all texts through the model and returns a vector of length 1 for each; equal texts give equal bits at any
+  // time. n_dims: keeps only the first n_dims numbers and normalises them again, for models trained for that
+  // (Matryoshka); 0: all. Errors: kUnsupported if the model makes no embeddings; kInvalidArgument, and kContextFull
+  // with needed and available tokens, naming the number of the text; kCancelled; kOutOfMemory.
   Result<std::vector<std::vector<float>>> embed(const std::vector<std::string>& texts, size_t n_dims = 0,
                                                 std::stop_token stop = {}) const;
 

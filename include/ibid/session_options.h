@@ -13,8 +13,8 @@ namespace ibid {
 enum class WhenFull {
   kError,            // kContextFull, before any computation
   kDropOldestTurns,  // whole turns, the oldest first; system messages, pinned turns and the newest turn stay
-  kCutNewestMessage, // the middle of the newest message, then of long older ones, then whole turns: a later short
-                     // message finds room; system messages and pinned ones stay whole
+  kCutNewestMessage, // the middle of the newest message, then of long older ones, then whole turns, so that
+                     // later short messages fit; system and pinned messages stay whole
 };
 
 struct SessionOptions {

@@ -34,7 +34,7 @@ IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 enum class Priority {
   kHigh,    // before all others
   kNormal,
-  kLow,     // only when nothing else is ready to run
+  kLow,     // when nothing else is ready to run, or after a second of waiting
 };
 
 enum class StopMode {

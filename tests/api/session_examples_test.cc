@@ -129,7 +129,7 @@ TEST_F(SessionExamplesTest, PullingAnAnswer) {
   EXPECT_EQ(turn->text, "theing");
 }
 
-TEST_F(SessionExamplesTest, TurnReports) {
+TEST_F(SessionExamplesTest, TurnReportsUsageAndLogprobs) {
   say_little();
   testing::internal::CaptureStdout();
   // BEGIN docs/sessions.md
@@ -223,7 +223,7 @@ TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
   turn = chat.answer();       // reads what is new
   // END
   ASSERT_TRUE(turn.ok());
-  EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "the token that ended the answer";
+  EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "and the end-of-turn token";
   EXPECT_FALSE(turn->lost_prefix);
 }
 

@@ -162,7 +162,7 @@ TEST_F(ChatForeignRowsTest, LoadStopsAtNonFiniteRows) {
   Result<ChatSession> gift = process.load();
   ASSERT_TRUE(gift.ok());
   EXPECT_EQ(gift->ids(), ids) << "the conversation is complete";
-  EXPECT_EQ(gift->state().kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "the pages before that one";
+  EXPECT_EQ(gift->state().kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "the pages before it";
 }
 
 // Finite values whose results are not: the turn fails, and the next one prefills again.

@@ -135,7 +135,7 @@ TEST(ChatMemoryOfPagesTest, PoolsOfAllSizesFailCleanly) {
       const ErrorCode code = call();
       expect_rows_replay(*world.chat);
       if (code == ErrorCode::kOk) {
-        // Of several answers, one that is over is idle, and the others may take its pages.
+        // One of several answers may be over and idle, so that the others take its pages.
         if (&call != several_answers) expect_replays(*world.chat);
         ++n_done;
         continue;

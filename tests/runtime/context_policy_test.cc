@@ -60,8 +60,8 @@ TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
     EXPECT_TRUE(fitted.ok()) << fitted.status().to_string();
     return fitted.ok() ? fitted->left_out.n_messages : SIZE_MAX;
   };
-  EXPECT_EQ(n_left_out({.max_tokens = 100}), 8u) << "the target is 60 of 100, reached without all old turns";
-  EXPECT_EQ(n_left_out({.max_tokens = 99, .n_answer = 1}), 6u) << "above the target, as many stay as fit beside the answer";
+  EXPECT_EQ(n_left_out({.max_tokens = 100}), 8u) << "60 of 100 is the target, reached by dropping all old turns";
+  EXPECT_EQ(n_left_out({.max_tokens = 99, .n_answer = 1}), 6u) << "above it, as many stay as fit beside the answer";
   EXPECT_EQ(n_left_out({.max_tokens = 81, .n_answer = 1}), 6u);
   EXPECT_EQ(n_left_out({.max_tokens = 80, .n_answer = 1}), 8u);
   EXPECT_EQ(n_left_out({.max_tokens = 99}), 6u) << "19 tokens for the answer: half of the available ones";
@@ -110,7 +110,7 @@ TEST(ContextPolicyTest, LongestTextsAreCutIfOldMessagesFillTheContext) {
   EXPECT_GE(*count_bytes(fitted->messages, 0), 95u);
   ASSERT_EQ(fitted->messages.size(), messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
-    EXPECT_EQ(fitted->messages[i] == messages[i], i != 3) << i << ": the others are shorter than what stays of it";
+    EXPECT_EQ(fitted->messages[i] == messages[i], i != 3) << i << ": the others are shorter than the cut text";
   }
   EXPECT_EQ(fitted->first_changed, 3u);
   EXPECT_EQ(fitted->left_out.n_messages, 0u);

@@ -31,7 +31,7 @@ TEST(PendingPrefixesTest, NoWaitWithoutEarlierCommonPrefix) {
   EXPECT_EQ(different.earlier(0), Earlier::kNothing);
   EXPECT_EQ(first.earlier(0), Earlier::kNothing) << "an earlier one does not wait for a later one";
   PendingPrefixes::Reading second(pending, "a", ids);
-  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is missing: only 256 of 300 are in whole pages";
+  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is missing: 256 of 300 are in whole pages";
 }
 
 TEST(PendingPrefixesTest, WaitsUntilCommonPrefixIsPublished) {

@@ -63,7 +63,7 @@ void expect_every_law(RandomKind kind, size_t n_conversations) {
                                               << conversation.calls();
   }
   std::cout << sum.n_turns << " turns in " << n << " conversations from seed " << first << ", " << sum.n_answered
-            << " of them answered, " << sum.n_read_again << " ids read again\n";
+            << " of them answered, " << sum.n_read_again << " tokens prefilled again\n";
   if (n < n_conversations) return;
   EXPECT_GT(sum.n_answered, sum.n_turns / 4) << "the pools are too small to say anything";
   EXPECT_GT(sum.n_read_again, 0u) << "the pools are too large";

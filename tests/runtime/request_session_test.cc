@@ -124,7 +124,7 @@ TEST(RequestSessionTest, AnswerEndedByOutOfMemoryKeepsItsText) {
   options.keep_when_out_of_memory = true;
   const Turn turn = must(chat.send("x", options));
   EXPECT_EQ(turn.finish_reason, FinishReason::kLength);
-  EXPECT_EQ(turn.usage.n_prompt + turn.usage.n_decoded, 2 * kPagePositions + 1) << "the last token was sampled and not fed";
+  EXPECT_EQ(turn.usage.n_prompt + turn.usage.n_decoded, 2 * kPagePositions + 1) << "the last token was not fed";
   EXPECT_EQ(chat.state().messages().back()["content"], turn.text);
   expect_replays(chat);
 }
