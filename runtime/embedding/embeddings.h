@@ -46,7 +46,7 @@ class Embeddings {
   Embeddings(const Embeddings&) = delete;
   Embeddings& operator=(const Embeddings&) = delete;
 
-  // Submits as many texts as fit. Returns true if all are over. For one thread at a time.
+  // Submits as many texts as fit. Returns true when it is over, also after an error. For one thread at a time.
   bool advance() noexcept;
   // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first one of a
   // TextEmbedding; kOutOfMemory of keys and values if no other text of this object was running.

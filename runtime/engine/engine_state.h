@@ -118,7 +118,7 @@ class EngineState {
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
   mutable Tokens marker_tokens_;
-  // Order of destruction: the store's entries return their pages to the pool.
+  // In this order: the store is destroyed before the pool, to which its entries return their pages.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;

@@ -5,8 +5,8 @@
 namespace ibid {
 
 // Other prompts resume from full pages; with recurrent layers only from states, some of which may lie after the full
-// pages. Then all rows are published if a waiting prompt needs such a state, or if the state before the first user
-// message is one: other conversations with the same beginning resume there.
+// pages. Then all rows are published if a waiting prompt needs such a state; and at the prompt's end, if the state
+// before the first user message is one: other conversations with the same beginning resume there.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
              const StateBorders& borders, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
