@@ -42,7 +42,7 @@ struct EngineOptions {
   // (0700), and is created so.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
-  bool fingerprint = false;  // read the weights a second time, so that sessions can be saved with their keys and values
+  bool fingerprint = false;    // read the weights once more, so that sessions can be saved with keys and values
   size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: two contexts, at least 256 MB, at most
                                // half of the memory that is available
   // How to make embeddings, instead of what the model's file says; unset: as the file says.
