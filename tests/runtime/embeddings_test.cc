@@ -76,7 +76,7 @@ TEST_P(EmbeddingBits, SameBitsForAllChunksThreadsAndBatches) {
       const Vectors got = embedded(other, texts);
       ASSERT_EQ(got.size(), wanted.size());
       for (size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " tokens, " << n_threads << " threads, passes of "
+        EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " tokens, " << n_threads << " threads, chunk "
                                                   << max_chunk;
       }
       EXPECT_EQ(other->state().pool().bytes_in_use(), 0u) << "no KV of a text is kept";
@@ -173,7 +173,7 @@ TEST_F(EmbeddingsTest, OnlyEmbeddingModelsMakeEmbeddings) {
   write_talking_model(dir_.file("talk.gguf"));
   const Status refused = embed(load(dir_.file("talk.gguf"))->state(), {{1, 2}}).status();
   EXPECT_EQ(refused.code(), ErrorCode::kUnsupported);
-  EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "it has no path: " << refused.message();
+  EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "has a path: " << refused.message();
   EXPECT_THAT(refused.message(), HasSubstr("--pooling"));
   // Embedding models give no answers.
   const auto chat = ChatSession::create(load(path_), {});
