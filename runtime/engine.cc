@@ -23,9 +23,9 @@
 namespace ibid {
 namespace {
 
-// A petabyte: sums of budgets stay far from where they would overflow.
+// A petabyte: sums of budgets cannot overflow.
 constexpr uint64_t kMaxBudgetBytes = 1'000'000'000'000'000;
-// An hour: in nanoseconds it is a number like any other.
+// An hour: its nanoseconds cannot overflow.
 constexpr double kMaxLatencyTargetMs = 3'600'000;
 
 Status out_of_range(const std::string& name, const std::string& value, const std::string& range) {
@@ -44,7 +44,7 @@ Status check_pooling(std::optional<Pooling> pooling) {
 
 Status check_scheduling(const SchedulerOptions& options) {
   const double ms = options.latency_target_ms;
-  if (ms > 0 && ms <= kMaxLatencyTargetMs) return {};  // not so for NaN
+  if (ms > 0 && ms <= kMaxLatencyTargetMs) return {};  // false for NaN
   std::ostringstream value;  // to_string() would write 1e-9 as 0.000000
   value << ms;
   return out_of_range("latency_target_ms", value.str(), "above 0, to 3600000");
@@ -174,7 +174,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
 
 EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
     : parts_(std::move(parts)),
-      // Rows are shared by pages; a state stands where it stands.
+      // Rows are shared by whole pages, recurrent states at any position.
       pending_(parts_.model->kv_layout().n_states() > 0 ? 1 : kPagePositions),
       constraints_(*parts_.tokenizer),
       scheduler_(std::move(scheduler)) {
@@ -200,7 +200,7 @@ void EngineState::open_tier() {
 
 EngineState::~EngineState() {
   if (!check_process().ok()) {
-    // A child of fork() has neither the threads nor, perhaps, the locks: what they hold cannot be given back in order.
+    // A child of fork() has neither the threads nor possibly the locks, so these are leaked.
     (void)scheduler_.release();
     (void)tier_.release();
     (void)store_.release();

@@ -1,12 +1,12 @@
-// Bell: what a thread waits for until one of its streams has new events. One bell may serve many answers, so that one
-// thread can wait for whichever of them moves first. A ring says only that there may be new events.
+// Bell: wakes a thread when one of its streams has new events. Several answers may share one bell, so that one thread
+// waits for all of them. A ring means only that there may be new events.
 //
-// Waking a thread takes a core from the pass that computes the next token. On two cores a wake-up for each token of a
-// small model cost 8 % of its rate. So a thread that has just been woken rests for kRest before more of the same
-// (ring_softly()) wakes it again; an event of another kind (ring()) does not wait.
+// Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
+// small model cost 8 % of its rate. So ring_softly() does not wake a thread within kRest of its last wake-up; ring(),
+// for rarer events, does.
 //
-// Any thread may call ring() and ring_softly(), which cost no system call while no thread waits. wait() is for one
-// thread at a time.
+// Any thread may call ring() and ring_softly(); they make no system call unless a thread waits. Only one thread at a
+// time may call wait().
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace ibid {
 
 class Bell {
  public:
-  // A frame of a screen: nobody reads faster.
+  // About one frame of a display; faster updates are not visible.
   static constexpr std::chrono::milliseconds kRest{16};
 
   Bell() = default;
@@ -28,12 +28,12 @@ class Bell {
   Bell& operator=(const Bell&) = delete;
 
   void ring() noexcept { ring(n_rings_, State::kResting); }
-  // Wakes the thread that waits once it has rested.
+  // Wakes the waiting thread, at the earliest kRest after its last wake-up.
   void ring_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
   // Waits until the bell has rung since the last wait() returned. Poll the streams before and after.
   void wait() noexcept { wait_until(Time::max()); }
-  // The same, for at most so long.
+  // As wait(), for at most `limit`.
   void wait_for(std::chrono::milliseconds limit) noexcept { wait_until(std::chrono::steady_clock::now() + limit); }
 
  private:
@@ -58,12 +58,12 @@ class Bell {
     rested_ = std::chrono::steady_clock::now() + kRest;
   }
 
-  // Wakes who is in `wakes` or sleeps deeper. Sequentially consistent on both sides: either this sees the sleeper, or
-  // the sleeper sees the ring.
+  // Wakes a thread in state `wakes` or a deeper one. Sequentially consistent on both sides: either this call sees the
+  // sleeping thread, or that thread sees the ring.
   void ring(std::atomic<uint32_t>& counter, State wakes) noexcept {
     counter.fetch_add(1);
     if (state_.load() < wakes) return;
-    { const std::lock_guard lock(mutex_); }  // not between the sleeper's look and its sleep
+    { const std::lock_guard lock(mutex_); }  // not between the thread's check and its sleep
     sleeper_.notify_one();
   }
 
@@ -73,7 +73,7 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable sleeper_;
 
-  // The waiting thread's.
+  // Used only by the waiting thread.
   uint32_t n_heard_ = 0;
   uint32_t n_heard_softly_ = 0;
   Time rested_{};

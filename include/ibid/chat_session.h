@@ -1,5 +1,5 @@
-// ChatSession: one conversation with a model. Each message costs its own tokens: what was read or said
-// before is not read again.
+// ChatSession: one conversation with a model. Each message costs only its own tokens: earlier prompts and answers are
+// not prefilled again.
 //
 //   auto engine = Engine::load("model.gguf");
 //   auto chat = ChatSession::create(*engine, {.system = "You are brief."});
@@ -8,9 +8,9 @@
 // A session runs one turn at a time. A call while a turn runs (from another thread, or from the turn's own event
 // callback) is kBusy and changes nothing. Everything else about a session is for one thread at a time.
 //
-// All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, the ids and the
-// keys and values as they were. What it had computed stays in the engine's store if there is room, so that trying
-// again is cheap. This holds when the heap is used up as well (kOutOfMemory).
+// All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, tokens, keys and
+// values unchanged. If there is room, the KV that it computed stays in the engine's store, so that a retry is cheap.
+// This holds for heap exhaustion as well (kOutOfMemory).
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,14 @@
 namespace ibid {
 
 // One message of a conversation, as the chat template sees it. A value. Most messages are a role and a text:
-// {"user", "Hello!"}. What else a template knows is JSON:
+// {"user", "Hello!"}. Other fields that the template uses are JSON:
 //   {.role = "assistant", .fields = R"({"tool_calls": [...]})"}
-// Where `content` is empty and `fields` is not, the message has the content that `fields` say, if any: text parts and
-// images are an array there. Messages that a session returns are written the same way.
+// If `content` is empty and `fields` is not, the content is that of `fields`, if any: an array for text parts and
+// images. Messages that a session returns follow the same rules.
 struct Message {
   std::string role = {};     // "system", "user", "assistant", "tool" ...
   std::string content = {};  // text
-  // A JSON object without "role", and without "content" where `content` is not empty; or nothing.
+  // A JSON object without "role", and without "content" unless `content` is empty; or an empty string.
   std::string fields = {};
 
   bool operator==(const Message&) const = default;
@@ -47,136 +47,134 @@ struct Message {
 
 class SessionState;
 
-// Options of a turn default to TurnOptions() and not to {}, because gcc 12 warns that {} may be uninitialised.
+// TurnOptions() as default argument instead of {}, because gcc 12 warns that {} may be uninitialised.
 class IBID_EXPORT ChatSession {
  public:
-  // Errors: kUnsupported when the model has no chat template; kInvalidArgument for texts or variables that are not
-  // UTF-8, variables that are not a JSON object, or an unknown policy.
+  // Errors: kUnsupported if the model has no chat template; kInvalidArgument for texts or variables that are not UTF-8,
+  // variables that are not a JSON object, or an unknown policy.
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, SessionOptions options = {});
 
   ChatSession(ChatSession&&) noexcept;
   ChatSession& operator=(ChatSession&&) noexcept;
   ~ChatSession();
 
-  // Sends a user message and returns the answer. Errors: kBusy; kInvalidArgument (options, a constraint without a way
-  // on, or a message that is not UTF-8); kContextFull with both numbers, before any event; kCancelled (kDiscard, or
-  // nothing had been sampled yet); kOutOfMemory; the template's.
+  // Sends a user message and returns the answer. Errors: kBusy; kInvalidArgument (options, a constraint that allows
+  // neither a token nor the end, a message that is not UTF-8); kContextFull with needed and available tokens, before
+  // any event; kCancelled (kDiscard, or before the first sampled token); kOutOfMemory; those of the template.
   Result<Turn> send(std::string_view message, const TurnOptions& options = TurnOptions(),
                     const TurnCallback& on_event = {}) {
     return run(TurnStart::send(message), options, on_event);
   }
-  // The same for any start of a turn.
+  // As send(), for any start of a turn.
   Result<Turn> run(const TurnStart& start, const TurnOptions& options = TurnOptions(),
                    const TurnCallback& on_event = {});
 
-  // The same in two steps: adds a message of any role, with whatever fields the template knows (tool_calls, name),
-  // and answers what is there. append() costs nothing. Errors: kBusy; kInvalidArgument: not UTF-8, or fields that are
-  // no JSON object or say the role or the content twice; answer(): the last message is an answer already, or there is
-  // none.
+  // As send(), in two steps: append() adds a message of any role, with any fields that the template uses (tool_calls,
+  // name), and computes nothing; answer() answers the messages. Errors: kBusy; kInvalidArgument: append(): not UTF-8,
+  // fields are not a JSON object or repeat role or content; answer(): there are no messages, or the last one is an
+  // answer.
   Status append(const Message& message);
   Result<Turn> answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::answer(), options, on_event);
   }
 
-  // Reads now, while nobody waits, what the next turn will need: the messages that await an answer, or else the
-  // history as the template will show it, the system message of a new conversation included. The next turn then
-  // costs only what it adds. Returns how many ids these were, and how many of them were read already. Errors:
-  // kBusy; kCancelled (what was read till then is not read again); kContextFull; kOutOfMemory; the template's.
+  // Prefills the next prompt ahead of time: the messages that await an answer, or else the history as the template will
+  // render it, including the system message of a new conversation. The next turn then prefills only what it adds.
+  // Returns the number of tokens, and how many of them were cached. Errors: kBusy; kCancelled (tokens prefilled until
+  // then stay cached); kContextFull; kOutOfMemory; those of the template.
   Result<Usage> prefill(std::stop_token stop = {}, Priority priority = Priority::kNormal);
 
-  // Answers the last user message again. The old answer is dropped once the new one is there. Nothing of the prompt
-  // runs through the model. kInvalidArgument when the last message is no answer.
+  // Answers the last user message again; prefills nothing unless the prompt was evicted. The new answer replaces the
+  // old one when it is complete. kInvalidArgument if the last message is not an answer.
   Result<Turn> regenerate(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::regenerate(), options, on_event);
   }
 
-  // Puts `text` in place of user message number `message`, and answers it. What came behind that message is dropped
-  // once the answer is there. Only the new text is read. kInvalidArgument when that is no user message.
+  // Replaces the text of user message number `message`, and answers it. Later messages are dropped when the answer is
+  // complete. Prefills only the new text. kInvalidArgument if that is not a user message.
   Result<Turn> edit(size_t message, std::string_view text, const TurnOptions& options = TurnOptions(),
                     const TurnCallback& on_event = {}) {
     return run(TurnStart::edit(message, text), options, on_event);
   }
 
-  // Sends a message and returns n answers to it, computed side by side; the message is read once. Their seeds are
-  // the options' seed (or a random one) plus 0 to n - 1. The session goes on with the first answer; choose() makes
-  // it go on with another, until the conversation changes. on_event hears of all answers, one at a time. Either all
-  // answers come, or an error as of send(). kInvalidArgument for n outside 1 to kMaxAnswers.
+  // Sends a message and returns n answers to it, decoded in parallel after one prefill. Their seeds are the options'
+  // seed (or a random one) plus 0 to n - 1. The session continues with the first answer; choose() selects another,
+  // until the conversation changes. on_event receives the events of all answers, never two calls at a time. Returns all
+  // n answers or an error as of send(). kInvalidArgument for n outside 1 to kMaxAnswers.
   static constexpr size_t kMaxAnswers = 16;
   using AnswersCallback = std::function<void(size_t answer, const TurnEvent&)>;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n,
                                              const TurnOptions& options = TurnOptions(),
                                              const AnswersCallback& on_event = {});
-  // Costs nothing. Errors: kBusy; kInvalidArgument when there is no such answer.
+  // Selects the answer to continue with; computes nothing. Errors: kBusy; kInvalidArgument if there is no such answer.
   Status choose(size_t answer);
 
-  // Keeps the first n messages. Costs nothing; the next turn reuses what still fits.
-  // Errors: kBusy; kInvalidArgument when there are fewer, or when n would leave a question unanswered or
-  // drop the system message (set_system does that).
+  // Keeps the first n messages. Computes nothing; the next turn reuses the KV of the remaining prefix. Errors: kBusy;
+  // kInvalidArgument if there are fewer messages, or if the last one kept would be a user message, or to drop the
+  // system message (use set_system()).
   Status rewind_to(size_t n_messages);
 
-  // Replaces the history by another. A system message at its beginning becomes the session's. This costs nothing; the
-  // next turn reuses the longest part that is the same, with answers as they were sampled.
-  // Errors: kBusy; kInvalidArgument as for append().
+  // Replaces the history. A system message at its beginning becomes the session's. Computes nothing; the next turn
+  // reuses the KV of the longest common prefix, with answers as they were sampled. Errors: kBusy; kInvalidArgument as
+  // for append().
   Status set_history(const std::vector<Message>& messages);
 
-  // Returns a second conversation that goes on from here on its own, from the same keys and values. Copies the text
-  // and ids of the history, and computes nothing. kBusy.
+  // Returns an independent copy of the conversation that shares its keys and values. Copies text and tokens of the
+  // history; computes nothing. kBusy.
   Result<ChatSession> fork() const;
 
-  // Writes the conversation to a file for its owner alone, all at once or not at all. with_kv: writes its keys and
-  // values too, so that load() needs neither the model nor a cache directory to go on. That takes an engine that
-  // knows its fingerprint (else kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded,
-  // naming the field, for messages and variables that a file cannot carry (NaN, binary values, what is nested too
-  // deep or too large).
+  // Writes the conversation atomically to a file that only its owner can read. with_kv: includes keys and values, so
+  // that load() can resume without prefill and without a cache directory; this takes an engine with a fingerprint (else
+  // kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument and kLimitExceeded, naming the field, for
+  // messages and variables that the format cannot store (NaN, binary values, too deeply nested, too large).
   Status save(const std::string& path, const SaveOptions& options = SaveOptions(), SaveReport* report = nullptr) const;
-  // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in
-  // its cache directory are not read again, unless they are damaged or another model's. If some parts of a file
-  // are not sound, all messages are still there, and losses() says what is missing, and why keys and values were
-  // left out. Answers keep their sampled ids up to the first whose ids are not sound, or not this model's. Errors:
-  // kNotFound, kIo, kBadMagic, kUnsupportedVersion, kCorrupt, kBadHeader ... naming the file. Keys and values of a file
-  // serve this conversation and its forks alone. They may be anything, so what is computed on top of them enters
-  // neither the namespace nor the cache directory, until it is read anew.
+  // Resumes a saved conversation. Tokens with KV in the file, the engine's store or its cache directory are not
+  // prefilled again, unless the KV is damaged or of another model. If parts of the file are damaged, all messages are
+  // still loaded, and losses() lists what is missing and why KV was not used. Answers keep their sampled tokens up to
+  // the first answer with tokens that are damaged or not of this model. KV from a file is not trusted: it serves this
+  // conversation and its forks only, and KV computed from it enters neither the namespace nor the cache directory until
+  // prefilled anew. Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kCorrupt, kBadHeader ... naming the file.
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
                                   const LoadOptions& options = {});
 
-  // Forgets the conversation, except for the system message. kBusy.
+  // Drops all messages but the system message. kBusy.
   Status reset();
-  // A new system message (empty: none). It stands in front of everything, so a conversation that has begun is
-  // forgotten as by reset(). Errors: kBusy; kInvalidArgument when it is not UTF-8.
+  // Replaces the system message (empty: removes it). It is the start of every prompt, so the other messages are dropped
+  // as by reset(). Errors: kBusy; kInvalidArgument if not UTF-8.
   Status set_system(std::string_view text);
-  // Message number `message` and what belongs to its turn stay when a full context drops turns.
+  // Keeps message number `message` and the rest of its turn when turns are dropped from a full context.
   // Errors: kBusy; kInvalidArgument.
   Status pin(size_t message);
-  // Another policy for a full context, from the next turn on; it is saved with the session.
+  // Sets the policy for a full context from the next turn on; save() writes it.
   // Errors: kBusy; kInvalidArgument for an unknown policy.
   Status set_when_full(WhenFull policy);
-  // Other variables for the template (a JSON object, or nothing), from the next turn on. What it then writes as before
-  // is not read again. Errors: kBusy; kInvalidArgument.
+  // Sets the template's variables (a JSON object, or empty) from the next turn on. The prefix that renders as before is
+  // not prefilled again. Errors: kBusy; kInvalidArgument.
   Status set_variables(const std::string& variables);
 
-  // As committed, in order. May throw std::bad_alloc, as copies of it may.
+  // The committed messages, in order. May throw std::bad_alloc, as copying them may.
   std::vector<Message> messages() const;
   size_t n_messages() const;
   // REQUIRES: i < n_messages().
   Message message(size_t i) const;
-  // The same as a JSON array of objects, as templates see them: [{"role": ..., "content": ...}, ...].
+  // All messages as a JSON array of objects, as templates see them: [{"role": ..., "content": ...}, ...].
   std::string messages_json() const;
-  // The ids of the conversation: what was fed, and at the end at most one id that is fed next.
+  // The tokens of the conversation: all that were computed, and at most one more, which is computed next.
   const Tokens& ids() const;
-  // How many of the ids have keys and values in memory now. Between turns they may be evicted for others.
+  // Number of leading tokens whose keys and values are in memory now. Between turns they may be evicted.
   size_t n_in_memory() const;
   WhenFull when_full() const;
-  // What load() could not use of its file; nothing in other sessions.
+  // The parts of the file that load() could not use; empty for other sessions.
   const SessionLosses& losses() const;
   // Sums over the turns that were committed.
   const Usage& usage() const;
-  // Of the last committed turn.
+  // Timings of the last committed turn.
   const Timings& timings() const;
-  // How many ids a text has, without the template's own. Any time, any thread. May throw std::bad_alloc.
+  // Number of tokens of a text, without those of the template. Any thread, at any time. May throw std::bad_alloc.
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 
-  // For the files of the library (runtime/session/session_state.h).
+  // Internal (runtime/session/session_state.h).
   explicit ChatSession(std::unique_ptr<SessionState> state);
   SessionState& state() { return *state_; }
   const SessionState& state() const { return *state_; }

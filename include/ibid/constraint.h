@@ -1,9 +1,9 @@
-// TokenConstraint: says what an answer may consist of, as a set of tokens for each position: a grammar, a schema, a
-// list of choices. This file has the interface; Engine has functions that make constraints of grammars.
+// TokenConstraint: the set of tokens allowed at each position of an answer, from a grammar, a schema or a list of
+// choices. This file is the interface; Engine makes constraints from grammars.
 //
-// A turn is given a prototype and works on a clone. So a turn that fails leaves no trace, forks and several answers
-// do not meet, and one prototype serves any number of turns. The constraint does not handle ids that end the turn:
-// it says whether the answer may end here, and then they are allowed.
+// A turn clones the prototype that it gets. So a failed turn leaves no trace, forks and parallel answers do not
+// interfere, and one prototype serves any number of turns. Tokens that end the turn are not the constraint's: they are
+// allowed if may_end() is true.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// A set of ids below vocab_size, one bit each. A value.
+// A set of tokens below vocab_size, one bit each. A value.
 class TokenMask {
  public:
   explicit TokenMask(size_t vocab_size = 0) : vocab_size_(vocab_size), words_((vocab_size + 63) / 64) {}
@@ -27,7 +27,7 @@ class TokenMask {
     const auto i = static_cast<size_t>(id);
     return i < vocab_size_ && (words_[i / 64] >> (i % 64) & 1) != 0;
   }
-  // Ids that the vocabulary does not have are passed over.
+  // Ignores tokens outside the vocabulary.
   void add(TokenId id) {
     const auto i = static_cast<size_t>(id);
     if (i < vocab_size_) words_[i / 64] |= uint64_t{1} << (i % 64);
@@ -37,7 +37,7 @@ class TokenMask {
     if (i < vocab_size_) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
   }
   void clear() { words_.assign(words_.size(), 0); }
-  // 64 ids at once: bit b of word w is id 64 * w + b.
+  // 64 tokens per word: bit b of word w is token 64 * w + b.
   std::span<const uint64_t> words() const { return words_; }
   void add_words(std::span<const uint64_t> words) {
     const size_t n = words.size() < words_.size() ? words.size() : words_.size();
@@ -50,28 +50,28 @@ class TokenMask {
   std::vector<uint64_t> words_;
 };
 
-// A constraint must depend on nothing but the ids that were pushed. It is asked in the order in which ids are
-// drawn, with drafts and without. It runs on threads of the engine, between passes, so every answer waits for a
-// slow one. It must not throw or call the engine.
+// A constraint must depend only on the pushed tokens. Its calls come in the order in which tokens are sampled, with and
+// without drafts, on threads of the engine between passes, so a slow constraint delays every answer. It must not throw
+// or call the engine.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
-  // Adds to `mask`, which is empty, the ids that may stand next. Ids that end a turn are ignored.
+  // Adds the tokens that may come next to `mask`, which is empty. Tokens that end a turn are ignored.
   virtual void allowed(TokenMask& mask) const = 0;
-  // Whether the answer may end in front of the next id. It has to end there when no id is allowed.
+  // True if the answer may end before the next token. It must end there if no token is allowed.
   virtual bool may_end() const = 0;
-  // `id`, which was allowed and does not end the turn, is part of the answer.
+  // Appends `id` to the answer. REQUIRES: it was allowed and does not end the turn.
   virtual void push(TokenId id) = 0;
-  // Appends at most n_most ids that are likely to be sampled next, because little else is allowed. They are verified
-  // in one pass where turns speculate, and change no answer. The default knows none.
+  // Appends at most n_most tokens that are likely to be sampled next, because few others are allowed. Turns that
+  // speculate verify them in one pass, so they change no answer. The default appends none.
   virtual void propose(size_t n_most, Tokens& ids) const {
     (void)n_most;
     (void)ids;
   }
-  // Why allowed() could not say what is allowed, when it was asked last. The default always can.
+  // Why the last call of allowed() could not compute the mask. The default always returns ok.
   virtual Status status() const { return {}; }
-  // The same constraint at the same place, independent of this one.
+  // Returns an independent copy with the same pushed tokens.
   virtual std::unique_ptr<TokenConstraint> clone() const = 0;
 };
 

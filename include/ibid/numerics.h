@@ -1,26 +1,26 @@
-// How a model computes, and how keys and values are stored. Both are part of the identity of every cached key and
-// value: what was computed one way is never used another way.
+// How a model computes, and how keys and values are stored. Both are part of the identity of cached keys and values:
+// those of one setting are never used with another.
 #pragma once
 
 #include <cstdint>
 
 namespace ibid {
 
-// How numbers are computed.
+// Arithmetic of the kernels.
 enum class Numerics : uint8_t {
   kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
-  kExact,      // our kernels; int8 activations for quantised weights. The same bits always.
+  kExact,      // our kernels; int8 activations for quantised weights. Always the same bits
   kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, AVX2 alone):
                // compared by tolerance, without the promise of the same bits
 };
 
-// How keys and values are stored. Layers that would lose too much in few bits keep more of them (docs/numerics.md).
+// How keys and values are stored. Layers that would lose too much precision keep more bits (docs/numerics.md).
 enum class KvDType : uint8_t {
   kF32,
   kF16,
-  kInt8,  // 8 bits and a scale for each row, rotated first (a Hadamard transform), so that nearly nothing is lost
-  kK8V4,  // keys as kInt8, values in 4 bits, 32 of them with one scale and one minimum: 0.8 of its bytes
-  kInt4,  // keys and values in 4 bits: 0.6 of its bytes. The loss can be seen
+  kInt8,  // 8 bits and one scale per row, after a Hadamard rotation: nearly lossless
+  kK8V4,  // keys as kInt8, values in 4 bits, 32 of them with one scale and one minimum: 0.8 times its bytes
+  kInt4,  // keys and values in 4 bits: 0.6 times its bytes. The loss is measurable
 };
 
 }  // namespace ibid

@@ -1,10 +1,10 @@
-// Status and Result<T>: how every call that can fail for an outside reason says so. Nothing throws.
+// Status and Result<T>: the return types of calls that can fail for external reasons. Nothing throws.
 //
 //   const auto engine = ibid::Engine::load("model.gguf");
 //   if (!engine.ok()) std::cerr << engine.status().message();
 //
-// A message is one sentence that names the culprit (file, field), what was found and what was wanted;
-// the code is for programs, the message for people. Values: a const one may be read by any number of threads.
+// A message is one sentence that names the culprit (file, field), the value found and the value expected; the code is
+// for programs, the message for people. Values: any number of threads may read a const one.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-// The names that a shared library shows; everything else in it is hidden.
+// Marks names that a shared library exports; all others are hidden.
 #ifdef _WIN32
 #define IBID_EXPORT
 #else
@@ -24,25 +24,25 @@ namespace ibid {
 enum class ErrorCode {
   kOk = 0,
   // Files and formats.
-  kIo,                  // the operating system said no; the message holds its words
+  kIo,                  // the operating system refused; the message has its error text
   kNotRegularFile,      // a directory, a FIFO, a device
   kChangedOnDisk,       // the file was truncated or replaced while it was open
-  kTruncated,           // the file ends before its own header says so
+  kTruncated,           // the file is shorter than its header says
   kBadMagic,            // not the format it claims to be
   kUnsupportedVersion,
   kBadHeader,           // malformed JSON or a rule of the container broken
   kLimitExceeded,       // a count or length beyond what the format or our budget allows
   kBadString,           // NUL, invalid UTF-8 or a hostile length in a name
   kDuplicate,           // the same key or name twice
-  kBadType,             // a value or tensor of a type that is unknown or not the wanted one
+  kBadType,             // a value or tensor of an unknown or unexpected type
   kBadNumber,           // not an integer where one is needed, or out of its range
   kBadShape,
   kOverflow,            // sizes whose product does not fit
   kBadAlignment,
   kBadOffset,           // data outside the file or overlapping
   kMissingShard,
-  kMismatch,            // two parts that should agree and do not
-  kCorrupt,             // bytes that are not those that were written: a checksum says so
+  kMismatch,            // two parts that should agree differ
+  kCorrupt,             // a checksum does not match
   kUnsafePath,
   kMissingKey,          // metadata that the model needs is absent
   kMissingTensor,
@@ -55,20 +55,20 @@ enum class ErrorCode {
   kBadByteToken,
   kTooLong,
   kTemplateSyntax,      // with the line
-  kTemplateError,       // an operation that Jinja refuses
-  kTemplateRaise,       // raise_exception: the message is the template's own text
-  kTemplateBudget,      // steps, depth, bytes or range
+  kTemplateError,       // an operation that Jinja does not define
+  kTemplateRaise,       // raise_exception of the template; the message is its text
+  kTemplateBudget,      // too many steps or bytes, too deep, or too long a range
   // Running.
   kInvalidArgument,
-  kContextFull,         // both numbers in the message
-  kOutOfMemory,         // a budget would be exceeded; wanted and available in the message
+  kContextFull,         // needed and available tokens in the message
+  kOutOfMemory,         // a budget would be exceeded; needed and available bytes in the message
   kCancelled,
   kBusy,                // a concurrent call on a session that serves one turn at a time
   kNotFound,
-  kDeadline,            // the time that somebody set for it is over
+  kDeadline,            // a time limit has passed
 };
 
-// The name of a code without its k: "BadMagic".
+// The name of a code without the k: "BadMagic".
 IBID_EXPORT std::string_view error_code_name(ErrorCode code);
 
 class [[nodiscard]] IBID_EXPORT Status {
@@ -93,7 +93,7 @@ class [[nodiscard]] IBID_EXPORT Status {
   std::string message_;
 };
 
-// A T, or the Status that says why there is none.
+// A T, or the Status of the failure.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -106,7 +106,7 @@ class [[nodiscard]] Result {
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
 
-  // To take the value of an error ends the process. REQUIRES: ok().
+  // REQUIRES: ok(); otherwise aborts.
   T& value() & {
     need_value();
     return *value_;

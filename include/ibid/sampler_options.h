@@ -1,21 +1,21 @@
-// SamplerOptions: how the next token is chosen from the logits. Plain data.
+// SamplerOptions: how the next token is sampled from the logits. Plain data.
 //
-// The defaults turn everything off but temperature and min_p. Applied in this order, each to what the one before
-// left:
+// By default only temperature and min_p have an effect. The steps, in order, each applied to the result of the
+// previous:
 //   logit_bias          added to the logits (OpenAI API)
-//   repetition_penalty  logits of ids in the window: divided where positive, multiplied where not (Keskar et al.
-//                       2019, CTRL, 4.1), prompt and answer alike as in Hugging Face's logits processors
+//   repetition_penalty  logits of tokens in the window: divided if positive, else multiplied (Keskar et al. 2019, CTRL,
+//                       4.1), prompt and answer alike, as in Hugging Face's logits processors
 //   frequency_penalty, presence_penalty
 //                       logit - count * frequency - (count > 0) * presence, counted over the answer (OpenAI API)
-//   DRY                 an id that would go on with a repetition of n ids loses multiplier * base^(n -
-//                       allowed_length) (p-e-w, text-generation-webui #5677); n counts to 50
-//   temperature         0: the likeliest of what the above made of the logits, whatever the rest says
+//   DRY                 a token that would continue a repetition of n tokens loses multiplier * base^(n -
+//                       allowed_length) (p-e-w, text-generation-webui #5677); n is capped at 50
+//   temperature         0: takes the largest logit after the steps above, and ignores the steps below
 //   top_k, top_p, min_p (Fan et al. 2018; Holtzman et al. 2020; Nguyen et al. 2024)
 //   typical_p           the tokens whose surprise is nearest to the distribution's entropy (Meister et al. 2022)
 //   XTC                 with its probability, drops all but the least likely of the tokens that reach the
 //                       threshold (p-e-w, text-generation-webui #6335)
-// This is the order of Hugging Face's processors and warpers, with DRY behind the other penalties and XTC behind
-// the other cuts, as where they come from.
+// The order is that of Hugging Face's processors and warpers, with DRY after the other penalties and XTC after the
+// other truncations, as in their origins.
 #pragma once
 
 #include <cstddef>
@@ -30,29 +30,29 @@ namespace ibid {
 
 struct SamplerOptions {
   double temperature = 0.7;      // at most 100
-  size_t top_k = 0;              // keep the k likeliest; 0: all
-  double top_p = 1.0;            // keep the fewest likeliest that hold this share; in (0, 1]
-  double min_p = 0.05;           // drop those below this share of the likeliest; in [0, 1]
-  std::optional<uint64_t> seed = {};  // none: a random one, which Turn::seed reports
+  size_t top_k = 0;              // keep the k most likely; 0: all
+  double top_p = 1.0;            // keep the smallest most likely set with this total probability; in (0, 1]
+  double min_p = 0.05;           // drop those below this fraction of the largest probability; in [0, 1]
+  std::optional<uint64_t> seed = {};  // unset: random; Turn::seed reports it
 
-  double typical_p = 1.0;        // keep the fewest most typical that hold this share; in (0, 1]; 1: off
+  double typical_p = 1.0;        // keep the smallest most typical set with this probability; in (0, 1]; 1: off
   double xtc_probability = 0;    // in [0, 1]; 0: off
   double xtc_threshold = 0.1;    // in [0, 1]; above 0.5 no two tokens reach it
 
-  // On ids that do not occur a penalty has no effect. Windows end at the last id.
+  // Penalties do not affect tokens that do not occur. Windows end at the last token.
   double repetition_penalty = 1.0;                // above 0, to 100; 1: off
-  std::optional<size_t> repetition_window = {};   // ids of prompt and answer; none: all
+  std::optional<size_t> repetition_window = {};   // tokens of prompt and answer; unset: all
   double frequency_penalty = 0;                   // -2 to 2
   double presence_penalty = 0;                    // -2 to 2
   double dry_multiplier = 0;                      // 0 to 1000; 0: off
   double dry_base = 1.75;                         // 1 to 100
-  size_t dry_allowed_length = 2;                  // shorter repetitions cost nothing; 1 to 50
-  std::optional<size_t> dry_window = {};          // ids of prompt and answer; none: all
-  std::vector<TokenId> dry_breakers = {};         // no repetition reaches across one, and none is penalised
+  size_t dry_allowed_length = 2;                  // shorter repetitions are not penalised; 1 to 50
+  std::optional<size_t> dry_window = {};          // tokens of prompt and answer; unset: all
+  std::vector<TokenId> dry_breakers = {};         // repetitions do not extend across these, which are never penalised
 
-  std::map<TokenId, double> logit_bias = {};      // -100 to 100, or -infinity: never chosen
+  std::map<TokenId, double> logit_bias = {};      // -100 to 100, or -infinity: never sampled
 
-  // Whether anything looks back on prompt and answer.
+  // True if an option depends on the tokens of prompt and answer.
   bool reads_history() const {
     return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || dry_multiplier != 0;
   }

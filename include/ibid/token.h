@@ -1,4 +1,4 @@
-// Tokens: what a model reads and writes instead of text. Plain data.
+// Tokens: the units in which a model reads and writes text. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@ using TokenId = int32_t;                       // an index into the vocabulary
 using TokenSpan = std::span<const TokenId>;
 using Tokens = std::vector<TokenId>;
 
-// How likely the model itself found a token that was sampled, and which were the likeliest in its place: natural
-// logarithms of probabilities before temperature, biases, penalties, cuts and constraints.
+// Log-probability that the model gave to a sampled token, and the most likely tokens at its position: natural
+// logarithms of probabilities before temperature, biases, penalties, truncation and constraints.
 struct TokenLogprobs {
   struct Likely {
     TokenId id = 0;
     double logprob = 0;
     bool operator==(const Likely&) const = default;
   };
-  TokenId id = 0;             // that was sampled
+  TokenId id = 0;             // the sampled token
   double logprob = 0;         // finite
-  std::vector<Likely> top;    // the likeliest, the likeliest first, lower ids first among equals
+  std::vector<Likely> top;    // the most likely tokens in descending order; lower ids first among equals
   bool operator==(const TokenLogprobs&) const = default;
 };
 

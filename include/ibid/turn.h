@@ -1,4 +1,4 @@
-// The options of a turn, its events while it runs, and its result. Plain data.
+// Options, events and result of a turn. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -23,122 +23,122 @@ namespace ibid {
 enum class FinishReason {
   kStop,        // the model ended its turn
   kLength,      // max_tokens, or the context is full
-  kStopString,  // a stop string of the options
-  kCancelled,   // the stop token
-  kRepetition,  // the answer has begun to repeat itself
+  kStopString,  // one of TurnOptions::stop_strings
+  kCancelled,   // by the stop token
+  kRepetition,  // the answer started to repeat itself
 };
 // "stop", "length", "stop_string", "cancelled", "repetition".
 IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 
-// Whose rows come first in the passes that sessions share.
+// Order in which sessions get rows in shared passes.
 enum class Priority {
-  kHigh,    // before others
+  kHigh,    // before all others
   kNormal,
-  kLow,     // work that nobody waits for: when there is nothing else to do
+  kLow,     // when nothing else is ready to run, or after a second of waiting
 };
 
 enum class StopMode {
-  kKeepPartial,  // a cancelled answer is an answer: it stays in the history as far as it came
-  kDiscard,      // a cancelled turn never happened: the call returns kCancelled
+  kKeepPartial,  // a cancelled answer stays in the history, up to the token where it was cancelled
+  kDiscard,      // a cancelled turn changes nothing: the call returns kCancelled
 };
 
 struct TurnOptions {
   SamplerOptions sampler = {};
-  // Tokens whose text holds one of these are sampler.dry_breakers too, while DRY is on.
+  // While DRY is on, tokens whose text contains one of these are sampler.dry_breakers as well.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};       // Turn::logprobs with the n likeliest, at most 20
-  std::shared_ptr<const TokenConstraint> constraint = {};  // what the answer may consist of; a prototype
-  size_t max_tokens = 0;                       // 0: as many as the context has room for
-  size_t min_tokens = 0;                       // the model cannot end its turn earlier; SIZE_MAX: never by itself
-  std::vector<std::string> stop_strings = {};  // not part of the answer
-  // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
+  std::optional<size_t> n_logprobs = {};       // fill Turn::logprobs, with the n most likely; at most 20
+  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; a prototype
+  size_t max_tokens = 0;                       // 0: up to the end of the context
+  size_t min_tokens = 0;                       // the model cannot end its turn before; SIZE_MAX: never
+  std::vector<std::string> stop_strings = {};  // end the answer, and are not part of it
+  // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
-  // The answer is split into reasoning, content and calls of tools: the fields of Turn of these names. Its text then
-  // shows special tokens that are markers of these, and no others. Tools are those of the session's variables
-  // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
-  // `tool_calls`, for which the template writes what the model wrote, wherever it can.
+  // Split the answer into reasoning, content and tool calls, the fields of Turn with these names. Its text then shows
+  // those special tokens that are markers of these parts, and no others. Tools are those of the session's variables
+  // ("tools"); text that is not a valid call of one of them is content. An answer with tool calls is kept as a message
+  // with `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
-  bool parse_calls = true;                     // if false, parse_reply takes what looks like a call for content
-  bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
+  bool parse_calls = true;                     // if false, parse_reply treats tool calls as content
+  bool speculate = true;                       // verify drafts from the conversation: the same answer, faster
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
-  // If true, an answer for whose next token there is no memory ends there, as at max_tokens (kLength), and keeps its
-  // text. If false, the turn fails with kOutOfMemory and leaves nothing behind.
+  // If true and no memory is left for the next token, the answer ends there, as at max_tokens (kLength), and keeps its
+  // text. If false, the turn fails with kOutOfMemory and changes nothing.
   bool keep_when_out_of_memory = false;
 };
 
-// What a full context took from the history. All 0: nothing.
+// Messages and bytes removed from the history to fit the context; all 0 if nothing was removed.
 struct LeftOut {
-  size_t n_messages = 0;  // whole messages that are gone
-  size_t n_bytes = 0;     // of messages that stay, cut out of their middles
+  size_t n_messages = 0;  // whole messages that were removed
+  size_t n_bytes = 0;     // removed from the middle of messages that stay
 
   bool any() const { return n_messages > 0 || n_bytes > 0; }
 };
 
-// A guess from the text around the first difference.
+// Probable cause, from the text around the first difference.
 enum class LostCause {
-  kMessageChanged,   // a message is not what it was
-  kThinkingRemoved,  // the template shows thinking of the last answer only
-  kDateChanged,      // a date or a time in front of everything
-  kToolsChanged,     // other tools, or the same in another order
-  kTemplate,         // the template writes something else there now
-  kOtherTokens,      // the same text, encoded otherwise
-  // Not a guess: the ids are the same, and no differing text is told.
-  kStateGone,        // the recurrent state that the turn would have gone on from was not kept any more
-  kWindowGone,       // the rows that a sliding window needs were evicted
+  kMessageChanged,   // a message differs
+  kThinkingRemoved,  // the template shows only the last answer's thinking
+  kDateChanged,      // a date or time at the start of the prompt
+  kToolsChanged,     // other tools, or the same tools in another order
+  kTemplate,         // the template renders different text there
+  kOtherTokens,      // the same text, tokenized differently
+  // Exact: the tokens are the same, and LostPrefix has no differing text.
+  kStateGone,        // the recurrent state at which the turn could have resumed was evicted
+  kWindowGone,       // the keys and values that a sliding window needs were evicted
 };
 inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;
 // "the message was changed", "its thinking was removed" ...
 IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
 
-// Why ids that had keys and values are not used again: where the prompt first differs from what the conversation
-// held, and what probably made the difference. For people who wonder why a turn took long.
+// Why cached tokens had to be prefilled again: where the prompt first differs from the conversation's tokens, and the
+// probable cause. Explains to people why a turn took long.
 struct IBID_EXPORT LostPrefix {
-  size_t n_tokens = 0;      // ids with keys and values that were given up
-  size_t message = 0;       // the first message whose rendering differs (its number in the history)
+  size_t n_tokens = 0;      // cached tokens that could not be reused
+  size_t message = 0;       // index of the first message that renders differently
   size_t byte = 0;          // the first differing byte of the rendered text
-  size_t token = 0;         // the first differing id's position; or the first that is read again
+  size_t token = 0;         // position of the first differing token; or of the first prefilled again
   std::string was, now;     // up to 40 bytes of either text from there on
-  std::string was_token, now_token;  // the text of the ids at that position
+  std::string was_token, now_token;  // text of the tokens at that position
   LostCause cause = LostCause::kTemplate;
   std::string to_string() const;  // one sentence
 };
 
-// One call of a tool in an answer.
+// A tool call of an answer.
 struct ToolCall {
-  std::string id;         // as the model wrote it; where it wrote none, nine letters and digits that the seed decides
+  std::string id;         // as the model wrote it; else nine letters and digits derived from the seed
   std::string name;
-  std::string arguments;  // a JSON object, spelled as the model spelled it
+  std::string arguments;  // a JSON object, in the model's spelling
   bool operator==(const ToolCall&) const = default;
 };
 
 struct Turn {
-  std::string text;                        // all that the model wrote
-  // With TurnOptions::parse_reply, what the text says:
+  std::string text;                        // the whole answer
+  // With TurnOptions::parse_reply, the parts of the text:
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  bool begins_in_reasoning = false;        // the prompt has opened the reasoning already
+  bool begins_in_reasoning = false;        // the prompt already opens the reasoning
   FinishReason finish_reason = FinishReason::kStop;
-  std::string stop_string;                 // the one that was found
-  uint64_t seed = 0;                       // gives the same answer again
-  std::vector<TokenLogprobs> logprobs;     // of each id of the answer, when they were asked for
+  std::string stop_string;                 // the one that ended the answer
+  uint64_t seed = 0;                       // reproduces the answer
+  std::vector<TokenLogprobs> logprobs;     // of each token of the answer, if requested
   Usage usage;
   Timings timings;
   WorkCounters work;
-  std::optional<LostPrefix> lost_prefix;   // set when ids of the standing history had to be read again
+  std::optional<LostPrefix> lost_prefix;   // set if cached tokens of the history had to be prefilled again
   LeftOut left_out;
 };
 
-// What a turn answers. A view: the text must outlive the call that is given it.
+// How a turn starts. A view: the text must outlive the call that receives it.
 struct TurnStart {
   enum class Kind {
     kSend,        // a new user message
-    kAnswer,      // the messages that are there, the last of which awaits an answer
-    kRegenerate,  // the last user message again; its answer is dropped once the new one is there
-    kEdit,        // `text` in place of user message `message`; later messages are dropped once the answer is there
+    kAnswer,      // the messages of the session, the last of which awaits an answer
+    kRegenerate,  // the last user message again; the new answer replaces the old one when complete
+    kEdit,        // `text` replaces user message `message`; later messages are dropped when the answer is complete
   };
   Kind kind = Kind::kAnswer;
   std::string_view text = {};
@@ -150,27 +150,27 @@ struct TurnStart {
   static TurnStart edit(size_t message, std::string_view text) { return {Kind::kEdit, text, message}; }
 };
 
-// What happens while a turn runs. A value that owns its text. Text comes in whole characters and is never empty.
+// An event of a running turn. A value that owns its text. Text is non-empty and consists of whole characters.
 struct TurnEvent {
   enum class Kind {
-    kLeftOut,     // turn: its left_out is set
-    kPrefill,     // n_done, n_total: positions of the prompt that have keys and values, reused ones included; and all
-    kLogprobs,    // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); streams alone emit it
-    kText,        // text: the next of the answer
+    kLeftOut,     // turn: with left_out set
+    kPrefill,     // n_done: positions of the prompt with KV, reused ones included; n_total: positions of the prompt
+    kLogprobs,    // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
+    kText,        // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit these in place of kText:
-    kReasoning,   // text: the next of the reasoning
-    kContent,     // text: the next of the content
-    kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
-    kArguments,   // call, text: the next of its arguments, which are one JSON object
-    kCallEnd,     // call, name, id: it is complete and sound
-    kCallBroken,  // call: it turned out to be no call; its text follows as content. Only where calls are streamed
-    kFinish,      // turn: the turn, already committed
+    kReasoning,   // text: the next piece of the reasoning
+    kContent,     // text: the next piece of the content
+    kCallBegin,   // call, name, id: a call of an offered tool starts. For a streamed call the id may come with kCallEnd
+    kArguments,   // call, text: the next piece of its arguments, which are one JSON object
+    kCallEnd,     // call, name, id: the call is complete and valid
+    kCallBroken,  // call: not a valid call after all; its text follows as content. Only if calls are streamed
+    kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;
-  size_t call = 0;            // number of the call in the answer, from 0 on; a broken call's number is used again
+  size_t call = 0;            // index of the call in the answer; the index of a broken call is reused
   std::string text = {};
   std::string name = {};
-  std::string id = {};        // as the model wrote it; empty: it wrote none
+  std::string id = {};        // as the model wrote it; empty if it wrote none
   size_t n_done = 0;
   size_t n_total = 0;
   std::vector<TokenLogprobs> logprobs = {};
@@ -178,7 +178,7 @@ struct TurnEvent {
 
   bool operator==(const TurnEvent&) const = default;
 };
-// Runs on the calling thread, while the engine goes on with the next pass. Must not throw.
+// Runs on the calling thread while the engine computes the next pass. Must not throw.
 using TurnCallback = std::function<void(const TurnEvent&)>;
 
 }  // namespace ibid

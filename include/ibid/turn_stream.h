@@ -1,21 +1,21 @@
-// TurnStream: an answer that is pulled piece by piece, where a callback does not fit.
+// TurnStream: pulls an answer piece by piece, where a callback does not fit.
 //
 //   TurnStream stream(chat, "Hello!");
 //   while (std::optional<std::string> piece = stream.next()) std::cout << *piece;
 //   Result<Turn> turn = stream.finish();
 //
-// The turn begins with the stream, and the engine computes it whether it is pulled or not; at most one answer piles
-// up. No thread stands behind a stream, so one thread can pull any number of them. Streams that share a bell ring
-// it when one of them has something new.
+// The engine computes the turn from the constructor on, whether or not it is pulled, and buffers at most one answer. A
+// stream has no thread, so one thread can pull any number of them. Streams that share a bell ring it when they have new
+// events.
 //
 //   while (!all_over) {
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
 //     bell->wait();
 //   }
 //
-// Until the stream is over, the session is busy and the answer is no part of the conversation. A stream comes to
-// its end only in a call of next(), poll() or finish(), or in the destructor. The session must outlive the stream.
-// A stream is for one thread at a time; cancel() is for any thread.
+// Until the stream is over, the session is busy and the answer is not part of the conversation. A stream ends only in a
+// call of next(), poll() or finish(), or in the destructor. The session must outlive it. One thread at a time, but any
+// thread may call cancel().
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ namespace ibid {
 
 class IBID_EXPORT TurnStream {
  public:
-  // Begins a turn as ChatSession::run() does. A turn that cannot begin is over at once, and finish() returns why.
-  // bell: nullptr, or one that several streams share; the thread that pulls them waits for it.
+  // Begins a turn as ChatSession::run() does. If it cannot begin, the stream is over at once, and finish() returns the
+  // error. bell: nullptr, or one that several streams share; the thread that pulls them waits for it.
   TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options = TurnOptions(),
              std::shared_ptr<Bell> bell = nullptr);
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
@@ -45,29 +45,29 @@ class IBID_EXPORT TurnStream {
   TurnStream(TurnStream&&) noexcept;
   TurnStream& operator=(TurnStream&&) = delete;
 
-  // The next whole characters of the answer; waits for them. Nothing: the turn is over.
+  // Waits for and returns the next whole characters of the answer; nullopt: the turn is over.
   std::optional<std::string> next();
-  // The same without waiting. Nothing: there are none yet, or the turn is over.
+  // As next(), without waiting. nullopt: no text yet, or the turn is over.
   std::optional<std::string> poll();
-  // The next event, without waiting: prefill, log-probabilities, and text or its parts. A caller of poll_event() calls
-  // neither next() nor poll(). Log-probabilities of tokens that end the answer may come with the turn alone.
+  // Returns the next event without waiting: prefill, log-probabilities, and text or its parts. Do not mix it with
+  // next() or poll(). Log-probabilities of tokens that end the answer may come with the turn only.
   std::optional<TurnEvent> poll_event();
-  // The turn as known from its beginning on: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not
-  // begin, or it is over.
+  // The turn as known at its start: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not begin, or it
+  // is over.
   const Turn* begun() const;
-  // Whether the turn is over and everything was pulled. Like poll() it takes up what is new.
+  // True if the turn is over and everything was pulled. Like poll(), it takes new events.
   bool is_over();
 
-  // Ends the answer where it is, as the stop token of the options does. The text up to there can still be pulled.
+  // Ends the answer at the current token, as the stop token of the options does. Text up to there can still be pulled.
   void cancel();
 
-  // How the turn ended, as the call would have said it; waits for the end. Pieces that were not pulled are dropped.
+  // Waits for the end and returns the outcome, as ChatSession::run() would. Pieces that were not pulled are dropped.
   // REQUIRES: called once.
   Result<Turn> finish();
 
  private:
   class Pulled;
-  std::unique_ptr<Pulled> pulled_;  // null: there was no memory for it, and the turn is over
+  std::unique_ptr<Pulled> pulled_;  // null: no memory for it, and the turn is over
 };
 
 }  // namespace ibid

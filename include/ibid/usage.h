@@ -1,5 +1,5 @@
-// The cost of a turn: tokens, time and work. Every answer carries them. Plain data that can be added up. Beside each
-// struct stands the list of its fields by name: adding, JSON and files follow it.
+// The cost of a turn: tokens, time and work. Every answer reports it. Plain data that can be summed. Each struct is
+// followed by the list of its named fields, which sums, JSON and files use.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ struct NamedField {
   Value Struct::*field;
 };
 
-// Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt was either read before or is read now.
+// Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
 struct Usage {
-  size_t n_prompt = 0;     // ids of the whole prompt, history included
-  size_t n_cached = 0;     // of them, found with their keys and values
-  size_t n_prefilled = 0;  // of them, run through the model now
+  size_t n_prompt = 0;     // tokens of the whole prompt, history included
+  size_t n_cached = 0;     // of them, reused with their keys and values
+  size_t n_prefilled = 0;  // of them, computed in this turn
   size_t n_from_disk = 0;  // of n_cached, read from the cache directory
-  size_t n_read_again = 0; // of n_prefilled, what this conversation had read before: memory was needed for others
-  size_t n_decoded = 0;    // sampled ids, the one that ended the turn included
-  size_t n_drafted = 0;    // ids that were guessed and verified; not part of the others
+  size_t n_read_again = 0; // of n_prefilled, computed before by this conversation and evicted since
+  size_t n_decoded = 0;    // sampled tokens, including the one that ended the turn
+  size_t n_drafted = 0;    // draft tokens that were verified; not included in the other counts
   size_t n_accepted = 0;   // of them, those that were then sampled: each saves a pass
 
   Usage& operator+=(const Usage& other);
@@ -39,23 +39,23 @@ inline Usage& Usage::operator+=(const Usage& other) {
   return *this;
 }
 
-// Where the time of a turn went, in milliseconds. The stages do not overlap each other. The caller's own time in
-// the event callback overlaps them, because the next pass runs meanwhile. If the stages add up to less than total_ms,
-// the callback was behind by the rest at the end. Prefill and decode include the time that others' rows took in shared
-// passes; match includes waiting for a prefix that another session reads.
+// Times of a turn in milliseconds. Stages do not overlap each other, but time in the event callback overlaps them,
+// because the next pass runs meanwhile. If the stages add up to less than total_ms, the difference is the callback's
+// delay at the end. Prefill and decode include the time of other sessions' rows in shared passes; match includes
+// waiting for a prefix that another session prefills.
 struct Timings {
-  double render_ms = 0;    // the chat template
-  double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new
-  double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new ids
+  double render_ms = 0;    // rendering the chat template
+  double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding the new part
+  double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new tokens
   double prefill_ms = 0;
   double decode_ms = 0;
-  double sample_ms = 0;    // choosing tokens, turning them into text, looking for stop strings
+  double sample_ms = 0;    // sampling tokens, decoding them to text, searching for stop strings
   double ttft_ms = 0;      // from the call to the first sampled token
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
   double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
 
-  // Adds up stages of one turn that were counted apart; total_ms and the rates stay.
+  // Adds the stages of the same turn that were measured separately; total_ms and the rates stay.
   Timings& operator+=(const Timings& other);
 };
 
@@ -73,17 +73,17 @@ inline Timings& Timings::operator+=(const Timings& other) {
   return *this;
 }
 
-// Work done outside the model, in units that do not depend on the machine. For a conversation that only
-// grows none of them depends on how long it is: the tests hold every stage to that.
+// Work outside the model, in machine-independent units. While a conversation only grows, none of them depends on its
+// length; tests check that for every stage.
 struct WorkCounters {
   size_t messages_rendered = 0;   // iterations of the template's loop
   size_t bytes_rendered = 0;
-  size_t bytes_compared = 0;      // rendered bytes held against the transcript
+  size_t bytes_compared = 0;      // rendered bytes compared with the transcript
   size_t bytes_tokenized = 0;
   size_t tokens_compared = 0;
-  size_t tokens_indexed = 0;      // ids given to the index that drafts come from
-  size_t history_steps = 0;       // ids counted for penalties, and what finding repetitions looked at
-  size_t kv_bytes_copied = 0;     // partial pages that had to be copied before being written
+  size_t tokens_indexed = 0;      // tokens added to the index for drafts
+  size_t history_steps = 0;       // tokens counted for penalties, and steps of the repetition search
+  size_t kv_bytes_copied = 0;     // partial pages copied on write
   size_t pages_touched = 0;       // pages written, copied, dropped, or referenced anew
   size_t n_forward = 0;           // passes of the model
   size_t n_rows = 0;              // rows fed in them, drafts included

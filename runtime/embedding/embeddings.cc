@@ -12,11 +12,11 @@
 namespace ibid {
 namespace {
 
-// Where no text is longer: pages for two thousand positions, so that short texts fill a pass. And a part of the budget,
-// because what is taken is taken from conversations that rest.
+// If no text is longer: pages for 2,048 positions, so that short texts fill a pass, but at most 1/4 of the budget,
+// because these pages are evicted from idle conversations.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
-// How many ids the tokenizer puts in front of a text. with: the ids of the text and what stands around it.
+// Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it.
 size_t n_in_front(TokenSpan with, TokenSpan plain) {
   for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
     if (std::equal(plain.begin(), plain.end(), with.begin() + static_cast<std::ptrdiff_t>(n))) return n;
@@ -24,7 +24,7 @@ size_t n_in_front(TokenSpan with, TokenSpan plain) {
   return 0;
 }
 
-// Without the folders above it, which are no client's business.
+// Without the directories, which clients must not see.
 std::string file_name(const std::string& path) {
   const std::filesystem::path all(path);
   return (all.has_filename() ? all : all.parent_path()).filename().string();
@@ -37,7 +37,7 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
   if (most == 0 || ids.size() <= most) return ids;
   const Tokens plain = tokenizer.encode(text, TextOrigin::kInput);
   const size_t n_front = n_in_front(ids, plain), n_around = ids.size() - plain.size();
-  if (ids.size() < plain.size() || n_around >= most) {  // nothing of the text would be left
+  if (ids.size() < plain.size() || n_around >= most) {  // nothing of the text would remain
     ids.resize(most);
     return ids;
   }
@@ -62,7 +62,7 @@ Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, Embedding
 
 Embeddings::~Embeddings() {
   for (UnderWay& one : under_way_) {
-    // In a child of fork() nobody ends it.
+    // In a child of fork() no thread ends it.
     if (!engine_.check_process().ok()) (void)one.task.release();
     if (one.task != nullptr) one.task->cancel();
   }
@@ -144,7 +144,7 @@ Status Embeddings::submit_next() {
   return {};
 }
 
-// Takes what is over. A text that found no memory is read again, beside fewer.
+// Takes tasks that are over. A text that found no memory is retried beside fewer others.
 void Embeddings::hear() {
   for (size_t i = 0; i < under_way_.size();) {
     UnderWay& one = under_way_[i];
@@ -163,7 +163,7 @@ void Embeddings::hear() {
   }
 }
 
-// The first failure counts; what is under way ends.
+// Keeps the first error and cancels the running tasks.
 void Embeddings::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
   for (UnderWay& one : under_way_) one.task->cancel();

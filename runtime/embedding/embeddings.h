@@ -1,8 +1,8 @@
-// Embeddings: vectors of many texts, a task for each (text_embedding.h). The texts share the engine's passes with each
-// other and with whatever else it computes.
+// Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
+// each other and with all its other work.
 //
-// So many are under way at a time that they fill passes, and no more than that, because each takes keys and values
-// while it is read. A text that finds no memory for them waits until others are through.
+// Runs just enough texts at a time to fill passes, because each takes keys and values while it is computed. A text that
+// finds no memory for them waits until others are over.
 #pragma once
 
 #include <cstddef>
@@ -29,30 +29,30 @@ struct EmbeddingOptions {
   std::stop_token stop = {};
 };
 
-// The ids that a text is embedded by: with what the model's texts begin and end with, and no special token in it.
-// Where it has more than `most` (0: any number), the end of the text is left out. May throw std::bad_alloc.
+// Tokenizes a text for embedding: with the tokens that the model's texts begin and end with, without special tokens
+// from the text. Cuts the end of the text to at most `most` tokens in total (0: no limit). May throw std::bad_alloc.
 Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t most = 0);
 
 class Embeddings {
  public:
-  // Begins. `engine` must outlive it. bell: rings when advance() should be called.
-  // Errors: kUnsupported where the engine makes none, or n_dims is more than there are; kInvalidArgument for a text
-  // without ids, or with an id outside of the vocabulary; kContextFull, with both numbers; kOutOfMemory; those of
-  // Scheduler::submit(). Each names the text by its number among all.
+  // Starts. `engine` must outlive it. bell: rings when advance() should be called. Errors: kUnsupported if the engine
+  // makes no embeddings, or their length is out of range; naming the number of the text: kInvalidArgument for no tokens
+  // or a token outside the vocabulary, kContextFull with needed and available tokens; kOutOfMemory; those of
+  // Scheduler::submit().
   static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
                                                    EmbeddingOptions options, std::shared_ptr<Bell> bell);
-  // Cancels, and waits for what is under way.
+  // Cancels, and waits for running tasks.
   ~Embeddings();
   Embeddings(const Embeddings&) = delete;
   Embeddings& operator=(const Embeddings&) = delete;
 
-  // Submits what fits. True: it is over. One thread at a time calls it.
+  // Submits as many texts as fit. Returns true when it is over, also after an error. For one thread at a time.
   bool advance() noexcept;
-  // For after advance() was true, once: a vector for each text, in their order. Errors: those of TextEmbedding, of the
-  // first that failed; kOutOfMemory of keys and values where nothing else of these texts was under way.
+  // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first one of a
+  // TextEmbedding; kOutOfMemory of keys and values if no other text of this object was running.
   Result<std::vector<std::vector<float>>> finish();
 
-  // How much memory for keys and values is under way at most, by the number of ids of the longest text.
+  // Maximum memory for keys and values of running texts, if the longest text has `longest` tokens.
   static size_t most_bytes(const EngineState& engine, size_t longest);
 
  private:
@@ -73,15 +73,15 @@ class Embeddings {
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
   const std::shared_ptr<Bell> bell_;
-  std::deque<size_t> waiting_;        // texts by number
+  std::deque<size_t> waiting_;        // indexes of texts
   std::vector<UnderWay> under_way_;
-  size_t n_bytes_ = 0;                // of keys and values, of those under way
+  size_t n_bytes_ = 0;                // of keys and values of running texts
   size_t most_bytes_ = 0;
-  std::vector<std::vector<float>> vectors_;  // by text
+  std::vector<std::vector<float>> vectors_;  // by index of the text
   Status status_;
 };
 
-// All of it, on the calling thread. Errors: as above.
+// Embeds all texts, on the calling thread. Errors: as above.
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options = {});
 

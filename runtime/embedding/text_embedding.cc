@@ -47,7 +47,7 @@ void TextEmbedding::fed(size_t n_rows, Status status, const LogitsRows& /*rows*/
   if (rest_.empty()) finish();
 }
 
-// A mean is the sum by their number, which the length takes away again.
+// No division by the count: the vector is normalised anyway.
 void TextEmbedding::finish() noexcept {
   double squares = 0;
   for (const double number : sum_) squares += number * number;

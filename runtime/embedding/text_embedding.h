@@ -1,9 +1,9 @@
-// TextEmbedding: a task that reads one text and makes one vector of it: the mean of the hidden states of all of its
-// positions, or that of the last one, brought to length 1.
+// TextEmbedding: a task that embeds one text: the mean of the hidden states of all its positions, or that of the last
+// one, normalised to length 1.
 //
-// The states are added in double, one position after the other, whatever passes they came in. So the vector's bits
-// depend on the ids, the model and how keys and values are stored, as those of logits do, and on nothing else. Nothing
-// of the text is kept: its keys and values are given back at the end.
+// The states are summed in double in the order of positions, however they are split into passes. So the bits of the
+// vector depend only on what logits depend on: tokens, model and storage of keys and values. Nothing of the text is
+// cached: its keys and values are freed at the end.
 #pragma once
 
 #include <memory>
@@ -22,15 +22,15 @@ namespace ibid {
 
 class TextEmbedding final : public Task {
  public:
-  // n_dims: the first numbers of the vector, brought to length 1 without the others. `ids` must outlive it. May throw
-  // std::bad_alloc. REQUIRES: the engine has a pooling; there are ids; n_dims is at most the model's dim().
+  // n_dims: numbers to keep of the vector, normalised without the others. `ids` must outlive the task. May throw
+  // std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most the model's dim().
   struct Text {
     TokenSpan ids;
     size_t n_dims;
   };
   TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
 
-  // For after is_over(). Errors: kCancelled, and those of LanguageModel::forward().
+  // After is_over() only. Errors: kCancelled, and those of LanguageModel::forward().
   Status take_status() { return std::move(status_); }
   // [n_dims]
   std::vector<float> take_vector() { return std::move(vector_); }
@@ -44,7 +44,7 @@ class TextEmbedding final : public Task {
   TokenSpan rest_;
   const Pooling pooling_;
   const size_t n_ids_, dim_;
-  std::vector<float> hidden_;   // [rows of a pass, dim]; of the last position: one row
+  std::vector<float> hidden_;   // [rows of a pass, dim]; for the last position: one row
   std::vector<double> sum_;     // [n_dims]
   std::vector<float> vector_;   // [n_dims]
   Status status_;

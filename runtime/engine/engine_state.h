@@ -1,11 +1,11 @@
-// EngineState: what an Engine (ibid/engine.h) hides: the model, the tokenizer, the chat template, the pages of keys and
-// values and the store that finds them again. For the files of the library; Engine::state() returns it.
+// EngineState: the implementation of Engine (ibid/engine.h): the model, the tokenizer, the chat template, the KV pages
+// and the store that finds them. For files of the library; Engine::state() returns it.
 //
-// It has one compute thread (runtime/scheduler/scheduler.h), which is the first of the n_threads of the model's team.
-// After create() no call of a session makes a thread. Thread-safe, as its engine is.
+// It has one compute thread (runtime/scheduler/scheduler.h), the first of the n_threads of the model's team. After
+// creation no call of a session starts a thread. Thread-safe, as its engine is.
 //
 // In a child of fork() check_process() is kUnsupported, because the threads are the parent's; destroying the state in
-// the child leaves what belongs to the parent as it is.
+// the child does not release what belongs to the parent.
 #pragma once
 
 #include <cstddef>
@@ -37,40 +37,40 @@ namespace ibid {
 class KvTier;
 class LruKvCacheStore;
 
-// Two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the memory that is
-// available.
+// Two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the available
+// memory.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
 
-// What an engine is made of.
+// The parts of an engine.
 struct EngineParts {
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;  // none: sessions are kUnsupported
+  std::optional<ChatTemplate> chat_template;  // unset: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
   std::string name = "model";                 // in messages
-  std::optional<Pooling> pooling;             // what becomes of a text; none: no embeddings are made
-  bool is_for_embeddings = false;             // the file says so: sessions are kUnsupported
+  std::optional<Pooling> pooling;             // of embeddings; unset: it makes none
+  bool is_for_embeddings = false;             // the file is of an embedding model: sessions are kUnsupported
   SchedulerOptions scheduling = {};
   std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
   std::string cache_directory;                // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
-  // The tier below the store (cache/tier/kv_tier.h), where it is not the one in cache_directory. An error is none of
-  // create(): tier_status() says so.
+  // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
+  // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
   FileOps* files = nullptr;                   // nullptr: the system's
   Clock* clock = nullptr;                     // nullptr: the system's
 };
 
-// An engine of parts. Errors: kMismatch when the tokenizer has tokens that the model has no logits for;
-// kInvalidArgument as of Engine::load(), for a model without room for a position or a pass, and for a budget that is
-// too small to compute with; kOutOfMemory, also when the compute thread cannot be made.
+// Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;
+// kInvalidArgument as of Engine::load(), for a model with max_seq_len or max_chunk 0, and for a budget that is too
+// small to compute with; kOutOfMemory, also if the compute thread cannot be started.
 Result<std::shared_ptr<Engine>> make_engine(EngineParts parts);
 
 class EngineState {
  public:
   EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
-  // Writes what waits to the tier, for at most KvTier::kEndingNs. To write more, or to know what was
-  // left, call tier()->flush() before.
+  // Writes pending data to the tier, for at most KvTier::kEndingNs. To write more, or to learn what is left, call
+  // tier()->flush() before.
   ~EngineState();
   EngineState(const EngineState&) = delete;
   EngineState& operator=(const EngineState&) = delete;
@@ -80,17 +80,17 @@ class EngineState {
   const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
   // nullptr: the model has none.
   const ChatTemplate* chat_template() const;
-  // What becomes of a text that is embedded (runtime/embedding/embeddings.h). Nothing: no embeddings are made.
+  // How hidden states become an embedding (runtime/embedding/embeddings.h); unset: no embeddings are made.
   std::optional<Pooling> pooling() const { return parts_.pooling; }
-  // kUnsupported where the file says that the model makes embeddings: it was not trained to answer.
+  // kUnsupported for an embedding model: it was not trained to answer.
   Status check_answers() const;
-  // How the model writes reasoning and calls of tools; found when it is asked for first, which takes milliseconds. May
-  // throw std::bad_alloc.
+  // How the model writes reasoning and tool calls; determined at the first call, which takes milliseconds. May throw
+  // std::bad_alloc.
   const ReplyFormat& reply_format() const;
-  // Special tokens that are markers of that format, ascending. Found with it.
+  // Special tokens that are markers of reply_format(), ascending.
   TokenSpan marker_tokens() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
-  // What recurrent states of a prompt may take; spacing 0: there are none.
+  // Limits for the recurrent states of a prompt; spacing 0: the model has none.
   const StateShare& state_share() const { return state_share_; }
 
   KvPagePool& pool() { return *pool_; }
@@ -101,10 +101,10 @@ class EngineState {
   Status check_process() const { return scheduler_->check_process(); }
   PendingPrefixes& pending() { return pending_; }
   ConstraintCache& constraints() { return constraints_; }
-  // nullptr: there is none; tier_status() says why, where one was asked for.
+  // nullptr: no tier; tier_status() says why, if one was requested.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
-  // The directory that the tier has for itself; empty: there is no tier.
+  // The directory of the tier; empty: no tier.
   std::string cache_directory() const { return tier_ == nullptr ? std::string() : parts_.cache_directory; }
   uint64_t cache_directory_bytes() const { return parts_.cache_directory_bytes; }
   const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
@@ -118,7 +118,7 @@ class EngineState {
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
   mutable Tokens marker_tokens_;
-  // The order matters: the store's entries give their pages back before the pool goes.
+  // In this order: the store is destroyed before the pool, to which its entries return their pages.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;

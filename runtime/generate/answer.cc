@@ -14,8 +14,8 @@ namespace ibid {
 
 namespace {
 
-// What is expected behind the id that was sampled last, no more than is fed as a whole. Nothing, and it is forgotten,
-// where that id was not expected.
+// Expected tokens after the token sampled last, at most as many as are fed as a whole. If that token was not the
+// expected one, clears `expected`.
 TokenSpan expected_behind(TokenId id, size_t n_sampled, Tokens& expected) {
   if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
     expected.clear();
@@ -50,7 +50,7 @@ Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sa
   now_.length = entry_.length();
 }
 
-// --- the compute thread: what to feed next
+// --- compute thread: what to feed next
 
 Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
   try {
@@ -107,28 +107,28 @@ void Answer::wait_for_others() {
     const bool knows_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
     if (knows_more) search();
-    // If a prefix was published and is not there, the store had no room for it: this answer reads it itself. If its
-    // reader gave up, the next reader in line may still bring more: ask again.
+    // If a prefix was published but is not found, the store had no room for it: prefills it here. If its reader gave
+    // up, the next reader in line may still publish more: checks again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
   }
   take_time(now_.timings.match_ms);
   begin_reading();
 }
 
-// Takes what the store has, where that is more.
+// Takes the entry of the store if that is longer.
 void Answer::search() {
   SharedPrompt& shared = *request_.shared;
   shared.n_changes = shared.pending->n_changes();
   PrefixHit hit = shared.search(request_.prompt);
   now_.work.tokens_compared += hit.length();
-  // Logits come with the last id only: where they are not known, it is fed.
+  // Only computing the last token gives logits: unless they are cached, it is computed.
   const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
   if (n_most <= entry_.length()) return;
   if (hit.entry.slice_to_at_most(n_most) <= entry_.length()) return;
   now_.work.pages_touched += hit.entry.pages().size();
   request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
   KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
-  before.state().clear();  // the store's again, which may let them go while this answer runs
+  before.state().clear();  // its states are the store's, which may evict them meanwhile
   if (!replaced_) replaced_ = std::move(before);
 }
 
@@ -138,7 +138,7 @@ void Answer::begin_reading() {
   if (unread().empty()) begin_decoding();
 }
 
-// --- the compute thread: what came of it
+// --- compute thread: results of a pass
 
 void Answer::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept try {
   if (stage_ == Stage::kReading) {
@@ -178,7 +178,7 @@ void Answer::begin_decoding() {
   decode(*out_.prompt_logits, nullptr);
 }
 
-// Samples from `row`, and from the rows behind it as long as what is drawn is what was drafted.
+// Samples from `row`, and from the following rows as long as the sampled tokens equal the draft.
 void Answer::decode(std::span<const float> row, const LogitsRows* rows) {
   for (size_t i = 0;;) {
     if (is_cancelled()) return end_cancelled();
@@ -192,7 +192,7 @@ void Answer::decode(std::span<const float> row, const LogitsRows* rows) {
   }
 }
 
-// Draws an id and makes it text.
+// Samples a token and decodes it to text.
 bool Answer::sample(std::span<const float> row, TokenId& id) {
   // Rows beyond the vocabulary are padding of the weights.
   row = row.first(std::min(row.size(), tokenizer_.vocab_size()));
@@ -221,7 +221,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
 }
 
 void Answer::draft_behind(TokenId id) {
-  entry_.slice_to_length(now_.length);  // the rows of the last pass after it were drafted for another id
+  entry_.slice_to_length(now_.length);  // drop the rows of rejected drafts
   const size_t n_most = n_drafts_at_most();
   const TokenSpan expected = expected_behind(id, now_.n_sampled, request_.expected);
   draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
@@ -230,8 +230,8 @@ void Answer::draft_behind(TokenId id) {
   fed_.insert(fed_.end(), draft_.begin(), draft_.end());
 }
 
-// A draft may be as long as the ids that could still be fed one by one before the turn has to end. It also has to
-// fit into one pass, and into the page that the id in front of it needs anyway.
+// Limits a draft to the tokens that could still be computed one by one before the turn must end, to one pass, and to
+// the page that the token before it needs anyway.
 size_t Answer::n_drafts_at_most() const {
   const size_t n_rows = std::min({request_.max_tokens - now_.n_sampled, model_.max_seq_len() - now_.length,
                                   kPagePositions - now_.length % kPagePositions, model_.max_chunk()});
@@ -241,12 +241,12 @@ size_t Answer::n_drafts_at_most() const {
 void Answer::pass_failed(Status status) {
   if (status.code() == ErrorCode::kCancelled) return end_cancelled();
   if (draft_.empty()) return request_.keeps(status) ? end(FinishReason::kLength) : end(std::move(status));
-  // A pass with a draft failed. The id without the draft may still be fed, so it is tried alone.
+  // A pass with a draft failed. Retries with the token only.
   draft_.clear();
   fed_.resize(1);
 }
 
-// --- the compute thread: events, and the end
+// --- compute thread: events, and the end
 
 void Answer::tell_text(std::string_view text) {
   const std::string_view fresh = text.substr(now_.n_text);
@@ -281,7 +281,7 @@ void Answer::end_cancelled() {
 
 void Answer::end(Status status) noexcept {
   reading_.reset();
-  (void)entry_.slice_to_at_most(now_.length);  // the rows after it were drafted, or found by a search
+  (void)entry_.slice_to_at_most(now_.length);  // drop rows of drafts or of a search
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
   status_ = std::move(status);
@@ -312,7 +312,7 @@ std::vector<TurnEvent> Answer::take_events() {
 
 bool Answer::hear(const TurnCallback& listener, bool even_stopped) {
   hears_ = true;
-  const bool over = is_over();  // first: what was queued till then is there
+  const bool over = is_over();  // first: all earlier events are queued by then
   {
     const std::lock_guard lock(mutex_);
     std::swap(taken_, queued_);
@@ -338,12 +338,12 @@ Result<Generation> Answer::finish(const TurnCallback& listener) {
   return std::move(out_);
 }
 
-// Makes the answer what it would be if it had been cancelled where its owner stopped hearing it.
+// Rolls the answer back to the last event that its owner received.
 Status Answer::cut_back() {
   if (heard_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();
   now_ = heard_;
-  (void)entry_.slice_to_at_most(now_.length);  // the entry may be shorter now than the prompt
+  (void)entry_.slice_to_at_most(now_.length);  // the entry may become shorter than the prompt
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
   ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
   for (const TokenId id : ids) reply.push(id);

@@ -1,19 +1,18 @@
-// Answer: one answer in progress, over one entry. It waits for a prefix that another answer is just reading, reads
-// its prompt, and then samples token by token, feeding each for the logits of the next, until a stop. It knows ids,
-// text and stops, and nothing of messages or templates. It is a state machine: the scheduler's compute thread
-// advances it, and samples. Events are queued for its owner, who hears of them on a thread of its own while the
-// next pass runs.
+// Answer: one running answer on one entry. It waits for a prefix that another answer is prefilling, prefills the rest
+// of its prompt, and then samples token by token until a stop, computing each for the logits of the next. It handles
+// tokens, text and stops, not messages or templates. It is a state machine that the scheduler's compute thread
+// advances. Events are queued for the owner, who polls them on its own thread while the next pass runs.
 //
-// With a drafter, a pass takes the id that was sampled and the ids that are likely to follow it, and verifies
-// these. Each position's id is drawn from its logits in the same way and order as without a drafter, so ids, text,
-// events, draws and the entry are the same; only the passes are fewer. Drafts stay within the page of the id in
-// front of them, so they take no memory that this id would not.
+// With a drafter, a pass takes the sampled token and tokens that are likely to follow it, and verifies these. Each
+// position is sampled from its logits in the same way and order as without a drafter, so tokens, text, events, random
+// draws and the entry are the same, with fewer passes. Drafts stay within the page of the token before them, so they
+// take no additional memory.
 //
-// Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends
-// where it is. For an owner that hears the answer, the stop token ends it exactly behind what was heard, however
-// far the answer had run ahead: finish() cuts ids, text, counters, indexes and the entry back to there; the entry
-// further back, where a model cannot go on from there. Whatever happens, the entry holds the first of the ids that were
-// fed and committed.
+// Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends at the
+// current token. If the owner polls with hear(), the stop token ends the answer after the last event it received, even
+// if the answer is further: finish() rolls back tokens, text, counters and indexes to there, and the entry to there or
+// to the last position before it at which the model can resume. The entry always has KV of a prefix of the committed
+// tokens.
 #pragma once
 
 #include <cstddef>
@@ -42,43 +41,41 @@ namespace ibid {
 
 class Answer final : public Task {
  public:
-  // What every answer of an engine has in common.
+  // Parts shared by all answers of an engine.
   struct Setting {
     const Tokenizer& tokenizer;
     const LanguageModel& model;
     Clock& clock;
   };
-  // `entry` must hold everything in front of the prompt's part in `request`, and the sampler's history the whole
-  // prompt if it reads one. The setting's parts, entry, the request's drafter and constraint must outlive it.
-  // REQUIRES: max_tokens > 0; something to read, or prompt_logits.
+  // `entry` must have all positions before the prompt's part in `request`; the sampler's history must have the whole
+  // prompt if the sampler reads one. The setting's parts, entry, the request's drafter and constraint must outlive this
+  // object. REQUIRES: max_tokens > 0; tokens to prefill, or prompt_logits.
   Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
          std::shared_ptr<Bell> bell);
 
   // --- the owner's thread
 
-  // Hands over what was queued, in order, up to the moment at which the stop token fired. Returns true when the
-  // answer is over and nothing will be queued any more. even_stopped: an answer that was not heard of yet hands
-  // over its first piece all the same; this is for an owner of several answers that has heard others.
+  // Passes the queued events to the listener, in order, until the stop token fires. Returns true if the answer is over
+  // and no event will follow. even_stopped: an answer that has emitted nothing still emits its first piece of text; for
+  // an owner of several answers that received text of others.
   bool hear(const TurnCallback& listener, bool even_stopped = false);
-  // Takes what was queued. For an owner that reads it whenever it likes, and whose answer, when cancelled, ends
-  // where it is.
+  // Takes the queued events. For an owner that does so at any time; if cancelled, its answer ends at the current token.
   std::vector<TurnEvent> take_events();
 
-  // Returns how the answer ended. Call it once, when the answer is over. An answer that the stop token cancelled
-  // ends behind what hear() has handed over; text that was held back there is handed over now.
-  // Errors: kContextFull when the prompt exceeds the model's context (both numbers, before anything is computed);
-  // kCancelled before the first token was sampled; kInvalidArgument when the constraint allows no token; those of
-  // forward() and sample(); kOutOfMemory of the heap. The entry may then hold more positions than before, all of them
-  // committed and exact.
+  // Returns the result. Call once, when the answer is over. An answer that was cancelled by the stop token ends after
+  // the last event that hear() passed on; text that was held back there is emitted now. Errors: kContextFull if the
+  // prompt exceeds the context (with both numbers, before any computation); kCancelled before the first sampled token;
+  // kInvalidArgument if the constraint allows no token; those of forward() and sample(); kOutOfMemory of the heap.
+  // After an error the entry may have more positions than before, all of them committed and exact.
   Result<Generation> finish(const TurnCallback& listener = {});
 
-  // For after finish().
+  // After finish() only.
   const AnswerProgress& progress() const { return now_; }
-  size_t n_cached() const { return n_cached_; }    // positions of the prompt that were not read
-  bool broke_off() const { return broke_off_; }    // memory ran out: the drafter may be half-changed
+  size_t n_cached() const { return n_cached_; }    // positions of the prompt that were not computed
+  bool broke_off() const { return broke_off_; }    // out of memory: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
   Tokens take_sampled() { return std::exchange(sampled_, {}); }
-  // The entry as it was before pages that another answer had read took its place; nothing: they did not.
+  // The entry that was replaced by pages which another answer prefilled; nullopt: not replaced.
   std::optional<KvCacheEntry> take_replaced() { return std::exchange(replaced_, std::nullopt); }
 
  private:
@@ -96,7 +93,7 @@ class Answer final : public Task {
   void read(size_t n_rows, const LogitsRows& rows);
   void begin_decoding();
   void decode(std::span<const float> row, const LogitsRows* rows);
-  // False: the id that was drawn ended the answer, or an error did.
+  // Returns false if the sampled token, or an error, ended the answer.
   bool sample(std::span<const float> row, TokenId& id);
   void draft_behind(TokenId id);
   size_t n_drafts_at_most() const;
@@ -118,33 +115,33 @@ class Answer final : public Task {
   Sampler sampler_;
   const StopDetector stops_;
   const size_t n_prompt_;
-  const size_t n_before_answer_;              // ids in the sampler's history
-  const size_t n_drafter_;                    // and in the drafter, in front of the answer; with what it had learnt
+  const size_t n_before_answer_;              // tokens in the sampler's history
+  const size_t n_drafter_;                    // and in the drafter, before the answer; and its statistics
   const DraftPolicy policy_before_;
 
-  // The compute thread's until it is over.
+  // For the compute thread only until the answer is over.
   Stage stage_ = Stage::kNew;
   std::unique_ptr<PendingPrefixes::Reading> reading_;
   std::optional<KvCacheEntry> replaced_;
   NextTokens next_tokens_;
   ReplyText reply_;
-  RepetitionDetector repetition_;             // kept up only where it may end the answer
+  RepetitionDetector repetition_;             // updated only if it may end the answer
   Tokens sampled_;
-  LogprobsTold logprobs_;                     // of each of them but one that ends the turn, where they are wanted
-  Tokens draft_;                              // fed behind the last id; row i + 1 of the logits is behind draft_[i]
-  Tokens fed_;                                // the next pass: the last id, and its draft
+  LogprobsTold logprobs_;                     // of each of them but an end of turn, if requested
+  Tokens draft_;                              // fed after the last token; row i + 1 of the logits is after draft_[i]
+  Tokens fed_;                                // the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
   size_t n_steps_before_ = 0;                 // of the history
-  int64_t mark_ns_ = 0;                       // up to where the time has been counted
+  int64_t mark_ns_ = 0;                       // end of the time that was counted
   Generation out_;
   Status status_;
   bool broke_off_ = false;
 
-  std::mutex mutex_;                          // guards what follows
+  std::mutex mutex_;                          // guards queued_
   std::vector<AnswerEvent> queued_;
 
-  // The owner's.
+  // For the owner's thread only.
   std::vector<AnswerEvent> taken_;
   AnswerProgress heard_;
   bool hears_ = false;

@@ -69,7 +69,7 @@ ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compil
       if (!is_made_.wait(lock, stop, [&] { return other->made.has_value(); })) {
         return {ErrorCode::kCancelled, "nobody waits for the constraint any more"};
       }
-      // Where the one who made it was stopped, this one makes it.
+      // If the compiling request was cancelled, this one compiles.
       if (other->made->ok() || other->made->status().code() != ErrorCode::kCancelled) return *other->made;
     }
     entry = std::make_shared<Entry>(std::move(wanted));
@@ -91,7 +91,7 @@ ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_tok
   return out_of_heap();
 }
 
-// Errors are for those who wait; the next one tries again.
+// Errors go to the requests that wait; later ones compile again.
 void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) {
   const std::lock_guard lock(mutex_);
   if (!made.ok()) entries_.remove(entry);

@@ -1,7 +1,7 @@
-// ConstraintCache: the constraints of an engine's turns that come from grammars. It makes the vocabulary's trie when
-// the first is asked for, and keeps the last few constraints, by what they were asked for with: a client that sends
-// the same schema with each request pays for it once, and its turns share what was found out about it.
-// Thread-safe. Nothing is compiled under the lock: those who ask for what is being made wait for it.
+// ConstraintCache: the grammar constraints of an engine's turns. Builds the vocabulary's trie for the first one, and
+// caches the last few constraints by their source: repeated requests with the same schema compile it once, and their
+// turns share the masks found so far. Thread-safe. Compiles without holding the lock; concurrent requests for the same
+// constraint wait for the one that compiles it.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@
 
 namespace ibid {
 
-// What a text is that a constraint is made of.
+// Kind of source text of a constraint.
 enum class ConstraintKind {
   kJsonSchema,  // JSON; objects with spaces and line breaks where JSON has them
-  kJsonObject,  // none: the text is not read
+  kJsonObject,  // no source: the text is ignored
   kGbnf,
   kRegex,
   kChoices,     // a JSON array of strings
@@ -39,21 +39,21 @@ class ConstraintCache {
   // `tokenizer` must outlive it.
   explicit ConstraintCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // lead: what may stand in front of it in an answer. Errors: those of grammar/grammar.h; kCancelled behind
+  // lead: text that may precede the constrained part of an answer. Errors: those of grammar/grammar.h; kCancelled after
   // `stop`; kOutOfMemory.
   Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text,
                                                       const LeadIn& lead = {}, std::stop_token stop = {});
 
-  // Of the grammar that compile() makes, which is called only where nothing is kept for `key`. Whoever makes
-  // constraints in this way tells theirs from others by the key. compile() must not call the cache.
+  // Compiles with compile(), which is called only if nothing is cached for `key`. Keys must be unique among all callers
+  // of this function. compile() must not call the cache.
   using Compile = std::function<Result<Grammar>(CompileBudget&)>;
   Result<std::shared_ptr<const TokenConstraint>> make(const std::string& key, const Compile& compile,
                                                       std::stop_token stop = {});
 
-  // Of a grammar that the caller has; such constraints are not kept.
+  // Makes a constraint from a compiled grammar, without caching.
   std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
 
-  // What the model's tokens spell. Special tokens stand in free text only.
+  // The texts of the model's tokens. Special tokens are allowed in free text only.
   std::shared_ptr<const TokenTexts> vocabulary();
 
   // A counter of work: how often make() compiled.
@@ -61,9 +61,9 @@ class ConstraintCache {
 
  private:
   using Made = Result<std::shared_ptr<const TokenConstraint>>;
-  // What was asked for, and what came of it; nothing as long as it is being made.
+  // A request and its result; `made` is unset while it is compiled.
   struct Entry {
-    std::optional<ConstraintKind> kind;  // nothing: `text` is a key
+    std::optional<ConstraintKind> kind;  // unset: `text` is a key
     std::string text;
     LeadIn lead;
     std::optional<Made> made = {};
@@ -78,9 +78,9 @@ class ConstraintCache {
   std::atomic<size_t> n_compiled_ = 0;
   std::once_flag has_vocabulary_;
   std::shared_ptr<const TokenTexts> vocabulary_;
-  std::mutex mutex_;                   // guards what follows
+  std::mutex mutex_;                   // guards entries_
   std::condition_variable_any is_made_;
-  Entries entries_;                    // the last used first
+  Entries entries_;                    // most recently used first
 };
 
 // The vocabulary of a tokenizer. O(bytes of its tokens).

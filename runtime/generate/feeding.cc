@@ -37,8 +37,8 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
     borders_.keep(entry_, n_rows == rest_.size());
     rest_ = rest_.subspan(n_rows);
   } catch (const std::bad_alloc&) {
-    // There is no memory for what the last part left behind, so that part counts as not read. A cut of the last
-    // pass loses nothing else.
+    // No memory for the logits or the state of the last part, so that part counts as not computed. Slicing within the
+    // last pass loses nothing else.
     entry_.slice_to_length(entry_.length() - n_rows);
     status_ = out_of_heap();
   }

@@ -1,5 +1,4 @@
-// Feeding: a task that reads ids into an entry and gives no answer: a prompt that is read ahead of its turn, or a
-// measurement.
+// Feeding: a task that prefills tokens into an entry without an answer: a prompt ahead of its turn, or a measurement.
 #pragma once
 
 #include <functional>
@@ -18,21 +17,21 @@ namespace ibid {
 
 class Feeding final : public Task {
  public:
-  // Runs on the compute thread at the end, however the feeding ended, and must not throw.
+  // Runs on the compute thread at the end, also after an error, and must not throw.
   using Publish = std::function<void(KvCacheEntry&)>;
 
-  // What is read behind entry.length(). The ids must outlive it.
+  // Tokens to append after entry.length(). They must outlive the task.
   struct Part {
     TokenSpan ids;
-    WantLogits want = WantLogits::kNone;  // logits of the last pass
+    WantLogits want = WantLogits::kNone;  // for the logits of the last pass
     StateBorders borders = {};            // of the sequence
   };
   // The entry must outlive it.
   Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
           Publish publish = {});
 
-  // For after is_over(). Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then
-  // holds what was read till then.
+  // After is_over() only. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then has
+  // the tokens computed until then.
   Status take_status() { return std::move(status_); }
   Logits take_logits() { return std::move(logits_); }
 
@@ -50,8 +49,7 @@ class Feeding final : public Task {
   Logits logits_;
 };
 
-// Reads `ids` and waits for it. `logits`: as `want` says, where all were read. Errors: as Scheduler::submit() and
-// Feeding.
+// Prefills `ids` and waits. `logits`: as `want` says, if all were computed. Errors: as Scheduler::submit() and Feeding.
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
             Logits& logits, Priority priority = Priority::kNormal);
 

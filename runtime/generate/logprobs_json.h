@@ -1,5 +1,5 @@
-// How likely each token of an answer was, as JSON in OpenAI's form: one shape for the terminal
-// (apps/chat/turn_report.h) and for the server (server/protocol/).
+// Log-probabilities of an answer as JSON in OpenAI's form, for the terminal (apps/chat/turn_report.h) and the server
+// (server/protocol/).
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace ibid {
 
-// {"token", "id", "logprob", "bytes"}. A token that holds a part of a character has U+FFFD as its text when it is
-// written; the bytes are exact.
+// {"token", "id", "logprob", "bytes"}. A token with part of a character has U+FFFD in its text when written; `bytes` is
+// exact.
 inline Json token_logprob_json(TokenId id, double logprob, const Tokenizer& tokenizer) {
   const std::string text(tokenizer.token_bytes(id));
   Json bytes = Json::array();
@@ -21,7 +21,7 @@ inline Json token_logprob_json(TokenId id, double logprob, const Tokenizer& toke
   return {{"token", text}, {"id", id}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
 }
 
-// {"content": [{"token", "id", "logprob", "bytes", "top_logprobs"}, ...]}: one entry for each token of the answer.
+// {"content": [{"token", "id", "logprob", "bytes", "top_logprobs"}, ...]}: one element for each token of the answer.
 inline Json logprobs_json(std::span<const TokenLogprobs> tokens, const Tokenizer& tokenizer) {
   Json content = Json::array();
   for (const TokenLogprobs& token : tokens) {

@@ -1,5 +1,4 @@
-// LogprobsTold: the log-probabilities of an answer's ids, and which of them its owner was told while it came. A value,
-// which only the answer's own thread touches.
+// LogprobsTold: log-probabilities of an answer's tokens, and how many of them were emitted. A value for one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +15,13 @@ class LogprobsTold {
  public:
   void add(TokenLogprobs one) { all_.push_back(std::move(one)); }
 
-  // Those of the ids that stay, whatever comes, and were not told yet; they are now.
+  // Returns those that are final and not yet emitted, and marks them as emitted.
   std::vector<TokenLogprobs> tell(const ReplyText& reply) {
     if (all_.empty()) return {};
     const size_t first = std::exchange(n_told_, std::clamp(reply.n_certain_ids(n_told_), n_told_, all_.size()));
     return {all_.begin() + static_cast<std::ptrdiff_t>(first), all_.begin() + static_cast<std::ptrdiff_t>(n_told_)};
   }
-  // Those of the first n ids, told or not; n at most.
+  // Returns those of the first n tokens (or of all, if fewer), emitted or not.
   std::vector<TokenLogprobs> take(size_t n) {
     all_.resize(std::min(n, all_.size()));
     return std::move(all_);

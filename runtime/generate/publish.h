@@ -1,4 +1,4 @@
-// Lets others find what was read of a prompt while it is being read.
+// Publishes the computed part of a prompt while it is being prefilled.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// After a pass, behind which n_unread ids of the prompt are left.
+// Call after a pass, with n_unread tokens of the prompt left.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
              const StateBorders& borders, size_t n_unread);
 

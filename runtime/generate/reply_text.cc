@@ -33,7 +33,7 @@ void ReplyText::finish(Generation& out) {
   out.stop_string = stops_.found();
   if (!out.stop_string.empty()) {
     out.finish_reason = FinishReason::kStopString;
-    out.end_of_turn.reset();  // it stood behind what goes
+    out.end_of_turn.reset();  // it came after the dropped part
     drop_ids_behind(text_.size());
   }
   out.ids = std::move(ids_);
@@ -47,8 +47,8 @@ bool ReplyText::show(std::string_view piece) {
   return step.stopped;
 }
 
-// Keeps only the ids whose whole text stays. An id that leaves a character open is dropped too, because the rest of
-// that character is dropped.
+// Keeps only the tokens whose whole text stays. A token that leaves a character open is dropped too, because the rest
+// of that character is dropped.
 void ReplyText::drop_ids_behind(size_t n_bytes) {
   while (!ids_.empty() && (text_ends_.back() > n_bytes || leaves_open_.back())) {
     ids_.pop_back();

@@ -1,4 +1,4 @@
-// ReplyText: turns the sampled ids of one answer into text, and says how much of it may be shown: whole characters,
+// ReplyText: decodes the sampled tokens of one answer to text, and determines how much may be shown: whole characters,
 // and nothing that may belong to a stop string. Owned by one answer. Not thread-safe.
 #pragma once
 
@@ -16,20 +16,20 @@ namespace ibid {
 
 class ReplyText {
  public:
-  // shown: special tokens that give text (StreamDecoder).
+  // shown: special tokens that produce text (StreamDecoder).
   ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown = {});
 
-  // Takes an id; true when a stop string is complete.
+  // Adds a token; returns true if a stop string is complete.
   bool push(TokenId id);
 
-  // What may be shown so far. It only grows.
+  // Text that may be shown so far. It only grows.
   const std::string& text() const { return text_; }
 
-  // How many of the first ids stay, whatever comes: all of their text may be shown. n_known: an earlier result.
+  // Number of leading tokens that are final: all of their text may be shown. n_known: an earlier result.
   size_t n_certain_ids(size_t n_known) const;
 
-  // Ends the text, since no id follows. Unfinished characters and what was held back become text, and may complete
-  // a stop string. Ids, text and what ended the answer go to `out`.
+  // Ends the text. Incomplete characters and held-back bytes become text, and may complete a stop string. Moves tokens,
+  // text and the reason of the end to `out`.
   void finish(Generation& out);
 
  private:
@@ -41,7 +41,7 @@ class ReplyText {
   Tokens ids_;
   std::vector<size_t> text_ends_;
   std::vector<bool> leaves_open_;
-  size_t n_decoded_ = 0;  // bytes out of the decoder, held back or not
+  size_t n_decoded_ = 0;  // bytes from the decoder, held back or not
   std::string text_;
 };
 

@@ -24,8 +24,8 @@ StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cut
   opening_ = positions_.empty() ? 0 : cuts.opening;
   for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
   if (saturating_sub(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
-  // Of places that stand close together the first serves them all. Most edits come late, so the last answers are the
-  // likeliest places.
+  // Uses only the first of several cuts that are close together. Most edits are late in the conversation, so the last
+  // answers are preferred.
   const size_t n_left = saturating_sub(share.n_most, positions_.size());
   std::vector<size_t> apart;
   for (size_t before = std::max(n_read, cuts.opening); const size_t cut : cuts.answers) {

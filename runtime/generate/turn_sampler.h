@@ -1,5 +1,5 @@
-// Makes a sampler from the options of a turn. What the options say as text becomes ids of the model's vocabulary,
-// and everything is checked before anything is computed. Thread-safe: it has no state.
+// Makes a sampler from the options of a turn. Converts options given as text to tokens, and checks all options before
+// any computation. Thread-safe: it has no state.
 #pragma once
 
 #include "base/result.h"

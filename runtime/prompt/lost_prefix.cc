@@ -11,13 +11,13 @@ namespace ibid {
 namespace {
 
 constexpr size_t kExcerptBytes = 40;
-// How far around the difference a cause is looked for.
+// Range around the difference that is searched for a cause.
 constexpr size_t kNearBytes = 200;
 
 std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
 
-// The message whose rendering holds the byte: of those that a stretch of text came from, the first that is
-// not behind it by its content.
+// The message whose rendering holds the byte: of the messages that a span of text came from, the first one whose
+// content does not end before it.
 size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   if (spans.empty()) return 0;
@@ -43,7 +43,7 @@ bool has_any(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
-// A year, a time of day, or the name of a month.
+// True for a year, a time of day, or the name of a month.
 bool mentions_date(std::string_view text) {
   static constexpr std::array<std::string_view, 15> kWords = {
       "January", "February", "March",    "April",    "May ", "June", "July", "August",
@@ -57,7 +57,7 @@ bool mentions_date(std::string_view text) {
   return has_any(text, kWords);
 }
 
-// The line around `at`, no more than kNearBytes to either side.
+// The line around `at`, at most kNearBytes to either side.
 std::string_view line_around(std::string_view text, size_t at) {
   at = std::min(at, text.size());
   const size_t least = saturating_sub(at, kNearBytes);
@@ -67,15 +67,15 @@ std::string_view line_around(std::string_view text, size_t at) {
   return text.substr(begin, end - begin);
 }
 
-// Where the texts differ: at `byte` of what was; the new text is the same up to there and goes on with `now`.
+// The first difference, at `byte` of `was`; the new text is equal up to there and continues with `now`.
 struct Difference {
   std::string_view was;
   size_t byte = 0;
   std::string_view now;
 };
 
-// Whether the new text shows `content` where the difference is. What templates write of variables is input as well, so
-// origins do not tell.
+// True if the new text shows `content` at the difference. Templates render variables as input too, so origins do not
+// decide.
 bool is_inside(const Json& message, const Difference& d) {
   const std::string* content = content_of(message);
   if (content == nullptr) return true;
@@ -125,7 +125,7 @@ std::string LostPrefix::to_string() const {
   }
   const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +
                           ": " + std::string(lost_cause_text(cause));
-  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server says where, not what
+  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server omits the texts
     return why + " (byte " + std::to_string(byte) + ", token " + std::to_string(token) + ")";
   }
   return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now +
@@ -135,7 +135,7 @@ std::string LostPrefix::to_string() const {
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                const Tokenizer& tokenizer, size_t n_held) {
   std::string now = delta.tail.bytes();
-  // Encoding may start again in front of the first byte that differs.
+  // Encoding may restart before the first differing byte.
   const std::string_view was = transcript.bytes().substr(delta.tail_begin);
   const size_t n = std::min(was.size(), now.size());
   size_t n_equal = static_cast<size_t>(std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n),

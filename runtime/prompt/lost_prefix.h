@@ -1,6 +1,5 @@
-// LostPrefix: says why ids that had keys and values are not used again: where the prompt first differs from what
-// the conversation held, and what probably made the difference. It is for people who wonder why a turn took long.
-// A pure function.
+// Explains why cached tokens had to be prefilled again: where the prompt first differs from the conversation's tokens,
+// and the probable cause. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +12,14 @@
 
 namespace ibid {
 
-// Says what was lost when of n_held positions only delta.n_keep stay.
+// Explains the loss when only delta.n_keep of n_held positions stay.
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                const Tokenizer& tokenizer, size_t n_held);
 
-// Says why n_tokens ids of the transcript are read again, from position n_found on, though they stay.
+// Explains why n_tokens tokens of the transcript are prefilled again from position n_found on, although they stay.
 LostPrefix explain_missing_rows(LostCause cause, size_t n_tokens, size_t n_found, const Transcript& transcript,
                                 const Json& messages);
-// Whether a cause is one of those: nothing was said otherwise.
+// True for causes of missing KV or states, where the tokens did not change.
 bool is_missing_rows(LostCause cause);
 
 }  // namespace ibid

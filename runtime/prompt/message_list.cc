@@ -23,7 +23,7 @@ MessageList::MessageList(Json messages) {
   messages_ = std::move(messages);
 }
 
-// Grows as the array itself does, so that appending one message after another costs O(1) each.
+// Grows geometrically, as the array itself does, so that appending messages one by one costs O(1) each.
 void MessageList::reserve(size_t n) {
   auto& array = messages_.get_ref<Json::array_t&>();
   if (n > array.capacity()) array.reserve(std::max(n, 2 * array.capacity()));
@@ -42,7 +42,7 @@ MessageList::Tail MessageList::replace_from(size_t n_kept, std::vector<Json> add
   tail.messages.reserve(size() - n_kept);
   tail.stamps.assign(stamps_.begin() + static_cast<std::ptrdiff_t>(n_kept), stamps_.end());
   reserve(n_kept + added.size());
-  // Nothing below needs memory.
+  // Nothing below allocates.
   auto& array = messages_.get_ref<Json::array_t&>();
   for (size_t i = n_kept; i < array.size(); ++i) tail.messages.push_back(std::move(array[i]));
   array.resize(n_kept);

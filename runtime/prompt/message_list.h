@@ -1,9 +1,9 @@
-// MessageList: the messages of a conversation, each with a stamp, so that two states of a conversation can be told
-// apart without comparing text.
+// MessageList: the messages of a conversation, each with a stamp, so that two states of a conversation can be compared
+// without comparing text.
 //
-// A message gets its stamp, a number that is given once, when it is put into a list. Lists are changed at their end
-// alone, so two lists that have the same stamp at some place have the same messages up to there. Whoever remembers
-// the stamps of a list knows what became of it since, whatever was done to it: nobody has to say so.
+// A message gets a unique number as stamp when it is added to a list. Lists change only at their end, so two lists with
+// the same stamp at an index have the same messages up to there. Comparing remembered stamps with the current ones
+// finds every change since, without notifications.
 //
 // A value: a copy has the same stamps. Not thread-safe.
 #pragma once
@@ -31,7 +31,7 @@ class MessageList {
   const Json& operator[](size_t i) const { return messages_[i]; }
   const Json& back() const { return messages_.back(); }
 
-  // The last messages of a list, taken out of it, with their stamps.
+  // The last messages of a list, removed from it, with their stamps.
   struct Tail {
     std::vector<Json> messages;
     MessageStamps stamps;
@@ -39,21 +39,21 @@ class MessageList {
 
   // Appends a message. std::bad_alloc: nothing has changed.
   void push_back(Json message);
-  // Puts `added` in place of the messages from n_kept on, which are returned. std::bad_alloc: nothing has changed.
-  // REQUIRES: n_kept <= size().
+  // Replaces the messages from n_kept on by `added`, and returns them. std::bad_alloc: nothing has changed. REQUIRES:
+  // n_kept <= size().
   Tail replace_from(size_t n_kept, std::vector<Json> added);
-  // Undoes replace_from(n_kept): needs no memory, because the list was as long before.
+  // Undoes replace_from(n_kept), without allocation, because the list was as long before.
   void put_back(size_t n_kept, Tail tail) noexcept;
 
  private:
-  // Makes room for n messages.
+  // Reserves memory for n messages.
   void reserve(size_t n);
 
   Json messages_ = Json::array();
   MessageStamps stamps_;
 };
 
-// How many messages two lists have in common. O(log).
+// The number of leading messages that two lists have in common. O(log).
 size_t n_common_messages(const MessageStamps& a, const MessageStamps& b);
 
 }  // namespace ibid

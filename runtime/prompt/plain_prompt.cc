@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kIds = "ids";
 
-// What the tokenizer puts in front of every text, as text; empty: nothing.
+// Text of the token that the tokenizer puts before every text; empty: none.
 std::string_view text_in_front(const Tokenizer& tokenizer) {
   const std::optional<TokenId> bos = tokenizer.bos();
   if (!bos) return {};

@@ -1,10 +1,8 @@
-// The prompt of a conversation without a template: a text that the model goes on with. Its messages' contents, one
-// behind the other, are the prompt, and special tokens in them are meant. What the tokenizer puts in front of every
-// text (a BOS) stands in front of it, unless the text says it itself. A first message with "ids" in place of a
-// content gives the ids themselves, and is the whole prompt.
+// The prompt of a conversation without a template: the concatenated contents of its messages, which the model
+// continues. Special tokens in them are recognised. The tokenizer's prefix of texts (a BOS) comes first, unless the
+// text begins with it. A first message with "ids" instead of content gives the tokens of the whole prompt.
 //
-// Answers are messages like others, so a text that goes on behind an answer keeps the ids that were sampled.
-// Pure functions.
+// Answers are messages like others, so text after an answer keeps the sampled tokens before it. Pure functions.
 #pragma once
 
 #include <optional>
@@ -23,11 +21,11 @@ namespace ibid {
 Json plain_message(std::string text);
 Json plain_message(const Tokens& ids);
 
-// The ids that such a message gives; nothing: it gives none, or what are no ids of any vocabulary.
+// The tokens of such a message; nullopt: it has no "ids", or they are not valid token ids.
 std::optional<Tokens> plain_ids(const Json& message);
 
-// Errors: kInvalidArgument for an id that the vocabulary does not have, naming it, for a prompt without ids, and for a
-// message that is neither.
+// Errors: kInvalidArgument for a token outside the vocabulary, naming it, for a prompt without tokens, and for a
+// message with neither text nor tokens.
 Result<PromptDelta> plan_plain_prompt(const Tokenizer& tokenizer, const Json& messages, const Transcript& transcript);
 
 }  // namespace ibid

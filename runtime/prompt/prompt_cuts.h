@@ -1,4 +1,4 @@
-// PromptCuts: where later prompts may part from one. Plain data.
+// PromptCuts: positions at which later prompts may diverge from a prompt. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 namespace ibid {
 
 struct PromptCuts {
-  size_t opening = 0;           // in front of what the user says first; 0: not known
-  std::vector<size_t> answers;  // in front of each answer and behind it, ascending
+  size_t opening = 0;           // before the first user message; 0: unknown
+  std::vector<size_t> answers;  // before and after each answer, ascending
 };
 
 }  // namespace ibid

@@ -12,26 +12,26 @@
 namespace ibid {
 namespace {
 
-// Long texts of messages get a mark this often, so that an edit in the middle encodes little again.
+// Long message texts get a mark at this interval, so that an edit in the middle encodes little again.
 constexpr size_t kBytesPerMark = 4096;
 
-// A reply agrees with text of any origin: a template may write parts of it itself ("<think>").
+// A reply matches text of any origin: the template may write parts of it itself ("<think>").
 bool same_origin(SpanOrigin there, TextOrigin here) {
   if (there == SpanOrigin::kSampled) return true;
   return (there == SpanOrigin::kInput) == (here == TextOrigin::kInput);
 }
 
 struct Comparison {
-  // The first byte that is not what the transcript holds, or where one of the two ends. The token that ended
-  // a reply agrees as a whole or not at all.
+  // The first byte that differs from the transcript, or the end of the shorter one. The token that ended a reply
+  // matches as a whole or not at all.
   size_t differs_at = 0;
-  // Where encoded bytes are the same and their origin is not: first bytes, in order. The generation prompt
-  // says "assistant" itself, and later the role of the message says it.
+  // First bytes of runs of equal encoded text with another origin, in order. For example, "assistant" is template text
+  // in the generation prompt, and later the role of the message.
   std::vector<size_t> relabelled;
   size_t bytes_compared = 0;
 };
 
-// Holds `text`, which stands at byte `begin`, against the transcript.
+// Compares `text`, from byte `begin` on, with the transcript.
 Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   Comparison out{begin, {}, 0};
@@ -62,40 +62,40 @@ Comparison compare(const Transcript& transcript, size_t begin, const MarkedText&
   return out;
 }
 
-// The byte, or the beginning of the reply in the middle of which it lies. What the prompt has in place of a reply is
-// taken from its render as a whole: a control token of the template may begin like the reply ("<" of "</think>").
+// The byte, or the beginning of the reply that contains it. A changed reply is taken from the new render as a whole: a
+// control token of the template may begin like the reply ("<" of "</think>").
 size_t reply_begin(const Transcript& transcript, size_t byte) {
   const size_t i = transcript.span_at(byte);
   if (i == transcript.spans().size() || transcript.spans()[i].origin != SpanOrigin::kSampled) return byte;
   return std::min(byte, transcript.spans()[i].byte_begin);
 }
 
-// Where encoding starts again.
+// Position where encoding restarts.
 struct Restart {
   size_t byte = 0;
   EncoderMark mark;
-  bool needs_special = false;  // right only if a special token comes next
+  bool needs_special = false;  // valid only if a special token comes next
 };
 
-// An encoder behind the first n_ids ids. Behind a special one a text begins, and gets what its tokenizer puts in front
-// of a text; behind others it goes on.
+// An encoder after the first n_ids tokens. After a special token it begins a text, with the prefix that the tokenizer
+// adds to texts; after others it continues one.
 EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_ids) {
   const bool after_text = n_ids > 0 && !tokenizer.is_special(transcript.ids()[n_ids - 1]);
   return {IncrementalEncoder(tokenizer, {.at_start = n_ids == 0, .after_text = after_text}), n_ids, n_ids, {}};
 }
 
-// The border in front of spans[i], which follows a reply.
+// The mark before spans[i], which follows a reply.
 EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
   CHECK(i > 0) << "a conversation begins with text";
   const TranscriptSpan& before = transcript.spans()[i - 1];
-  // An empty reply has no ids, so the text in front of it goes on behind it.
+  // An empty reply has no tokens, so the text before it continues after it.
   if (before.token_ends.empty() && before.mark) return *before.mark;
   const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
   return fresh_mark(tokenizer, transcript, n_ids);
 }
 
-// Returns the first of the replies without text that end at the byte; nullptr: there is none. Such a reply has
-// special tokens alone, so the text does not say whether it is in front of a border or behind it.
+// Returns the first of the textless replies that end at the byte, or nullptr. Such a reply has only special tokens, so
+// its bytes do not show on which side of a border it is.
 const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   const TranscriptSpan* first = nullptr;
@@ -105,15 +105,14 @@ const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byt
   return first;
 }
 
-// Whether n ids from `begin` on end within a character. What became of it depends on the id behind them.
+// True if n tokens from `begin` on end within a character, whose rest depends on the next token.
 bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, size_t n) {
   StreamDecoder decoder(tokenizer);
   for (const TokenId id : TokenSpan(transcript.ids()).subspan(begin, n)) decoder.push(id);
   return decoder.is_open();
 }
 
-// is_end: the prompt has nothing behind the byte. Then it asks for the reply that stands there, and does not go on
-// behind it.
+// is_end: the prompt ends at the byte. It then asks for the reply that begins there, and does not continue after it.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
   if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
   if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
@@ -134,8 +133,7 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
   return {span.byte_begin, *span.mark};
 }
 
-// Whether nothing but white space of the reply in the middle of which the prompt differs was cut off, and the template
-// goes on there.
+// True if only white space was cut off the reply in which the prompt differs, and the template continues there.
 bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
   const size_t end = transcript.spans()[transcript.span_at(delta.differs_at)].byte_end;
   const std::string_view cut_off = transcript.bytes().substr(delta.differs_at, end - delta.differs_at);
@@ -184,7 +182,7 @@ class PatchEncoder {
  private:
   static size_t piece_length(MarkedText::Run run, size_t begin) {
     const size_t left = run.bytes.size() - begin;
-    // Template text holds special tokens, which are found whole or not at all.
+    // Template text has special tokens, which must not be split.
     if (run.origin == TextOrigin::kTemplate || left <= kBytesPerMark) return left;
     return kBytesPerMark - utf8_incomplete_tail(run.bytes.substr(begin, kBytesPerMark));
   }
@@ -210,7 +208,7 @@ class PatchEncoder {
   TranscriptPatch patch_;
 };
 
-// Makes one plan: `text` stands at byte `begin` of the new prompt, whose bytes in front of it are the transcript's.
+// Makes one plan: `text` begins at byte `begin` of the new prompt; the bytes before it are the transcript's.
 class Planning {
  public:
   Planning(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text)
@@ -229,8 +227,8 @@ class Planning {
   }
 
  private:
-  // Whether the ids of a stretch stay the same although some of its text has another origin now: the stretch from the
-  // mark in front of `byte` to the reply at spans[reply], encoded as the new text has it.
+  // True if the tokens of a span stay the same although some of its text has another origin now: the span from the mark
+  // before `byte` to the reply at spans[reply], encoded with its new origins.
   bool same_ids(size_t byte, size_t reply) {
     const TranscriptSpan& span = transcript_.spans()[transcript_.span_at(byte)];
     const size_t end = transcript_.spans()[reply].byte_begin;
@@ -247,7 +245,7 @@ class Planning {
                       transcript_.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
   }
 
-  // The comparison's differs_at, or the first byte in front of it whose new origin makes a difference to the ids.
+  // The comparison's differs_at, or the first byte before it whose new origin changes tokens.
   size_t first_difference(const Comparison& comparison) {
     const std::vector<TranscriptSpan>& spans = transcript_.spans();
     size_t checked = 0;
@@ -255,7 +253,7 @@ class Planning {
       if (byte < checked) continue;
       size_t reply = transcript_.span_at(byte);
       while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
-      // Where nothing behind depends on it, the text is simply encoded from here on.
+      // No reply after it depends on it, so the text is encoded again from here.
       if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
       if (!same_ids(byte, reply)) return byte;
       checked = spans[reply].byte_begin;

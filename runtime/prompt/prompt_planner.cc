@@ -37,7 +37,7 @@ Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Trans
   try {
     return plan_or_throw(messages, transcript);
   } catch (const std::bad_alloc&) {
-    forget();  // the renderer may be ahead of what is known here
+    forget();  // the renderer may be ahead of common_bytes_ and tail_
     throw;
   }
 }
@@ -67,7 +67,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
   {
     const Stopwatch watch = meter.time(&Timings::tokenize_ms);
     delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
-    // The transcript stays as it is until the plan is committed: a plan that is dropped leaves nothing to be said.
+    // Plans are applied to the transcript only at commit: a dropped plan needs no undo.
     tail_ = delta.tail;
     common_bytes_ = delta.tail_begin;
     is_ahead_ = false;
@@ -84,7 +84,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
 void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
   CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
   transcript.apply(std::move(delta.patch));
-  if (std::exchange(is_ahead_, false)) return;  // common_bytes_ and tail_ say what the last render was
+  if (std::exchange(is_ahead_, false)) return;  // common_bytes_ and tail_ already describe the last render
   common_bytes_ = delta.n_bytes;
   tail_.clear();
 }

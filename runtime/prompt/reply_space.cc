@@ -19,7 +19,7 @@ bool is_shown_without_space(const Tokenizer& tokenizer, TokenId id) {
 
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables) {
-  // A tokenizer that drops a space is one that puts a space in front of a text.
+  // A tokenizer drops a space only if it adds one before texts.
   const Tokens ids = tokenizer.encode("x", TextOrigin::kInput);
   if (ids.empty() || !is_shown_without_space(tokenizer, ids.front())) return ReplySpace::kNone;
   const Json question = make_message(Role::kUser, "x");
@@ -28,7 +28,7 @@ ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat
   const Result<MarkedText> prompt = chat_template.render(Json::array({question}), asked);
   if (!prompt.ok()) return ReplySpace::kNone;
   asked.values["add_generation_prompt"] = false;
-  // Whether an answer comes back as `text` behind the prompt that it was given to.
+  // True if an answer is rendered as `text` after its prompt.
   const auto comes_back_as = [&](const char* answer, const char* text) {
     const Json reply = make_message(Role::kAssistant, answer);
     const Result<MarkedText> history = chat_template.render(Json::array({question, reply}), asked);

@@ -1,7 +1,7 @@
-// Some templates put a space in front of an answer ("[/INST] Sure") that the model has said itself. A tokenizer of
-// SentencePiece's shows the first token of a text without its space. So the id that is written " Sure" gives the
-// answer "Sure", and the template writes it as " Sure" again. Such a space belongs to the ids that were sampled. If
-// it were taken for text of the template, the whole answer would be another text. Pure functions.
+// Some templates write a space before an answer ("[/INST] Sure") that the model has sampled itself. SentencePiece
+// tokenizers show the first token of a text without its space: the token " Sure" gives the answer "Sure", and the
+// template writes " Sure" again. Such a space belongs to the sampled tokens; as text of the template it would change
+// the whole answer. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@ namespace ibid {
 
 enum class ReplySpace {
   kNone,       // template or tokenizer does not do this
-  kInPlace,    // the template takes away white space that an answer begins with, and puts the space in its place
-  kInFront,    // the template puts it in front of whatever an answer begins with
+  kInPlace,    // the template replaces white space at the beginning of an answer by the space
+  kInFront,    // the template adds the space before any answer
 };
 
-// Three short renders at most; kNone where the template refuses them.
+// Takes at most three short renders; kNone if the template rejects them.
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables);
 
-// Adds to a patch the space in front of a reply whose first id is written with one, as text without ids of its own.
-// `mark`, the encoder at the end of the patch, stands behind the space afterwards. Adds nothing if the space would
-// change the ids in front of it.
+// Adds to a patch the space before a reply whose first token is written with one, as text without tokens of its own.
+// Moves `mark`, the encoder at the end of the patch, after the space. Adds nothing if the space would change the tokens
+// before it.
 void append_reply_space(ReplySpace kind, const Tokenizer& tokenizer, const SampledReply& reply, size_t message,
                         TranscriptPatch& patch, EncoderMark& mark);
 

@@ -1,4 +1,4 @@
-// The renders of a PromptPlanner, and how a template shows an answer that is not text alone.
+// The renders of a PromptPlanner, and how a template shows an answer that is not only text.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -33,13 +33,13 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string prompt_tail = tail_.bytes();
   if (!render(messages).ok()) return std::nullopt;
   is_ahead_ = true;
-  // What of the prompt the new render's tail has to begin with.
+  // The part of the prompt with which the new render's tail must begin.
   std::string prompt(transcript.bytes().substr(common_bytes_, n_common - common_bytes_));
   prompt += prompt_tail;
   const std::string_view text = tail_.view();
   if (!text.starts_with(prompt)) return std::nullopt;
   for (size_t end = text.find(end_of_turn, prompt.size()); end != text.npos; end = text.find(end_of_turn, end + 1)) {
-    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // somebody's words
+    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // part of a message
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;

@@ -15,7 +15,7 @@ TextOrigin rendered_origin(SpanOrigin origin) {
                                                                               : TextOrigin::kInput;
 }
 
-// Doubles, so that a conversation that grows costs what is new.
+// Doubles, so that a growing conversation costs O(new part).
 template <typename T>
 void reserve_geometric(std::vector<T>& items, size_t n) {
   if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
@@ -95,10 +95,10 @@ void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, En
 
 void Transcript::prepare(const TranscriptPatch& patch) {
   const size_t n_kept = n_spans_kept(patch.keep_bytes, patch.keep_ids);
-  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // grows geometrically of itself
+  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // grows geometrically by itself
   reserve_geometric(ids_, patch.keep_ids + patch.ids.size());
   reserve_geometric(spans_, n_kept + patch.spans.size());
-  // Forwards, so that the numbers of stable ids rise along the spans also when this ends half-way.
+  // In ascending order, so that n_stable rises along the spans even if this throws half-way.
   size_t i = n_kept;
   while (i > 0 && !(spans_[i - 1].mark && spans_[i - 1].mark->n_stable <= patch.keep_ids)) --i;
   for (; i < n_kept; ++i) {
@@ -135,7 +135,7 @@ void Transcript::renumber_replies(size_t n_known, const NumberOf& number_of) {
     if (!number) continue;
     next = *number + 1;
     span.first_message = span.last_message = *number;
-    TranscriptSpan& behind = spans_[i + 1];  // the last reply is still to come
+    TranscriptSpan& behind = spans_[i + 1];  // exists: the last reply comes later
     if (behind.origin == SpanOrigin::kEndOfTurn) behind.first_message = behind.last_message = *number;
   }
 }
@@ -149,7 +149,7 @@ void Transcript::append(TranscriptPatch patch) {
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
-  // A reply without text, of special tokens alone, lies on the border and stays if its ids do.
+  // A textless reply, of special tokens only, is on the border and stays if its tokens do.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
            (span.byte_end == n_bytes && !span.token_ends.empty() &&

@@ -1,5 +1,5 @@
-// TurnMeter: measures the cost of one step of a turn, on a clock. Each step has a meter of its own and returns the cost
-// with its result; the turn adds the costs up. Not thread-safe.
+// TurnMeter: measures the cost of one step of a turn, on a clock. Each step has its own meter and returns the cost with
+// its result; the turn adds them up. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,9 @@ struct TurnCost {
   }
 };
 
-// Adds `read`, the usage of reading a prompt ahead of several answers, to the usage of the turn that stands for it.
-// Rows that were read may be gone when the turn begins, which then reads them itself: every position of the prompt
-// counts once, as cached if it was so for both.
+// Adds `read`, the usage of a prefill for several answers, to the turn that reports it. KV from that prefill may be
+// evicted before the turn begins, which then computes it again: each position of the prompt counts once, as cached if
+// it was cached in both.
 inline void add_reading(Usage& turn, const Usage& read) {
   const size_t n_new = std::min(read.n_prefilled, saturating_sub(turn.n_cached, read.n_cached));
   turn.n_cached -= n_new;
@@ -55,14 +55,14 @@ class TurnMeter {
  public:
   explicit TurnMeter(Clock& clock) : clock_(clock), start_ns_(clock.steady_ns()) {}
 
-  // Adds the time that the result lives to a stage.
+  // Adds the lifetime of the result to a stage.
   [[nodiscard]] Stopwatch time(double Timings::*stage) { return {clock_, cost_.timings.*stage}; }
 
   void add(const TurnCost& cost) { cost_ += cost; }
   WorkCounters& work() { return cost_.work; }
   const TurnCost& cost() const { return cost_; }
 
-  // When it was made, on the clock, and how long ago that is.
+  // Time of construction on the clock, and time since then.
   int64_t start_ns() const { return start_ns_; }
   double elapsed_ms() const { return milliseconds_since(clock_, start_ns_); }
 

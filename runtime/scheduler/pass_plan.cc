@@ -9,12 +9,12 @@
 namespace ibid {
 namespace {
 
-// The weight of the newest measurement. With a half, the average follows a history that grows by a chunk a pass
-// within a few passes.
+// Weight of the newest measurement. With 1/2, the average follows a history that grows by a chunk per pass within a few
+// passes.
 constexpr double kNewest = 0.5;
 
-// The part of the allowed time that a pass aims at. Rows get dearer from pass to pass as the history grows, and
-// somebody notices a pass that is too long.
+// Fraction of the allowed time that a pass aims at. Rows cost more from pass to pass as the history grows, and passes
+// that are too long delay decoding.
 constexpr double kAim = 0.875;
 
 void average_in(double& average, double value) {
@@ -23,12 +23,12 @@ void average_in(double& average, double value) {
 
 size_t rounded_down(size_t n, size_t multiple) { return n / multiple * multiple; }
 
-// Returns as many of the `wanted` rows as fit into `room`: all, or a multiple of what the kernels take at once.
+// Returns as many of the `wanted` rows as fit into `room`: all, or a multiple of the kernels' row block.
 size_t chunk(size_t wanted, size_t room) {
   return wanted <= room ? wanted : std::max(rounded_down(room, kPrefillRows), std::min(room, kPrefillRows));
 }
 
-// Gives `left` rows to the requests numbered in `prefill`, not empty.
+// Distributes `left` rows among the requests whose indexes are in `prefill`. REQUIRES: prefill is not empty.
 void share_prefill(std::span<const PassRequest> requests, std::vector<size_t> prefill, size_t left,
                    std::vector<size_t>& rows) {
   const auto order = [&](size_t i) { return std::tuple(requests[i].priority, requests[i].n_rows, requests[i].age); };
@@ -78,7 +78,7 @@ void PassCost::record(size_t n_decode_rows, size_t n_prefill_rows, int64_t durat
     average_in(decode_pass_ns_, ns);
     return;
   }
-  // Fewer rows say more about the weights that every pass reads than about a row.
+  // The duration of smaller passes depends on reading the weights more than on rows.
   if (n_prefill_rows < kPrefillRows) return;
   const double prefill_ns = n_decode_rows == 0 ? ns : ns - decode_pass_ns_;
   average_in(row_ns_, std::max(prefill_ns, 0.0) / static_cast<double>(n_prefill_rows));

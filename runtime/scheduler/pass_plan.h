@@ -1,10 +1,9 @@
-// Plans the next pass of the model: how many rows of each request it takes, and how long it may be expected to
-// take. This is arithmetic only, without clock, lock or model; the Scheduler asks it.
+// Plans the next pass of the model: the rows of each request, and the expected duration. Pure arithmetic without clock,
+// lock or model; used by Scheduler.
 //
-// A request of few rows (a sampled id and its drafts) is *decoding*: somebody sees the result of each of its
-// passes. A request of more rows is *prefill*: somebody waits for the last of them. Decoding always goes first.
-// Prefill gets the rows that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside
-// decodes).
+// A request of few rows (a sampled token and its drafts) is *decoding*: each of its passes has a visible result. A
+// request of more rows is *prefill*: only its last pass has one. Decoding always comes first; prefill gets the rows
+// that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes).
 #pragma once
 
 #include <cstddef>
@@ -16,45 +15,43 @@
 
 namespace ibid {
 
-// An id and the most drafts behind it (sampling/speculation.h).
+// A token and its longest draft (sampling/speculation.h).
 inline constexpr size_t kDecodeRows = 8;
-// Prefill gets multiples of this many rows, except for a prompt's last rows: the kernels multiply that many at
-// once.
+// Prefill gets multiples of this, the row block of the kernels, except for a prompt's last rows.
 inline constexpr size_t kPrefillRows = 16;
 
 struct PassRequest {
   size_t n_rows = 0;  // at least 1
   Priority priority = Priority::kNormal;
-  uint64_t age = 0;   // the lower, the longer its prompt has been there; all different
+  uint64_t age = 0;   // lower for a prompt that arrived earlier; all different
 };
 
 struct PassLimits {
   size_t max_rows = 0;      // of the model
-  size_t prefill_rows = 0;  // that the time allows; at least kPrefillRows are given where max_rows has room
+  size_t prefill_rows = 0;  // that fit the time limit; at least kPrefillRows are given if max_rows allows
 
-  // Whether so many rows decode, and are fed together.
+  // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
 };
 
-// Returns the rows for each request; 0: not in this pass. The requests stand in the order in which they came.
-// Decoding requests get all of their rows, first come first served. Of the rows for prefill the oldest request gets
-// at least half, so that none waits for ever. The others go to the shortest request first, by priority, so that a
-// long prompt does not keep a short one waiting; what is left goes to the oldest. Low priority gets nothing beside
-// others. At least one request gets rows. REQUIRES: requests is not empty, limits.max_rows > 0.
+// Returns the rows for each request; 0: not in this pass. `requests` is in order of arrival. Decoding requests get all
+// their rows, first come first served. The oldest prefill request gets at least half of the prefill rows, so that none
+// starves. The other prefill rows go by priority, then to the shortest request, so that a long prompt does not delay a
+// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. At least one request
+// gets rows. REQUIRES: requests is not empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
-// Records what passes have cost lately. Recent passes count more, exponentially, so that the estimate follows
-// histories that grow and neighbours that come and go.
+// Cost of recent passes. Exponential moving averages, so that the estimate follows growing histories and changing load.
 class PassCost {
  public:
   void record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns);
 
-  // Rows of prefill that, beside so many rows of decoding, take about budget_ns; SIZE_MAX while nothing is known.
+  // Prefill rows that take about budget_ns beside n_decode_rows; SIZE_MAX if nothing was recorded.
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;
 
  private:
-  double decode_pass_ns_ = 0;  // of a pass that only decodes; 0: not known
-  double row_ns_ = 0;   // more for a row of prefill; 0: not known
+  double decode_pass_ns_ = 0;  // of a pass that only decodes; 0: unknown
+  double row_ns_ = 0;   // additional time of a prefill row; 0: unknown
 };
 
 }  // namespace ibid

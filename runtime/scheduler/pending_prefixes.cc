@@ -32,7 +32,7 @@ bool PendingPrefixes::Reading::is_awaited(size_t begin, size_t end) const {
   });
 }
 
-// Chooses, among the earlier readings, the one that will hold most.
+// Chooses the earlier reading with the longest common prefix.
 bool PendingPrefixes::Reading::choose_awaited(size_t n_held) {
   n_awaited_ = 0;
   for (auto it = pending_.readings_.begin(); it != place_; ++it) {

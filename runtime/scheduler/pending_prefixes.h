@@ -1,9 +1,8 @@
-// PendingPrefixes: the prompts that are being read at this moment. With it a prefix that several sessions want at
-// once is computed once: the first reads it, the others wait and then find it in the store.
+// PendingPrefixes: the prompts that are being prefilled now. A prefix that several sessions need at the same time is
+// computed once: the first session prefills it, the others wait and then find it in the store.
 //
-// A reading only ever waits for one that was announced earlier, so no two wait for each other. Prompts are compared
-// by their ids, and only within a namespace. No call blocks: a reading that has to wait asks again. Thread-safe;
-// must outlive its readings.
+// A reading waits only for earlier ones, so there are no cycles. Prompts are compared by tokens, and only within one
+// namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive its readings.
 #pragma once
 
 #include <atomic>
@@ -22,29 +21,29 @@ namespace ibid {
 class PendingPrefixes {
  public:
   enum class Earlier {
-    kNothing,    // nobody reads what is wanted
-    kReads,      // somebody is about to hold it
-    kPublished,  // it can be found
-    kOver,       // that reading ended before it had all of it; perhaps another one goes on
+    kNothing,    // no earlier reading has the prefix
+    kReads,      // an earlier reading will publish it
+    kPublished,  // it is published
+    kOver,       // that reading ended before it published all of it; another one may continue
   };
 
-  // A prompt that is being read; over when destroyed. Used by one thread at a time.
+  // A prompt that is being prefilled, until destruction. Used by one thread at a time.
   class Reading {
    public:
-    // Announces that these ids will be read. They must outlive it.
+    // Announces that these tokens will be prefilled. They must outlive it.
     Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
     ~Reading();
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
 
-    // Whether a later one waits for this one to hold more than begin - 1 and less than `end` of its ids.
+    // True if a later reading waits for at least `begin` and fewer than `end` of the tokens of this one.
     bool is_awaited(size_t begin, size_t end) const;
 
-    // Says whether an earlier reading is going to hold at least a page more of these ids than n_held. After kReads,
-    // ask again until the answer is another one. After any other answer than kNothing the store may know more.
+    // Returns whether an earlier reading will publish at least one page more of these tokens than n_held. After kReads,
+    // call again until the result changes. After any result but kNothing the store may have a longer prefix.
     Earlier earlier(size_t n_held);
 
-    // The first n ids can be found in the store from now on, as far as anybody will be able to go on from them.
+    // Marks the first n tokens as published: the store has all that prompts can resume from.
     void published(size_t n);
 
    private:
@@ -55,22 +54,22 @@ class PendingPrefixes {
     const std::string name_space_;
     const TokenSpan ids_;
     size_t n_published_ = 0;
-    const Reading* awaited_ = nullptr;     // an earlier one
-    size_t n_awaited_ = 0;                 // ids of it
+    const Reading* awaited_ = nullptr;     // an earlier reading, or null
+    size_t n_awaited_ = 0;                 // tokens expected of it
     std::list<Reading*>::iterator place_;
   };
 
-  // unit: what is published is a multiple of it.
+  // unit: published lengths are multiples of it.
   explicit PendingPrefixes(size_t unit = kPagePositions) : unit_(unit) {}
 
-  // Changes whenever something was published or a reading ended. If the number has changed since the store was
-  // searched, another search may find more.
+  // Changes whenever tokens were published or a reading ended. If it has changed since the last search of the store,
+  // another search may find more.
   uint64_t n_changes() const { return n_changes_.load(std::memory_order_acquire); }
 
  private:
   const size_t unit_;
-  std::mutex mutex_;              // guards the readings, and how far they are
-  std::list<Reading*> readings_;  // the earliest first
+  std::mutex mutex_;              // guards the readings and their progress
+  std::list<Reading*> readings_;  // oldest first
   std::atomic<uint64_t> n_changes_{0};
 };
 

@@ -13,12 +13,12 @@
 namespace ibid {
 namespace {
 
-// A prompt that is alone is read in passes of up to 25 latency targets, a second by default. Longer passes gain
-// nothing, and this is how long somebody who comes meanwhile has to wait.
+// Without other tasks a prompt is prefilled in passes of up to 25 latency targets, a second by default. Longer passes
+// are not faster, and a task that arrives meanwhile waits that long.
 constexpr int64_t kAloneTargets = 25;
-// How many rows of prefill run beside others while the model's speed is not known yet.
+// Prefill rows beside other tasks until the model's speed is measured.
 constexpr size_t kFirstRows = 2 * kPrefillRows;
-// After waiting this long, low priority counts as normal.
+// Low priority counts as normal after waiting this long.
 constexpr int64_t kPatienceNs = 1'000'000'000;
 
 size_t n_logit_rows(const SequenceChunk& chunk) {
@@ -31,8 +31,8 @@ size_t n_logit_rows(const SequenceChunk& chunk) {
   return 0;
 }
 
-// Returns the part of a wish that is fed when a pass takes n_rows of it. The first part of a prompt wants no
-// logits; of hidden states, where all are wanted, it has its own.
+// Returns the first n_rows of a chunk. Without the last row it needs no logits; but if all hidden states are requested,
+// it returns its own.
 SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
   SequenceChunk part = wish;
   part.tokens = wish.tokens.first(n_rows);
@@ -63,7 +63,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock
 Scheduler::~Scheduler() {
   if (thread_ == nullptr) return;
   if (!check_process().ok()) {
-    (void)thread_.release();  // the handle of a thread that is not there cannot be given back
+    (void)thread_.release();  // the thread does not exist here, so its handle is leaked
     return;
   }
   CHECK(thread_->get_id() != std::this_thread::get_id()) << "the compute thread cannot end itself";
@@ -114,7 +114,7 @@ void Scheduler::compute() noexcept {
   }
 }
 
-// False: the end.
+// Returns false if the scheduler is ending.
 bool Scheduler::take_arrivals() {
   const std::lock_guard lock(mutex_);
   tasks_.splice(tasks_.end(), arrived_);
@@ -131,7 +131,7 @@ void Scheduler::run_next_pass() noexcept {
   run_pass();
 }
 
-// Lets go of those that are over. Returns how many want to be fed: n_rows_ of them is 1, of the others 0.
+// Removes tasks that are over. Returns how many have tokens to feed: sets their n_rows_ to 1, that of others to 0.
 size_t Scheduler::ask_tasks() noexcept {
   size_t n_candidates = 0;
   for (auto it = tasks_.begin(); it != tasks_.end();) {
@@ -156,7 +156,7 @@ void Scheduler::retire(Task& task) noexcept {
   bell->ring();
 }
 
-// If there is no memory for a plan, one task is fed alone: the first of the highest priority.
+// Without memory for a plan, feeds only one task: the first of the highest priority.
 void Scheduler::choose_members(int64_t now_ns) noexcept try {
   only_member_ = nullptr;
   plan_members(now_ns);
@@ -215,7 +215,7 @@ void Scheduler::run_alone(Task& task) noexcept {
   task.fed(n_fed, std::move(status), {logits_, 0});
 }
 
-// Drops the states that sequences keep for later: a pass of another sequence is worth more. Returns whether any was
+// Drops spare states of all tasks' sequences, to free memory for another sequence's pass. Returns true if any was
 // dropped.
 bool Scheduler::drop_spare_states() noexcept {
   bool any = false;
@@ -225,8 +225,8 @@ bool Scheduler::drop_spare_states() noexcept {
   return any;
 }
 
-// Ends the readings of low priority that may hold the memory which the task lacks. If there were some, it returns true,
-// and the task is asked again once they are over.
+// Cancels tasks of low priority that may hold the memory that `task` lacks. Returns true if there were some; `task` is
+// then retried once they are over.
 bool Scheduler::end_idle_readings(const Task& task) noexcept {
   if (task.priority_ == Priority::kLow) return false;
   bool any = false;
@@ -238,7 +238,7 @@ bool Scheduler::end_idle_readings(const Task& task) noexcept {
   return any;
 }
 
-// False: nobody was fed.
+// Returns false if no task was fed.
 bool Scheduler::run_shared() noexcept {
   try {
     batch_.clear();
@@ -269,7 +269,7 @@ Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token 
   }
 }
 
-// Called before the tasks are told, so that a caller who has its answer finds its passes counted.
+// Called before fed(), so that a caller that has its answer finds its passes counted.
 void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
   const int64_t now_ns = clock_.steady_ns();
   size_t n_decode = 0, n_prefill = 0;

@@ -1,11 +1,11 @@
-// Scheduler: runs many sequences on one model, by continuous batching. A pass of the model takes the next rows of
-// every task that has some: all rows of tasks that decode, and as many rows of prompts as a latency target allows
-// (runtime/scheduler/pass_plan.h has the rules). A row's bits do not depend on its company (docs/numerics.md), so no
-// answer shows who shared a pass with whom.
+// Scheduler: runs many sequences on one model, by continuous batching. A pass of the model takes the next rows of every
+// task that has some: all rows of decoding tasks, and as many prompt rows as the latency target allows
+// (runtime/scheduler/pass_plan.h). The bits of a row do not depend on the other rows of its pass (docs/numerics.md), so
+// sharing passes never changes an answer.
 //
-// It has one thread, the compute thread, and no other thread calls the model. The compute thread plans a pass, runs
-// it, tells each task in it what came of its rows (an answer then chooses its next token), and goes on without
-// waiting for anybody. It sleeps while there is nothing to do. docs/decisions/0009 says why.
+// Only its one thread, the compute thread, calls the model. It plans a pass, runs it, passes each task the results of
+// its rows (an answer then samples its next token), and continues without waiting for other threads. It sleeps if there
+// is nothing to compute. docs/decisions/0009 has the reasons.
 //
 // Thread-safe. The model must outlive it. A child of fork() has no compute thread: there submit() is kUnsupported.
 #pragma once
@@ -33,7 +33,7 @@ namespace ibid {
 
 class Scheduler {
  public:
-  // Starts the compute thread. Error: kOutOfMemory when it cannot be had.
+  // Starts the compute thread. Error: kOutOfMemory if it cannot be started.
   static Result<std::unique_ptr<Scheduler>> create(LanguageModel& model, Clock& clock,
                                                    const SchedulerOptions& options = {});
   // Ends the compute thread. REQUIRES: every task is over; not called on the compute thread.
@@ -41,11 +41,11 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Hands the task to the compute thread, until it is over. Errors: those of check_process(); kOutOfMemory. After
-  // an error the task was not taken.
+  // Passes the task to the compute thread until it is over. Errors: those of check_process(); kOutOfMemory. After an
+  // error the task was not submitted.
   Status submit(Task& task);
 
-  // kUnsupported in a child of fork(): the thread that computes is the parent's.
+  // kUnsupported in a child of fork(): the compute thread belongs to the parent.
   Status check_process() const;
 
   LanguageModel& model() const { return model_; }
@@ -75,19 +75,19 @@ class Scheduler {
   const int64_t target_ns_;
   const pid_t process_;
 
-  Bell work_;  // for the compute thread
-  mutable std::mutex mutex_;  // guards what follows
+  Bell work_;  // wakes the compute thread
+  mutable std::mutex mutex_;  // guards the members up to stats_
   std::list<Task*> arrived_;
   bool ending_ = false;
   uint64_t last_age_ = 0;
   SchedulerStats stats_;
 
-  // The compute thread's own.
-  std::list<Task*> tasks_;            // in the order in which they came
-  std::vector<Task*> members_;        // of the pass under way,
-  Task* only_member_ = nullptr;       // or this one, where there was no memory for a plan
+  // For the compute thread only.
+  std::list<Task*> tasks_;            // in order of arrival
+  std::vector<Task*> members_;        // of the running pass,
+  Task* only_member_ = nullptr;       // or this one, if there was no memory for a plan
   std::vector<SequenceChunk> batch_;  // of a shared pass,
-  std::vector<size_t> first_rows_;    // and where each member's logits begin
+  std::vector<size_t> first_rows_;    // first row of each member's logits
   Logits logits_;
   int64_t start_ns_ = 0;
   PassCost cost_;

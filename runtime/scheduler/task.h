@@ -1,10 +1,10 @@
-// Task: one sequence that is fed to the model pass by pass. It is a state machine without a thread. Its owner submits
-// it to the Scheduler. The compute thread asks it before each pass what to feed, and tells it afterwards what came of
-// that, until it is over. An answer is a task (runtime/generate/answer.h), and so is a prompt that is only read
-// (runtime/generate/feeding.h).
+// Task: one sequence that is fed to the model pass by pass; a state machine without a thread. Its owner submits it to
+// the Scheduler. Before each pass the compute thread calls next() for the tokens to feed, and afterwards fed() with the
+// results, until the task is over. An answer is a task (runtime/generate/answer.h), and so is a prefill without an
+// answer (runtime/generate/feeding.h).
 //
-// Whoever submits a task owns it, and keeps it and what it works on until is_over(). From then on the compute
-// thread does not touch it again.
+// The submitter owns a task, and keeps it and its data until is_over(). After that the compute thread does not touch
+// it.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct LogitsRows {
 
 class Task {
  public:
-  // The bell rings when the task is over. A task may ring it in between.
+  // The bell rings when the task is over. The task may also ring it before.
   Task(Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell)
       : priority_(priority), stop_(std::move(stop)), bell_(std::move(bell)) {}
   virtual ~Task() = default;
@@ -40,33 +40,33 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   bool is_over() const { return over_.load(std::memory_order_acquire); }
-  // Ends the task as the stop token does, but is seen between passes only. For any thread.
+  // Ends the task as the stop token does, but is checked only between passes. Any thread may call it.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  protected:
   enum class Wish {
-    kFeed,  // what `chunk` says
-    kWait,  // for another task, of those that were submitted before
+    kFeed,  // the tokens in `chunk`
+    kWait,  // for another task that was submitted before
     kOver,
   };
 
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
   Bell& bell() const { return *bell_; }
 
-  // True if nobody waits for the task: at low priority it ends when another task finds no memory.
+  // True for tasks whose result is only useful later: at low priority they end if another task finds no memory.
   virtual bool gives_way() const noexcept { return false; }
 
  private:
   friend class Scheduler;
 
-  // Says what the task wants of the next pass. It is asked before each pass, also when nothing was fed since it was
-  // asked last. The tokens follow entry->length(), and must stay valid until fed(). Up to kDecodeRows of them (the
-  // model's max_chunk, if that is less) are fed all at once; of more, perhaps only a first part.
+  // Returns the next action. Called before each pass, even if nothing was fed since the last call. The tokens follow
+  // entry->length(), and must stay valid until fed(). Up to kDecodeRows tokens (or the model's max_chunk, if less) are
+  // fed all at once; of more, possibly only a first part.
   virtual Wish next(SequenceChunk& chunk) noexcept = 0;
-  // Tells that the first n_rows of these tokens were fed; with the last of them come the logits that were wanted.
-  // Hidden states are where the chunk said: those of the last row once it was fed, or those of these n_rows.
-  // If none were fed, `status` says why (errors of LanguageModel::forward(), and kOutOfMemory of the heap), and the
-  // entry is as before. Several tasks may be told at once, on threads of the engine's team.
+  // Reports that the first n_rows of the tokens were fed; the requested logits come with the last one. The chunk's
+  // hidden states are set: those of the last row once it was fed, or those of these n_rows. n_rows 0: `status` is the
+  // error (of LanguageModel::forward(), or kOutOfMemory of the heap), and the entry is unchanged. Called for several
+  // tasks at the same time, on threads of the engine's team.
   virtual void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
 
   const Priority priority_;
@@ -75,11 +75,11 @@ class Task {
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> over_{false};
 
-  // The compute thread's.
+  // For the compute thread only.
   uint64_t age_ = 0;
-  int64_t since_ns_ = 0;   // waits for rows
+  int64_t since_ns_ = 0;   // waiting for rows since
   SequenceChunk chunk_;    // of the next pass
-  size_t n_rows_ = 0;      // of it, in the pass under way; 0: not in it
+  size_t n_rows_ = 0;      // of the chunk, in the running pass; 0: not in it
 };
 
 }  // namespace ibid

@@ -12,8 +12,8 @@
 
 namespace ibid {
 
-// A child of fork() has none of the engine's threads, so nothing could end what its sessions may be in the middle of.
-// Their state is leaked, not destroyed.
+// A child of fork() has none of the engine's threads, so the work of its sessions cannot be ended. Their state is
+// leaked instead of destroyed.
 void ChatSession::EndState::operator()(SessionState* state) const {
   if (state->engine->state().check_process().ok()) delete state;
 }
@@ -145,7 +145,7 @@ Status ChatSession::pin(size_t message) {
   });
 }
 
-// Idle work goes on: it does not depend on the policy.
+// Idle work continues: it does not depend on the policy.
 Status ChatSession::set_when_full(WhenFull policy) {
   return state_->exclusively([&]() -> Status {
     TRY(check_when_full(policy));
@@ -154,7 +154,7 @@ Status ChatSession::set_when_full(WhenFull policy) {
   }, IdleWork::kGoesOn);
 }
 
-// save() reads nothing that idle work writes, and a program that saves after every turn wants that work to go on.
+// Idle work continues: save() does not read what it writes, and a program may save after every turn.
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
   return state_->exclusively([&]() -> Status {
     if (state_->plain) return {ErrorCode::kUnsupported, "a conversation without a template is not saved"};
@@ -163,7 +163,7 @@ Status ChatSession::save(const std::string& path, const SaveOptions& options, Sa
   }, IdleWork::kGoesOn);
 }
 
-// --- what there is
+// --- accessors
 
 std::vector<Message> ChatSession::messages() const {
   std::vector<Message> out;

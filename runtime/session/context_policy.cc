@@ -19,7 +19,7 @@ Status too_long(const std::string& what, size_t n_tokens, size_t max_tokens, con
                                        std::to_string(max_tokens) + "; " + ways_out};
 }
 
-// The tokens that are kept free for the answer beside n_least, which no policy can make fewer.
+// Tokens kept free for the answer beside n_least, which no policy can reduce.
 size_t free_for_answer(const ContextRoom& room, size_t n_least) {
   const auto share = static_cast<size_t>(kFreeForAnswer * static_cast<double>(room.max_tokens));
   return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
@@ -29,14 +29,14 @@ size_t filled_afterwards(const ContextRoom& room) {
   return static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
 }
 
-// `messages` without the messages of its first n_turns turns, but for those of turns with a pin, and system ones. A
-// turn stays or goes as a whole: many templates refuse questions without answers.
+// Drops the messages of the first n_turns turns, except system messages and turns with a pin. Turns are dropped as a
+// whole: many templates reject questions without answers.
 FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned,
                              const std::vector<size_t>& begins, size_t n_turns) {
   FittedMessages out;
   out.messages = Json::array();
   bool same = true;
-  size_t turn = 0;  // the turns in front of this number have begun
+  size_t turn = 0;  // turns before this number have begun
   bool keeps_turn = true;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (turn < begins.size() && begins[turn] == i) {
@@ -62,7 +62,7 @@ struct CutText {
   size_t n_left_out = 0;
 };
 
-// `text` with at most n_bytes of it, half from either end, and a remark in between. REQUIRES: n_bytes <= text.size().
+// Keeps at most n_bytes of `text`, half from either end, with a remark in between. REQUIRES: n_bytes <= text.size().
 CutText without_middle(const std::string& text, size_t n_bytes) {
   size_t head = n_bytes / 2;
   while (head > 0 && continues_character(text[head])) --head;
@@ -72,14 +72,14 @@ CutText without_middle(const std::string& text, size_t n_bytes) {
   return {text.substr(0, head) + remark + text.substr(tail), tail - head};
 }
 
-// The most bytes that texts keep.
+// Maximum bytes of texts.
 struct TextLimits {
   size_t newest = 0;
   size_t older = SIZE_MAX;
 };
 
-// `messages` with longer texts cut, except those of system and pinned messages, and those for which the remark would
-// be longer than what it replaces.
+// Cuts longer texts, except those of system and pinned messages, and those for which the remark would be longer than
+// the part that it replaces.
 FittedMessages with_cut_texts(const Json& messages, const std::set<size_t>& pinned, TextLimits limits) {
   FittedMessages out{messages, pinned, messages.size(), {}};
   for (size_t i = messages.size(); i-- > 0;) {
@@ -105,7 +105,7 @@ size_t longest_text(const Json& messages) {
   return longest;
 }
 
-// The largest n in [0, most] that fits, by bisection; 0 when none does. REQUIRES: fewer fit better.
+// The largest n in [0, most] that fits, by bisection; 0 if none does. REQUIRES: if n fits, smaller ones fit.
 template <typename Fits>
 Result<size_t> largest_that_fits(size_t most, Fits&& fits) {
   size_t low = 0;
@@ -134,7 +134,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   }
   const size_t aim = filled_afterwards(room);
   const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
-  // Counted from the other end: the most turns that can be kept. Keeping none fits.
+  // Searches for the most turns that can be kept. Keeping none fits.
   const auto fits = [&](size_t n_kept) -> Result<bool> {
     const FittedMessages fitted = without_turns(messages, pinned, begins, n_droppable - n_kept);
     TRY_ASSIGN(const size_t n, count_tokens(fitted.messages, fitted.first_changed));
@@ -145,7 +145,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   return fewest;
 }
 
-// Cuts the newest message of `from`, which has been made fit as far as its other messages go.
+// Cuts the newest message of `from`, whose other messages already fit.
 Result<FittedMessages> cut_newest(FittedMessages from, const ContextRoom& room, size_t n_least,
                                   const TokenCount& count_tokens) {
   const size_t limit = room.max_tokens - free_for_answer(room, n_least);
@@ -184,7 +184,7 @@ Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& p
     TRY_ASSIGN(const size_t n_bytes, largest_that_fits(longest_text(messages), fits));
     return with_cut_texts(messages, pinned, {.newest = n_bytes, .older = n_bytes});
   }
-  // Many short messages, of which cutting takes too little.
+  // Many short messages, which cutting shortens too little.
   const std::vector<size_t> begins = turn_begins(messages);
   FittedMessages last = without_turns(messages, pinned, begins, begins.empty() ? 0 : begins.size() - 1);
   TRY_ASSIGN(const size_t n_last, count_tokens(last.messages, last.first_changed));

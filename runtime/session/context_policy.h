@@ -1,9 +1,8 @@
-// What happens to a conversation that no longer fits the context. By default the turn is an error with both
-// numbers. If the session's options say so, its oldest turns go, or the middles of its texts. What stays is
-// read again, so that it is exact: no stored row ever changes its position. Nothing is left out silently: the turn says
-// what was.
+// Policies for a conversation that no longer fits the context. By default the turn fails with needed and available
+// tokens. Other policies drop the oldest turns, or cut the middles of texts. The rest is prefilled again, so that it is
+// exact: no cached KV changes its position. Every removal is reported in the turn.
 //
-// Pure functions on messages. The caller counts their tokens.
+// Pure functions on messages. The caller counts tokens.
 #pragma once
 
 #include <cstddef>
@@ -20,52 +19,51 @@
 
 namespace ibid {
 
-// kInvalidArgument for a number that is none of them.
+// kInvalidArgument for a value outside the enum.
 Status check_when_full(WhenFull policy);
 
-// How much of the context a prompt fills after turns had to go, if that can be reached. It is well below 1, so that
-// turns do not have to go every time, nor texts to be cut.
+// Share of the context that a prompt fills after turns were dropped or texts cut, if it can be reached. Well below 1,
+// so that this does not happen at every turn.
 inline constexpr double kFilledAfterwards = 0.6;
-// The share of the context that is kept free for the answer, if that can be reached. Less is kept free for an
-// answer of fewer tokens.
+// Share of the context kept free for the answer, if it can be reached; less for an answer of fewer tokens.
 inline constexpr double kFreeForAnswer = 0.25;
-// A policy makes room when less than this share of the context is left for the answer.
+// A policy applies if less than this share of the context is left for the answer.
 inline constexpr double kLeastForAnswer = 1.0 / 16;
 
-// The first message of each turn: user messages that follow no other user message, in order.
+// The first message of each turn: user messages that do not follow a user message, in order.
 std::vector<size_t> turn_begins(const Json& messages);
 
-// What a conversation has to fit into.
+// Limits for prompt and answer.
 struct ContextRoom {
   size_t max_tokens = 0;         // of the context
-  size_t n_answer = SIZE_MAX;    // the most tokens that the answer will have
+  size_t n_answer = SIZE_MAX;    // maximum tokens of the answer
 };
 
-// Whether a prompt leaves enough of the context for an answer, so that no policy has to make room.
+// True if a prompt leaves enough of the context for an answer, so that no policy applies.
 bool leaves_an_answer(size_t n_prompt, const ContextRoom& room);
 
 struct FittedMessages {
   Json messages;
-  std::set<size_t> pinned;  // their numbers now
-  size_t first_changed = 0; // messages in front of it are what they were
+  std::set<size_t> pinned;  // their new numbers
+  size_t first_changed = 0; // messages before it are unchanged
   LeftOut left_out;
 };
 
 // Makes `messages` fit, that is count_tokens(result, first_changed) <= room.max_tokens:
-//  - kDropOldestTurns: the fewest turns go that leave kFilledAfterwards of the context filled; where that cannot be
-//    reached, the fewest that leave room for the answer (kFreeForAnswer); and else the fewest that leave what fits.
-//  - kCutNewestMessage: where the other messages fill at most kFilledAfterwards of the context, as much of the newest
-//    message stays as fits beside the answer: a quarter of the context is the answer's, or half of what the other
-//    messages leave, or room.n_answer, whichever is least. Where they fill more, every text but those of system and
-//    pinned messages keeps the same number of bytes at most, the largest that leaves kFilledAfterwards filled. Where
-//    that cannot be reached, old turns go as well.
-// Errors: kContextFull when nothing of this makes it fit, with the numbers and the ways out; those of count_tokens.
-// REQUIRES: policy is not kError; the last message is a question.
+// - kDropOldestTurns: drops the fewest turns that leave kFilledAfterwards of the context filled; if that cannot be
+//   reached, the fewest that leave kFreeForAnswer free; else the fewest after which the prompt fits.
+// - kCutNewestMessage: if the other messages fill at most kFilledAfterwards of the context, keeps as much of the newest
+//   message as fits beside the answer, which gets the least of: a quarter of the context, half of what the other
+//   messages leave, room.n_answer. If they fill more, cuts all texts but those of system and pinned messages to the
+//   same number of bytes, the largest that leaves kFilledAfterwards filled. If that cannot be reached, drops old turns
+//   too.
+// Errors: kContextFull if nothing makes it fit, with numbers and remedies; those of count_tokens. REQUIRES: policy is
+// not kError; the last message is a question.
 Result<FittedMessages> fit_messages(
     WhenFull policy, const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
     const std::function<Result<size_t>(const Json& messages, size_t first_changed)>& count_tokens);
 
-// kContextFull for a conversation of n_tokens that no policy makes shorter: the numbers and the ways out.
+// kContextFull for a conversation of n_tokens that no policy can shorten, with numbers and remedies.
 Status context_full(size_t n_tokens, size_t max_tokens);
 
 }  // namespace ibid

@@ -12,13 +12,13 @@
 namespace ibid {
 namespace {
 
-// The next user message is not known yet, but the template writes some ids in front of it whatever it says. To find
-// them, the prompt is planned with two different messages, and what both plans share is read ahead.
+// The next user message is unknown, but the template renders some tokens before it whatever its text. To find them, the
+// prompt is planned with two different messages; the common prefix of both plans can be prefilled.
 constexpr const char* kProbes[] = {"a", "b"};
 
 Json user_message(const char* text) { return make_message(Role::kUser, text); }
 
-// Among so many spans the first message of the user is looked for: a turn must not cost the length of its history.
+// Limits the search for the first user message, so that a turn does not cost O(history).
 constexpr size_t kMostOpeningSpans = 64;
 
 std::string_view trimmed(std::string_view text) {
@@ -40,11 +40,10 @@ bool Dialogue::awaits_answer() const {
          !is_from(messages_.back(), Role::kSystem);
 }
 
-// A template may write roles as it finds them, so a span of input need not be what somebody says: it is where the text
-// of the first message of the user stands, whole or without the spaces around it. Several messages may have that text.
-// Spans know between which messages they lie; where all that are there are shown, the user's has the place among them
-// that its message has. Else it is the first of them: the ids in front of that are fewer, and open the conversation all
-// the same.
+// A template may render roles as input too, so not every span of input is a message: searches for the text of the first
+// user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;
+// if all of these messages are shown, the user's span has the same rank among them as its message. Otherwise takes the
+// first of them: it has fewer tokens before it, but is still a common beginning.
 size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
@@ -55,8 +54,8 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
   };
   const std::string_view said = text_of(first);
   if (said.empty()) return 0;
-  // Where the text stands, in spans that the user's message may be in. No vector: a turn that is over is kept, and
-  // nothing may fail then.
+  // Positions of the text, in spans that may show the user's message. An array, because this runs after the commit of a
+  // turn, where no allocation may fail.
   std::array<size_t, kMostOpeningSpans> places;
   size_t n_places = 0;
   size_t last = first;
@@ -74,7 +73,7 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
     if (shown() == said) places[n_places++] = span.id_begin;
   }
   if (n_places == 0) return 0;
-  size_t n_before = 0, n_equal = 0;  // messages with that text: in front of the user's, and all
+  size_t n_before = 0, n_equal = 0;  // messages with that text: before the user's, and all
   last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
   for (size_t i = 0; i <= last; ++i) {
     if (text_of(i) != said) continue;
@@ -84,8 +83,8 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
   return places[n_places == n_equal ? n_before : 0];
 }
 
-// A render does not say which message a span of input is of: from the end on, spans and texts of messages are matched
-// in order. A text that the template does not show, or not whole, is passed by; a border that is missing costs reading.
+// A render does not say which message a span of input shows: matches spans and message texts in order, from the end.
+// Skips texts that the template does not show as a whole; a missing cut only costs prefill.
 PromptCuts Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
   constexpr size_t kMostPassedBy = 4;
   PromptCuts found{.opening = n_opening_ids(delta)};
@@ -99,7 +98,7 @@ PromptCuts Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
     const std::string_view bytes = i < n_known ? transcript_.bytes() : std::string_view(delta.patch.bytes);
     return trimmed(bytes.substr(begin, span.byte_end - span.byte_begin));
   };
-  size_t n_messages = messages_.size();  // those in front of what was matched
+  size_t n_messages = messages_.size();  // those before the last match
   size_t end = delta.n_prompt;
   for (size_t i = n_known + fresh.size(); i > 0 && end > n_read; --i) {
     const TranscriptSpan& span = span_at(i - 1);
@@ -129,7 +128,7 @@ PromptCuts Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
 
 size_t Dialogue::n_bytes() const {
   constexpr size_t kPerMessage = 256;  // objects, keys and stamps
-  constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the ids at rest in the store
+  constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the idle tokens in the store
   return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
          transcript_.n_heap_bytes();
 }
@@ -146,7 +145,7 @@ DialogueChange Dialogue::propose(Proposal proposal) {
   before.goes_back = goes_back_;
   before.pinned = pinned_;
   before.tail = messages_.replace_from(n_kept, std::move(proposal.added));
-  // Nothing below needs memory.
+  // Nothing below allocates.
   if (proposal.pinned) {
     pinned_.swap(*proposal.pinned);
   } else {
@@ -192,7 +191,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   }
   if (policy == WhenFull::kError) return context_full(first.n_prompt, room.max_tokens);
 
-  TurnCost cost = first.cost;  // of what does not fit
+  TurnCost cost = first.cost;  // of the plans that did not fit
   const auto with = [](const Json& fewer, size_t first_changed) {
     const auto changed = fewer.begin() + static_cast<std::ptrdiff_t>(first_changed);
     return Proposal{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};
@@ -203,7 +202,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
     cost += delta.cost;
     return delta.n_prompt;
   };
-  const Json full = messages_.json();  // which the trials change
+  const Json full = messages_.json();  // a copy: the trials change messages_
   Result<FittedMessages> fitted = fit_messages(policy, full, pinned_, room, count_tokens);
   const bool is_shorter = fitted.ok() && fitted->left_out.any();
   if (!is_shorter && !fits) return fitted.ok() ? context_full(first.n_prompt, room.max_tokens) : fitted.status();
@@ -248,7 +247,7 @@ std::optional<size_t> Dialogue::n_ids_that_stay() {
 
 // --- answers
 
-// The results of calls follow them. What they say does not matter here; a template may want one for each call.
+// Results follow calls. Their text does not matter here; a template may require one for each call.
 std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, const SampledReply& reply,
                                                   const Json& message) {
   if (!reply.end_of_turn || reply.end_of_turn_text.empty()) return std::nullopt;
@@ -281,7 +280,7 @@ void Dialogue::settle(const Usage& usage, const Timings& timings) noexcept {
   usage_ += usage;
   timings_ = timings;
   const size_t n_known = std::exchange(n_numbered_, messages_.size());
-  if (n_known + 2 >= messages_.size()) return;  // the answer and its question are all that is new
+  if (n_known + 2 >= messages_.size()) return;  // only the answer and its question are new
   transcript_.renumber_replies(n_known, [this](std::string_view text, size_t first) -> std::optional<size_t> {
     for (size_t i = first; i < messages_.size(); ++i) {
       if (is_reply(messages_[i], text)) return i;

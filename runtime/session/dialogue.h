@@ -1,17 +1,16 @@
-// Dialogue: what has been said in one line of a conversation: its messages, and the text and ids that they became.
-// It does not hold keys and values (SequenceCache does), and computes nothing.
+// Dialogue: the messages of one branch of a conversation, and the text and tokens that they were rendered to. It holds
+// no keys and values (SequenceCache does) and computes nothing.
 //
-// It changes in two ways. Every call of a session that changes messages proposes a change: the messages are then the
-// proposed ones, and are what they were again unless the change is committed (DialogueChange). An answer is appended
-// with its plan, all or nothing.
+// It changes in two ways. A call that changes messages proposes the change: the proposed messages are in effect until
+// the DialogueChange is destroyed, and stay if it was committed. An answer is appended with its plan, all or nothing.
 //
-// What holds between calls:
-//  - the transcript has the prompt and the answer of the last turn that was committed, whatever became of the messages
-//    since; its ids are what was fed, and at the end at most one id that is fed next;
-//  - a reply of the transcript whose number is below n_numbered() is that message's;
-//  - pinned() are numbers of messages that are there.
+// Invariants between calls:
+// - the transcript has the prompt and the answer of the last committed turn, even if messages changed since; its tokens
+//   were all computed, but for at most one at the end, which is computed next;
+// - a reply of the transcript whose number is below n_numbered() belongs to the message of that number;
+// - pinned() are numbers of existing messages.
 //
-// A value, needing no engine; a copy goes on on its own. Not thread-safe.
+// A value that needs no engine; copies are independent. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +30,13 @@
 
 namespace ibid {
 
-// What a call wants the messages to be.
+// A requested change of the messages.
 struct Proposal {
-  size_t n_kept = 0;          // the first messages, which stay
-  std::vector<Json> added = {};  // and what follows them
-  std::optional<std::set<size_t>> pinned = {};  // none: the pins of the messages that stay
-  std::optional<std::string> system = {};       // the system message's text, where that is another one now
-  bool goes_back = false;     // the caller takes back what was said: no wonder if its ids are lost
+  size_t n_kept = 0;          // leading messages that stay
+  std::vector<Json> added = {};  // messages that follow them
+  std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
+  std::optional<std::string> system = {};       // new text of the system message; unset: no change
+  bool goes_back = false;     // the user reverts messages: losing their tokens needs no explanation
 
   static Proposal of(size_t n_kept, Json message) {
     Proposal proposal{.n_kept = n_kept};
@@ -51,12 +50,12 @@ struct TurnPlan;
 
 struct PromptSize {
   size_t n_prompt = 0;
-  size_t n_dropped = 0;  // ids of the conversation that the prompt does not keep
+  size_t n_dropped = 0;  // tokens of the transcript that the prompt does not keep
 };
 
 class Dialogue {
  public:
-  // system: empty, or the text of the system message that it begins with.
+  // system: the text of the initial system message; empty: none.
   Dialogue(PromptPlanner planner, std::string system);
 
   const MessageList& messages() const { return messages_; }
@@ -67,24 +66,24 @@ class Dialogue {
   size_t n_system_messages() const { return system_.empty() ? 0 : 1; }
   size_t n_numbered() const { return n_numbered_; }
   bool awaits_answer() const;
-  // Whether the caller took back what was said since the last answer.
+  // True if messages were reverted since the last answer.
   bool goes_back() const { return goes_back_; }
-  // The ids in front of what the first message of the user says; 0: nothing is known. The same of a plan's prompt.
+  // Number of tokens before the text of the first user message, in the transcript or a plan's prompt; 0: unknown.
   size_t n_opening_ids() const { return n_opening_ids(transcript_.spans(), transcript_.bytes()); }
   size_t n_opening_ids(const PromptDelta& delta) const {
     return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
   }
-  // Where later prompts may part from a plan's, behind its first n_read ids. O(what lies behind them).
+  // Positions after the first n_read tokens at which later prompts may diverge from the plan's. O(tokens after n_read).
   PromptCuts cuts(const PromptDelta& delta, size_t n_read) const;
-  // What its messages, text and ids take of memory, and what drafts look up for each id, about.
+  // Memory of messages, text, tokens and the drafter's index, approximately.
   size_t n_bytes() const;
   const Usage& usage() const { return usage_; }
   const Timings& timings() const { return timings_; }
 
-  // Makes the messages what is proposed. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
+  // Applies the proposal. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
   [[nodiscard]] DialogueChange propose(Proposal proposal);
 
-  // Other variables of the template, from the next plan on. std::bad_alloc: nothing has changed.
+  // Sets the template's variables from the next plan on. std::bad_alloc: nothing has changed.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {
     planned_.reset();
     planner_.set_variables(chat_template, std::move(variables));
@@ -92,33 +91,33 @@ class Dialogue {
 
   // Plans the prompt of the messages. Errors: those of PromptPlanner::plan().
   Result<PromptDelta> plan();
-  // The same for a turn; when the context is full, after the policy was applied. Further error: kContextFull.
+  // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
-  // Plans a turn and says how long its prompt is, and how many ids of the transcript it drops. The plan is kept for the
-  // call of plan() that follows, unless something changes before. Errors: as plan_within().
+  // Plans a turn and returns the length of its prompt, and the number of tokens of the transcript that it drops. The
+  // next plan() returns this plan, unless something changes before. Errors: as plan_within().
   Result<PromptSize> measure(const ContextRoom& room, WhenFull policy);
-  // What can be read before the next message is known; cuts are those behind n_read ids. Changes nothing. Errors: those
-  // of plan().
+  // Plans the part of the next prompt that is known before the next message; its cuts are those after n_read tokens.
+  // Changes nothing. Errors: those of plan().
   Result<AheadPrompt> plan_ahead(size_t n_read);
-  // How many ids of the transcript stay when the user says something. Nothing: the template refuses that.
+  // Number of tokens of the transcript that stay when a user message is added; nullopt: the template rejects that.
   std::optional<size_t> n_ids_that_stay();
 
-  // Makes the answer a part of it: the plan's text and ids, the reply, and the message. std::bad_alloc: nothing has
-  // changed. REQUIRES: the plan is the last that was made.
+  // Appends the answer: the plan's text and tokens, the reply, and the message. std::bad_alloc: nothing has changed.
+  // REQUIRES: the plan is the last one.
   void append_answer(PromptDelta& delta, SampledReply reply, Json message);
-  // After append_answer(), for a turn: counts what it cost, and gives replies the numbers that their messages have.
+  // Call after append_answer(), for a turn: adds its usage, and renumbers replies by their messages.
   void settle(const Usage& usage, const Timings& timings) noexcept;
 
-  // Counts `now` in place of `before`. REQUIRES: settle() counted `before`.
+  // Counts `now` instead of `before`. REQUIRES: settle() counted `before`.
   void replace_usage(const Usage& before, const Usage& now) noexcept;
-  // For a dialogue that was made of a file: all messages are there, and their replies have their numbers.
+  // For a dialogue rebuilt from a file: all messages are there, and replies have their final numbers.
   void restore(std::set<size_t> pinned, const Usage& usage) noexcept;
 
  private:
   friend class DialogueChange;
 
   size_t n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const;
-  // How the next prompt will show the answer, where that is not its text; nothing: the template does not say.
+  // The answer as the next prompt renders it, if that differs from its text; nullopt: the template does not show it.
   std::optional<std::string> shown_answer(const PromptDelta& delta, const SampledReply& reply, const Json& message);
 
   MessageList messages_;
@@ -128,13 +127,13 @@ class Dialogue {
   bool goes_back_ = false;
   std::string system_;
   PromptPlanner planner_;
-  std::optional<PromptDelta> planned_;  // by measure()
+  std::optional<PromptDelta> planned_;  // result of measure()
   Usage usage_;
   Timings timings_;
 };
 
-// A change of a dialogue that was proposed. Unless it is committed, its destructor makes the dialogue what it was;
-// this needs no memory. Changes of one dialogue end in reverse order; the dialogue stays where it is meanwhile.
+// A proposed change of a dialogue. Unless committed, the destructor reverts it, without allocation. Changes of one
+// dialogue end in reverse order; do not move the dialogue meanwhile.
 class DialogueChange {
  public:
   DialogueChange(DialogueChange&& other) noexcept
@@ -160,10 +159,10 @@ class DialogueChange {
   Before before_;
 };
 
-// The plan of a turn, made to fit the context. To drop it is to take back what it changed.
+// The plan of a turn that fits the context. Destroying it reverts `fitted`.
 struct TurnPlan {
   PromptDelta delta;
-  std::optional<DialogueChange> fitted;  // what a full context changed
+  std::optional<DialogueChange> fitted;  // changes for a full context
   LeftOut left_out = {};
 };
 

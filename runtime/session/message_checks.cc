@@ -21,14 +21,14 @@ bool is_utf8(const Json& value) {
   return !value.is_array() || std::all_of(value.begin(), value.end(), is_utf8);
 }
 
-// Integers are the same whether they were read as signed or unsigned ones.
+// Compares by value, whether they were parsed as signed or unsigned.
 bool is_same_integer(const Json& a, const Json& b) {
   const bool a_is_negative = !a.is_number_unsigned() && a.get<int64_t>() < 0;
   const bool b_is_negative = !b.is_number_unsigned() && b.get<int64_t>() < 0;
   return a_is_negative == b_is_negative && a.get<uint64_t>() == b.get<uint64_t>();
 }
 
-// Under one of the keys that templates read it by.
+// Checks all keys under which templates look for it.
 bool has_reasoning(const Json& message) {
   constexpr const char* kKeys[] = {"reasoning_content", "reasoning", "thinking"};
   return std::any_of(std::begin(kKeys), std::end(kKeys), [&message](const char* key) {
@@ -62,7 +62,7 @@ Status check_variables(const Json& variables) {
 
 bool is_reply(const Json& message, std::string_view text) {
   if (!is_from(message, Role::kAssistant)) return false;
-  // What the template writes of parts is not to be seen here.
+  // How the template renders such parts is not known here.
   if (message.contains("tool_calls") || has_reasoning(message)) return true;
   const std::string* content = content_of(message);
   return content != nullptr && content->starts_with(text);
@@ -75,7 +75,7 @@ std::string leading_system_text(const Json& messages) {
 }
 
 bool is_same_json(const Json& a, const Json& b) {
-  if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // unsigned ones, too
+  if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // including unsigned ones
   if (a.type() != b.type()) return false;
   switch (a.type()) {
     case Json::value_t::array:

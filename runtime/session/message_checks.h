@@ -1,6 +1,6 @@
-// Checks of the texts and messages that a program hands to a session, and questions about messages. Pure functions.
-// They recurse once per level of a value. What was parsed has a limit of depth (base/json_limits.h); for what a
-// program builds, it answers itself.
+// Checks of texts and messages that a program passes to a session, and predicates of messages. Pure functions. They
+// recurse once per level of a value: parsed values have a depth limit (base/json_limits.h), values that a program
+// builds are the program's responsibility.
 #pragma once
 
 #include <string>
@@ -11,22 +11,21 @@
 
 namespace ibid {
 
-// kInvalidArgument, naming `name`, for a text that is not UTF-8.
+// kInvalidArgument, naming `name`, if the text is not UTF-8.
 Status check_text(std::string_view name, std::string_view text);
-// kInvalidArgument for what is no object with a role that is a string, or holds a string (a key, too) that is not
-// UTF-8.
+// kInvalidArgument unless it is an object with a string as role, and all its strings and keys are UTF-8.
 Status check_message(const Json& message);
-// The same of a template's variables, which are any object.
+// As check_message(), for a template's variables, which may be any object.
 Status check_variables(const Json& variables);
 
-// Whether the message may be an answer whose ids are this text. A stop string leaves more in the message than in ids.
+// True if the message may be an answer whose tokens have this text. A stop string leaves more text than tokens.
 bool is_reply(const Json& message, std::string_view text);
 
-// The text of a system message at the beginning; empty: there is none.
+// The text of a leading system message; empty: none.
 std::string leading_system_text(const Json& messages);
 
-// Whether a template sees no difference: the same types, numbers bit by bit, keys in one order. nlohmann's == takes
-// 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.
+// True if a template sees no difference: same types, numbers bit by bit, keys in the same order. nlohmann's == equates
+// 1 and 1.0, 0.0 and -0.0, -1 and 2^64 - 1, which are rendered differently.
 bool is_same_json(const Json& a, const Json& b);
 
 }  // namespace ibid

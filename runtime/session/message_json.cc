@@ -8,9 +8,9 @@
 namespace ibid {
 namespace {
 
-using Rows = Json::object_t::Container;  // whose emplace_back() does not search for the key
+using Rows = Json::object_t::Container;  // emplace_back() of it does not search for the key
 
-// An object from a text of the user's. The deepest level is the one of the array of messages.
+// Parses an object of the user. It will be an element of the array of messages, hence the reduced depth.
 Result<Json> parse_object(std::string_view text, const char* what) {
   Result<Json> parsed = parse_json(text, what, {.max_depth = kMaxJsonDepth - 2});
   if (!parsed.ok()) return {ErrorCode::kInvalidArgument, parsed.status().message()};
@@ -59,7 +59,7 @@ Message message_of(const Json& message) {
   Json fields = Json::object();
   const auto content = message.find("content");
   const bool is_text = content != message.end() && content->is_string();
-  // A text of no bytes beside other fields is told from no content by standing among them.
+  // Empty content beside other fields stays in `fields`, to distinguish it from missing content.
   const bool stands_alone = is_text && (message.size() == 2 || !content->get_ref<const std::string&>().empty());
   for (const auto& [key, value] : message.get_ref<const Json::object_t&>()) {
     if (key == "role") {

@@ -1,5 +1,5 @@
-// Messages of ibid/chat_session.h as the JSON of sessions and templates, and back, without loss: message_of(json_of(m))
-// is m. Pure functions.
+// Converts Message (ibid/chat_session.h) to the JSON of sessions and templates and back, without loss: message_of(
+// json_of(m)) is m. Pure functions.
 #pragma once
 
 #include <string_view>
@@ -11,16 +11,16 @@
 
 namespace ibid {
 
-// The object {"role", "content", fields ...}. Errors: kInvalidArgument for fields that are no JSON object, are nested
-// too deep, or say the role or the content twice.
+// Returns the object {"role", "content", fields ...}. Errors: kInvalidArgument if fields are not a JSON object, too
+// deeply nested, or repeat role or content.
 Result<Json> json_of(const Message& message);
-// An array of them. Errors: as above, with the message's number.
+// Returns an array of them. Errors: as above, with the number of the message.
 Result<Json> history_of(const std::vector<Message>& messages);
 
-// REQUIRES: an object with a role that is a string.
+// REQUIRES: an object with a string as role.
 Message message_of(const Json& message);
 
-// A template's variables: an object, or nothing. Errors: kInvalidArgument.
+// Parses a template's variables: an object, or an empty text. Errors: kInvalidArgument.
 Result<Json> variables_of(std::string_view text);
 
 }  // namespace ibid

@@ -14,7 +14,7 @@ struct PrefillStream::Parts {
 
   SessionState& state;
   const SessionGuard guard;
-  std::unique_ptr<ReadingAhead> reading;  // null: there is nothing to read
+  std::unique_ptr<ReadingAhead> reading;  // null: nothing to prefill
 };
 
 PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop,
@@ -26,7 +26,7 @@ PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_
 PrefillStream::PrefillStream(PrefillStream&&) noexcept = default;
 
 PrefillStream::~PrefillStream() {
-  // In a child of fork() nobody ends the reading.
+  // In a child of fork() no thread can end the prefill.
   if (parts_ != nullptr && !parts_->state.engine->state().check_process().ok()) (void)parts_.release();
 }
 

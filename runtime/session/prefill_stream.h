@@ -1,6 +1,5 @@
-// PrefillStream: ChatSession::prefill() that is looked at from time to time, where a thread that waits does not fit. It
-// begins with the object; the bell rings when it is over. Until finish() the session is busy, and it must outlive the
-// stream. For one thread at a time.
+// PrefillStream: ChatSession::prefill() for callers that poll instead of waiting. It starts with the object; the bell
+// rings when it is over. Until finish() the session is busy; it must outlive the stream. For one thread at a time.
 #pragma once
 
 #include <memory>
@@ -21,11 +20,11 @@ class PrefillStream {
   PrefillStream(PrefillStream&&) noexcept;
   PrefillStream& operator=(PrefillStream&&) = delete;
 
-  // What is known at the beginning: of n_prompt ids, n_cached are there. nullptr: it could not begin, or there is
-  // nothing to read.
+  // The start of the prefill: n_prompt tokens, of which n_cached are cached. nullptr: it could not begin, or there is
+  // nothing to prefill.
   const Usage* begun() const;
   bool is_over() const;
-  // What prefill() returns; waits for the end. REQUIRES: called once.
+  // Waits for the end and returns the result of prefill(). REQUIRES: called once.
   Result<Usage> finish();
 
  private:

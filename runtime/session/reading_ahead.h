@@ -1,5 +1,5 @@
-// ReadingAhead: reads the beginning of a session's next prompt while nobody waits for an answer. To destroy it ends
-// it within a pass; its stop token ends it within a layer.
+// ReadingAhead: prefills the beginning of a session's next prompt while no answer runs. Its destructor cancels it
+// within a pass; its stop token within a layer.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ namespace ibid {
 class ReadingAhead {
  public:
   struct Start {
-    KvCacheEntry held;   // rows of the first ids; where the whole prompt is read, at least one id is lacking
-    AheadPrompt prompt;  // of a whole prompt the last logits are wanted, too
+    KvCacheEntry held;   // KV of the first tokens; if the whole prompt is prefilled, at least one token is missing
+    AheadPrompt prompt;  // if it is whole, the last logits are computed too
     Usage usage;
-    Foreign foreign;     // where the rows live
+    Foreign foreign;     // namespace of the KV
     StateShare states;   // of the engine
   };
-  // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, however the reading ended, and
-  // leaves the rows to the store.
+  // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, also after an error, and moves
+  // the KV to the store.
   template <typename Leave>
   ReadingAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell, Leave leave)
       : bell_(std::move(bell)),
@@ -62,9 +62,9 @@ class ReadingAhead {
     while (!feeding_.is_over()) bell_->wait();
   }
 
-  // For after wait(). Errors: those of Feeding.
+  // After wait() only. Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
-  // The rows of all ids; of fewer if there was no memory for a mark.
+  // The KV of all tokens; of fewer if there was no memory for a handle.
   KvAtRest take_rows() { return std::move(rows_); }
   size_t n_transcript() const { return prompt_.n_transcript; }
   bool is_whole() const { return prompt_.is_whole; }

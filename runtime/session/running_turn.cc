@@ -33,7 +33,7 @@ SampledReply reply_of(Generation& generation, const Tokenizer& tokenizer) {
   return reply;
 }
 
-// The last bytes of the prompt, of which a marker of reasoning may be the last.
+// The last bytes of the prompt, which may end with a marker of reasoning.
 std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& transcript) {
   constexpr size_t kBytes = 256;
   const TranscriptPatch& patch = delta.patch;
@@ -42,7 +42,7 @@ std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& trans
   return text.substr(saturating_sub(text.size(), kBytes));
 }
 
-// Whether the id of a call stands behind its arguments.
+// True if the id of a call comes after its arguments.
 bool has_late_ids(const ReplyFormat& format) {
   if (!format.calls) return false;
   if (format.calls->envelope) return !format.calls->envelope->id_key.empty();
@@ -68,7 +68,7 @@ RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptio
 RunningTurn::~RunningTurn() {
   if (answer_ == nullptr) return;
   if (!engine_.check_process().ok()) {
-    (void)answer_.release();  // the callback forked: nobody ends it in the child
+    (void)answer_.release();  // the callback forked: no thread ends it in the child
     return;
   }
   answer_->cancel();
@@ -89,7 +89,7 @@ void RunningTurn::drop() noexcept {
   asked_.reset();
 }
 
-// --- the beginning
+// --- begin
 
 Status RunningTurn::begin(Proposal proposal, const TurnCallback& on_event, bool tells) {
   Status status;
@@ -97,7 +97,7 @@ Status RunningTurn::begin(Proposal proposal, const TurnCallback& on_event, bool 
     status = try_begin(std::move(proposal), on_event, tells);
     if (status.ok()) return status;
   } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();  // whatever it was in the middle of
+    branch_.look_back.forget();  // it may be half-changed
     status = out_of_heap();
   }
   drop();
@@ -177,7 +177,7 @@ bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
   return on_event ? answer_->hear(on_event, even_stopped) : answer_->is_over();
 }
 
-// --- the end
+// --- finish
 
 Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
   Status status;
@@ -198,7 +198,7 @@ Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser
 Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
   Result<Generation> generated = answer_->finish(on_event);
   if (counts_) branch_.look_back.take_back(answer_->take_history());
-  // With the same seed another attempt samples the same.
+  // A retry with the same seed samples the same tokens.
   if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
   TRY(generated.status());
   if (generated->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
@@ -225,7 +225,7 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   Usage& usage = turn_.usage;
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
-  // What another session has read meanwhile was not read again here.
+  // Tokens that another session prefilled meanwhile were not prefilled here.
   usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, rows_->n_found()));
   if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
@@ -252,8 +252,8 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   ReplyContext context;
   context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
-  // What a constraint allows is sound, so nothing has to be taken back. An id that comes behind the arguments would be
-  // told too late.
+  // A constraint allows only valid calls, so none is withdrawn later. An id after the arguments would be emitted too
+  // late, hence no streaming then.
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
   shown_ = shown_tokens(engine_, context.tools != nullptr);
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);
@@ -268,9 +268,9 @@ void RunningTurn::end_reply(const ReplyParser::Listener& on_part) {
   }
 }
 
-// Calls are a part of the message by which the template knows whose results follow; with channels, reasoning is, too.
-// Reasoning that the prompt has opened is one, because the text does not say where it begins. Everything else is the
-// text, as the template shows it.
+// Calls are fields of the message, so that the template can assign results to them; with channels, so is reasoning, and
+// reasoning that the prompt opens, because the text does not show its start. All else is content, as the template
+// renders it.
 Json RunningTurn::message_to_keep(std::string text) const {
   const bool thinks_on = turn_.begins_in_reasoning && !turn_.reasoning.empty();
   const bool has_parts = reply_ && (!turn_.tool_calls.empty() || engine_.reply_format().channels || thinks_on);

@@ -11,10 +11,10 @@
 namespace ibid {
 namespace {
 
-// A prompt whose unread part is shorter is read at once: announcing it costs more than reading it twice.
+// A shorter unread part is not announced: that would cost more than prefilling it twice.
 constexpr size_t kWorthAnnouncing = kPagePositions;
 
-// For constructors, which have no other way to fail.
+// For constructors, which can only throw.
 KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   Result<KvCacheEntry> fork = entry.fork();
   if (!fork.ok()) throw std::bad_alloc();
@@ -88,7 +88,7 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
     return {ErrorCode::kContextFull, "the conversation has " + std::to_string(ids.size()) +
                                          " tokens, the context has room for " + std::to_string(engine.max_seq_len())};
   }
-  // Logits come with the last id only, so a whole prompt's last id is fed anew.
+  // Only computing the last token gives logits, so the last token of a whole prompt is always computed.
   const size_t n_most = prompt.is_whole ? ids.size() - 1 : ids.size();
   const size_t n_own = std::min({prompt.n_transcript, n_read_, n_most});
   Usage read;
@@ -103,7 +103,7 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
   read.n_read_again = saturating_sub(n_own, entry.length());
-  // The pages are the store's as soon as they are read, whoever comes when for the rest.
+  // Moves the pages to the store as soon as the prefill ends, before end_reading() is called.
   const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
     rows_.leave(rows, from, Extent::kAll, &rest);
     if (!rows_.engine().state().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
@@ -121,7 +121,7 @@ Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
     return status;
   }
   ReadAhead next{reading.take_rows(), reading.foreign(), reading.n_transcript(), nullptr};
-  if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a mark
+  if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a handle
   if (reading.is_whole()) {
     const Logits logits = reading.take_logits();
     next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
@@ -146,7 +146,7 @@ SequenceCache::Loan::Loan(SequenceCache& cache)
       foreign_(cache.foreign_) {}
 
 SequenceCache::Loan::~Loan() {
-  // In a child of fork() the store is the parent's.
+  // In a child of fork() the store belongs to the parent.
   if (is_kept_ || !cache_.rows_.engine().state().check_process().ok()) return;
   if (was_used_) {
     cache_.rows_.leave(entry_, foreign_);
@@ -154,7 +154,7 @@ SequenceCache::Loan::~Loan() {
     if (before_) {
       entry_ = *std::move(before_);
     } else {
-      (void)entry_.slice_to_at_most(length_before_);  // the next turn reads again what is lost below it
+      (void)entry_.slice_to_at_most(length_before_);  // the next turn computes positions again that are lost below
     }
   }
   cache_.kv_ = std::move(entry_);
@@ -169,15 +169,15 @@ bool SequenceCache::Loan::is_same_prompt(const PromptIds& prompt) const {
 Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
   was_used_ = true;
   length_before_ = entry_.length();
-  // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
+  // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
-  const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // read by this conversation before
+  const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // computed by this conversation before
   size_t n_keep = entry_.resumable_length(std::min(n_own, entry_.length()));
   if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_.prompt_end_.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
 
-  // While a conversation only grows, nobody else has more of it, and asking the store would cost the conversation's
-  // length. But what memory did not keep may be on disk, or somebody else may have read it since.
+  // While a conversation only grows, no other session has a longer prefix of it, and a search would cost O(length). But
+  // evicted KV may be on disk, or another session may have computed it since.
   const bool was_evicted = n_keep < n_own || !ahead_is_there;
   const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before_;
   if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) {
@@ -186,12 +186,12 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
   if (n_keep < entry_.length()) {
     TRY_ASSIGN(before_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
-    n_keep = entry_.slice_to_at_most(n_keep);  // rows of a window may have gone since they were looked for
+    n_keep = entry_.slice_to_at_most(n_keep);  // window parts may have been evicted since resumable_length()
   }
   if (n_keep < prompt.size()) logits_.reset();
   n_read_again_ = saturating_sub(n_own, n_keep);
   if (n_read_again_ == 0) missing_.reset();
-  // The other states are the store's again: it may let them go while the turn runs.
+  // The other states belong to the store again, which may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
@@ -234,7 +234,7 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
   const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
   const size_t n = found.entry.slice_to_at_most(n_most);
   missing_ = found.missing_behind(std::max(n, n_keep));
-  // Where both have the same number of rows, those that were computed here are preferred.
+  // Prefers KV that was computed here to imported KV of the same length.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;
   logits_ = found.logits;
@@ -262,11 +262,11 @@ void SequenceCache::Loan::replaced(std::optional<KvCacheEntry> before) noexcept 
 void SequenceCache::Loan::keep(Kept kept) noexcept {
   SequenceCache& cache = cache_;
   is_kept_ = true;
-  // If a stop string ended the reply, tokens beyond the cut have been fed; their rows go.
+  // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same =
       n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
-  // A stopped answer's cut may have lost rows of ids that stay. These ids were read all the same.
+  // The cut may also have lost KV of tokens that stay. They count as computed.
   const bool lost_rows = entry_.length() < kept.n_fed;
   cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;
   (void)entry_.slice_to_at_most(n_same);

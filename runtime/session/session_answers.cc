@@ -1,5 +1,5 @@
-// Several answers to one question: the question is read once, then every answer is a branch, and the branches share
-// the passes of the model.
+// Parallel answers to one question: the question is prefilled once, then each answer is a branch, and the branches
+// share the passes of the model.
 #include <new>
 #include <optional>
 #include <utility>
@@ -19,12 +19,12 @@ Result<std::vector<Turn>> SessionState::run_turns(Proposal proposal, size_t n, c
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();
-  }  // else every turn makes the same room for itself
+  }  // each turn then drops the same messages
   std::vector<SessionBranch> answers;
   answers.reserve(n);
   for (size_t i = 0; i < n; ++i) answers.push_back(branch);
   TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
-  // Nothing below fails. The first one stands for the reading of the question, which was done once for all.
+  // Nothing below fails. The first turn reports the prefill of the question, which was done once for all.
   const Usage alone = turns[0].usage;
   add_reading(turns[0].usage, read);
   answers[0].dialogue.replace_usage(alone, turns[0].usage);
@@ -39,7 +39,7 @@ Result<std::vector<Turn>> SessionState::run_turns(Proposal proposal, size_t n, c
   return out_of_heap();
 }
 
-// All of them, or the first error.
+// Returns all turns, or the first error.
 Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
                                                                const TurnOptions& turn_options,
                                                                const ChatSession::AnswersCallback& on_event) {
@@ -50,7 +50,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Bell>();
-  bool heard_text = false;  // of any of them: then a stop keeps the others' beginnings, too
+  bool heard_text = false;  // of any of them: then a stop keeps the beginnings of the others too
   std::vector<Running> running(branches.size());
   for (size_t i = 0; i < running.size(); ++i) {
     Running& one = running[i];

@@ -1,8 +1,8 @@
-// SessionBranch: one line of a conversation, that is what a fork has of its own: what was said (Dialogue), its keys and
-// values (SequenceCache), and what drafts and penalties look back on (LookBack). Each keeps its own rules; only a
-// committed turn changes all three (RunningTurn). Not for users of the library.
+// SessionBranch: one branch of a conversation, with all that a fork has of its own: messages (Dialogue), keys and
+// values (SequenceCache), and indexes for drafts and penalties (LookBack). Each keeps its own invariants; only a
+// committed turn changes all three (RunningTurn). Internal.
 //
-// A value, for one thread at a time: the one whose call the session runs. Copying copies text and ids, and no page.
+// A value, for one thread at a time: that of the session's current call. A copy copies text and tokens, but no pages.
 #pragma once
 
 #include <type_traits>

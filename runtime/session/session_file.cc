@@ -36,7 +36,7 @@ Sha256Digest digest_of(std::string_view text) {
   return hash.finish();
 }
 
-// rows: null: none.
+// rows: null: none are written.
 Status write_all(File& file, const std::string& json, const SavedRows* rows) {
   FileHeader header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic.begin());
@@ -61,7 +61,7 @@ Result<std::vector<std::byte>> read_exactly(File& file, uint64_t offset, uint64_
   return bytes;
 }
 
-// The part in front of the records, which begin at `end`.
+// Reads the part before the records, which begin at `end`.
 Result<SavedSession> read_conversation(File& file, const std::string& path, uint64_t& end) {
   TRY_ASSIGN(const uint64_t file_bytes, file.size());
   TRY_ASSIGN(const auto raw, read_exactly(file, 0, sizeof(FileHeader), path));
@@ -138,7 +138,7 @@ Result<LoadedSession> read_session_file(FileOps& files, const std::string& path,
     TRY_ASSIGN(const uint64_t file_bytes, file->size());
     if (identity != nullptr) {
       KvCacheEntry entry(pool);
-      // Whatever is wrong with the records: what was not used is read again.
+      // After any error in the records, the positions that were not read are prefilled again.
       loaded.session.losses.rows = read_rows(*file, records, path, *identity, entry, pool);
       if (entry.length() > 0) loaded.kv = std::move(entry);
     } else if (records < file_bytes) {

@@ -1,12 +1,12 @@
-// A conversation as a file: its messages, the ids of its answers as they were sampled, and, if wanted, its keys and
-// values in the records of cache/tier/kv_page_file.h. docs/sessions.md has the format.
+// A conversation as a file: its messages, the sampled tokens of its answers, and optionally its keys and values as
+// records of cache/tier/kv_page_file.h. docs/sessions.md specifies the format.
 //
-// A file is bytes from outside. The conversation in it is verified by a checksum, and then checked like any other
-// input (runtime/session/session_json.h). A damaged file is a typed error and nothing else. Keys and values are used
-// only if the record proves that they are this engine's, of these ids, unharmed. Else the conversation is loaded
-// without them, and is read again.
+// Files are untrusted input. A checksum verifies the conversation, which is then checked like any input
+// (runtime/session/session_json.h). A damaged file is a typed error. Keys and values are used only if the record proves
+// that they are of this engine and these tokens, and undamaged; otherwise the conversation is loaded without them and
+// is prefilled again.
 //
-// Thread-safe: no function has state of its own, and the pool locks. A file may be written by several at once.
+// Thread-safe: the functions have no state, and the pool locks. Several threads may write one file at the same time.
 #pragma once
 
 #include <optional>
@@ -21,22 +21,22 @@
 
 namespace ibid {
 
-// Writes the file for its owner alone, all at once or not at all, and replaces what was there. When several write
-// one file at once, each succeeds, and the last one's stays. kv: nullptr, or what to write along, with `identity`;
-// states: of its places to go on from those that are written (runtime/session/session_rows.h).
-// Errors: kIo, kOutOfMemory, those of session_to_text(); a file that was there before is then unchanged.
+// Writes the file atomically, readable by its owner only, and replaces an existing one. Of concurrent writers of one
+// file all succeed, and the last one's file stays. kv: nullptr, or keys and values to include, with `identity`; states:
+// the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
+// session_to_text(); an existing file is then unchanged.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
                           const KvCacheEntry* kv, const KvPageIdentity& identity,
                           std::span<const StateSnapshot> states = {});
 
-// Reads the conversation of a file, without its keys and values; this needs no model. Errors: as below.
+// Reads a conversation without its keys and values; this needs no model. Errors: as below.
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);
 
 struct LoadedSession {
   SavedSession session;
-  std::optional<KvCacheEntry> kv;  // what could be used of the records; session.losses.rows says why no more
+  std::optional<KvCacheEntry> kv;  // from the usable records; session.losses.rows says why not more
 };
-// identity: nullptr when the engine has none; then it cannot tell which records are its model's, and uses none.
+// identity: nullptr if the engine has none; it then cannot verify records and uses none.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.
 Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
                                         const KvPageIdentity* identity);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kPolicies = {"error", "drop_oldest_turns", "cut_newest_message"};
 
-// --- what is read
+// --- reading
 
 Status bad_field(const std::string& name) { return {ErrorCode::kBadHeader, "session: bad field '" + name + "'"}; }
 
@@ -65,7 +65,7 @@ Result<SavedReply> reply_from(const Json& item, const Json& messages) {
   return reply;
 }
 
-// The replies in front of the first that is not sound: behind it nothing is certain.
+// Reads replies up to the first damaged one; later ones are not reliable.
 void read_replies(const Json& json, SavedSession& session) {
   const auto found = json.find("replies");
   if (found == json.end() || !found->is_array()) {
@@ -79,7 +79,7 @@ void read_replies(const Json& json, SavedSession& session) {
       session.losses.n_replies = found->size() - i;
       return;
     }
-    // Older files may have two of one message: the first one's answer was thrown away.
+    // Older files may have two replies of one message: the first was discarded.
     if (!replies.empty() && replies.back().message == reply->message) replies.pop_back();
     replies.push_back(*std::move(reply));
   }
@@ -90,7 +90,7 @@ Result<Usage> usage_from(const Json& json) {
   if (found == json.end() || !found->is_object()) return bad_field("usage");
   Usage usage;
   for (const auto& [name, field] : kUsageFields) {
-    if (!found->contains(name)) continue;  // of an older file
+    if (!found->contains(name)) continue;  // missing in older files
     TRY_ASSIGN(usage.*field, number_from(*found, name, SIZE_MAX));
   }
   return usage;
@@ -138,7 +138,7 @@ Result<size_t> length_from(const Json& json) {
   return number_from(json, "n_ids", SIZE_MAX);
 }
 
-// Takes the value, or leaves what a new session has and says so.
+// Takes the value; on error keeps the default of a new session and records the loss.
 template <typename T>
 void take(Result<T> value, const char* name, T& out, SessionLosses& losses) {
   if (value.ok()) {
@@ -148,15 +148,15 @@ void take(Result<T> value, const char* name, T& out, SessionLosses& losses) {
   }
 }
 
-// --- what can be written
+// --- what JSON can express
 
 struct Trouble {
   ErrorCode code;
   const char* what;
-  std::string where;  // from the outermost value to the one that cannot be saved
+  std::string where;  // path from the outermost value to the one that cannot be saved
 };
 
-// Looks a value over that has `depth` levels around it.
+// Checks a value that is nested in `depth` levels.
 std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_values) {
   ++n_values;
   const auto invalid = [](const char* what) { return Trouble{ErrorCode::kInvalidArgument, what, {}}; };
@@ -184,7 +184,7 @@ std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_v
   return std::nullopt;
 }
 
-// The name of a place many levels deep is cut: its beginning says enough.
+// A longer path is cut: its beginning is enough.
 constexpr size_t kMaxPlaceBytes = 120;
 
 }  // namespace
@@ -197,9 +197,9 @@ std::string SessionLosses::to_string() const {
   return text;
 }
 
-// One field after the other, never a braced list: where an allocation fails in the midst of one, gcc 12 forgets the
-// values that were built (bug 66139). And an object before anything is put into it: nlohmann's null turns into one
-// in two steps, and a failure between them leaves a value that its destructor rejects.
+// Assigns fields one by one instead of a braced list: if an allocation fails inside a list, gcc 12 leaks the values
+// built so far (bug 66139). Starts from an object: nlohmann converts null to an object in two steps, and a failure
+// between them leaves a value that its destructor rejects.
 Json session_to_json(const SavedSession& session) {
   Json json = Json::object();
   json["model"] = session.model_name;

@@ -1,5 +1,5 @@
-// A session as a file, and back: what is saved is the messages and the ids that were sampled; the transcript is made of
-// them again by planning turn after turn, without the model.
+// Saving and loading sessions: a file has the messages and the sampled tokens; loading plans turn after turn to rebuild
+// the transcript, without the model.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -29,8 +29,8 @@ std::string text_of(TokenSpan ids, const Tokenizer& tokenizer, TokenSpan shown, 
   return text;
 }
 
-// The reply as a turn would append it; nothing when the model does not have its ids. Whether it was split into its
-// parts, so that its text shows markers, only the message says.
+// Returns the reply as a turn would append it; nullopt if the model lacks one of its tokens. Only the message shows
+// whether the reply was split into parts, so that its text has markers.
 std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& message, const EngineState& engine) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };
@@ -49,10 +49,10 @@ std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& messag
   return reply;
 }
 
-// The replies of the first n_numbered messages. What the transcript holds of others is of messages that are gone.
+// Returns the replies to the first n_numbered messages. Other replies of the transcript belong to removed messages.
 std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageList& messages, size_t n_numbered) {
   std::vector<SavedReply> replies;
-  bool has_reply = false;  // of the spans so far, the last reply is one of `replies`
+  bool has_reply = false;  // the last reply so far is in `replies`
   for (const TranscriptSpan& span : transcript.spans()) {
     const size_t message = span.first_message;
     if (message >= n_numbered) continue;
@@ -70,8 +70,8 @@ std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageLi
   return replies;
 }
 
-// Where a conversation that was loaded will want to go on: at its end; at the last prompt's end, whose last id is fed
-// anew, to answer again; and in front of what the user said last, to say it otherwise. No more than n_ids.
+// Positions at which a loaded conversation is likely to resume: its end; the end of the last prompt less one token, to
+// regenerate; and the start of the last user message, to edit it. At most n_ids.
 std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
   size_t turn_begin = 0, prompt_end = 0, reply_end = 0;  // of the last answer so far
   for (const TranscriptSpan& span : dialogue.transcript().spans()) {
@@ -84,12 +84,12 @@ std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
   return {n_ids, std::min(n_ids, std::max<size_t>(prompt_end, 1) - 1), std::min(n_ids, turn_begin)};
 }
 
-// Makes messages and transcript those of the file. Replies whose ids this model does not have, or whose prompt the
-// template refuses, and later ones become text, and are counted as lost. REQUIRES: the session has no messages.
+// Restores messages and transcript. If the model lacks tokens of a reply, or the template rejects its prompt, this
+// reply and later ones keep only their text and count as losses. REQUIRES: the session has no messages.
 Status replay(const SavedSession& saved, SessionState& session) {
   Dialogue& dialogue = session.branch.dialogue;
   const auto message = [&](size_t i) { return saved.messages.begin() + static_cast<std::ptrdiff_t>(i); };
-  // Adds the messages before number `end`, as they were saved.
+  // Adds the saved messages before number `end`.
   const auto add_up_to = [&](size_t end) {
     const size_t n = dialogue.messages().size();
     if (n < end) dialogue.propose({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();

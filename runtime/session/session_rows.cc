@@ -15,7 +15,7 @@ namespace {
 
 // --- writing
 
-// The rows of the last page behind its last position would be another text's: they are not written.
+// Copies only the rows up to the last position: later rows of the last page belong to other text.
 Status write_page(File& file, const SavedRows& rows, size_t page, std::vector<std::byte>& scratch) {
   const KvLayout& layout = rows.entry.layout();
   const TokenSpan ids = rows.entry.tokens().first(std::min((page + 1) * kPagePositions, rows.entry.length()));
@@ -62,14 +62,14 @@ bool is_finite(const KvLayout& layout, const StateSnapshot& snapshot) {
   return true;
 }
 
-// What was read of a file so far.
+// Collects the records read so far.
 class RowsReader {
  public:
   RowsReader(const KvPageIdentity& identity, KvPagePool& pool, const std::string& path)
       : identity_(identity), pool_(pool), path_(path) {}
 
-  // Before memory is taken for a record: whether it can be one of ours, and is whole. n_left: up to the end of the
-  // file.
+  // Call before allocating memory for a record. Returns an error if it cannot be of this engine or is incomplete.
+  // n_left: bytes to the end of the file.
   Status check_size(const KvRecordHeader& header, uint64_t n_left) const {
     const uint32_t version = header.identity.fingerprint.numerics_version;
     const uint32_t own = identity_.fingerprint.numerics_version;
@@ -87,7 +87,7 @@ class RowsReader {
     return header.kind == KvRecordKind::kPage ? add_page(record, header) : add_state(record, header);
   }
 
-  // Gives the entry what was read, as far as it can go on.
+  // Moves what was read into the entry, up to the last position at which it can resume.
   Status give(KvCacheEntry& entry) {
     size_t n = ids_.size();
     if (pool_.layout().n_states() > 0) {
@@ -106,7 +106,7 @@ class RowsReader {
   }
 
  private:
-  // Behind a page that cannot be used none can.
+  // After an unusable page, later ones are unusable too.
   Status add_page(std::span<const std::byte> record, const KvRecordHeader& header) {
     if (is_broken_) return {};
     is_broken_ = true;
@@ -132,7 +132,7 @@ class RowsReader {
     return {};
   }
 
-  // What lies behind the window of whoever goes on here stays as long as there is room.
+  // Makes windows evictable that lie before the window of the last position.
   void offer_windows() {
     const size_t n = std::max(n_offered_, pool_.layout().first_window_page(ids_.size()));
     pool_.offer_windows(std::span(pages_).subspan(n_offered_, n - n_offered_));
@@ -167,7 +167,7 @@ class RowsReader {
   std::vector<KvPage> pages_;
   Tokens ids_;
   std::vector<StateSnapshot> states_;
-  size_t n_offered_ = 0;  // pages in front whose windows may go
+  size_t n_offered_ = 0;  // leading pages whose windows are evictable
   bool is_broken_ = false;
 };
 

@@ -1,8 +1,8 @@
-// The rows of a saved session: the records behind the conversation in its file (runtime/session/session_file.h). First
-// the pages, in their order, then the recurrent states to go on from, if the model has any.
+// Keys and values of a saved session: the records after the conversation in its file (runtime/session/session_file.h):
+// the pages in order, then the recurrent states at which it can resume, if the model has any.
 //
-// Records are bytes from outside: of what is not, provably, this engine's, of these ids and unharmed, nothing is used,
-// and what depends on it is not either. Not thread-safe. Calls may throw std::bad_alloc.
+// Records are untrusted input: a record is used only if it is provably of this engine and these tokens, and undamaged,
+// and so are the records that it depends on. Not thread-safe. Calls may throw std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,26 @@
 
 namespace ibid {
 
-// A file with more states than that is none of ours.
+// Limit of states in a file; more are an error.
 inline constexpr size_t kMostSavedStates = 64;
 
-// What is written of a sequence.
+// The data to write of a sequence.
 struct SavedRows {
   const KvCacheEntry& entry;
   std::span<const StateSnapshot> states;
   KvPageIdentity identity;
 };
 
-// Of the places that the entry can go on from, those that are asked for: for each position the one that reaches
-// furthest up to it, and of those with the fewest rows. And others, the deepest first, as long as all states take no
-// more bytes than the rows.
+// For each of `positions`, returns the state of the entry that reaches furthest up to it, with the fewest rows among
+// equals. Adds other states, the deepest first, as long as all states together take no more bytes than the keys and
+// values.
 std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const size_t> positions);
 
-// Writes all records. Of pages whose rows behind a window are gone, it writes the rest.
+// Writes all records. If the window part of a page was evicted, writes only the other part.
 Status write_rows(File& file, const SavedRows& rows);
 
-// Reads the records from `offset` to the end of the file into an empty entry, as far as it can go on. Error: the first
-// reason why something was not used; what did not depend on it was.
+// Reads the records from `offset` to the end of the file into an empty entry, up to the last position at which it can
+// resume. Error: the first reason why a record was not used; records that do not depend on it were used.
 Status read_rows(File& file, uint64_t offset, const std::string& path, const KvPageIdentity& identity,
                  KvCacheEntry& entry, KvPagePool& pool);
 

@@ -18,7 +18,7 @@
 namespace ibid {
 namespace {
 
-// UTC, as templates want it: 2026-01-31T12:00:00.
+// UTC, in the format of templates: 2026-01-31T12:00:00.
 std::string iso_time(int64_t unix_ns) {
   using namespace std::chrono;
   const sys_seconds now{duration_cast<seconds>(nanoseconds(unix_ns))};
@@ -55,7 +55,7 @@ Status check_engine(const EngineState& engine, bool plain) {
                           "model, or put its chat_template.jinja beside the weights"};
 }
 
-// The messages that replace those of a dialogue from number n_kept on.
+// Returns the proposal that replaces the messages of a dialogue from number n_kept on.
 Result<Proposal> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
   if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
   for (const Json& message : added) TRY(check_message(message));
@@ -161,7 +161,7 @@ Status SessionState::replace_from(size_t n_kept, Json added) {
   });
 }
 
-// Idle work goes on as long as the variables are the same.
+// Idle work continues if the variables are the same.
 Status SessionState::set_variables(Json given) {
   return exclusively([&]() -> Status {
     if (is_same_json(given, variables)) return {};
@@ -172,7 +172,7 @@ Status SessionState::set_variables(Json given) {
       branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
     }
     variables = std::move(given);
-    alternatives.clear();  // they were answers under other variables
+    alternatives.clear();  // they answered under other variables
     return {};
   }, IdleWork::kGoesOn);
 }
@@ -243,7 +243,7 @@ std::vector<Json> SessionState::for_template(size_t n_kept, std::vector<Json> ad
     return message.contains("tool_calls") || message.contains("reasoning_content") || is_from(message, Role::kTool);
   };
   if (plain || std::none_of(added.begin(), added.end(), may_differ)) return added;
-  // The result of a tool is given the name of the call, which the answer in front of the results has.
+  // A tool result gets the name of its call, which is in the answer before the results.
   const MessageList& messages = branch.dialogue.messages();
   size_t first = n_kept;
   while (first > 0 && is_from(messages[first - 1], Role::kTool)) --first;
@@ -289,7 +289,7 @@ bool SessionState::rewrites_history() {
   return n && *n < branch.cache.n_read();
 }
 
-// Without memory for it, the next turn reads it.
+// Without memory for it, the next turn prefills instead.
 void SessionState::start_idle_work() noexcept try {
   if (!rewrites_history()) return;
   idle_stop_ = std::stop_source();

@@ -1,8 +1,8 @@
-// SessionState: what a ChatSession (ibid/chat_session.h) hides: the branch that goes on, its alternatives, and the work
-// in idle time. For the files of the library; ChatSession::state() returns it. Messages and variables are Json here.
+// SessionState: the implementation of ChatSession (ibid/chat_session.h): the current branch, its alternatives, and work
+// in idle time. For files of the library; ChatSession::state() returns it. Messages and variables are Json here.
 //
 // A session runs one call at a time: exclusively() fails with kBusy while another call runs. Everything else is for one
-// thread at a time. A call that fails leaves the session as it was.
+// thread at a time. A failed call leaves the session unchanged.
 #pragma once
 
 #include <atomic>
@@ -28,10 +28,10 @@ namespace ibid {
 
 struct PromptSize;
 
-// Whether work in idle time ends when a call begins.
+// Whether the start of a call ends the work in idle time.
 enum class IdleWork { kEnds, kGoesOn };
 
-// Holds a session during a call. Any thread may try; status() is kBusy where another call runs, and kUnsupported in a
+// Holds a session during a call. Any thread may try; status() is kBusy if another call runs, and kUnsupported in a
 // child of fork().
 class SessionGuard {
  public:
@@ -50,8 +50,8 @@ class SessionGuard {
 
 class SessionState {
  public:
-  // What the files of the library can set besides SessionOptions. `plain`: no template, but a text that the model
-  // continues (runtime/prompt/plain_prompt.h).
+  // Settings for files of the library, besides SessionOptions. `plain`: no template, the model continues a text
+  // (runtime/prompt/plain_prompt.h).
   struct Setup {
     SessionOptions options = {};  // .variables is not used
     Json variables = Json::object();
@@ -65,8 +65,8 @@ class SessionState {
   SessionState& operator=(const SessionState&) = delete;
   ~SessionState();
 
-  // Runs body(), which returns a Status or a Result, as the one call of the session. Errors: kBusy; kUnsupported in a
-  // child of fork(); kOutOfMemory in place of std::bad_alloc; those of body().
+  // Runs body(), which returns a Status or a Result, as the only call of the session. Errors: kBusy; kUnsupported in a
+  // child of fork(); kOutOfMemory for std::bad_alloc; those of body().
   template <typename Body>
   auto exclusively(Body&& body, IdleWork idle = IdleWork::kEnds) -> decltype(body()) {
     return guarded([&]() -> decltype(body()) {
@@ -76,71 +76,70 @@ class SessionState {
     });
   }
 
-  // --- calls of a session, as ChatSession has them, with Json
+  // --- the calls of ChatSession, with Json
 
-  // kInvalidArgument: `message` is no object with a role and valid UTF-8 (runtime/session/message_checks.h).
+  // kInvalidArgument if `message` is not an object with a role and valid UTF-8 (runtime/session/message_checks.h).
   Status append(Json message);
-  // `messages`: a JSON array of what append() takes.
+  // `messages`: a JSON array of messages as for append().
   Status set_history(Json messages);
-  // Keeps the first n_kept messages and appends `added`, for a caller that knows which messages are the same. A
-  // transcript of dropped messages is dropped. Errors: as set_history(); kInvalidArgument: there are fewer.
+  // Keeps the first n_kept messages and appends `added`, for a caller that knows which messages are the same. Drops the
+  // transcript of the others. Errors: as set_history(); kInvalidArgument if there are fewer messages.
   Status replace_from(size_t n_kept, Json added);
-  // The template's variables, from the next plan on: it compares what it renders, so text that is rendered the same
-  // stays. The same variables cost nothing. Errors: kBusy; kInvalidArgument: no object, or not UTF-8.
+  // Sets the template's variables from the next plan on, which keeps the text that renders the same. Equal variables
+  // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
   Status set_variables(Json variables);
-  // The length of the prompt of answer(). Nothing is computed, and the turn does not plan again what was planned here.
-  // Errors: those of answer() before its first event.
+  // Returns the length of the prompt of answer(). Computes nothing; the next turn reuses the plan. Errors: those of
+  // answer() before its first event.
   Result<PromptSize> prompt_size(size_t max_tokens);
 
-  // [{"role": ..., "content": ...}, ...] as committed.
+  // The committed messages: [{"role": ..., "content": ...}, ...].
   const Json& messages() const { return branch.dialogue.messages().json(); }
   const Transcript& transcript() const { return branch.dialogue.transcript(); }
-  // Returns the keys and values of the conversation's first tokens, as many as are in memory now. Between turns they
-  // may be evicted for others; while the caller has the entry, its pages stay in memory. May throw std::bad_alloc.
+  // Returns the keys and values of the conversation's first tokens that are in memory now. Between turns they may be
+  // evicted, but not while the caller has the entry. May throw std::bad_alloc.
   KvCacheEntry kv() const;
   // Memory of its text, tokens and messages, approximately; without keys and values. O(spans of the text).
   size_t n_bytes() const { return sizeof(SessionState) + branch.dialogue.n_bytes(); }
 
   // --- parts of these calls, for a caller that holds the session
 
-  // The messages that `start` proposes to answer. Errors: kInvalidArgument.
+  // Returns the change of messages that `start` asks for. Errors: kInvalidArgument.
   Result<Proposal> proposal_of(const TurnStart& start) const;
 
-  // A second conversation that goes on from here. May throw std::bad_alloc.
+  // Returns an independent copy of the conversation. May throw std::bad_alloc.
   std::unique_ptr<SessionState> fork();
-  // Starts over with a system message alone (empty: none). std::bad_alloc: nothing has changed.
+  // Starts over with only a system message (empty: none). std::bad_alloc: nothing has changed.
   void begin(std::string system);
-  // Messages that are to stand behind the first n_kept, as the engine's template wants them
-  // (templates/reply/protocol_messages.h). Every message that a session is given goes through here.
+  // Converts messages that will follow the first n_kept to what the engine's template expects
+  // (templates/reply/protocol_messages.h). Every message that a session receives is converted here.
   std::vector<Json> for_template(size_t n_kept, std::vector<Json> added) const;
-  // Changes the messages, without a turn; they become what for_template() makes of them. std::bad_alloc: nothing has
-  // changed.
+  // Changes the messages, converted by for_template(), without a turn. std::bad_alloc: nothing has changed.
   void change(Proposal proposal);
 
   RunningTurn::Setting setting() const { return {engine->state(), options.when_full, &variables}; }
-  // For after a turn that was committed: nothing is left to be chosen, and work in idle time begins.
+  // Call after a turn was committed: drops the alternatives and starts the work in idle time.
   void begin_after_turn() noexcept;
 
-  // session_answers.cc: gives n answers to what is proposed, each from a branch of its own with seed + 0, 1, ...; the
-  // session goes on with the first.
+  // session_answers.cc: decodes n answers to the proposed messages, each in its own branch with seed + 0, 1, ...; the
+  // session continues with the first.
   Result<std::vector<Turn>> run_turns(Proposal proposal, size_t n, const TurnOptions& options,
                                       const ChatSession::AnswersCallback& on_event);
   Status choose(size_t answer);
 
-  // Computes now what the next turn will need: the whole prompt, when a question waits for its answer, else what the
-  // template will write up to the next user message's text. Changes nothing that is said.
-  // Errors: kCancelled, kOutOfMemory and others as of prefill(); what was read till then stays in the store.
+  // Prefills the next prompt: all of it if a question awaits an answer, else what the template will render before the
+  // text of the next user message. Does not change the messages. Errors: kCancelled, kOutOfMemory and others of
+  // prefill(); tokens prefilled until then stay in the store.
   Result<Usage> read_ahead(Priority priority, std::stop_token stop);
 
-  // Begins to do that; the bell rings at the end. A null result means that there is nothing to read. Errors: as
-  // read_ahead(); it may throw std::bad_alloc.
+  // Starts read_ahead() and returns; the bell rings at the end. Returns null if there is nothing to prefill. Errors: as
+  // read_ahead(); may throw std::bad_alloc.
   Result<std::unique_ptr<ReadingAhead>> begin_reading_ahead(Priority priority, std::stop_token stop,
                                                             std::shared_ptr<Bell> bell);
 
-  // Has the engine read ahead while it has nothing else to do, if the template will rewrite what it wrote so far when
-  // the conversation goes on (it drops thinking, say), and there is memory for that.
+  // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (it drops
+  // thinking, for example), and there is memory for that.
   void start_idle_work() noexcept;
-  // Ends it within a layer.
+  // Cancels the idle work within one layer.
   void stop_idle_work() noexcept;
 
   const std::shared_ptr<Engine> engine;
@@ -149,7 +148,7 @@ class SessionState {
   bool plain = false;
   SessionBranch branch;
   SessionLosses losses;                     // of load()
-  std::vector<SessionBranch> alternatives;  // the answers to the last question; [chosen] is this branch's place
+  std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
   size_t chosen = 0;
   std::atomic<bool> busy{false};
 
@@ -161,35 +160,35 @@ class SessionState {
   bool rewrites_history();
 
   std::stop_source idle_stop_{std::nostopstate};
-  std::unique_ptr<ReadingAhead> idle_;  // last: it ends before anything that it reads
+  std::unique_ptr<ReadingAhead> idle_;  // last: destroyed before anything that it uses
 };
 
-// A session as a file, and back (session_resume.cc). Errors of files as in ChatSession::save() and load().
+// Saves and loads a session (session_resume.cc). Errors of files as in ChatSession::save() and load().
 Status save_session(const SessionState& session, const std::string& path, bool with_kv, SaveReport& report);
 Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engine, const std::string& path,
                                                    const LoadOptions& load_options);
-// What save_session() writes, without keys and values, and back. The first turn of a resumed session looks for its keys
-// and values. REQUIRES: it has a template. to_saved() may throw std::bad_alloc.
+// Converts a session to and from what save_session() writes, without keys and values; the first turn of a resumed
+// session searches for these. REQUIRES: it has a template. to_saved() may throw std::bad_alloc.
 SavedSession to_saved(const SessionState& session);
 Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSession& saved,
                                    const LoadOptions& load_options = {});
 
-// One call of a session that gives a turn, from its checks to its end. The session is busy as long as this object
-// lives. For one thread at a time; what it submits runs on the compute thread and rings the bell.
+// One call of a session that runs a turn. The session is busy for the life of this object. For one thread at a time;
+// its work is submitted to the compute thread, which rings the bell.
 class TurnCall {
  public:
   // `options` must outlive it. `bell` rings when there are new events.
   TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Bell> bell);
-  // A turn that is not finished is cancelled, and leaves nothing behind.
+  // Cancels and rolls back a turn that is not finished.
   ~TurnCall() = default;
   TurnCall(const TurnCall&) = delete;
   TurnCall& operator=(const TurnCall&) = delete;
 
-  // Begins the turn. on_event gets the events before anything is computed. tells: events will be taken. Errors: those
-  // of ChatSession::run() before its first event. It may also throw std::bad_alloc. In both cases nothing has changed.
+  // Begins the turn. on_event gets the events before any computation. tells: queue events for the caller. Errors: those
+  // of ChatSession::run() before its first event; may throw std::bad_alloc. On error nothing has changed.
   Status begin(const TurnStart& start, const TurnCallback& on_event, bool tells);
 
-  // For after begin().
+  // After begin() only.
   RunningTurn& turn() { return *turn_; }
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }

@@ -6,7 +6,7 @@
 namespace ibid {
 namespace {
 
-// What is shorter is computed as fast as a file is opened.
+// Computing a shorter part takes no longer than opening a file.
 constexpr size_t kWorthReadingFromDisk = 16;
 
 }  // namespace
@@ -26,8 +26,8 @@ SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::st
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
 }
 
-// Others find whole pages of an entry that goes on growing. To the last id they find a copy of the last page, so that
-// the entry need not make one when it grows.
+// Publishes the full pages of an entry that keeps growing. whole: publishes a fork with its own copy of the last page,
+// so that the entry need not copy that page when it grows.
 bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (whole) {
@@ -53,7 +53,7 @@ void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, 
   if (entry.length() == 0) return;
   const Status status = engine_->state().store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
-  // Only what a turn has settled goes to disk, not what the turn is about to change.
+  // Writes only committed turns to disk, not data that a running turn may change.
   if (extent != Extent::kAll || from != nullptr || engine_->state().tier() == nullptr) return;
   engine_->state().tier()->write_behind(name_space_, entry);
 }
@@ -61,17 +61,17 @@ void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, 
 void SharedRows::put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (entry.length() == 0 || store.put_to_rest(entry, rest)) return;
-  // The rows are not where the mark was, because the namespace was cleared or there was no heap memory. If there
-  // still is none, the pages stay here until the next turn; to read them again would cost more.
+  // The handle is stale, because the namespace was cleared or heap memory ran out. If there still is no memory, the
+  // entry keeps its pages until the next turn, which is cheaper than prefilling again.
   if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.put_to_rest(entry, rest);
 }
 
-// O(prompt), as the search was that this turn began with.
+// O(prompt), as the search at the start of the turn.
 void SharedRows::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                                   size_t n_opening) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (logits != nullptr && n_prompt <= entry.length()) {
-    // Without room for them an exact repeat feeds one id.
+    // Without room for the logits, an exact repeat computes one token.
     (void)store.remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
   }
   if (n_opening < kPagePositions || n_opening > entry.length()) return;

@@ -1,7 +1,7 @@
-// SharedRows: where a session finds keys and values that it does not hold itself, and where it leaves its own so that
-// others find them: the engine's store, and its cache directory, under the session's namespace.
+// SharedRows: finds cached keys and values for a session and publishes the session's own: in the engine's store and its
+// cache directory, under the session's namespace.
 //
-// It keeps no rows and nothing about a conversation. Thread-safe, as the store and the directory are.
+// It owns no KV and has no state of a conversation. Thread-safe, as the store and the directory are.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@
 
 namespace ibid {
 
-// The namespace of foreign rows: rows that came in a file, and rows that were computed on top of them. Whoever made
-// the file may have made them up, so only the conversation that loaded it and its forks find them, and they are
-// never written to disk. Null stands for rows that were computed here, which live in the session's namespace.
+// The namespace of imported KV: loaded from a file, or computed from such KV. The file's author may have made it up, so
+// only the conversation that loaded it and its forks find it, and it is never written to disk. Null: KV that was
+// computed here, in the session's namespace.
 using Foreign = std::shared_ptr<const PrivateNamespace>;
 
 class SharedRows {
@@ -32,14 +32,14 @@ class SharedRows {
   Engine& engine() const { return *engine_; }
   Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->state().store()); }
 
-  // The longest stored prefix of the ids, from memory or from the tier, whose reading ends when it is told to stop.
-  // own: whose foreign rows may be used. An empty entry: there is none.
+  // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
+  // imported KV that may be used. An empty entry: nothing was found.
   struct Found : PrefixHit {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
 
-    // Why its rows behind n are of no use. Nothing: there are none.
+    // Why stored rows after n cannot be used; nullopt: no such rows.
     std::optional<LostCause> missing_behind(size_t n) const {
       switch (misses.at(n)) {
         case PrefixMiss::kStateEvicted: return LostCause::kStateGone;
@@ -51,19 +51,19 @@ class SharedRows {
   };
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 
-  // Makes the prompt known to others, who may wait for it and then find it. This object must outlive the answer,
-  // which calls it on the compute thread.
+  // Announces a prompt, so that other requests can wait for its prefill and then find it. This object must outlive the
+  // answer, which calls it on the compute thread.
   SharedPrompt announce() const;
 
-  // Tells the store what `entry` holds, and the cache directory, unless it is foreign. rest: comes to mark it
-  // (InsertOptions). A store without room is no error: its entries are a chance, not a promise.
+  // Inserts `entry` into the store, and unless it is imported into the cache directory. rest: becomes its handle
+  // (InsertOptions). A full store is not an error: caching is best effort.
   void leave(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
              KvAtRest* rest = nullptr) const noexcept;
-  // The pages of the entry become the store's, and `rest` has their ids. Without memory for that the entry keeps them.
+  // Moves the entry's pages to the store, and its tokens to `rest`. Without memory for that the entry keeps them.
   void put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept;
 
-  // What other conversations may want of a prompt that was searched for and read: the logits behind the first n_prompt
-  // ids, where they are known, and the first n_opening ids, in front of what the user says. REQUIRES: not foreign.
+  // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
+  // known, and the first n_opening tokens, before the first user message. REQUIRES: not imported.
   void leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                         size_t n_opening) const noexcept;
 

@@ -1,7 +1,7 @@
-// TurnReply: what the text of one turn says: reasoning, content, calls of tools, each with an id. It may be told while
-// the text comes, and is whole at the end; both are one reading of the text.
+// TurnReply: parses the text of one turn into reasoning, content and tool calls, each call with an id. It can emit
+// parts while the text arrives, and returns all at the end; both results come from one parse.
 //
-// For one thread at a time. It owns what it needs of format and context.
+// For one thread at a time. It owns copies of what it needs of format and context.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,21 @@ namespace ibid {
 
 class EngineState;
 
-// The answer of a turn that was parsed, as a message of OpenAI's protocol (templates/reply/protocol_messages.h).
+// Returns a parsed answer as an OpenAI message (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
-// The special tokens that an answer shows which is split into its parts: markers, those of calls among them only where
-// calls are looked for.
+// The special tokens shown in an answer that is split into parts: markers, with those of calls only if with_calls.
 Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:
-  // seed: gives ids to calls that the model gave none (give_call_ids()).
+  // seed: for ids of calls to which the model gave none (give_call_ids()).
   TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed)
       : parser_(format, context), seed_(seed) {}
 
-  // The next piece of the text; tells what is certain.
+  // Parses the next piece of text and emits the parts that are certain.
   void feed(std::string_view text, const ReplyParser::Listener& on_event);
-  // `text`: all of it. What was not fed is fed first, and the rest is told. REQUIRES: called once.
+  // `text`: the whole text. Feeds what was not fed, and emits the remaining parts. REQUIRES: called once.
   ParsedReply finish(std::string_view text, const ReplyParser::Listener& on_event);
 
  private:
@@ -42,7 +41,7 @@ class TurnReply {
   ReplyParser parser_;
   const uint64_t seed_;
   size_t n_bytes_ = 0;  // that were fed
-  ParsedReply ids_;     // the calls that were told, with nothing but their ids
+  ParsedReply ids_;     // the emitted calls, with their ids only
 };
 
 }  // namespace ibid

@@ -71,11 +71,11 @@ class TurnStream::Pulled {
 
   void wait() const { bell_->wait(); }
 
-  // Takes the new events, and ends the turn once its answer is over.
+  // Takes the new events, and finishes the turn if its answer is over.
   void look() {
     if (!call_) return;
     RunningTurn& turn = call_->turn();
-    const bool over = turn.is_over();  // first: every event queued before is then there
+    const bool over = turn.is_over();  // first: all earlier events are queued by then
     const bool in_parts = wants_ == Wants::kEvents && options_.parse_reply;
     const ReplyParser::Listener keep = [this](const TurnEvent& part) { events_.push_back(part); };
     try {
@@ -111,7 +111,7 @@ class TurnStream::Pulled {
   }
 
  private:
-  // What its owner pulls. Until that is known, everything is kept.
+  // Kind of events that the owner pulls. All events are kept until the first pull.
   enum class Wants { kUnknown, kTexts, kEvents };
   struct Stops {
     std::stop_source* source;

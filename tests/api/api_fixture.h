@@ -1,4 +1,4 @@
-// The users' classes on an engine with a model of the tests.
+// The public classes on an engine with a model of the tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-// Nothing happens in idle time, so that what was computed is known.
+// Disables idle work, so that the computed tokens are known.
 inline ChatSession session_of(const std::shared_ptr<Engine>& engine) {
   Result<ChatSession> created = ChatSession::create(engine, {.repair_when_idle = false});
   EXPECT_TRUE(created.ok()) << created.status().message();

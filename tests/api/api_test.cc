@@ -1,4 +1,4 @@
-// The users' classes do what the runtime's do. What that is, the tests of runtime say; these say that it arrives.
+// The public classes forward to the runtime. The tests of runtime check the behaviour; these check that it is reached.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -24,7 +24,7 @@ struct ApiTest : testing::Test {
   ChatSession chat;
 };
 
-TEST_F(ApiTest, AnEngineThatCannotBeLoadedSaysWhy) {
+TEST_F(ApiTest, EngineLoadErrorsAreReported) {
   const auto missing = Engine::load("no-such-model.gguf");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.status().message().find("no-such-model.gguf: "), 0u);
@@ -32,7 +32,7 @@ TEST_F(ApiTest, AnEngineThatCannotBeLoadedSaysWhy) {
   EXPECT_EQ(wrong.status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(ApiTest, WhatAnEngineIs) {
+TEST_F(ApiTest, EngineAccessors) {
   EXPECT_EQ(engine->name(), "model");
   EXPECT_EQ(engine->max_seq_len(), engine->state().model().max_seq_len());
   EXPECT_TRUE(engine->has_chat_template());
@@ -47,7 +47,7 @@ TEST_F(ApiTest, WhatAnEngineIs) {
   EXPECT_TRUE(engine->cache_directory_status().ok() && engine->flush_cache_directory().ok());
 }
 
-TEST_F(ApiTest, TurnsAndWhatTheyChange) {
+TEST_F(ApiTest, TurnsChangeTheSession) {
   EXPECT_TRUE(chat.set_system("be").ok());
   EXPECT_EQ(must(chat.send("first", greedy())).text, "theing");
   EXPECT_EQ(chat.messages(), (std::vector<Message>{{"system", "be"}, {"user", "first"}, {"assistant", "theing"}}));
@@ -73,13 +73,13 @@ TEST_F(ApiTest, TurnsAndWhatTheyChange) {
   EXPECT_EQ(chat.n_messages(), 1u);
 }
 
-TEST_F(ApiTest, ACallOfItsOwnCallbackIsBusy) {
+TEST_F(ApiTest, CallFromOwnCallbackIsBusy) {
   Status inside;
   must(chat.send("first", greedy(), [&](const TurnEvent&) { inside = chat.append({"user", "second"}); }));
   EXPECT_EQ(inside.code(), ErrorCode::kBusy);
 }
 
-TEST_F(ApiTest, AMessageThatIsNotSoundChangesNothing) {
+TEST_F(ApiTest, InvalidMessageChangesNothing) {
   EXPECT_EQ(chat.append({.role = "user", .fields = "{"}).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(chat.append({"user", "\xff"}).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(chat.set_history({{"user", "a"}, {.role = "tool", .fields = "1"}}).code(), ErrorCode::kInvalidArgument);
@@ -95,7 +95,7 @@ TEST_F(ApiTest, VariablesReachTheTemplate) {
   EXPECT_EQ(session->state().transcript().bytes().substr(0, 6), "theabc");
 }
 
-TEST_F(ApiTest, ForksAndAnswersGoOnAlone) {
+TEST_F(ApiTest, ForksAndAnswersAreIndependent) {
   must(chat.send("first", greedy()));
   Result<ChatSession> other = chat.fork();
   ASSERT_TRUE(other.ok());
@@ -107,7 +107,7 @@ TEST_F(ApiTest, ForksAndAnswersGoOnAlone) {
   EXPECT_EQ(chat.n_messages(), 4u);
 }
 
-TEST_F(ApiTest, WhatIsSavedIsLoaded) {
+TEST_F(ApiTest, LoadRestoresSavedMessages) {
   const TempDir directory;
   const std::string path = directory.file("talk.ibid");
   must(chat.send("first", greedy()));
@@ -142,7 +142,7 @@ TEST_F(ApiTest, StreamsShareABell) {
   EXPECT_EQ(TurnStream(second, TurnStart::answer(), greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(ApiTest, AForgottenNamespaceIsReadAgain) {
+TEST_F(ApiTest, ForgottenNamespaceIsPrefilledAgain) {
   must(session_of(engine).send("first", greedy()));
   EXPECT_EQ(must(session_of(engine).send("first", greedy())).usage.n_prefilled, 0u);
   ASSERT_TRUE(engine->forget_namespace("").ok());

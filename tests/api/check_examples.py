@@ -1,7 +1,7 @@
-"""check_examples.py TREE: fails when a document's C++ is not what the tests compile and run.
+"""check_examples.py TREE: fails if C++ in a document differs from what the tests compile and run.
 
-Every ```cpp block of DOCUMENTS stands in EXAMPLES between "// BEGIN document" and "// END", but for its indentation
-and its #include lines, which stand at the beginning of a file; and every such part of EXAMPLES is in its document.
+Every ```cpp block of DOCUMENTS must be in EXAMPLES between "// BEGIN document" and "// END", except for indentation and
+#include lines, which are at the beginning of a file; and every such part of EXAMPLES must be in its document.
 """
 import pathlib
 import re

@@ -1,4 +1,4 @@
-// Engine::embed() does what the runtime does.
+// Engine::embed() returns what the runtime computes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-TEST(EmbeddingsApiTest, VectorsAreTheRuntimes) {
+TEST(EmbeddingsApiTest, VectorsEqualThoseOfTheRuntime) {
   const TempDir dir;
   write_embedding_model(dir.file("embed.gguf"));
   const auto engine = Engine::load(dir.file("embed.gguf"), {.n_threads = 1});
@@ -29,7 +29,7 @@ TEST(EmbeddingsApiTest, VectorsAreTheRuntimes) {
   EXPECT_EQ((*engine)->embed({"one"}, 129).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(EmbeddingsApiTest, AModelThatAnswersMakesThemWhereItIsAskedTo) {
+TEST(EmbeddingsApiTest, ChatModelMakesEmbeddingsIfPoolingIsSet) {
   const TempDir dir;
   write_talking_model(dir.file("talk.gguf"));
   const auto plain = Engine::load(dir.file("talk.gguf"), {.n_threads = 1});

@@ -1,5 +1,5 @@
-# Runs the check of examples on documents that show one thing more, one less and one letter otherwise than what is
-# tested, and wants exactly these reported.
+# Runs the check of examples on documents with one block more, one block less and one letter changed, and expects exactly
+# these reports.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../layering/expect_exactly.cmake)
 

@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// Of a message that a program writes: what the template sees.
+// JSON of a program's message, as the template sees it.
 std::string seen(const Message& message) {
   const Result<Json> json = json_of(message);
   return json.ok() ? json_to_string(*json) : json.status().to_string();
@@ -25,20 +25,20 @@ TEST(MessageJson, FieldsFollowInTheirOrder) {
             R"({"role":"tool","content":"21","name":"weather","id":[1.5,null]})");
 }
 
-TEST(MessageJson, TheContentMayStandAmongTheFields) {
+TEST(MessageJson, ContentMayBeInFields) {
   EXPECT_EQ(seen({.role = "user", .fields = R"({"content": [{"type": "text", "text": "Hi"}]})"}),
             R"({"role":"user","content":[{"type":"text","text":"Hi"}]})");
   EXPECT_EQ(seen({.role = "assistant", .fields = R"({"tool_calls": []})"}), R"({"role":"assistant","tool_calls":[]})");
 }
 
-TEST(MessageJson, NothingIsSaidTwice) {
+TEST(MessageJson, RepeatedRoleOrContentIsRejected) {
   EXPECT_EQ(seen({.role = "user", .fields = R"({"role": "system"})"}),
             R"(InvalidArgument: the message's fields: "role" stands there a second time)");
   EXPECT_EQ(seen({.role = "user", .content = "a", .fields = R"({"content": "b"})"}),
             R"(InvalidArgument: the message's fields: "content" stands there a second time)");
 }
 
-TEST(MessageJson, FieldsThatAreNoObjectAreRefused) {
+TEST(MessageJson, InvalidFieldsAreRejected) {
   EXPECT_EQ(seen({.role = "user", .fields = "[1]"}), "InvalidArgument: the message's fields: not a JSON object");
   const char* not_json = "InvalidArgument: the message's fields: not valid JSON at byte";
   EXPECT_EQ(seen({.role = "user", .fields = "{\"a\": }"}).find(not_json), 0u);
@@ -46,13 +46,13 @@ TEST(MessageJson, FieldsThatAreNoObjectAreRefused) {
   EXPECT_EQ(json_of(Message{.role = "user", .fields = deep}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(MessageJson, AnErrorOfAHistoryNamesItsMessage) {
+TEST(MessageJson, HistoryErrorNamesItsMessage) {
   const Result<Json> history = history_of({{"user", "a"}, {.role = "user", .fields = "x"}});
   ASSERT_FALSE(history.ok());
   EXPECT_EQ(history.status().message().find("message 1: the message's fields: "), 0u);
 }
 
-TEST(MessageJson, BackAgainItIsTheSameMessage) {
+TEST(MessageJson, MessagesRoundTrip) {
   for (const char* text : {R"({"role":"user","content":"Hello!"})", R"({"role":"user","content":""})", R"({"role":"a"})",
                            R"({"role":"tool","content":"21","name":"w"})", R"({"role":"tool","content":"","name":"w"})",
                            R"({"role":"user","content":[{"type":"text"}]})", R"({"role":"a","content":null})",
@@ -65,7 +65,7 @@ TEST(MessageJson, BackAgainItIsTheSameMessage) {
   EXPECT_EQ(plain, (Message{"user", "Hello!"}));
 }
 
-TEST(MessageJson, VariablesAreAnObjectOrNothing) {
+TEST(MessageJson, VariablesAreAnObjectOrEmpty) {
   EXPECT_EQ(json_to_string(*variables_of("")), "{}");
   EXPECT_EQ(json_to_string(*variables_of(R"({"enable_thinking": false})")), R"({"enable_thinking":false})");
   EXPECT_EQ(variables_of("true").status().message(), "the template's variables: not a JSON object");

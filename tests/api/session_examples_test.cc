@@ -1,5 +1,5 @@
-// The examples of docs/sessions.md, between "BEGIN document" and "END". They are in the document letter by letter: the
-// test `examples` (check_examples.py) compares. Around them stands what an example need not say, and what it promises.
+// The examples of docs/sessions.md, between "BEGIN document" and "END". They are copied verbatim in the document, which
+// the test `examples` (check_examples.py) checks. The code around them sets them up and checks what they promise.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-// A fake model in a conversation, and a directory of its own to work in.
+// A conversation on a fake model, in a working directory of its own.
 struct SessionExamplesTest : testing::Test {
   SessionExamplesTest()
       : fixture(kChatMl, {}, 64u << 20, parts()),
@@ -32,7 +32,7 @@ struct SessionExamplesTest : testing::Test {
     parts.fingerprint = FingerprintBuilder().add("model", "of the examples").finish();
     return parts;
   }
-  // Answers of two tokens, so that every turn's cost is known.
+  // Answers of two tokens, so that the cost of every turn is known.
   void say_little() { fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"}))); }
 
   TempDir directory;
@@ -129,7 +129,7 @@ TEST_F(SessionExamplesTest, PullingAnAnswer) {
   EXPECT_EQ(turn->text, "theing");
 }
 
-TEST_F(SessionExamplesTest, WhatATurnTells) {
+TEST_F(SessionExamplesTest, TurnReportsUsageAndLogprobs) {
   say_little();
   testing::internal::CaptureStdout();
   // BEGIN docs/sessions.md
@@ -144,7 +144,7 @@ TEST_F(SessionExamplesTest, WhatATurnTells) {
   // END
   EXPECT_NE(testing::internal::GetCapturedStdout().find("0 of them read before"), std::string::npos);
   EXPECT_EQ(usage.n_prompt, usage.n_cached + usage.n_prefilled);
-  ASSERT_EQ(turn->logprobs.size(), 2u) << "the id that ended the turn has none";
+  ASSERT_EQ(turn->logprobs.size(), 2u) << "the token that ended the turn has none";
   EXPECT_EQ(turn->logprobs[0].top.size(), 2u);
 }
 
@@ -223,7 +223,7 @@ TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
   turn = chat.answer();       // reads what is new
   // END
   ASSERT_TRUE(turn.ok());
-  EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "the id that ended the answer";
+  EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "and the end-of-turn token";
   EXPECT_FALSE(turn->lost_prefix);
 }
 

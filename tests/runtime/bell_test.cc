@@ -1,5 +1,4 @@
-// No ring is lost, however rings and waits fall together. What a soft ring leaves out is time alone, which no test
-// here looks at.
+// No ring is lost in any interleaving of rings and waits. The delay of soft rings is not tested here.
 #include "ibid/bell.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +9,7 @@
 namespace ibid {
 namespace {
 
-TEST(BellTest, ARingThatCameBeforeTheWaitIsHeard) {
+TEST(BellTest, RingBeforeWaitEndsTheWait) {
   Bell bell;
   bell.ring();
   bell.wait();
@@ -21,7 +20,7 @@ TEST(BellTest, ARingThatCameBeforeTheWaitIsHeard) {
   bell.wait();
 }
 
-// The ringer goes on when it was heard: a lost ring hangs.
+// The ringer waits until each ring is seen: a lost ring hangs.
 TEST(BellTest, EveryRingEndsAWait) {
   Bell bell;
   std::atomic<int> n_told{0};
@@ -42,8 +41,8 @@ TEST(BellTest, EveryRingEndsAWait) {
   ringer.join();
 }
 
-// Soft rings alone, as of an answer that goes on, come together: each wait hears all that was told before.
-TEST(BellTest, SoftRingsAreHeardTogether) {
+// Soft rings of a running answer are coalesced: each wait sees all events before it.
+TEST(BellTest, SoftRingsAreCoalesced) {
   Bell bell;
   std::atomic<int> n_told{0};
   constexpr int kRings = 200'000;

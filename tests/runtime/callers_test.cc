@@ -1,5 +1,5 @@
-// Who calls and who computes: one compute thread and one team whatever calls; callers hear on threads of their own and
-// hold nobody up; a turn that its callback cancels ends exactly behind what the callback has heard.
+// Threads: one compute thread and one team for any number of callers; callers receive events on their own threads and
+// block no other; a turn cancelled by its callback ends exactly after the text that the callback received.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 namespace ibid {
 namespace {
 
-TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
+TEST(CallersTest, CallsStartNoThreads) {
   constexpr int kTeam = 16, kCallers = 64;
   const size_t before = n_threads_here();
   const auto engine = tiny_engine(kEveryKvType[0], {}, kTeam, 48, kShouts);
@@ -46,13 +46,13 @@ TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
   }
   done.wait();
   EXPECT_LE(most.load(), with_engine + kCallers);
-  EXPECT_EQ(n_threads_here(), with_engine + kCallers) << "and those who call";
+  EXPECT_EQ(n_threads_here(), with_engine + kCallers) << "the callers' own threads";
   leave.count_down();
   callers.clear();
   EXPECT_EQ(n_threads_here(), with_engine);
 }
 
-TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {
+TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
   constexpr size_t kCallers = 8, kEach = 32;
   const WeightsAndKv& kind = kEveryKvType[1];
   const auto options = [](size_t i) {
@@ -61,7 +61,7 @@ TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {
   const auto question = [](size_t i) { return "Hello " + std::to_string(i % 40) + std::string(i % 3 * 60, 'q'); };
   const SessionOptions about{.system = "be the best " + std::string(100, 'z'), .now = "2026-01-31T12:00:00",
                              .repair_when_idle = false};
-  // The first pass waits until everybody has asked.
+  // The first pass waits until all streams have begun.
   std::latch begun(kCallers);
   const auto engine = tiny_engine(kind, {}, 2, 48, kShouts, {}, [&](size_t) { begun.wait(); });
   std::vector<ChatSession> chats;
@@ -100,8 +100,8 @@ TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {
   }
 }
 
-// What both want is read once, by the first, whose callback does not return before the other one's turn is over.
-TEST(CallersTest, ABlockedCallbackHoldsNobodyUp) {
+// Both sessions need the same prefix. The first prefills it, and its callback blocks until the other turn is over.
+TEST(CallersTest, BlockedCallbackDoesNotBlockOtherSessions) {
   for (const TurnEvent::Kind kind : {TurnEvent::Kind::kPrefill, TurnEvent::Kind::kText}) {
     ChatFixture f(kChatMl, {.max_chunk = 32});
     f.say({f.tokenizer->sampled({"ab", "abc"})});
@@ -122,11 +122,11 @@ TEST(CallersTest, ABlockedCallbackHoldsNobodyUp) {
     caller.join();
     expect_replays(slow);
     expect_replays(other);
-    EXPECT_LT(f.model->take_fed().size(), 300 + 5 * kPagePositions) << "the system message was read once";
+    EXPECT_LT(f.model->take_fed().size(), 300 + 5 * kPagePositions) << "the system message was prefilled once";
   }
 }
 
-TEST(CallersTest, ACallbackMayAskAnotherSession) {
+TEST(CallersTest, CallbackMayCallAnotherSession) {
   ChatFixture f(kChatMl, {.max_chunk = 32});
   f.say({f.tokenizer->sampled({"ab"})});
   const SessionOptions about{.system = std::string(300, 'z')};
@@ -145,7 +145,7 @@ TEST(CallersTest, ACallbackMayAskAnotherSession) {
 
 // --- cancelled by the callback
 
-// Says its letters over and over: drafts are right, and wrong at every twentieth id.
+// Repeats its letters: drafts are right, except at every twentieth token.
 struct Reciting : ChatFixture {
   Reciting() {
     model->change_logits = [](TokenSpan prefix, std::span<float> row) {
@@ -164,7 +164,7 @@ TurnOptions reciting(bool looks_back) {
   return options;
 }
 
-// So many, or all that there are.
+// Waits for n passes, or for the end of the answer.
 void wait_for_passes(const ChatFixture& f, size_t n) {
   for (int i = 0; i < 100 && f.engine->state().scheduler().stats().n_passes < n; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -178,9 +178,9 @@ void expect_same_rows(const ChatSession& a, const ChatSession& b) {
   ASSERT_EQ(std::memcmp(rows.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
 }
 
-// Cancelled at a piece, when the answer had run ahead, the turn is that of a twin with room for so many ids, and the
-// conversations go on alike: text, ids, rows, and what was drafted and accepted.
-TEST(CallersTest, ATurnThatItsCallbackCancelsEndsExactlyBehindWhatWasHeard) {
+// Cancelled at a piece after the answer ran ahead, the turn equals that of a second session with max_tokens at that
+// piece, and both conversations continue alike: text, tokens, KV, and drafted and accepted counts.
+TEST(CallersTest, TurnCancelledByCallbackEndsAfterReceivedText) {
   size_t n_ran_ahead = 0;
   for (const bool looks_back : {false, true}) {
     for (size_t stops_at = 1; stops_at < 50; stops_at += 3) {
@@ -199,17 +199,17 @@ TEST(CallersTest, ATurnThatItsCallbackCancelsEndsExactlyBehindWhatWasHeard) {
         if (event.kind != TurnEvent::Kind::kText) return;
         heard += event.text;
         if (++n_pieces != stops_at) return;
-        // The answer runs ahead: some passes more, or all that it has.
+        // Lets the answer run ahead: several passes more, or to its end.
         const size_t n = f.engine->state().scheduler().stats().n_passes;
         wait_for_passes(f, n + 4);
-        // The prompt is one pass, and with it the first letter is drawn: n letters take at most n passes.
+        // The prompt is one pass, which also samples the first letter: n letters take at most n passes.
         n_ran_ahead += f.engine->state().scheduler().stats().n_passes > n_before + stops_at ? 1 : 0;
         source.request_stop();
       }));
       EXPECT_EQ(n_pieces, stops_at);
       EXPECT_EQ(turn.finish_reason, FinishReason::kCancelled);
       EXPECT_EQ(turn.text, heard);
-      EXPECT_EQ(turn.usage.n_decoded, stops_at) << "every id is a letter";
+      EXPECT_EQ(turn.usage.n_decoded, stops_at) << "every token is a letter";
       TurnOptions cut = reciting(looks_back);
       cut.max_tokens = stops_at;
       const Turn wanted = must(twin.send("now", cut));
@@ -225,10 +225,10 @@ TEST(CallersTest, ATurnThatItsCallbackCancelsEndsExactlyBehindWhatWasHeard) {
       ASSERT_NO_FATAL_FAILURE(expect_same_rows(chat, twin));
     }
   }
-  EXPECT_GT(n_ran_ahead, 0u) << "else nothing was cut";
+  EXPECT_GT(n_ran_ahead, 0u) << "the answer never ran ahead";
 }
 
-TEST(CallersTest, WhatWasDiscardedNeverWasHoweverFarItHadRunAhead) {
+TEST(CallersTest, DiscardedTurnThatRanAheadLeavesSessionUnchanged) {
   Reciting f;
   ChatSession chat = f.session();
   must(chat.send("before", reciting(true)));
@@ -251,7 +251,7 @@ TEST(CallersTest, WhatWasDiscardedNeverWasHoweverFarItHadRunAhead) {
   expect_replays(chat);
 }
 
-TEST(CallersTest, ACancelledPrefillSaysNothingHoweverFarTheAnswerHadRun) {
+TEST(CallersTest, TurnCancelledInPrefillEmitsNoTextThoughAnswerRanAhead) {
   Reciting f;
   ChatSession chat = f.session();
   std::stop_source source;
@@ -270,7 +270,7 @@ TEST(CallersTest, ACancelledPrefillSaysNothingHoweverFarTheAnswerHadRun) {
 
 // --- the engine of a session
 
-TEST(CallersTest, TokensAreCountedOnAnyThreadWhileAnswersAreChosen) {
+TEST(CallersTest, CountTokensRunsOnAnyThreadDuringChoose) {
   ChatFixture f;
   ChatSession chat = f.session();
   ASSERT_TRUE(chat.send_for_answers("x", 3, greedy(3)).ok());
@@ -284,8 +284,8 @@ TEST(CallersTest, TokensAreCountedOnAnyThreadWhileAnswersAreChosen) {
   choosing = false;
 }
 
-// The last session takes the engine with it, wherever that is.
-TEST(CallersTest, TheLastSessionMayEndOnAnyThread) {
+// The last session destroys the engine, on its thread.
+TEST(CallersTest, LastSessionMayBeDestroyedOnAnyThread) {
   for (int i = 0; i < 20; ++i) {
     auto f = std::make_unique<ChatFixture>(kStripsThinking);
     f->say({f->tokenizer->sampled({"<think>", "ing", "</think>", "Hello"})});
@@ -298,8 +298,8 @@ TEST(CallersTest, TheLastSessionMayEndOnAnyThread) {
   }
 }
 
-#ifndef __SANITIZE_THREAD__  // which ends the children of processes with threads
-TEST(CallersTest, InAChildOfForkEveryCallSaysWhyAndNothingHangs) {
+#ifndef __SANITIZE_THREAD__  // it ends the children of processes with threads
+TEST(CallersTest, CallsInForkedChildReturnUnsupportedWithoutHanging) {
   auto engine = tiny_engine(kEveryKvType[0], {}, 2, 48, kShouts);
   auto chat = std::make_unique<ChatSession>(*ChatSession::create(engine));
   ASSERT_TRUE(chat->send("Hello", {.max_tokens = 3}).ok());

@@ -1,5 +1,5 @@
-// Sessions at rest hold no pages: any number of them shares a budget, each goes on with the bits
-// that it would have alone, and a turn says what it found in memory, on disk, or had to read again.
+// Idle sessions hold no pages: any number of them shares a budget, each continues with the same bits as alone, and a
+// turn reports what it found in memory, found on disk, or prefilled again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct SmallPool : ChatFixture {
 
 std::string question(size_t i, size_t n) { return "question " + std::to_string(i) + std::string(n, 'q'); }
 
-TEST(ChatAtRestTest, AnyNumberOfSessionsIsServed) {
+TEST(ChatAtRestTest, SmallPoolServesManySessions) {
   SmallPool f(20);
   std::vector<ChatSession> chats;
   for (size_t i = 0; i < 60; ++i) {
@@ -49,8 +49,8 @@ TEST(ChatAtRestTest, AnyNumberOfSessionsIsServed) {
   EXPECT_LE(f.engine->state().pool().peak_bytes(), f.engine->state().pool().budget_bytes());
 }
 
-// Every line of a conversation, and what was read ahead.
-TEST(ChatAtRestTest, NothingThatRestsHoldsAPage) {
+// All branches of a conversation, and KV that was prefilled ahead.
+TEST(ChatAtRestTest, IdleSessionsHoldNoPages) {
   SmallPool f(100);
   ChatSession chat = f.session({.system = "be brief"});
   must(chat.send(question(1, 150), greedy(8)));
@@ -75,12 +75,12 @@ TEST(ChatAtRestTest, NothingThatRestsHoldsAPage) {
   EXPECT_THAT(validate_store(f.engine->state().store().snapshot()), IsEmpty());
 }
 
-TEST(ChatAtRestTest, WhatOthersLeftIsNotReadAgain) {
+TEST(ChatAtRestTest, PagesOfDestroyedSessionsAreEvictedFirst) {
   SmallPool f(20);
   ChatSession chat = f.session({.cache_namespace = "alice"});
   must(chat.send(question(1, 150), greedy(8)));
   const size_t n_ids = chat.ids().size();
-  // As many pages as there are beside it, of a session that is over.
+  // Fills all other pages, by a session that is destroyed.
   must(f.session({.cache_namespace = "bob"}).send(question(2, 900), greedy(8)));
   must(f.session({.cache_namespace = "carol"}).send(question(3, 600), greedy(8)));
   EXPECT_GT(f.engine->state().store().stats().evicted_pages, 0u);
@@ -89,7 +89,7 @@ TEST(ChatAtRestTest, WhatOthersLeftIsNotReadAgain) {
   EXPECT_GE(turn.usage.n_cached + 1, n_ids);
 }
 
-TEST(ChatAtRestTest, ATailThatIsGoneIsReadAgainAndNothingElse) {
+TEST(ChatAtRestTest, OnlyEvictedTailIsPrefilledAgain) {
   SmallPool f(100);
   ChatSession chat = f.session();
   must(chat.send(question(1, 250), greedy(8)));
@@ -104,7 +104,7 @@ TEST(ChatAtRestTest, ATailThatIsGoneIsReadAgainAndNothingElse) {
   expect_replays(chat);
 }
 
-TEST(ChatAtRestTest, AnAnswerIsGeneratedAgainWhenItsPromptIsGone) {
+TEST(ChatAtRestTest, RegeneratePrefillsEvictedPromptAgain) {
   SmallPool f(100);
   ChatSession chat = f.session();
   const std::string text = must(chat.send(question(1, 150), greedy(8))).text;
@@ -116,7 +116,7 @@ TEST(ChatAtRestTest, AnAnswerIsGeneratedAgainWhenItsPromptIsGone) {
   expect_replays(chat);
 }
 
-TEST(ChatAtRestTest, WhatWasReadAheadIsReadAgainWhenItIsGone) {
+TEST(ChatAtRestTest, EvictedReadAheadIsPrefilledAgain) {
   for (const bool waits : {false, true}) {
     SmallPool f(100);
     ChatSession chat = f.session({.system = std::string(200, 's')});
@@ -134,7 +134,7 @@ TEST(ChatAtRestTest, WhatWasReadAheadIsReadAgainWhenItIsGone) {
   }
 }
 
-TEST(ChatAtRestTest, TheDiskHasWhatMemoryCouldNotKeep) {
+TEST(ChatAtRestTest, EvictedPagesAreReadFromDisk) {
   MemoryFileOps files;
   EngineParts parts;
   parts.files = &files;
@@ -155,7 +155,7 @@ TEST(ChatAtRestTest, TheDiskHasWhatMemoryCouldNotKeep) {
   expect_replays(chat);
 }
 
-TEST(ChatAtRestTest, KeysAndValuesAreSavedFromWhereverTheyAre) {
+TEST(ChatAtRestTest, SaveFindsEvictedKeysAndValuesOnDisk) {
   const TempDir dir;
   EngineParts parts;
   parts.fingerprint = FingerprintBuilder().add("model", "one").finish();
@@ -177,7 +177,7 @@ TEST(ChatAtRestTest, KeysAndValuesAreSavedFromWhereverTheyAre) {
   expect_replays(*loaded);
 }
 
-TEST(ChatAtRestTest, ATurnThatNeedsMoreThanCanBeFreedSaysBothNumbers) {
+TEST(ChatAtRestTest, OutOfMemoryErrorNamesTheBudget) {
   SmallPool f(12);
   ChatSession chat = f.session({.cache_namespace = "alice"});
   must(chat.send(question(1, 100), greedy(8)));
@@ -198,7 +198,7 @@ TEST(ChatAtRestTest, ATurnThatNeedsMoreThanCanBeFreedSaysBothNumbers) {
 
 // --- ten thousand of them
 
-// One of the conversations that all sessions have, and what it is alone.
+// One of the conversations that the sessions repeat, and its results alone.
 struct Talk {
   explicit Talk(size_t i) : questions{question(i, 20 + 13 * (i % 11)), question(i + 100, i % 50)} {
     ChatFixture alone;
@@ -215,7 +215,7 @@ struct Talk {
   std::vector<std::vector<float>> rows;
 };
 
-TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
+TEST(ChatAtRestTest, TenThousandSessionsShare256Pages) {
   constexpr size_t kSessions = 10'000, kPages = 256, kTalks = 60, kEarly = 20;
   std::vector<Talk> talks;
   for (size_t i = 0; i < kTalks; ++i) talks.emplace_back(i);
@@ -224,7 +224,7 @@ TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
   for (size_t i = 0; i < kSessions; ++i) {
     chats.push_back(f.session({.cache_namespace = "user " + std::to_string(i)}));
   }
-  // Each twice, in random order; every tenth comes back soon.
+  // Two turns each, in random order; every tenth session has its second turn soon.
   std::mt19937_64 rng(11);
   std::vector<size_t> order;
   for (size_t i = 0; i < kSessions; ++i) order.insert(order.end(), i % 10 == 0 ? 1 : 2, i);
@@ -262,7 +262,7 @@ TEST(ChatAtRestTest, TenThousandSessionsInTwoHundredAndFiftySixPages) {
   }
   EXPECT_LE(f.engine->state().pool().peak_bytes(), kPages * page_bytes());
   EXPECT_GT(n_early, kSessions / 20);
-  EXPECT_GT(n_again, kSessions / 2) << "else nothing was evicted";
+  EXPECT_GT(n_again, kSessions / 2) << "nothing was evicted";
   f.evict_everything();
   EXPECT_EQ(f.pages_in_use(), 0u);
 }

@@ -1,5 +1,5 @@
-// Branches of a conversation: edits, other histories, forks and several answers. What they feed is the text that
-// changed, and what they hold is what a cold pass over their ids gives.
+// Branches of a conversation: edits, other histories, forks and several answers. They feed only changed text, and their
+// KV is that of a cold pass over their tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,29 +26,29 @@ struct TwoTurns : ChatFixture {
   ChatSession chat;
 };
 
-TEST(ChatBranchesTest, AnEditReadsTheTextThatChanged) {
+TEST(ChatBranchesTest, EditPrefillsOnlyChangedText) {
   TwoTurns f;
   const Turn turn = must(f.chat.edit(3, "the third", greedy()));
   EXPECT_EQ(turn.text, "lo");
   EXPECT_EQ(f.chat.state().messages().size(), 5u);
   EXPECT_EQ(f.chat.state().messages()[3]["content"], "the third");
-  // "the " is what both begin with.
+  // Both texts begin with "the ".
   const Tokens fed = f.model->take_fed();
   EXPECT_EQ(turn.usage.n_prefilled + 1, fed.size());
   EXPECT_LE(turn.usage.n_prefilled, f.ids("the third<|im_end|>\n<|im_start|>assistant\n").size());
-  EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing that still stands was lost";
+  EXPECT_FALSE(turn.lost_prefix.has_value()) << "no message that stays was lost";
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, AnEditOfTheFirstMessageDropsWhatCameAfter) {
+TEST(ChatBranchesTest, EditOfFirstMessageDropsLaterMessages) {
   TwoTurns f;
   must(f.chat.edit(1, "Hello " + kLong + " again", greedy()));
   EXPECT_EQ(f.chat.state().messages().size(), 3u);
-  EXPECT_LE(f.model->take_fed().size(), 40u) << "the long text is not read again";
+  EXPECT_LE(f.model->take_fed().size(), 40u) << "the long text is not prefilled again";
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, AnEditThatFailsChangesNothing) {
+TEST(ChatBranchesTest, FailedEditChangesNothing) {
   TwoTurns f;
   const SessionSnapshot before(f.chat);
   EXPECT_EQ(f.chat.edit(2, "an answer", greedy()).status().code(), ErrorCode::kInvalidArgument);
@@ -62,7 +62,7 @@ TEST(ChatBranchesTest, AnEditThatFailsChangesNothing) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, AHistoryReusesWhatIsTheSame) {
+TEST(ChatBranchesTest, SetHistoryReusesCommonPrefix) {
   TwoTurns f;
   Json history = f.chat.state().messages();
   history.erase(history.begin() + 3, history.end());
@@ -73,19 +73,19 @@ TEST(ChatBranchesTest, AHistoryReusesWhatIsTheSame) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, AnAnswerOfAHistoryKeepsTheIdsThatWereSampled) {
+TEST(ChatBranchesTest, SetHistoryKeepsSampledTokensOfAnswers) {
   TwoTurns f;
-  // "ab" was sampled as "a", "b"; encoded it is one piece.
+  // "ab" was sampled as "a", "b"; tokenized it is one token.
   Json history = f.chat.state().messages();
   history.push_back({{"role", "user"}, {"content", "x"}});
   ASSERT_TRUE(f.chat.state().set_history(history).ok());
   const Turn turn = must(f.chat.answer(greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("x").size() + 1) << "and the id that ended the answer before";
+  EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("x").size() + 1) << "and the token that ended the answer before";
   EXPECT_FALSE(turn.lost_prefix.has_value());
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, AHistoryThatDiffersEarlierSaysWhere) {
+TEST(ChatBranchesTest, ChangedHistoryReportsLostPrefix) {
   TwoTurns f;
   Json history = f.chat.state().messages();
   history[1]["content"] = "Hello  " + kLong;
@@ -97,7 +97,7 @@ TEST(ChatBranchesTest, AHistoryThatDiffersEarlierSaysWhere) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, NumbersThatAreWrittenDifferentlyAreNotTheSame) {
+TEST(ChatBranchesTest, NumbersRenderedDifferentlyAreRenderedAgain) {
   const char* shows =
       "{% for message in messages %}"
       "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] ~ (message['n'] | tojson) ~ '<|im_end|>\n' }}"
@@ -126,14 +126,14 @@ TEST(ChatBranchesTest, NumbersThatAreWrittenDifferentlyAreNotTheSame) {
   }
 }
 
-TEST(ChatBranchesTest, AHistoryBringsItsSystemMessage) {
+TEST(ChatBranchesTest, SetHistoryReplacesSystemMessage) {
   TwoTurns f;
   ASSERT_TRUE(f.chat.state().set_history({{{"role", "system"}, {"content", "be brief"}}}).ok());
   ASSERT_TRUE(f.chat.reset().ok());
   EXPECT_EQ(f.chat.state().messages(), Json({{{"role", "system"}, {"content", "be brief"}}}));
 }
 
-TEST(ChatBranchesTest, WhatIsNoMessageIsRefused) {
+TEST(ChatBranchesTest, InvalidMessagesAreRejected) {
   TwoTurns f;
   const SessionSnapshot before(f.chat);
   for (const Json& bad : {Json("text"), Json({{"content", "x"}}), Json({{"role", 7}}),
@@ -142,7 +142,7 @@ TEST(ChatBranchesTest, WhatIsNoMessageIsRefused) {
     EXPECT_EQ(f.chat.state().set_history({bad}).code(), ErrorCode::kInvalidArgument);
   }
   EXPECT_EQ(f.chat.state().set_history("x").code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(f.chat.answer(greedy()).status().code(), ErrorCode::kInvalidArgument) << "it has its answer";
+  EXPECT_EQ(f.chat.answer(greedy()).status().code(), ErrorCode::kInvalidArgument) << "the last message is an answer";
   EXPECT_EQ(SessionSnapshot(f.chat), before);
 }
 
@@ -156,7 +156,7 @@ TEST(ChatBranchesTest, AppendedMessagesAreAnsweredTogether) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, SeveralAnswersReadTheQuestionOnce) {
+TEST(ChatBranchesTest, SeveralAnswersPrefillQuestionOnce) {
   ChatFixture f;
   ChatSession chat = f.session();
   const TurnOptions options{.sampler = {.temperature = 1.0, .min_p = 0, .seed = 7}, .max_tokens = 12, .speculate = false};
@@ -178,7 +178,7 @@ TEST(ChatBranchesTest, SeveralAnswersReadTheQuestionOnce) {
     EXPECT_EQ(chat.state().messages().back()["content"], (*turns)[i].text);
     EXPECT_EQ((*turns)[i].seed, 7 + i);
     expect_replays(chat);
-    // The same as alone, with that seed.
+    // The same as a single answer with that seed.
     ChatFixture alone;
     TurnOptions own = options;
     own.sampler.seed = 7 + i;
@@ -186,10 +186,10 @@ TEST(ChatBranchesTest, SeveralAnswersReadTheQuestionOnce) {
   }
   EXPECT_EQ(chat.choose(5).code(), ErrorCode::kInvalidArgument);
   must(chat.send("y", greedy()));
-  EXPECT_EQ(chat.choose(1).code(), ErrorCode::kInvalidArgument) << "the conversation went on";
+  EXPECT_EQ(chat.choose(1).code(), ErrorCode::kInvalidArgument) << "the conversation has changed";
 }
 
-TEST(ChatBranchesTest, SeveralAnswersMakeRoomInAFullContext) {
+TEST(ChatBranchesTest, SeveralAnswersDropTurnsFromFullContext) {
   ChatFixture f(kChatMl, {.max_seq_len = 200});
   f.say(std::vector<Tokens>(8, f.tokenizer->sampled({"ab"})));
   ChatSession chat = f.session({.when_full = WhenFull::kDropOldestTurns});
@@ -201,7 +201,7 @@ TEST(ChatBranchesTest, SeveralAnswersMakeRoomInAFullContext) {
   expect_replays(chat);
 }
 
-TEST(ChatBranchesTest, SeveralAnswersOrNone) {
+TEST(ChatBranchesTest, SeveralAnswersFailAsAWhole) {
   TwoTurns f;
   const SessionSnapshot before(f.chat);
   EXPECT_EQ(f.chat.send_for_answers("x", 0).status().code(), ErrorCode::kInvalidArgument);
@@ -217,7 +217,7 @@ TEST(ChatBranchesTest, SeveralAnswersOrNone) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, WhatOneBranchHasReadTheOtherFinds) {
+TEST(ChatBranchesTest, ForksShareComputedKeysAndValues) {
   TwoTurns f;
   const std::string question = "one question " + kLong;
   ChatSession fork = *f.chat.fork();
@@ -231,7 +231,7 @@ TEST(ChatBranchesTest, WhatOneBranchHasReadTheOtherFinds) {
   expect_replays(other);
 }
 
-TEST(ChatBranchesTest, AnExactRepeatAfterRewindingRunsNothing) {
+TEST(ChatBranchesTest, RepeatAfterRewindPrefillsNothing) {
   TwoTurns f;
   ASSERT_TRUE(f.chat.rewind_to(3).ok());
   const Turn turn = must(f.chat.send("the second", greedy()));
@@ -241,8 +241,8 @@ TEST(ChatBranchesTest, AnExactRepeatAfterRewindingRunsNothing) {
   expect_replays(f.chat);
 }
 
-// Everything a person may do, in any order.
-TEST(ChatBranchesTest, RandomBranchesHoldWhatAColdPassGives) {
+// All calls of a session, in random order.
+TEST(ChatBranchesTest, RandomBranchesMatchColdPass) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 rng(seed);

@@ -1,4 +1,4 @@
-// All or nothing: turns that are cancelled, fail or are refused, at every place where that can happen.
+// All or nothing: turns that are cancelled, fail or are rejected at any point.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kLayers = 3;
 
-// A conversation of one turn on a model that has three layers and takes eight rows a pass.
+// A conversation of one turn, on a model with three layers and eight rows per pass.
 struct Story : ChatFixture {
   explicit Story(const char* chat_template = kChatMl)
       : ChatFixture(chat_template, {.max_chunk = 8, .n_layers = kLayers}), chat(session({.system = "be the best"})) {
@@ -33,7 +33,7 @@ struct Story : ChatFixture {
   ChatSession chat;
 };
 
-// Every pass and layer of the second turn.
+// Runs body for every pass and layer of the second turn.
 template <typename Body>
 void at_every_layer(const char* chat_template, Body body) {
   Story probe(chat_template);
@@ -65,7 +65,7 @@ class ChatFailuresTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Templates, ChatFailuresTest, ::testing::Values(kChatMl, kStripsThinking),
                          [](const auto& param) { return param.index == 0 ? "ChatMl" : "StripsThinking"; });
 
-TEST_P(ChatFailuresTest, ADiscardedTurnNeverWas) {
+TEST_P(ChatFailuresTest, DiscardedTurnChangesNothing) {
   at_every_layer(GetParam(), [&](size_t call, size_t layer) {
     Story story(GetParam());
     const SessionSnapshot before(story.chat);
@@ -84,7 +84,7 @@ TEST_P(ChatFailuresTest, ADiscardedTurnNeverWas) {
   });
 }
 
-TEST_P(ChatFailuresTest, AFailedPassLeavesTheSessionAsItWas) {
+TEST_P(ChatFailuresTest, FailedPassChangesNothing) {
   at_every_layer(GetParam(), [&](size_t call, size_t layer) {
     Story story(GetParam());
     const SessionSnapshot before(story.chat);
@@ -100,7 +100,7 @@ TEST_P(ChatFailuresTest, AFailedPassLeavesTheSessionAsItWas) {
   });
 }
 
-TEST_P(ChatFailuresTest, AKeptPartialAnswerIsExactlyWhatWasSampled) {
+TEST_P(ChatFailuresTest, KeptPartialAnswerHasExactlyTheSampledTokens) {
   at_every_layer(GetParam(), [&](size_t call, size_t layer) {
     Story story(GetParam());
     const SessionSnapshot before(story.chat);
@@ -127,7 +127,7 @@ TEST_P(ChatFailuresTest, AKeptPartialAnswerIsExactlyWhatWasSampled) {
     EXPECT_FALSE(turn->text.empty());
     EXPECT_EQ(story.chat.state().messages().back()["content"], turn->text);
     expect_replays(story.chat);
-    // The conversation goes on from there: the template closes the answer.
+    // The conversation continues from there: the template closes the answer.
     story.model->take_fed();
     const size_t held = story.chat.state().kv().length();
     const Turn next = must(story.chat.send("y", greedy()));
@@ -137,7 +137,7 @@ TEST_P(ChatFailuresTest, AKeptPartialAnswerIsExactlyWhatWasSampled) {
   });
 }
 
-TEST(ChatFailuresTest, ARegenerationThatFailsKeepsTheOldAnswer) {
+TEST(ChatFailuresTest, FailedRegenerateKeepsOldAnswer) {
   Story story;
   const SessionSnapshot before(story.chat);
   story.model->before_layer = [](size_t, size_t) { return Status(ErrorCode::kOutOfMemory, "injected"); };
@@ -147,8 +147,8 @@ TEST(ChatFailuresTest, ARegenerationThatFailsKeepsTheOldAnswer) {
   expect_same_ending(story, kChatMl);
 }
 
-// What is pinned shows in a saved session.
-TEST(ChatFailuresTest, ARegenerationThatFailsKeepsThePins) {
+// A saved session shows the pins.
+TEST(ChatFailuresTest, FailedRegenerateKeepsPins) {
   Story story;
   const size_t answer = story.chat.state().messages().size() - 1;
   ASSERT_TRUE(story.chat.pin(answer).ok());
@@ -164,7 +164,7 @@ TEST(ChatFailuresTest, ARegenerationThatFailsKeepsThePins) {
   EXPECT_EQ(saved->session.pinned, std::set<size_t>{answer});
 }
 
-TEST(ChatFailuresTest, TryingAgainReusesWhatACancelledTurnHadRead) {
+TEST(ChatFailuresTest, RetryReusesPrefillOfCancelledTurn) {
   Story story;
   const std::string question(200, 'q');
   const size_t first_call = story.model->n_calls();
@@ -183,7 +183,7 @@ TEST(ChatFailuresTest, TryingAgainReusesWhatACancelledTurnHadRead) {
   expect_replays(story.chat);
 }
 
-TEST(ChatFailuresTest, AStopBeforeTheCallCostsNothing) {
+TEST(ChatFailuresTest, StopBeforeCallComputesNothing) {
   Story story;
   const SessionSnapshot before(story.chat);
   std::stop_source source;
@@ -196,7 +196,7 @@ TEST(ChatFailuresTest, AStopBeforeTheCallCostsNothing) {
   EXPECT_EQ(SessionSnapshot(story.chat), before);
 }
 
-TEST(ChatFailuresTest, EveryCallDuringATurnIsBusyAndChangesNothing) {
+TEST(ChatFailuresTest, CallsDuringTurnReturnBusyAndChangeNothing) {
   Story story;
   std::map<std::string, ErrorCode> codes;
   bool asked = false;
@@ -218,7 +218,7 @@ TEST(ChatFailuresTest, EveryCallDuringATurnIsBusyAndChangesNothing) {
   must(story.chat.send("z", greedy()));
 }
 
-TEST(ChatFailuresTest, APromptBeyondTheContextIsRefusedBeforeAnything) {
+TEST(ChatFailuresTest, PromptBeyondContextFailsBeforeComputation) {
   ChatFixture f(kChatMl, {.max_seq_len = 100, .max_chunk = 16});
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"Hello"}), f.tokenizer->sampled({"Hello"})});
@@ -238,27 +238,27 @@ TEST(ChatFailuresTest, APromptBeyondTheContextIsRefusedBeforeAnything) {
   expect_replays(chat);
 }
 
-TEST(ChatFailuresTest, AnAnswerThatFillsTheContextEndsThere) {
+TEST(ChatFailuresTest, AnswerEndsAtFullContext) {
   ChatFixture f(kChatMl, {.max_seq_len = 40, .max_chunk = 16});
   ChatSession chat = f.session();
   f.say({Tokens(100, TokenId{'a'})});
   const Turn turn = must(chat.send("x", greedy(0)));
   EXPECT_EQ(turn.finish_reason, FinishReason::kLength);
   EXPECT_EQ(chat.state().kv().length(), 40u);
-  EXPECT_EQ(turn.text.size(), 40 - turn.usage.n_prompt + 1) << "the last one needs no place until it is fed";
+  EXPECT_EQ(turn.text.size(), 40 - turn.usage.n_prompt + 1) << "the last token needs no position until it is fed";
   expect_replays(chat);
   const SessionSnapshot before(chat);
   EXPECT_EQ(chat.send("y", greedy()).status().code(), ErrorCode::kContextFull);
   EXPECT_EQ(SessionSnapshot(chat), before);
 
-  // A prompt that fills it to the last place still gets one token.
+  // A prompt that fills the whole context still gets one token.
   ChatFixture exact(kChatMl, {.max_seq_len = f.prompt("x").size(), .max_chunk = 16});
   exact.say({Tokens(100, TokenId{'a'})});
   ChatSession full = exact.session();
   EXPECT_EQ(must(full.send("x", greedy(0))).text, "a");
 }
 
-TEST(ChatFailuresTest, LogitsThatAreNotNumbersFailTheTurn) {
+TEST(ChatFailuresTest, NonFiniteLogitsFailTheTurn) {
   Story story;
   const SessionSnapshot before(story.chat);
   story.model->change_logits = [](TokenSpan, std::span<float> row) { row[3] = std::nanf(""); };
@@ -268,8 +268,8 @@ TEST(ChatFailuresTest, LogitsThatAreNotNumbersFailTheTurn) {
   expect_same_ending(story, kChatMl);
 }
 
-// Sessions over the budget: one that is refused is as before, and others go on.
-TEST(ChatFailuresTest, ABudgetThatIsUsedUpRefusesAndRecovers) {
+// Sessions that exceed the budget: a rejected turn changes nothing, and others succeed.
+TEST(ChatFailuresTest, ExhaustedBudgetFailsTurnAndRecovers) {
   const size_t page = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   ChatFixture f(kChatMl, {}, 6 * page);
   f.say({Tokens(10, TokenId{'a'}), Tokens(300, TokenId{'a'})});
@@ -281,7 +281,7 @@ TEST(ChatFailuresTest, ABudgetThatIsUsedUpRefusesAndRecovers) {
   EXPECT_EQ(SessionSnapshot(chat), before);
   must(chat.send("y", greedy(5)));
   expect_replays(chat);
-  // What the store alone holds gives way.
+  // Entries that only the store holds are evicted.
   ASSERT_TRUE(chat.reset().ok());
   for (int i = 0; i < 5; ++i) {
     ChatSession other = f.session();
@@ -290,7 +290,7 @@ TEST(ChatFailuresTest, ABudgetThatIsUsedUpRefusesAndRecovers) {
   }
 }
 
-TEST(ChatFailuresTest, SessionsOnManyThreadsDoNotDisturbEachOther) {
+TEST(ChatFailuresTest, ConcurrentSessionsAnswerAsAlone) {
   ChatFixture f(kChatMl, {.max_chunk = 16});
   const auto converse = [](ChatFixture& fixture, int who) {
     ChatSession chat = fixture.session({.system = "be the best"});
@@ -313,9 +313,9 @@ TEST(ChatFailuresTest, SessionsOnManyThreadsDoNotDisturbEachOther) {
   }
 }
 
-// The answer ends in an unfinished character, the model ends its turn, and the replacement of the character completes a
-// stop string: neither the character's id nor the end of the turn is part of the conversation.
-TEST(ChatFailuresTest, AStopStringThatIsCompleteBehindTheEndOfTheTurnLeavesRightRows) {
+// The answer ends in an incomplete character, the model ends its turn, and the replacement character completes a stop
+// string: neither the character's token nor the end of the turn is part of the conversation.
+TEST(ChatFailuresTest, StopStringCompletedAfterEndOfTurnLeavesExactRows) {
   for (const bool looks_back : {false, true}) {
     ChatFixture f;
     f.say({Tokens{'a', 0xE2}, Tokens{'b', 'c'}});

@@ -1,4 +1,4 @@
-// An engine on FakeModel and FakeTokenizer, and what tests of sessions say again and again.
+// An engine on FakeModel and FakeTokenizer, and helpers of session tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline constexpr const char* kChatMl =
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-// Drops the thinking of answers that are history.
+// Drops the thinking of earlier answers.
 inline constexpr const char* kStripsThinking =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'].split('</think>')[-1] + '<|im_end|>\n' }}"
@@ -35,7 +35,7 @@ inline constexpr const char* kTrims =
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 struct ChatFixture {
-  // parts: what else the engine is to have (a cache directory, files, a FakeTokenizer with other tokens).
+  // parts: other parts of the engine (a cache directory, files, a FakeTokenizer with other tokens).
   explicit ChatFixture(const char* chat_template = kChatMl, FakeModel::Options options = {},
                        size_t kv_budget_bytes = 64u << 20, EngineParts parts = {}) {
     auto owned_model = std::make_unique<FakeModel>(options);
@@ -54,7 +54,7 @@ struct ChatFixture {
     engine = *created;
   }
 
-  // Nothing happens in idle time, so that what was computed is known.
+  // Disables idle work, so that the computed tokens are known.
   ChatSession session(SessionOptions options = {}, Json variables = Json::object(), bool plain = false) {
     options.repair_when_idle = false;
     Result<ChatSession> created = SessionState::create(engine, {std::move(options), std::move(variables), plain});
@@ -62,12 +62,12 @@ struct ChatFixture {
     return *std::move(created);
   }
 
-  // Ids of text as the template writes it.
+  // Tokens of template text.
   Tokens ids(const std::string& text) const { return tokenizer->template_ids(text); }
   Tokens prompt(const std::string& message) const {
     return ids("<|im_start|>user\n" + message + "<|im_end|>\n<|im_start|>assistant\n");
   }
-  // What stands between two answers, behind the token that ended the first.
+  // The text between two answers, after the token that ended the first.
   Tokens next_prompt(const std::string& message) const {
     return ids("\n<|im_start|>user\n" + message + "<|im_end|>\n<|im_start|>assistant\n");
   }
@@ -93,8 +93,8 @@ inline Turn must(Result<Turn> turn) {
   return turn.ok() ? *std::move(turn) : Turn{};
 }
 
-// The first law: what the session holds is what its ids give when they are fed to an empty entry,
-// the logits of the next position included where its pool has a page for them.
+// Checks that the session's KV equals that of its tokens fed to an empty entry, and so do the logits of the next
+// position if its pool has a page for them.
 inline void expect_rows_replay(const ChatSession& session) {
   const KvCacheEntry& kv = session.state().kv();
   ASSERT_LE(kv.length(), session.ids().size());
@@ -125,7 +125,7 @@ inline void expect_rows_replay(const ChatSession& session) {
   ASSERT_EQ(std::memcmp(expected.row(0).data(), got.row(0).data(), got.row(0).size_bytes()), 0);
 }
 
-// And it holds all of them but the one that is fed next.
+// As above, and only the last token may have no KV.
 inline void expect_replays(const ChatSession& session) {
   ASSERT_LE(session.ids().size(), session.state().kv().length() + 1);
   expect_rows_replay(session);
@@ -133,7 +133,7 @@ inline void expect_replays(const ChatSession& session) {
 
 inline Tokens tokens_of(const KvCacheEntry& entry) { return {entry.tokens().begin(), entry.tokens().end()}; }
 
-// Everything that a turn that never was must leave alone.
+// All state that a rolled-back turn must not change.
 struct SessionSnapshot {
   explicit SessionSnapshot(const ChatSession& s)
       : messages(json_to_string(s.state().messages())),
@@ -143,7 +143,7 @@ struct SessionSnapshot {
         rows(FakeModel::rows_of(s.state().kv())),
         n_prompt(s.usage().n_prompt) {}
   bool operator==(const SessionSnapshot&) const = default;
-  // All but what is in memory, which a session at rest does not own.
+  // Compares all but what is in memory, which an idle session does not own.
   bool same_conversation(const SessionSnapshot& other) const {
     return messages == other.messages && ids == other.ids && bytes == other.bytes && n_prompt == other.n_prompt;
   }

@@ -1,5 +1,4 @@
-// Keys and values that come in a file serve the conversation that loaded it, and nobody else: whoever made the file may
-// have made them up.
+// Imported keys and values serve only the conversation that loaded the file: its author may have made them up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +43,7 @@ struct Process : ChatFixture {
 struct ChatForeignRowsTest : testing::Test {
   ChatForeignRowsTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
 
-  // A conversation, with the keys and values of another one; `spoil` changes a page of them.
+  // Saves a conversation with the keys and values of another one; `spoil` changes one page of them.
   void make_gift(const std::string& cache_namespace = {}, void (*spoil)(const KvLayout&, std::byte*) = nullptr) {
     MemoryFileOps of_another;
     ASSERT_TRUE(of_another.make_directory("/s").ok());
@@ -56,7 +55,7 @@ struct ChatForeignRowsTest : testing::Test {
     ChatSession liar = forger.session({.system = kSystem + "but a liar"});
     must(liar.send("hi " + std::string(20, 'l'), greedy()));
     KvCacheEntry rows = liar.state().kv();
-    ASSERT_TRUE(rows.reserve(1).ok()) << "a last page of its own";
+    ASSERT_TRUE(rows.reserve(1).ok()) << "the last page must be writable";
     const KvCacheEntry told = chat.state().kv();
     rows.slice_to_length(told.length());
     if (spoil != nullptr) spoil(rows.layout(), rows.pages().back().data());
@@ -72,13 +71,13 @@ struct ChatForeignRowsTest : testing::Test {
   Tokens ids;
 };
 
-TEST_F(ChatForeignRowsTest, AForgedFileReachesNoOtherConversation) {
+TEST_F(ChatForeignRowsTest, ImportedRowsReachNoOtherConversation) {
   make_gift();
   {
     Process process(files);
     Result<ChatSession> gift = process.load();
     ASSERT_TRUE(gift.ok()) << gift.status().to_string();
-    EXPECT_EQ(gift->state().kv().length(), ids.size() - 1) << "they serve who loaded them";
+    EXPECT_EQ(gift->state().kv().length(), ids.size() - 1) << "the loaded session uses them";
     EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_read_again, 0u);
     ASSERT_TRUE(gift->prefill().ok());
     must(gift->regenerate(greedy()));
@@ -93,7 +92,7 @@ TEST_F(ChatForeignRowsTest, AForgedFileReachesNoOtherConversation) {
   expect_replays(own);
 }
 
-TEST_F(ChatForeignRowsTest, NoneOfThemIsWrittenToTheCacheDirectory) {
+TEST_F(ChatForeignRowsTest, ImportedRowsAreNotWrittenToCacheDirectory) {
   make_gift();
   {
     Process process(files);
@@ -108,7 +107,7 @@ TEST_F(ChatForeignRowsTest, NoneOfThemIsWrittenToTheCacheDirectory) {
   EXPECT_EQ(must(own.send("hi", greedy())).usage.n_cached, 0u);
 }
 
-TEST_F(ChatForeignRowsTest, RowsThatAreThereAlreadyAreTakenInstead) {
+TEST_F(ChatForeignRowsTest, LoadPrefersCachedRowsToImportedOnes) {
   make_gift();
   Process process(files);
   ChatSession own = process.session({.system = kSystem});
@@ -120,7 +119,7 @@ TEST_F(ChatForeignRowsTest, RowsThatAreThereAlreadyAreTakenInstead) {
   expect_replays(*gift);
 }
 
-TEST_F(ChatForeignRowsTest, WhatIsReadAnewIsLikeAnyOther) {
+TEST_F(ChatForeignRowsTest, RowsPrefilledAfterEvictionAreShared) {
   make_gift();
   Process process(files);
   Result<ChatSession> gift = process.load();
@@ -133,7 +132,7 @@ TEST_F(ChatForeignRowsTest, WhatIsReadAnewIsLikeAnyOther) {
   expect_replays(own);
 }
 
-TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
+TEST_F(ChatForeignRowsTest, ForksShareImportedRowsUntilLastIsDestroyed) {
   make_gift();
   Process process(files);
   {
@@ -143,7 +142,7 @@ TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
     const std::string question = "and then " + std::string(150, 'q');
     must(gift->send(question, greedy()));
     EXPECT_EQ(must(fork.send(question, greedy())).usage.n_prefilled, 1u)
-        << "what one has read the other finds, but for the logits behind it";
+        << "the fork finds all KV, but not the last logits";
     ASSERT_TRUE(gift->reset().ok());
     EXPECT_GT(process.engine->state().store().stats().pages, 0u);
     must(fork.send("more", greedy()));
@@ -153,7 +152,7 @@ TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
   EXPECT_EQ(process.engine->state().pool().pages_in_use(), 0u);
 }
 
-TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
+TEST_F(ChatForeignRowsTest, LoadStopsAtNonFiniteRows) {
   const auto infinite = [](const KvLayout& layout, std::byte* page) {
     const float bad = std::numeric_limits<float>::infinity();
     std::memcpy(page + layout.layer(1).offset + layout.layer(1).block.v, &bad, sizeof(bad));
@@ -162,12 +161,12 @@ TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
   Process process(files);
   Result<ChatSession> gift = process.load();
   ASSERT_TRUE(gift.ok());
-  EXPECT_EQ(gift->ids(), ids) << "the conversation is there all the same";
-  EXPECT_EQ(gift->state().kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "all in front of that page";
+  EXPECT_EQ(gift->ids(), ids) << "the conversation is complete";
+  EXPECT_EQ(gift->state().kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "the pages before it";
 }
 
-// Numbers, but such as make none: the turn fails, and the next one reads them anew.
-TEST_F(ChatForeignRowsTest, ATurnThatFailsOverThemLeadsBackToOwnOnes) {
+// Finite values whose results are not: the turn fails, and the next one prefills again.
+TEST_F(ChatForeignRowsTest, TurnAfterNonFiniteImportedRowsPrefillsAgain) {
   make_gift();
   Process process(files);
   Result<ChatSession> gift = process.load();
@@ -179,7 +178,7 @@ TEST_F(ChatForeignRowsTest, ATurnThatFailsOverThemLeadsBackToOwnOnes) {
   expect_replays(*gift);
 }
 
-TEST_F(ChatForeignRowsTest, TheNamespaceIsTheCallers) {
+TEST_F(ChatForeignRowsTest, ImportedRowsOfAnotherNamespaceAreNotUsed) {
   make_gift("bob");
   Process process(files);
   ChatSession bob = process.session({.system = kSystem, .cache_namespace = "bob"});
@@ -187,7 +186,7 @@ TEST_F(ChatForeignRowsTest, TheNamespaceIsTheCallers) {
   {
     Result<ChatSession> gift = process.load("alice");
     ASSERT_TRUE(gift.ok());
-    EXPECT_EQ(gift->state().kv().length(), 0u) << "neither bob's rows nor those of the file, which are another namespace's";
+    EXPECT_EQ(gift->state().kv().length(), 0u) << "neither bob's rows nor the file's, of another namespace";
     EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
   }
   Result<ChatSession> gift = process.load("bob");

@@ -1,8 +1,8 @@
-// The heap fails in a call of a session, at every allocation, once and from there on: the call says kOutOfMemory and
-// the session is as before, or the call did what it was asked for without what it could not have (a place in the
-// store, work in idle time). Either way the session goes on, to the same answers as one that never failed.
+// The heap fails in a call of a session, at every allocation, once or from there on. The call returns kOutOfMemory and
+// the session is unchanged; or it succeeds without optional parts (an entry in the store, idle work). Then the session
+// continues with the same answers as one without failures.
 //
-// Pages of keys and values do not come from operator new: a pool that is too small stands for them.
+// KV pages are not allocated by operator new: small pools test their exhaustion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,17 +25,17 @@
 namespace ibid {
 namespace {
 
-// Every one of the first and of the last allocations fails in turn; of those between, where the answer is generated and
-// loops repeat themselves, every so many (a prime).
+// Each of the first and the last kEveryOne allocations fails in turn; of those between, where decoding repeats itself,
+// every kStep-th (a prime).
 constexpr size_t kEveryOne = 120;
 constexpr size_t kStep = 19;
 
-// What a call came to.
+// Outcome of a call.
 struct Outcome {
   ErrorCode code = ErrorCode::kOk;
   std::string text;
   std::vector<TokenLogprobs> logprobs;
-  std::vector<Turn> turns;  // where there are several
+  std::vector<Turn> turns;  // of several answers
   bool operator==(const Outcome& other) const {
     const auto same_text = [](const Turn& a, const Turn& b) { return a.text == b.text; };
     return code == other.code && text == other.text && logprobs == other.logprobs &&
@@ -69,7 +69,7 @@ class ChatMemoryTest : public testing::TestWithParam<bool> {
     const Outcome next = outcome(never->chat->send("and then", greedy(12)));
     ASSERT_EQ(next.code, ErrorCode::kOk);
     const SessionSnapshot end(*never->chat);
-    (void)never->chat->choose(99);  // it has nothing to do in idle time
+    (void)never->chat->choose(99);  // ends its idle work
 
     size_t n_failed = 0;
     for (size_t n = 0;; n += n < kEveryOne || n + kStep + kEveryOne > counting.allocations() ? 1 : kStep) {
@@ -95,7 +95,7 @@ class ChatMemoryTest : public testing::TestWithParam<bool> {
           ASSERT_NO_FATAL_FAILURE(expect_rows_replay(*world->chat));
         }
         world->input = scenario.input;
-        ASSERT_EQ(scenario.call(*world), expected) << "again";
+        ASSERT_EQ(scenario.call(*world), expected) << "retry";
       }
       ASSERT_TRUE(SessionSnapshot(*world->chat) == after);
       ASSERT_EQ(outcome(world->chat->send("and then", greedy(12))), next);
@@ -104,7 +104,7 @@ class ChatMemoryTest : public testing::TestWithParam<bool> {
       ASSERT_THAT(validate_store(world->engine->state().store().snapshot()), testing::IsEmpty());
       if (!failing.has_failed()) break;
     }
-    EXPECT_GT(n_failed, 0u) << "else nothing was tested";
+    EXPECT_GT(n_failed, 0u) << "no allocation failed";
   }
 
   static Outcome send(World& world) { return outcome(world.chat->send("Hello there, abc", world.options)); }
@@ -119,7 +119,7 @@ std::unique_ptr<World> begun(const char* chat_template = kChatMl, FakeModel::Opt
   return world;
 }
 
-// One turn is done.
+// A session with one turn.
 std::unique_ptr<World> talking(const char* chat_template = kChatMl, TurnOptions options = greedy(12)) {
   auto world = begun(chat_template);
   must(world->chat->send("x", options));
@@ -143,7 +143,7 @@ TEST_P(ChatMemoryTest, ALaterSend) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, ASendThatFindsWhatAnotherSessionRead) {
+TEST_P(ChatMemoryTest, ASendThatFindsPrefixOfAnotherSession) {
   fail_everywhere({[] {
                      auto world = begun();
                      ChatSession other = world->session({.system = "be the best"});
@@ -178,7 +178,7 @@ TEST_P(ChatMemoryTest, ASendWithDraftsThatAreAccepted) {
   fail_everywhere({prepare, send});
 }
 
-TEST_P(ChatMemoryTest, ASendWhosePenaltiesLookBack) {
+TEST_P(ChatMemoryTest, ASendWithPenalties) {
   fail_everywhere({[] {
                      auto world = begun();
                      world->model->script = nullptr;
@@ -231,7 +231,7 @@ TEST_P(ChatMemoryTest, Edit) {
                    [](World& world) { return outcome(world.chat->edit(1, "something else, longer", world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, ASendBehindARewind) {
+TEST_P(ChatMemoryTest, ASendAfterRewind) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
                      EXPECT_TRUE(world->chat->rewind_to(3).ok());
@@ -255,7 +255,7 @@ TEST_P(ChatMemoryTest, SetHistory) {
                                    {"role": "user", "content": "x"}, {"role": "assistant", "content": "Hello"}])")});
 }
 
-TEST_P(ChatMemoryTest, AnAnswerBehindAnotherHistory) {
+TEST_P(ChatMemoryTest, AnAnswerAfterSetHistory) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
                      Json history = world->chat->state().messages();
@@ -268,7 +268,7 @@ TEST_P(ChatMemoryTest, AnAnswerBehindAnotherHistory) {
                    [](World& world) { return outcome(world.chat->answer(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, AppendAndReadAhead) {
+TEST_P(ChatMemoryTest, AppendAndPrefill) {
   fail_everywhere({[] {
                      auto world = talking();
                      EXPECT_TRUE(world->chat->state().append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
@@ -279,7 +279,7 @@ TEST_P(ChatMemoryTest, AppendAndReadAhead) {
                    [](World& world) { return outcome(world.chat->prefill().status()); }});
 }
 
-TEST_P(ChatMemoryTest, AnAnswerToWhatWasReadAhead) {
+TEST_P(ChatMemoryTest, AnAnswerAfterPrefill) {
   fail_everywhere({[] {
                      auto world = talking();
                      EXPECT_TRUE(world->chat->state().append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
@@ -300,7 +300,7 @@ TEST_P(ChatMemoryTest, SmallCalls) {
   fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->pin(1)); }});
 }
 
-TEST_P(ChatMemoryTest, ErrorsThemselves) {
+TEST_P(ChatMemoryTest, ErrorMessages) {
   for (size_t n = 0; n < 12; ++n) {
     SCOPED_TRACE(n);
     auto world = talking();
@@ -337,15 +337,15 @@ std::unique_ptr<World> with_choice(size_t n_answers) {
   return world;
 }
 
-TEST_P(ChatMemoryTest, SeveralAnswersOnTheThreadThatAsks) {
+TEST_P(ChatMemoryTest, SeveralAnswersWithFailuresOnCallingThread) {
   fail_everywhere({[] { return with_choice(0); }, three_answers, {}, FailingNew::Threads::kThisOne});
 }
 
-TEST_P(ChatMemoryTest, SeveralAnswersOnAnyThread) {
+TEST_P(ChatMemoryTest, SeveralAnswersWithFailuresOnAnyThread) {
   fail_everywhere({[] { return with_choice(0); }, three_answers});
 }
 
-TEST_P(ChatMemoryTest, AChoiceNeedsNoMemory) {
+TEST_P(ChatMemoryTest, ChooseDoesNotAllocate) {
   auto world = with_choice(3);
   FailingNew failing(0, GetParam());
   const ErrorCode code = world->chat->choose(2).code();
@@ -356,7 +356,7 @@ TEST_P(ChatMemoryTest, AChoiceNeedsNoMemory) {
   expect_replays(*world->chat);
 }
 
-TEST_P(ChatMemoryTest, AnAnswerThatIsPulled) {
+TEST_P(ChatMemoryTest, TurnStreamFinish) {
   fail_everywhere({[] { return talking(); }, [](World& world) -> Outcome {
                      std::optional<TurnOptions> options;
                      try {
@@ -369,8 +369,8 @@ TEST_P(ChatMemoryTest, AnAnswerThatIsPulled) {
                    }, {}, FailingNew::Threads::kAll});
 }
 
-// What was to choose from is still there when the next call fails.
-TEST_P(ChatMemoryTest, ASendWhereAnswersCanBeChosen) {
+// After the next call fails, the alternatives are still there.
+TEST_P(ChatMemoryTest, ASendWithAlternatives) {
   fail_everywhere({[] { return with_choice(2); }, [](World& world) {
                      Outcome got = send(world);
                      if (got.code != ErrorCode::kOk) {
@@ -392,11 +392,11 @@ TEST_P(ChatMemoryTest, Save) {
                      }});
     World fresh;
     EXPECT_TRUE(ChatSession::load(fresh.engine, path).ok());
-    EXPECT_EQ(fresh.engine->state().files().list(dir.path())->size(), 1u) << "nothing is left over";
+    EXPECT_EQ(fresh.engine->state().files().list(dir.path())->size(), 1u) << "no temporary file is left";
   }
 }
 
-TEST_P(ChatMemoryTest, AFailedSaveLeavesTheFileThatWasThere) {
+TEST_P(ChatMemoryTest, FailedSaveKeepsExistingFile) {
   const TempDir dir;
   const std::string path = dir.path() + "/talk.ibid";
   auto world = talking();
@@ -421,7 +421,7 @@ TEST_P(ChatMemoryTest, Load) {
   const std::string path = dir.path() + "/talk.ibid";
   for (const bool with_kv : {false, true}) {
     ASSERT_TRUE(of_two_turns()->chat->save(path, {.with_kv = with_kv}).ok());
-    // Of the keys and values some may be missing: the turn behind it reads them again.
+    // Some keys and values may be missing: the next turn prefills them again.
     for (size_t n = 0;; n += n < kEveryOne ? 1 : kStep) {
       SCOPED_TRACE(n);
       World world;
@@ -485,8 +485,8 @@ TEST_P(ChatMemoryTest, ASendThatRewritesTheHistory) {
   fail_everywhere({[] { return talking(kStripsThinking); }, send});
 }
 
-// Reading ahead in idle time is done, or it is not.
-TEST_P(ChatMemoryTest, WorkInIdleTime) {
+// Idle work is either done or not.
+TEST_P(ChatMemoryTest, IdleWork) {
   const auto prepare = [] {
     auto world = std::make_unique<World>(kStripsThinking);
     world->chat = *ChatSession::create(world->engine, {.system = "be"});
@@ -499,8 +499,8 @@ TEST_P(ChatMemoryTest, WorkInIdleTime) {
                    }, {}, FailingNew::Threads::kAll});
 }
 
-// No call needs a thread that was not there before it.
-TEST(ChatWithoutThreadsTest, EveryCallGoesOnAndOnlyAnEngineCannotBeMade) {
+// No call needs a new thread.
+TEST(ChatWithoutThreadsTest, OnlyEngineCreationNeedsThreads) {
   auto world = with_choice(0);
   World thinking(kStripsThinking);
   ChatSession chat = *ChatSession::create(thinking.engine, {.system = "be"});

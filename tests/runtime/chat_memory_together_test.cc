@@ -1,5 +1,5 @@
-// Memory that is used up where conversations share it: the heap fails for one of several at once, or the pool of pages
-// is too small. Whoever has none hears of it, and everybody can try again.
+// Memory exhaustion with concurrent conversations: the heap fails for one of several, or the page pool is too small.
+// The affected call returns kOutOfMemory, and every call can be retried.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ class ChatMemoryTogetherTest : public testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(Layers, ChatMemoryTogetherTest, testing::Bool());
 
-// One allocation fails in one of three conversations that share passes: it alone may fail, and nobody waits for ever.
-TEST_P(ChatMemoryTogetherTest, OneAllocationFailsOneTurnAtMost) {
+// One allocation fails in one of three conversations that share passes: at most that turn fails, and none hangs.
+TEST_P(ChatMemoryTogetherTest, OneFailedAllocationFailsAtMostOneTurn) {
   constexpr size_t kTalks = 3;
   constexpr const char* kQuestions[kTalks] = {"one", "two", "three"};
   std::vector<Tokens> alone;
@@ -69,15 +69,15 @@ TEST_P(ChatMemoryTogetherTest, OneAllocationFailsOneTurnAtMost) {
       }
       EXPECT_EQ(codes[i], ErrorCode::kOk);
       EXPECT_EQ(chats[i].ids(), alone[i]);
-      // A state that there was no memory for is one place less to go on from.
+      // A state without memory is one resume position less.
       GetParam() ? expect_rows_replay(chats[i]) : expect_replays(chats[i]);
     }
     if (n_allocations < n) break;
   }
 }
 
-// No heap at all for whoever drives: everybody hears of it, and everybody can try again.
-TEST_P(ChatMemoryTogetherTest, NoHeapAtAllFailsEveryTurnAndNobodyWaits) {
+// All allocations fail for the compute thread: every turn gets the error and can be retried.
+TEST_P(ChatMemoryTogetherTest, ExhaustedHeapFailsTurnsWithoutHanging) {
   for (size_t n = 0; n < 3000; n += 61) {
     SCOPED_TRACE(n);
     World world(kChatMl, model());
@@ -109,8 +109,8 @@ TEST_P(ChatMemoryTogetherTest, NoHeapAtAllFailsEveryTurnAndNobodyWaits) {
   }
 }
 
-// Pools of every size, in pages: what does not fit is kOutOfMemory, and the session is as before.
-TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
+// Pools of all sizes, in pages: a call that does not fit returns kOutOfMemory and changes nothing.
+TEST(ChatMemoryOfPagesTest, PoolsOfAllSizesFailCleanly) {
   const size_t page_bytes = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   size_t n_failed = 0, n_done = 0;
   for (size_t n_pages = 1; n_pages < 14; ++n_pages) {
@@ -135,7 +135,7 @@ TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
       const ErrorCode code = call();
       expect_rows_replay(*world.chat);
       if (code == ErrorCode::kOk) {
-        // Of several answers one that is over rests, and the others may take its pages.
+        // One of several answers may be over and idle, so that the others take its pages.
         if (&call != several_answers) expect_replays(*world.chat);
         ++n_done;
         continue;

@@ -1,4 +1,4 @@
-// What the tests of a heap or a pool that is used up share: an engine and a conversation on it.
+// Shared by the tests of heap and pool exhaustion: an engine and a conversation on it.
 #pragma once
 
 #include <optional>
@@ -27,12 +27,12 @@ struct World : ChatFixture {
 
   std::optional<ChatSession> chat;
   TurnOptions options = greedy(12);
-  Json input;        // of the next call, which may move it away
+  Json input;        // of the next call, which may move from it
   std::string text;  // likewise
   size_t n_events = 0;
 };
 
-// Counters of the whole, beside what SessionSnapshot holds.
+// All usage counters, which SessionSnapshot does not have.
 std::vector<size_t> counters(const ChatSession& chat) {
   std::vector<size_t> all;
   for (const auto& [name, field] : kUsageFields) all.push_back(chat.usage().*field);

@@ -1,4 +1,4 @@
-// Reading ahead of a turn: by request, and in idle time where the template rewrites what was said.
+// Prefill ahead of a turn: by prefill(), and in idle time if the template rewrites earlier messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 const std::string kReadFirst = "be " + std::string(150, 'z');
 
-TEST(ChatReadAheadTest, TheSystemMessageIsReadBeforeAnybodyAsks) {
+TEST(ChatReadAheadTest, PrefillReadsSystemMessageBeforeFirstTurn) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session({.system = kReadFirst});
@@ -29,10 +29,10 @@ TEST(ChatReadAheadTest, TheSystemMessageIsReadBeforeAnybodyAsks) {
   EXPECT_EQ(turn.usage.n_cached, head.size());
   EXPECT_EQ(turn.usage.n_prefilled, f.ids("Hello<|im_end|>\n<|im_start|>assistant\n").size());
   expect_replays(chat);
-  EXPECT_EQ(f.session({.system = kReadFirst}).prefill()->n_prefilled, 0u) << "another session finds it";
+  EXPECT_EQ(f.session({.system = kReadFirst}).prefill()->n_prefilled, 0u) << "another session finds its KV";
 }
 
-TEST(ChatReadAheadTest, AQuestionThatWasReadIsAnsweredAtOnce) {
+TEST(ChatReadAheadTest, PrefilledQuestionIsAnsweredWithoutPrefill) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
@@ -46,7 +46,7 @@ TEST(ChatReadAheadTest, AQuestionThatWasReadIsAnsweredAtOnce) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, WhatTurnsOutOtherwiseIsReadAsEver) {
+TEST(ChatReadAheadTest, TurnAfterMispredictedPrefillIsExact) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();
@@ -59,7 +59,7 @@ TEST(ChatReadAheadTest, WhatTurnsOutOtherwiseIsReadAsEver) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, CancelledHalfwayItGoesOnFromThere) {
+TEST(ChatReadAheadTest, CancelledPrefillResumes) {
   ChatFixture f(kChatMl, {.max_chunk = 32});
   ChatSession chat = f.session({.system = std::string(400, 'z')});
   std::stop_source source;
@@ -75,12 +75,12 @@ TEST(ChatReadAheadTest, CancelledHalfwayItGoesOnFromThere) {
   EXPECT_EQ(read->n_cached + read->n_prefilled, read->n_prompt);
 }
 
-// Waits until the idle work of a session has read what it wants; the test's own time limit is the guard.
+// Waits until the idle work of a session is done; the test's time limit guards against hanging.
 void wait_for_pages(const ChatFixture& f, size_t n_fed) {
   while (f.engine->state().scheduler().stats().n_rows < n_fed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(ChatReadAheadTest, ARewrittenHistoryIsReadInIdleTimeAndBothBranchesStay) {
+TEST(ChatReadAheadTest, RewrittenHistoryIsPrefilledInIdleTimeAndBothBranchesStay) {
   ChatFixture f(kStripsThinking);
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
   f.say({thinking, f.tokenizer->sampled({"ab"})});
@@ -94,15 +94,15 @@ TEST(ChatReadAheadTest, ARewrittenHistoryIsReadInIdleTimeAndBothBranchesStay) {
   f.model->take_fed();
   const Turn turn = must(chat.send("y", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("y<|im_end|>\n<|im_start|>assistant\n"), f.tokenizer->sampled({"ab"})}))
-      << "the history was read before";
+      << "the history was prefilled before";
   EXPECT_EQ(turn.usage.n_cached, f.prompt("x").size() + rewritten.size());
   expect_replays(chat);
-  // The branch with its thinking is still there.
+  // The branch with thinking is still cached.
   ASSERT_TRUE(chat.rewind_to(0).ok());
   EXPECT_LE(must(chat.send("x", greedy())).usage.n_prefilled, 1u);
 }
 
-TEST(ChatReadAheadTest, SeveralAnswersAreFollowedByIdleWorkForTheFirst) {
+TEST(ChatReadAheadTest, IdleWorkAfterSeveralAnswersServesTheFirst) {
   ChatFixture f(kStripsThinking);
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
   f.say({thinking, f.tokenizer->sampled({"ab"})});
@@ -116,7 +116,7 @@ TEST(ChatReadAheadTest, SeveralAnswersAreFollowedByIdleWorkForTheFirst) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, SavingLeavesIdleWorkAlone) {
+TEST(ChatReadAheadTest, SaveDoesNotEndIdleWork) {
   ChatFixture f(kStripsThinking);
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
   f.say({thinking, f.tokenizer->sampled({"ab"})});
@@ -137,7 +137,7 @@ TEST(ChatReadAheadTest, SavingLeavesIdleWorkAlone) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, WhereNothingIsRewrittenNothingHappensInIdleTime) {
+TEST(ChatReadAheadTest, NoIdleWorkIfHistoryIsNotRewritten) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   Result<ChatSession> chat = ChatSession::create(f.engine);
@@ -147,7 +147,7 @@ TEST(ChatReadAheadTest, WhereNothingIsRewrittenNothingHappensInIdleTime) {
   EXPECT_EQ(f.model->n_calls(), n_calls);
 }
 
-TEST(ChatReadAheadTest, ACallEndsTheIdleWorkWithinALayer) {
+TEST(ChatReadAheadTest, CallEndsIdleWorkWithinALayer) {
   ChatFixture f(kStripsThinking);
   f.say({f.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), f.tokenizer->sampled({"ab"})});
   Result<ChatSession> chat = ChatSession::create(f.engine);

@@ -1,5 +1,5 @@
-// Conversations that outlive the process: session files and the cache directory. The next process is a new engine on
-// the same files; what it feeds to its model is what was really read again.
+// Conversations across processes: session files and the cache directory. The next process is a new engine on the same
+// files; the tokens fed to its model show what was prefilled again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-TEST_F(ChatResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
+TEST_F(ChatResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
   have_a_talk(false, true);
   Process process(files);
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
@@ -29,7 +29,7 @@ TEST_F(ChatResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, TheCacheDirectoryGivesThemBack) {
+TEST_F(ChatResumeTest, LoadFindsKeysAndValuesInCacheDirectory) {
   have_a_talk(true, false);
   Process process(files, true);
   ASSERT_NE(process.engine->state().tier(), nullptr) << process.engine->state().tier_status().to_string();
@@ -42,7 +42,7 @@ TEST_F(ChatResumeTest, TheCacheDirectoryGivesThemBack) {
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, ANewSessionFindsTheSystemMessageOnDisk) {
+TEST_F(ChatResumeTest, NewSessionFindsSystemMessageOnDisk) {
   have_a_talk(true, false);
   Process process(files, true);
   ChatSession chat = process.session({.system = kSystem});
@@ -53,19 +53,19 @@ TEST_F(ChatResumeTest, ANewSessionFindsTheSystemMessageOnDisk) {
   EXPECT_EQ(must(stranger.send("Hello", greedy())).usage.n_cached, 0u);
 }
 
-TEST_F(ChatResumeTest, WithoutKeysAndValuesItIsReadAgainAndTheSame) {
+TEST_F(ChatResumeTest, FileWithoutKeysAndValuesIsPrefilledAgainExactly) {
   have_a_talk(false, false);
   Process process(files);
   Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok());
-  EXPECT_EQ(chat->ids(), ids) << "answers keep the ids that were sampled";
+  EXPECT_EQ(chat->ids(), ids) << "answers keep their sampled tokens";
   EXPECT_EQ(chat->state().kv().length(), 0u);
   must(chat->send("and", greedy()));
   EXPECT_EQ(chat->state().messages().back()["content"], "theing");
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, ARewrittenHistoryComesBackAsItWas) {
+TEST_F(ChatResumeTest, LoadRestoresRewrittenHistory) {
   Process before(files, false, "one", kStripsThinking);
   before.say({before.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), before.tokenizer->sampled({"ab"}),
               before.tokenizer->sampled({"the"})});
@@ -93,7 +93,7 @@ TEST_F(ChatResumeTest, AnotherModelsKeysAndValuesAreNotUsed) {
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, WhyKeysAndValuesOfAFileAreNotUsedIsTold) {
+TEST_F(ChatResumeTest, LossesSayWhyKeysAndValuesAreNotUsed) {
   have_a_talk(false, true);
   const auto rows_lost = [&](Process& process, const LoadOptions& options = {}) {
     const Result<ChatSession> chat = ChatSession::load(process.engine, kPath, options);
@@ -118,10 +118,10 @@ TEST_F(ChatResumeTest, WhyKeysAndValuesOfAFileAreNotUsedIsTold) {
   ASSERT_TRUE(write_file_atomically(files, kPath, std::as_bytes(std::span(damaged))).ok());
   EXPECT_EQ(rows_lost(same).rows.code(), ErrorCode::kCorrupt);
   have_a_talk(false, false);
-  EXPECT_TRUE(rows_lost(same).rows.ok()) << "a file without any has lost none";
+  EXPECT_TRUE(rows_lost(same).rows.ok()) << "a file without keys and values has no losses";
 }
 
-TEST_F(ChatResumeTest, HowManyKeysAndValuesWereSavedIsTold) {
+TEST_F(ChatResumeTest, SaveReportCountsSavedRows) {
   Process process(files);
   ChatSession chat = process.session({.system = kSystem});
   must(chat.send("Hello", greedy()));
@@ -134,7 +134,7 @@ TEST_F(ChatResumeTest, HowManyKeysAndValuesWereSavedIsTold) {
   EXPECT_EQ(report.n_with_rows, 0u);
 }
 
-TEST_F(ChatResumeTest, WhatAFileSaysIsReadWithoutAModelAndWithoutItsKeysAndValues) {
+TEST_F(ChatResumeTest, SavedSessionIsReadWithoutModel) {
   have_a_talk(false, true);
   const Result<SavedSession> saved = read_saved_session(files, kPath);
   ASSERT_TRUE(saved.ok()) << saved.status().to_string();
@@ -144,9 +144,9 @@ TEST_F(ChatResumeTest, WhatAFileSaysIsReadWithoutAModelAndWithoutItsKeysAndValue
   EXPECT_EQ(read_saved_session(files, "/s/none").status().code(), ErrorCode::kNotFound);
 }
 
-// Both answers have other ids than their text would be encoded as.
+// Both answers have other tokens than tokenizing their text gives.
 
-TEST_F(ChatResumeTest, ATemplateThatRefusesAnEarlierPromptLeavesTheMessages) {
+TEST_F(ChatResumeTest, TemplateErrorInReplayKeepsMessages) {
   have_a_talk(false, false);
   Process process(files, false, "one",
                   "{% if messages|length < 3 %}{{ raise_exception('too few') }}{% endif %}"
@@ -157,14 +157,14 @@ TEST_F(ChatResumeTest, ATemplateThatRefusesAnEarlierPromptLeavesTheMessages) {
   EXPECT_EQ(chat->losses().n_replies, 2u);
 }
 
-// A template that does not show notes.
+// A template that does not render notes.
 constexpr const char* kHidesNotes =
     "{% for message in messages %}{% if message['role'] != 'note' %}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-TEST_F(ChatResumeTest, RepliesBelongToTheirMessagesWhenHiddenOnesComeAndGo) {
+TEST_F(ChatResumeTest, RepliesKeepTheirMessagesWhenHiddenMessagesChange) {
   Process before(files, false, "one", kHidesNotes);
   ChatSession chat = before.session();
   const Json note = {{"role", "note"}, {"content", "n"}};
@@ -190,26 +190,26 @@ TEST_F(ChatResumeTest, RepliesBelongToTheirMessagesWhenHiddenOnesComeAndGo) {
   plain.push_back({{"role", "user"}, {"content", "z"}});
   ASSERT_TRUE(chat.state().set_history(plain).ok());
   must(chat.answer(greedy()));
-  expect_comes_back("without them");
+  expect_comes_back("without notes");
   Json more = Json::array({note, note, note});
   for (const Json& message : chat.state().messages()) more.push_back(message), more.push_back(note);
   more.push_back({{"role", "user"}, {"content", "again"}});
   const size_t n_before = chat.ids().size();
   ASSERT_TRUE(chat.state().set_history(more).ok());
   const Turn turn = must(chat.answer(greedy()));
-  EXPECT_GE(turn.usage.n_cached + 1, n_before) << "nothing that is shown has changed";
-  expect_comes_back("with more of them");
+  EXPECT_GE(turn.usage.n_cached + 1, n_before) << "the rendered messages have not changed";
+  expect_comes_back("with more notes");
   expect_replays(chat);
 }
 
-TEST_F(ChatResumeTest, AReplyOfMessagesThatAreGoneIsNotSavedAsAnothers) {
+TEST_F(ChatResumeTest, ReplyOfRemovedMessageIsNotSavedForAnother) {
   Process before(files);
   ChatSession chat = before.session();
   must(chat.send("x", greedy()));
   must(chat.send("y", greedy()));
   ASSERT_TRUE(chat.rewind_to(2).ok());
   ASSERT_TRUE(chat.state().append({{"role", "user"}, {"content", "other"}}).ok());
-  ASSERT_TRUE(chat.state().append({{"role", "assistant"}, {"content", "Hellolo"}}).ok());  // as what was sampled to "y"
+  ASSERT_TRUE(chat.state().append({{"role", "assistant"}, {"content", "Hellolo"}}).ok());  // as sampled for "y"
   ASSERT_TRUE(chat.save(kPath).ok());
   const Result<SavedSession> saved = read_saved_session(files, kPath);
   ASSERT_TRUE(saved.ok());
@@ -217,7 +217,7 @@ TEST_F(ChatResumeTest, AReplyOfMessagesThatAreGoneIsNotSavedAsAnothers) {
   EXPECT_EQ(saved->replies[0].message, 1u);
 }
 
-TEST_F(ChatResumeTest, AnAnswerWithoutTextComesBack) {
+TEST_F(ChatResumeTest, LoadRestoresAnswerWithoutText) {
   for (const bool ends : {false, true}) {
     Process before(files);
     const TokenId tool = *before.tokenizer->find_token("<|tool|>");
@@ -237,7 +237,7 @@ TEST_F(ChatResumeTest, AnAnswerWithoutTextComesBack) {
   }
 }
 
-TEST_F(ChatResumeTest, ADirectoryInUseIsNoReasonToFail) {
+TEST_F(ChatResumeTest, CacheDirectoryInUseIsNotAnError) {
   Process first(files, true);
   Process second(files, true);
   EXPECT_NE(first.engine->state().tier(), nullptr);

@@ -1,5 +1,5 @@
-// Sessions whose sampler looks back: what a turn samples depends on the ids in front of it and on nothing else,
-// however the session came there, and costs what is new of them.
+// Sessions with penalties: the sampled tokens depend only on the tokens before them, not on how the session got there,
+// and a turn costs only its new tokens.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +25,7 @@ TurnOptions penalised(uint64_t seed, size_t max_tokens = 30) {
   return options;
 }
 
-// The model likes few ids, so that penalties have something to do.
+// Prefers few tokens, so that penalties have an effect.
 struct Repetitive : ChatFixture {
   Repetitive() {
     model->change_logits = [](TokenSpan, std::span<float> row) {
@@ -36,7 +36,7 @@ struct Repetitive : ChatFixture {
 
 void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
 
-// The answer by a loop over the whole sequence, without a session: a cold sampler that is given every id.
+// The reference answer, without a session: a new sampler that receives every token.
 std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens& prompt) {
   KvCacheEntry entry(f.engine->state().pool());
   Sampler sampler = *make_turn_sampler(options, *f.tokenizer);
@@ -50,14 +50,14 @@ std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens&
   return out.ok() ? out->text : "";
 }
 
-TEST(ChatSamplingTest, PromptAndAnswersBeforeCount) {
+TEST(ChatSamplingTest, PenaltiesCountPromptAndEarlierAnswers) {
   Repetitive f;
   ChatSession chat = f.session();
   Tokens prompt;
   bool matters = false;
   for (uint64_t turn = 0; turn < 12; ++turn) {
     const std::string message = "abc" + std::to_string(turn);
-    // What the session's ids will be with this message: those of a session without penalties that is sent the same.
+    // The session's tokens with this message, from a fork without penalties.
     ChatSession probe = *chat.fork();
     must(probe.send(message, greedy(1)));
     Tokens ids = probe.ids();
@@ -70,21 +70,21 @@ TEST(ChatSamplingTest, PromptAndAnswersBeforeCount) {
     if (turn % 3 == 1) {
       EXPECT_EQ(must(chat.regenerate(options)).text, wanted) << turn;
     }
-    if (turn % 5 == 2) must(chat.send("and", greedy()));  // a turn that counts nothing
+    if (turn % 5 == 2) must(chat.send("and", greedy()));  // a turn without penalties
     if (turn % 4 == 3) must(chat.rewind_to(chat.state().messages().size() - 2));
     if (turn == 6) chat = *chat.fork();
   }
   EXPECT_TRUE(matters) << "the penalties changed nothing";
 }
 
-TEST(ChatSamplingTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
+TEST(ChatSamplingTest, WorkOfATurnDoesNotGrowWithConversation) {
   ChatFixture f;
   f.say(std::vector<Tokens>(41, f.ids("Hello world, the abcd is the world.\n")));
   ChatSession chat = f.session();
   size_t first = 0;
   for (uint64_t turn = 0; turn < 40; ++turn) {
     TurnOptions options = penalised(turn);
-    options.sampler.dry_base = 1;  // the penalty stays small enough for the answer to be said again
+    options.sampler.dry_base = 1;  // keeps the penalty small enough for the answer to be repeated
     const Turn done = must(chat.send("the world is", options));
     const Turn again = must(chat.regenerate(options));
     EXPECT_EQ(again.text, "Hello world, the abcd is the world.\n");
@@ -98,10 +98,10 @@ TEST(ChatSamplingTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
   options.sampler.dry_base = 1;
   EXPECT_LE(must(fork.send("the world is", options)).work.history_steps, first + first / 10) << "a fork has the history";
   EXPECT_GT(first, 0u);
-  EXPECT_EQ(must(chat.send("x", greedy())).work.history_steps, 0u) << "without penalties nothing is counted";
+  EXPECT_EQ(must(chat.send("x", greedy())).work.history_steps, 0u) << "without penalties no token is counted";
 }
 
-TEST(ChatSamplingTest, AFailedTurnLeavesNoTrace) {
+TEST(ChatSamplingTest, FailedTurnDoesNotChangePenalties) {
   for (const bool fails : {true, false}) {
     Repetitive f;
     ChatSession chat = f.session();
@@ -128,7 +128,7 @@ TEST(ChatSamplingTest, AFailedTurnLeavesNoTrace) {
   }
 }
 
-TEST(ChatSamplingTest, LogprobsAreThoseOfTheModelForEachIdOfTheAnswer) {
+TEST(ChatSamplingTest, LogprobsAreOfTheModelForEachTokenOfTheAnswer) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello", " wor", "abc"})});
   f.model->change_logits = [](TokenSpan, std::span<float> row) {
@@ -140,17 +140,17 @@ TEST(ChatSamplingTest, LogprobsAreThoseOfTheModelForEachIdOfTheAnswer) {
   options.n_logprobs = 2;
   options.sampler.logit_bias = {{'q', 100}};
   const Turn turn = must(chat.regenerate(options));
-  EXPECT_EQ(turn.finish_reason, FinishReason::kLength) << "the bias wins";
+  EXPECT_EQ(turn.finish_reason, FinishReason::kLength) << "the bias outweighs the model";
   ASSERT_EQ(turn.logprobs.size(), 24u);
   EXPECT_EQ(turn.logprobs[0].id, 'q');
-  EXPECT_LT(turn.logprobs[0].logprob, -5) << "which the model did not know of";
+  EXPECT_LT(turn.logprobs[0].logprob, -5) << "the model's logits are without the bias";
   ASSERT_EQ(turn.logprobs[0].top.size(), 2u);
   EXPECT_EQ(turn.logprobs[0].top[0].id, f.tokenizer->sampled({"Hello"})[0]);
   options.sampler.logit_bias = {};
   options.stop_strings = {"orab"};
   const Turn cut = must(chat.regenerate(options));
   EXPECT_EQ(cut.text, "Hello w");
-  EXPECT_EQ(cut.logprobs.size(), 1u) << "of the ids that stay";
+  EXPECT_EQ(cut.logprobs.size(), 1u) << "of the tokens that stay";
   EXPECT_EQ(cut.logprobs[0].top[0].id, cut.logprobs[0].id);
   options.n_logprobs = 21;
   const Status status = chat.send("x", options).status();
@@ -158,7 +158,7 @@ TEST(ChatSamplingTest, LogprobsAreThoseOfTheModelForEachIdOfTheAnswer) {
   EXPECT_NE(status.message().find("n_logprobs: 21"), std::string::npos);
 }
 
-TEST(ChatSamplingTest, BreakersAreTheTokensThatHoldTheText) {
+TEST(ChatSamplingTest, TokensThatContainBreakerTextAreBreakers) {
   const FakeTokenizer tokenizer;
   const TokenId next = tokenizer.sampled({"c"})[0];
   std::vector<float> logits(tokenizer.vocab_size(), 0.0f);
@@ -174,15 +174,15 @@ TEST(ChatSamplingTest, BreakersAreTheTokensThatHoldTheText) {
   };
   EXPECT_TRUE(is_penalised({}));
   EXPECT_TRUE(is_penalised({"x", "loc"}));
-  EXPECT_FALSE(is_penalised({"x", "o"})) << "in the end";
-  EXPECT_FALSE(is_penalised({"b"})) << "what is left of the repetition is too short";
-  EXPECT_FALSE(is_penalised({"c"})) << "what would follow";
+  EXPECT_FALSE(is_penalised({"x", "o"})) << "at the end of the repetition";
+  EXPECT_FALSE(is_penalised({"b"})) << "the rest of the repetition is too short";
+  EXPECT_FALSE(is_penalised({"c"})) << "the token that would follow";
   TurnOptions empty;
   empty.dry_sequence_breakers = {"x", ""};
   EXPECT_EQ(make_turn_sampler(empty, tokenizer).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(ChatSamplingTest, IdsBeyondTheVocabularyAreRefused) {
+TEST(ChatSamplingTest, LogitBiasOutsideVocabularyIsRejected) {
   ChatFixture f;
   ChatSession chat = f.session();
   TurnOptions options = greedy();

@@ -11,10 +11,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ChatSessionTest, EachTurnFeedsItsOwnTextOnly) {
+TEST(ChatSessionTest, EachTurnFeedsOnlyItsNewText) {
   ChatFixture f;
   ChatSession chat = f.session();
-  // The second reply is spelt in ids that encoding its text would not give.
+  // The second reply has other tokens than tokenizing its text gives.
   const Tokens first = f.tokenizer->sampled({"Hello", " world"}), second = f.tokenizer->sampled({"a", "b", "c"});
   f.say({first, second, first});
 
@@ -44,14 +44,14 @@ TEST(ChatSessionTest, EachTurnFeedsItsOwnTextOnly) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
+TEST(ChatSessionTest, WorkOfATurnDoesNotGrowWithConversation) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "be the best"});
   f.say(std::vector<Tokens>(60, f.tokenizer->sampled({"ab", "c", " wor", "th"})));
   std::optional<Turn> third;
   for (int k = 0; k < 50; ++k) {
     const PrefixTree::Work stored_before = f.engine->state().store().work();
-    // How many passes drafts save depends on where pages end.
+    // The number of passes that drafts save depends on page boundaries.
     TurnOptions options = greedy();
     options.speculate = false;
     const Turn turn = must(chat.send("Hello there", options));
@@ -82,13 +82,13 @@ TEST(ChatSessionTest, RegenerateFeedsNothingOfThePrompt) {
   f.say({first});
   must(chat.send("abc", greedy()));
   f.model->take_fed();
-  f.say({second});  // the logits behind the prompt stay those that were computed
+  f.say({second});  // the logits after the prompt are the cached ones
   const Turn turn = must(chat.regenerate(greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, 0u);
   EXPECT_EQ(turn.usage.n_cached, turn.usage.n_prompt);
-  EXPECT_EQ(f.model->take_fed(), second) << "the logits behind the prompt are still there";
+  EXPECT_EQ(f.model->take_fed(), second) << "the logits after the prompt are still cached";
   EXPECT_EQ(turn.text, "Hellolo");
-  EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing that still stands was lost";
+  EXPECT_FALSE(turn.lost_prefix.has_value()) << "no message that stays was lost";
   EXPECT_EQ(chat.state().messages().size(), 2u);
   EXPECT_EQ(chat.state().messages()[1]["content"], "Hellolo");
   expect_replays(chat);
@@ -110,7 +110,7 @@ TEST(ChatSessionTest, RegenerateWithTheReportedSeedGivesTheSameAnswer) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, RewindKeepsWhatStillFits) {
+TEST(ChatSessionTest, RewindReusesCommonPrefix) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "the"});
   const Tokens reply = f.tokenizer->sampled({"ab"});
@@ -123,7 +123,7 @@ TEST(ChatSessionTest, RewindKeepsWhatStillFits) {
   EXPECT_EQ(chat.state().messages().size(), 3u);
   f.model->take_fed();
   const Turn turn = must(chat.send("two abd", greedy()));
-  // The new question is "two ab" like the old one, then "d" instead of "c": "abc" was one id, so "ab" is new.
+  // The questions share "two ab", then "d" replaces "c": "abc" was one token, so "ab" is new.
   const Tokens same = joined({{f.tokenizer->im_end}, f.ids("\n<|im_start|>user\ntwo ")});
   EXPECT_EQ(turn.usage.n_cached, first_turn + same.size());
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("abd<|im_end|>\n<|im_start|>assistant\n"), reply}));
@@ -132,7 +132,7 @@ TEST(ChatSessionTest, RewindKeepsWhatStillFits) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, RewindRefusesWhatMakesNoSense) {
+TEST(ChatSessionTest, InvalidRewindsAreRejected) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "the"});
   f.say({f.tokenizer->sampled({"ab"})});
@@ -145,7 +145,7 @@ TEST(ChatSessionTest, RewindRefusesWhatMakesNoSense) {
   EXPECT_EQ(chat.state().messages().size(), 1u);
 }
 
-TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
+TEST(ChatSessionTest, ForksSharePagesAndContinueIndependently) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens reply = f.tokenizer->sampled({"abc", "the"});
@@ -161,14 +161,14 @@ TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
   EXPECT_EQ(f.model->take_fed(), joined({{f.tokenizer->im_end}, f.next_prompt("one"), reply}));
   must(forked->send("two", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({f.ids("two<|im_end|>\n<|im_start|>assistant\n"), reply}))
-      << "what stands in front of the question the other one has read";
+      << "the other fork has prefilled the tokens before the question";
   EXPECT_EQ(chat.state().messages()[2]["content"], "one");
   EXPECT_EQ(forked->state().messages()[2]["content"], "two");
   expect_replays(chat);
   expect_replays(*forked);
 }
 
-TEST(ChatSessionTest, ResetAndANewSystemMessageBeginAnew) {
+TEST(ChatSessionTest, ResetAndSetSystemStartOver) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "be the best"});
   f.say({f.tokenizer->sampled({"ab"})});
@@ -179,7 +179,7 @@ TEST(ChatSessionTest, ResetAndANewSystemMessageBeginAnew) {
   EXPECT_EQ(chat.usage().n_prompt, 0u);
   const Turn again = must(chat.send("two", greedy()));
   const size_t system = f.ids("<|im_start|>system\nbe the best<|im_end|>\n<|im_start|>user\n").size();
-  EXPECT_EQ(again.usage.n_cached, system) << "the store still knows the beginning";
+  EXPECT_EQ(again.usage.n_cached, system) << "the store still has the beginning";
   expect_replays(chat);
   ASSERT_TRUE(chat.set_system("").ok());
   EXPECT_EQ(chat.state().messages().size(), 0u);
@@ -187,7 +187,7 @@ TEST(ChatSessionTest, ResetAndANewSystemMessageBeginAnew) {
   EXPECT_EQ(chat.state().messages()[0]["content"], "Hello");
 }
 
-TEST(ChatSessionTest, ASecondSessionReusesTheFirstOnesPrefix) {
+TEST(ChatSessionTest, SecondSessionReusesPrefixOfTheFirst) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system = "be " + std::string(150, 'z');
@@ -202,14 +202,14 @@ TEST(ChatSessionTest, ASecondSessionReusesTheFirstOnesPrefix) {
   expect_replays(two);
 
   ChatSession same = f.session({.system = system});
-  EXPECT_EQ(must(same.send("Hello", greedy())).usage.n_prefilled, 0u) << "all is there, the logits behind it too";
+  EXPECT_EQ(must(same.send("Hello", greedy())).usage.n_prefilled, 0u) << "the whole prompt is cached, with its logits";
   expect_replays(same);
 
   ChatSession stranger = f.session({.system = system, .cache_namespace = "another"});
   EXPECT_EQ(must(stranger.send("Hello", greedy())).usage.n_cached, 0u);
 }
 
-TEST(ChatSessionTest, AnAnswerThatWasCutIsClosedByTheTemplate) {
+TEST(ChatSessionTest, TemplateClosesCutAnswer) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens reply = f.tokenizer->sampled({"Hello", " world", "abc", "the"});
@@ -225,7 +225,7 @@ TEST(ChatSessionTest, AnAnswerThatWasCutIsClosedByTheTemplate) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, AnotherEndOfTurnTokenGivesWayToTheTemplates) {
+TEST(ChatSessionTest, OtherEndOfTurnTokenIsReplacedByTheTemplates) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens reply = f.tokenizer->sampled({"Hello", "<|endoftext|>"});
@@ -238,7 +238,7 @@ TEST(ChatSessionTest, AnotherEndOfTurnTokenGivesWayToTheTemplates) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, AStopStringEndsTheAnswerAcrossTokens) {
+TEST(ChatSessionTest, StopStringAcrossTokensEndsTheAnswer) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"Hello", " world", ".\n", "ing", "the"}), f.tokenizer->sampled({"ab"})});
@@ -251,7 +251,7 @@ TEST(ChatSessionTest, AStopStringEndsTheAnswerAcrossTokens) {
   EXPECT_EQ(turn.finish_reason, FinishReason::kStopString);
   EXPECT_EQ(turn.stop_string, "ld.\ni");
   EXPECT_EQ(turn.usage.n_decoded, 4u);
-  // " world" reaches into the stop string, so of the ids only "Hello" stays.
+  // " world" overlaps the stop string, so only the token "Hello" stays.
   EXPECT_EQ(chat.ids(), joined({f.prompt("x"), f.tokenizer->sampled({"Hello"})}));
   EXPECT_EQ(chat.state().kv().length(), chat.ids().size());
   expect_replays(chat);
@@ -263,7 +263,7 @@ TEST(ChatSessionTest, AStopStringEndsTheAnswerAcrossTokens) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, AStopStringThatIsTheWholeAnswerLeavesAnEmptyOne) {
+TEST(ChatSessionTest, AnswerThatIsOnlyAStopStringIsEmpty) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"abc"}), f.tokenizer->sampled({"the"})});
@@ -279,7 +279,7 @@ TEST(ChatSessionTest, AStopStringThatIsTheWholeAnswerLeavesAnEmptyOne) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, HistoryThatTheTemplateRewritesIsReadAgainFromThereAndExplained) {
+TEST(ChatSessionTest, RewrittenHistoryIsPrefilledAgainAndExplained) {
   ChatFixture f(kStripsThinking);
   ChatSession chat = f.session();
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
@@ -304,9 +304,9 @@ TEST(ChatSessionTest, HistoryThatTheTemplateRewritesIsReadAgainFromThereAndExpla
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, ATrimmedAnswerKeepsTheIdsInFrontOfTheCut) {
+TEST(ChatSessionTest, TrimmedAnswerKeepsTokensBeforeTheCut) {
   ChatFixture f(kTrims);
-  // Non-canonical ids in front show that they are kept and not encoded again.
+  // Tokens other than the tokenizer's show that they are kept and not encoded again.
   {
     ChatSession chat = f.session();
     f.say({f.tokenizer->sampled({"a", "b", "\n"}), f.tokenizer->sampled({"the"})});
@@ -319,7 +319,7 @@ TEST(ChatSessionTest, ATrimmedAnswerKeepsTheIdsInFrontOfTheCut) {
     EXPECT_EQ(turn.lost_prefix->n_tokens, 1u);
     expect_replays(chat);
   }
-  // A cut within a token: the answer is text, and what encodes the same stays.
+  // A cut within a token: the answer is encoded as text, and equal tokens stay.
   ChatSession chat = f.session({.cache_namespace = "other"});
   f.say({f.tokenizer->sampled({"Hello", ".\n"}), f.tokenizer->sampled({"the"})});
   must(chat.send("x", greedy()));
@@ -330,14 +330,14 @@ TEST(ChatSessionTest, ATrimmedAnswerKeepsTheIdsInFrontOfTheCut) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, TextOfAMessageNeverPassesForTheTemplates) {
+TEST(ChatSessionTest, MessageTextIsNeverTakenForTemplateText) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"b"}), f.tokenizer->sampled({"ab"})});
   must(chat.send("a", greedy()));
   ASSERT_TRUE(chat.rewind_to(0).ok());
   f.model->take_fed();
-  // The same bytes as the first prompt, as a message.
+  // The bytes of the first prompt, as a message.
   f.model->script = nullptr;
   const Turn turn = must(chat.send("a<|im_end|>\n<|im_start|>assistant\n", greedy(1)));
   EXPECT_EQ(turn.usage.n_cached, f.ids("<|im_start|>user\na").size());
@@ -348,7 +348,7 @@ TEST(ChatSessionTest, TextOfAMessageNeverPassesForTheTemplates) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, StreamsWholeCharactersAndMendsACutOne) {
+TEST(ChatSessionTest, StreamEmitsWholeCharactersAndReplacesACutOne) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"a", "\xC3", "\xA9", "\xE2", "\x82", "\xAC"}), f.tokenizer->sampled({"the"})});
@@ -362,11 +362,11 @@ TEST(ChatSessionTest, StreamsWholeCharactersAndMendsACutOne) {
   turn = must(chat.send("y", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({f.tokenizer->sampled({"\x82"}), f.ids("<|im_end|>"), f.next_prompt("y"),
                                          f.tokenizer->sampled({"the"})}))
-      << "the ids stay as they were sampled";
+      << "the sampled tokens stay";
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, AnAnswerThatRepeatedItselfIsHistoryLikeAnyOther) {
+TEST(ChatSessionTest, RepetitiveAnswerIsKeptInHistory) {
   for (const bool speculate : {false, true}) {
     ChatFixture f;
     f.say({joined({f.tokenizer->sampled({"lo"}), Tokens(400, 'a')}), f.tokenizer->sampled({"ab"})});
@@ -383,8 +383,8 @@ TEST(ChatSessionTest, AnAnswerThatRepeatedItselfIsHistoryLikeAnyOther) {
   }
 }
 
-// An answer of special tokens alone has ids and no text; generated again, it is not in the prompt.
-TEST(ChatSessionTest, AnAnswerWithoutTextIsGoneWhenItIsGeneratedAgain) {
+// An answer of special tokens only has tokens and no text; when regenerated, it is not part of the prompt.
+TEST(ChatSessionTest, RegenerateReplacesAnswerWithoutText) {
   for (const bool ends : {false, true}) {
     for (const bool regenerates : {false, true}) {
       ChatFixture f;
@@ -408,7 +408,7 @@ TEST(ChatSessionTest, AnAnswerWithoutTextIsGoneWhenItIsGeneratedAgain) {
   }
 }
 
-TEST(ChatSessionTest, AnAnswerWithoutTextStaysWhereTheConversationGoesOn) {
+TEST(ChatSessionTest, AnswerWithoutTextStaysInLaterPrompts) {
   ChatFixture f;
   const TokenId tool = *f.tokenizer->find_token("<|tool|>");
   f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
@@ -422,7 +422,7 @@ TEST(ChatSessionTest, AnAnswerWithoutTextStaysWhereTheConversationGoesOn) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, EventsTellTheStoryInOrder) {
+TEST(ChatSessionTest, EventsAreEmittedInOrder) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"Hello", "ing"})});
@@ -444,7 +444,7 @@ TEST(ChatSessionTest, PaddingOfTheVocabularyIsNeverSampled) {
   for (const TokenId id : chat.ids()) EXPECT_LT(static_cast<size_t>(id), f.tokenizer->vocab_size());
 }
 
-TEST(ChatSessionTest, RefusesModelsWithoutATemplateAndTextThatIsNone) {
+TEST(ChatSessionTest, ModelsWithoutTemplateAndInvalidTextAreRejected) {
   ChatFixture none(nullptr);
   const Result<ChatSession> session = ChatSession::create(none.engine);
   EXPECT_EQ(session.status().code(), ErrorCode::kUnsupported);
@@ -461,7 +461,7 @@ TEST(ChatSessionTest, RefusesModelsWithoutATemplateAndTextThatIsNone) {
   stops.stop_strings = {""};
   EXPECT_EQ(chat.send("x", stops).status().code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(chat.state().messages().size(), 0u);
-  EXPECT_EQ(chat.count_tokens("Hello world<|im_end|>"), 12u) << "a control token in a text is text";
+  EXPECT_EQ(chat.count_tokens("Hello world<|im_end|>"), 12u) << "control tokens are not recognised in text";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Constraints: what becomes of the logits, and answers that may consist of few things only.
+// Constraints: masked logits, and answers under narrow constraints.
 #include "sampling/constraint.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Digits : public TokenConstraint {
   std::vector<TokenId> more_;
 };
 
-// Allows nothing behind n tokens, not even the end.
+// Allows nothing after n tokens, not even the end.
 class DeadEnd : public TokenConstraint {
  public:
   explicit DeadEnd(size_t n) : n_(n) {}
@@ -62,13 +62,13 @@ std::set<TokenId> allowed(NextTokens& next, std::span<const float> logits) {
   return out;
 }
 
-TEST(NextTokensTest, WithoutAConstraintEverythingPassesUntouched) {
+TEST(NextTokensTest, NoConstraintReturnsLogitsUnchanged) {
   NextTokens next(nullptr, {2}, 0);
   const std::vector<float> logits = {1, 2, 3};
   EXPECT_EQ(next.restrict(logits)->data(), logits.data());
 }
 
-TEST(NextTokensTest, MinTokensForbidTheEndAndNothingElse) {
+TEST(NextTokensTest, MinTokensForbidOnlyTheEnd) {
   NextTokens next(nullptr, {2, 99}, 2);
   const std::vector<float> logits = {1, 2, 3};
   for (int i = 0; i < 2; ++i) {
@@ -78,22 +78,22 @@ TEST(NextTokensTest, MinTokensForbidTheEndAndNothingElse) {
   EXPECT_EQ(allowed(next, logits), (std::set<TokenId>{0, 1, 2}));
 }
 
-TEST(NextTokensTest, TheEndIsTheConstraintsToAllow) {
+TEST(NextTokensTest, ConstraintDecidesWhetherTheEndIsAllowed) {
   const std::vector<float> logits(130, 1.0f);
   std::set<TokenId> digits;
   for (TokenId id = '0'; id <= '9'; ++id) digits.insert(id);
-  const Digits prototype(2, {100});  // claims the id that ends a turn
+  const Digits prototype(2, {100});  // allows the token that ends a turn
   NextTokens next(&prototype, {100, 129}, 0);
   EXPECT_EQ(allowed(next, logits), digits) << "the end is forbidden";
   next.push('3');
   EXPECT_EQ(allowed(next, logits), digits);
   next.push('4');
   EXPECT_EQ(allowed(next, logits), (std::set<TokenId>{100, 129})) << "and then forced";
-  EXPECT_FALSE(prototype.may_end()) << "the prototype stays where it is";
-  next.push(129);  // no push to the constraint, which would complain
+  EXPECT_FALSE(prototype.may_end()) << "the prototype does not change";
+  next.push(129);  // not pushed to the constraint, which would fail
 }
 
-// Allows what it is told to, one set a token.
+// Allows the given sets, one per token.
 class Script : public TokenConstraint {
  public:
   explicit Script(std::vector<std::vector<TokenId>> sets) : sets_(std::move(sets)) {}
@@ -109,8 +109,8 @@ class Script : public TokenConstraint {
   size_t at_ = 0;
 };
 
-// Few ids, then many, then few others: each time these and no others, and few cost as many copies.
-TEST(NextTokensTest, FewIdsAreCopiedAlone) {
+// Few tokens, then many, then few others: each mask is exact, and costs one copy per token if these are few.
+TEST(NextTokensTest, FewAllowedTokensCostFewCopies) {
   constexpr TokenId kSize = 5000;
   std::vector<TokenId> many;
   for (TokenId id = 0; id < kSize; id += 2) many.push_back(id);
@@ -132,7 +132,7 @@ TEST(NextTokensTest, FewIdsAreCopiedAlone) {
   logits[4000] = std::numeric_limits<float>::quiet_NaN();
   const auto row = other.restrict(logits);
   ASSERT_TRUE(row.ok());
-  EXPECT_NE((*row)[4000], (*row)[4000]) << "what is no number is the sampler's to refuse";
+  EXPECT_NE((*row)[4000], (*row)[4000]) << "NaN is left for the sampler to reject";
 }
 
 TEST(NextTokensTest, NothingAllowedIsAnError) {
@@ -148,7 +148,7 @@ TEST(NextTokensTest, NothingAllowedIsAnError) {
   EXPECT_EQ(stuck.restrict(logits).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(NextTokensTest, NumbersThatAreNoneAreNotHidden) {
+TEST(NextTokensTest, NonFiniteLogitsAreNotMasked) {
   std::vector<float> logits(130, 1.0f);
   logits[5] = std::numeric_limits<float>::quiet_NaN();
   const Digits digits(1);
@@ -157,7 +157,7 @@ TEST(NextTokensTest, NumbersThatAreNoneAreNotHidden) {
   EXPECT_EQ(sampler.sample(*next.restrict(logits)).status().code(), ErrorCode::kNonFinite);
 }
 
-TEST(TokenMaskTest, KnowsTheIdsOfItsVocabulary) {
+TEST(TokenMaskTest, HasOnlyTokensOfTheVocabulary) {
   TokenMask mask(70);
   for (const TokenId id : {0, 63, 64, 69, 70, 1000, -1}) mask.add(id);
   for (TokenId id = -2; id < 200; ++id) {
@@ -170,7 +170,7 @@ TEST(TokenMaskTest, KnowsTheIdsOfItsVocabulary) {
   EXPECT_FALSE(mask.has(0));
 }
 
-TEST(ConstrainedChatTest, AnAnswerConsistsOfWhatIsAllowed) {
+TEST(ConstrainedChatTest, AnswerHasOnlyAllowedTokens) {
   ChatFixture f;
   ChatSession chat = f.session();
   TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = 1}, .max_tokens = 20};
@@ -189,7 +189,7 @@ TEST(ConstrainedChatTest, AnAnswerConsistsOfWhatIsAllowed) {
   expect_replays(chat);
 }
 
-TEST(ConstrainedChatTest, ADeadEndFailsTheTurnAndLeavesNothing) {
+TEST(ConstrainedChatTest, DeadEndFailsTheTurnAndChangesNothing) {
   for (const size_t n : {0, 4}) {
     ChatFixture f;
     ChatSession chat = f.session();

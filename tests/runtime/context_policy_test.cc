@@ -1,4 +1,4 @@
-// A full context: the error by default, and what the policies leave out.
+// A full context: the default error, and what the policies drop or cut.
 #include "runtime/session/context_policy.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 
 Json message(const char* role, std::string text) { return {{"role", role}, {"content", std::move(text)}}; }
 
-// Ten bytes a token.
+// Counts ten bytes as one token.
 Result<size_t> count_bytes(const Json& messages, size_t) {
   size_t n = 0;
   for (const Json& m : messages) n += m["content"].get<std::string>().size();
@@ -35,14 +35,14 @@ Json five_turns() {
   return messages;
 }
 
-TEST(ContextPolicyTest, TurnsBeginWithWhatTheUserSays) {
+TEST(ContextPolicyTest, TurnsBeginWithUserMessages) {
   EXPECT_THAT(turn_begins(five_turns()), ElementsAre(1, 3, 5, 7, 9));
   Json two = Json::array({message("user", "a"), message("user", "b"), message("assistant", "c"), message("user", "d")});
   EXPECT_THAT(turn_begins(two), ElementsAre(0, 3));
 }
 
-TEST(ContextPolicyTest, TheFewestOldestTurnsGo) {
-  // 100 tokens of 90 that there is room for: 54 may stay.
+TEST(ContextPolicyTest, FewestOldestTurnsAreDropped) {
+  // The conversation has 100 tokens, the context 90: at most 54 may stay.
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 90}, count_bytes);
   ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
@@ -52,24 +52,24 @@ TEST(ContextPolicyTest, TheFewestOldestTurnsGo) {
   EXPECT_EQ(fitted->first_changed, 1u);
 }
 
-TEST(ContextPolicyTest, WhereTheAimCannotBeReachedTheFewestTurnsGo) {
+TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
   Json messages = five_turns();
-  messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 each turn
+  messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 per turn
   const auto n_left_out = [&](const ContextRoom& room) -> size_t {
     const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, messages, {}, room, count_bytes);
     EXPECT_TRUE(fitted.ok()) << fitted.status().to_string();
     return fitted.ok() ? fitted->left_out.n_messages : SIZE_MAX;
   };
-  EXPECT_EQ(n_left_out({.max_tokens = 100}), 8u) << "60 of 100 is the aim, and all old turns reach it";
-  EXPECT_EQ(n_left_out({.max_tokens = 99, .n_answer = 1}), 6u) << "beyond it as many stay as fit beside the answer";
+  EXPECT_EQ(n_left_out({.max_tokens = 100}), 8u) << "60 of 100 is the target, reached by dropping all old turns";
+  EXPECT_EQ(n_left_out({.max_tokens = 99, .n_answer = 1}), 6u) << "above it, as many stay as fit beside the answer";
   EXPECT_EQ(n_left_out({.max_tokens = 81, .n_answer = 1}), 6u);
   EXPECT_EQ(n_left_out({.max_tokens = 80, .n_answer = 1}), 8u);
-  EXPECT_EQ(n_left_out({.max_tokens = 99}), 6u) << "19 tokens for the answer: half of what can be had";
-  EXPECT_EQ(n_left_out({.max_tokens = 60}), 8u) << "and what just fits is taken";
+  EXPECT_EQ(n_left_out({.max_tokens = 99}), 6u) << "19 tokens for the answer: half of the available ones";
+  EXPECT_EQ(n_left_out({.max_tokens = 60}), 8u) << "an exact fit is accepted";
 }
 
-TEST(ContextPolicyTest, APinKeepsItsWholeTurn) {
-  // The answer of the first turn, and the question of the fourth.
+TEST(ContextPolicyTest, PinKeepsItsWholeTurn) {
+  // Pins the answer of the first turn, and the question of the fourth.
   const Json messages = five_turns();
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, messages, {2, 7}, {.max_tokens = 90}, count_bytes);
@@ -82,7 +82,7 @@ TEST(ContextPolicyTest, APinKeepsItsWholeTurn) {
   EXPECT_EQ(fitted->left_out.n_messages, 4u);
 }
 
-TEST(ContextPolicyTest, WhatCannotFitSaysBothNumbers) {
+TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailable) {
   const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
   EXPECT_EQ(fitted.status().message(),
@@ -90,7 +90,7 @@ TEST(ContextPolicyTest, WhatCannotFitSaysBothNumbers) {
             "message, rewind_to() or reset() makes room");
 }
 
-TEST(ContextPolicyTest, WhatCannotBeCutSaysBothNumbers) {
+TEST(ContextPolicyTest, CutErrorReportsNeededAndAvailable) {
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 12}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
@@ -99,7 +99,7 @@ TEST(ContextPolicyTest, WhatCannotBeCutSaysBothNumbers) {
             "shorter message, rewind_to() or reset() makes room");
 }
 
-TEST(ContextPolicyTest, WhereOldMessagesFillTheContextTheLongestTextsAreCut) {
+TEST(ContextPolicyTest, LongestTextsAreCutIfOldMessagesFillTheContext) {
   Json messages = five_turns();
   messages[3]["content"] = std::string(900, 'l');
   messages.back()["content"] = "and now?";
@@ -110,7 +110,7 @@ TEST(ContextPolicyTest, WhereOldMessagesFillTheContextTheLongestTextsAreCut) {
   EXPECT_GE(*count_bytes(fitted->messages, 0), 95u);
   ASSERT_EQ(fitted->messages.size(), messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
-    EXPECT_EQ(fitted->messages[i] == messages[i], i != 3) << i << ": the others are shorter than what stays of it";
+    EXPECT_EQ(fitted->messages[i] == messages[i], i != 3) << i << ": the others are shorter than the cut text";
   }
   EXPECT_EQ(fitted->first_changed, 3u);
   EXPECT_EQ(fitted->left_out.n_messages, 0u);
@@ -118,7 +118,7 @@ TEST(ContextPolicyTest, WhereOldMessagesFillTheContextTheLongestTextsAreCut) {
   EXPECT_THAT(fitted->pinned, ElementsAre(5));
 }
 
-TEST(ContextPolicyTest, WhatIsPinnedOrTheSystemsIsNotCut) {
+TEST(ContextPolicyTest, PinnedAndSystemMessagesAreNotCut) {
   Json messages = five_turns();
   for (const size_t i : {1u, 2u}) messages[i]["content"] = std::string(400, 'l');
   const Result<FittedMessages> fitted =
@@ -129,7 +129,7 @@ TEST(ContextPolicyTest, WhatIsPinnedOrTheSystemsIsNotCut) {
   EXPECT_NE(fitted->messages[2], messages[2]);
 }
 
-TEST(ContextPolicyTest, OfManyShortMessagesOldTurnsGo) {
+TEST(ContextPolicyTest, OldTurnsAreDroppedIfAllMessagesAreShort) {
   Json messages = Json::array();
   for (int i = 0; i < 50; ++i) {
     messages.push_back(message("user", std::string(20, 'u')));
@@ -142,7 +142,7 @@ TEST(ContextPolicyTest, OfManyShortMessagesOldTurnsGo) {
   EXPECT_GT(dropped->left_out.n_messages, 0u);
   EXPECT_EQ(dropped->left_out.n_bytes, 0u);
   EXPECT_LE(*count_bytes(dropped->messages, 0), 114u);
-  // And where even that leaves a text that is too long, it is cut as well.
+  // If the remaining text is still too long, it is cut as well.
   messages.back()["content"] = std::string(5000, 'q');
   const Result<FittedMessages> both =
       fit_messages(WhenFull::kCutNewestMessage, messages, {}, {.max_tokens = 190}, count_bytes);
@@ -152,7 +152,7 @@ TEST(ContextPolicyTest, OfManyShortMessagesOldTurnsGo) {
   EXPECT_LE(*count_bytes(both->messages, 0), 190u - 47u);
 }
 
-TEST(ContextPolicyTest, TheMiddleIsCutAtCharacters) {
+TEST(ContextPolicyTest, CutsAreAtCharacterBoundaries) {
   Json messages = Json::array();
   std::string text;
   for (int i = 0; i < 300; ++i) text += "\xc3\xa4";
@@ -168,16 +168,16 @@ TEST(ContextPolicyTest, TheMiddleIsCutAtCharacters) {
   EXPECT_THAT(cut, testing::HasSubstr("bytes left out"));
 }
 
-TEST(ContextPolicyTest, AsMuchOfALongMessageStaysAsFitsBesideTheAnswer) {
+TEST(ContextPolicyTest, LongMessageIsCutToWhatTheAnswerLeaves) {
   Json messages = five_turns();
-  messages.back()["content"] = std::string(3000, 'q');  // behind 90 tokens
+  messages.back()["content"] = std::string(3000, 'q');  // after 90 tokens
   for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
     for (const size_t max_tokens : {155u, 160u, 200u, 380u}) {
       const Result<FittedMessages> fitted = fit_messages(WhenFull::kCutNewestMessage, messages, {},
                                                          {.max_tokens = max_tokens, .n_answer = n_answer}, count_bytes);
       ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
       const size_t n = *count_bytes(fitted->messages, 0);
-      const size_t left = max_tokens - 93;  // beside the rest and the line that says how much was cut
+      const size_t left = max_tokens - 93;  // beside the other messages and the remark about the cut
       const size_t answer = std::min({n_answer, max_tokens / 4, left / 2 + 1});
       EXPECT_LE(n, max_tokens);
       EXPECT_GE(n + answer + 1, max_tokens) << max_tokens << ", answer " << n_answer;
@@ -191,7 +191,7 @@ struct SmallContext : ChatFixture {
   SmallContext() : ChatFixture(kChatMl, {.max_seq_len = 300, .max_chunk = 32}) {}
 };
 
-TEST(ContextPolicyTest, ASessionDropsOldTurnsAndSaysSo) {
+TEST(ContextPolicyTest, SessionDropsOldTurnsAndReportsThem) {
   SmallContext f;
   ChatSession chat = f.session({.system = "be the best", .when_full = WhenFull::kDropOldestTurns});
   const TurnOptions options = greedy(8);
@@ -210,7 +210,7 @@ TEST(ContextPolicyTest, ASessionDropsOldTurnsAndSaysSo) {
   EXPECT_EQ(chat.state().messages()[0]["role"], "system");
 }
 
-TEST(ContextPolicyTest, ATurnThatFailsBringsTheDroppedOnesBack) {
+TEST(ContextPolicyTest, FailedTurnRestoresDroppedTurns) {
   SmallContext f;
   ChatSession chat = f.session({.system = "be the best", .when_full = WhenFull::kDropOldestTurns});
   for (int i = 0; chat.ids().size() < 250; ++i) must(chat.send("Question " + std::to_string(i), greedy(8)));
@@ -226,19 +226,19 @@ TEST(ContextPolicyTest, ATurnThatFailsBringsTheDroppedOnesBack) {
   expect_replays(chat);
 }
 
-TEST(ContextPolicyTest, ALongMessageIsCutWhereThatIsWanted) {
+TEST(ContextPolicyTest, SessionCutsLongMessageIfPolicySaysSo) {
   SmallContext f;
   ChatSession chat = f.session({.when_full = WhenFull::kCutNewestMessage});
   const Turn turn = must(chat.send(std::string(1000, 'q'), greedy(8)));
   EXPECT_GT(turn.left_out.n_bytes, 700u);
   EXPECT_LE(turn.usage.n_prompt, 292u);
-  EXPECT_GE(turn.usage.n_prompt, 290u) << "all but what the answer may have";
+  EXPECT_GE(turn.usage.n_prompt, 290u) << "all but the answer's share";
   expect_replays(chat);
 }
 
-TEST(ContextPolicyTest, WhatFitsAloneFitsBehindTurnsThatMayGo) {
+TEST(ContextPolicyTest, MessageThatFitsAloneFitsAfterDroppableTurns) {
   SmallContext f;
-  const std::string question(220, 'q');  // more than the aim
+  const std::string question(220, 'q');  // more than kFilledAfterwards
   must(f.session({.when_full = WhenFull::kDropOldestTurns}).send(question, greedy(8)));
   ChatSession chat = f.session({.when_full = WhenFull::kDropOldestTurns});
   must(chat.send(std::string(60, 'h'), greedy(8)));
@@ -247,7 +247,7 @@ TEST(ContextPolicyTest, WhatFitsAloneFitsBehindTurnsThatMayGo) {
   expect_replays(chat);
 
   ChatSession cuts = f.session({.when_full = WhenFull::kCutNewestMessage});
-  must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than the aim, by itself
+  must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than kFilledAfterwards by itself
   const Turn cut = must(cuts.send(std::string(150, 'q'), greedy(8)));
   EXPECT_EQ(cut.left_out.n_messages, 0u);
   EXPECT_GT(cut.left_out.n_bytes, 150u) << "of both messages";
@@ -256,8 +256,8 @@ TEST(ContextPolicyTest, WhatFitsAloneFitsBehindTurnsThatMayGo) {
   expect_replays(cuts);
 }
 
-// Long messages and answers that run to the end of the context, short messages, many turns: each gets an answer.
-TEST(ContextPolicyTest, AfterACutEveryLaterMessageGetsAnAnswer) {
+// Long messages and answers to the end of the context, short messages, many turns: each gets an answer.
+TEST(ContextPolicyTest, EveryMessageAfterACutGetsAnAnswer) {
   for (const size_t context : {150u, 300u, 700u}) {
     for (const bool answers_to_the_end : {false, true}) {
       ChatFixture f(kChatMl, {.max_seq_len = context, .max_chunk = 32});
@@ -283,7 +283,7 @@ TEST(ContextPolicyTest, AfterACutEveryLaterMessageGetsAnAnswer) {
   }
 }
 
-TEST(ContextPolicyTest, ThePolicyChangesBetweenTurns) {
+TEST(ContextPolicyTest, PolicyCanChangeBetweenTurns) {
   SmallContext f;
   ChatSession chat = f.session();
   Status status;
@@ -310,7 +310,7 @@ TEST(ContextPolicyTest, ThePolicyChangesBetweenTurns) {
   EXPECT_EQ(loaded->when_full(), WhenFull::kDropOldestTurns);
 }
 
-TEST(ContextPolicyTest, APinnedQuestionDoesNotEndAConversationWhoseRolesAlternate) {
+TEST(ContextPolicyTest, PinnedQuestionKeepsRolesAlternating) {
   const char* strict =
       "{% for message in messages %}"
       "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}"

@@ -1,5 +1,4 @@
-// Session files that were damaged, cut, or written by somebody with bad intentions: what is sound of them is used, and
-// what is lost is told.
+// Damaged, truncated and hostile session files: sound parts are used, and losses are reported.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,12 +13,12 @@
 namespace ibid {
 namespace {
 
-// As it comes out of a file.
+// As read from a file.
 Result<Json> session_from_text_as_json(const SavedSession& session) {
   return parse_json(json_to_string(session_to_json(session)), "session");
 }
 
-TEST_F(ChatResumeTest, AnOlderFileNamesANamespaceWhichNobodyAsks) {
+TEST_F(ChatResumeTest, NamespaceOfOlderFilesIsIgnored) {
   Json json = *session_from_text_as_json(SavedSession{.messages = {{{"role", "user"}, {"content", "x"}}}});
   EXPECT_FALSE(json.contains("cache_namespace"));
   for (const Json& value : {Json("alice"), Json(7)}) {
@@ -30,7 +29,7 @@ TEST_F(ChatResumeTest, AnOlderFileNamesANamespaceWhichNobodyAsks) {
   }
 }
 
-TEST_F(ChatResumeTest, EveryDamagedByteIsFoundOrHarmless) {
+TEST_F(ChatResumeTest, DamagedBytesAreDetectedOrHarmless) {
   have_a_talk(false, true);
   const std::string good = *read_file(files, kPath, 100u << 20);
   Process process(files);
@@ -44,7 +43,7 @@ TEST_F(ChatResumeTest, EveryDamagedByteIsFoundOrHarmless) {
       ++n_refused;
       continue;
     }
-    // The conversation is whole; of its rows those in front of the damage were used, and the others are missing.
+    // The conversation is complete; the rows before the damage are used, later ones are missing.
     ASSERT_EQ(chat->state().messages(), messages) << i;
     ASSERT_EQ(chat->ids(), ids) << i;
     ASSERT_LT(chat->state().kv().length(), ids.size() - 1) << "byte " << i << " of " << good.size();
@@ -57,7 +56,7 @@ TEST_F(ChatResumeTest, EveryDamagedByteIsFoundOrHarmless) {
   EXPECT_GT(n_without_kv, 10u);
 }
 
-TEST_F(ChatResumeTest, EveryTruncatedFileIsFoundOrHarmless) {
+TEST_F(ChatResumeTest, TruncationIsDetectedOrHarmless) {
   have_a_talk(false, true);
   const std::string good = *read_file(files, kPath, 100u << 20);
   Process process(files);
@@ -71,7 +70,7 @@ TEST_F(ChatResumeTest, EveryTruncatedFileIsFoundOrHarmless) {
   }
 }
 
-TEST_F(ChatResumeTest, AFileThatIsNoConversationIsRefused) {
+TEST_F(ChatResumeTest, FileThatIsNotAConversationIsRejected) {
   Process process(files);
   EXPECT_EQ(ChatSession::load(process.engine, "/s/none").status().code(), ErrorCode::kNotFound);
   const std::string text(200, 'x');
@@ -79,10 +78,10 @@ TEST_F(ChatResumeTest, AFileThatIsNoConversationIsRefused) {
   EXPECT_EQ(ChatSession::load(process.engine, kPath).status().code(), ErrorCode::kBadMagic);
 }
 
-TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
+TEST_F(ChatResumeTest, InvalidMessagesFieldIsRejected) {
   const SavedSession good{.messages = {{{"role", "user"}, {"content", "x"}}, {{"role", "assistant"}, {"content", "y"}}},
                           .replies = {{1, {3, 4}, 5}}};
-  // As it comes out of a file.
+  // As read from a file.
   const Json as_read = *parse_json(json_to_string(session_to_json(good)), "session");
   ASSERT_TRUE(session_from_json(as_read).ok()) << session_from_json(as_read).status().to_string();
   const std::vector<std::pair<const char*, Json>> bad = {
@@ -97,7 +96,7 @@ TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
   }
 }
 
-TEST_F(ChatResumeTest, OfWhatIsNotSoundTheRestIsTakenAndTheLossTold) {
+TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
   Json six = Json::array();
   for (const char* role : {"user", "assistant", "user", "assistant", "user", "assistant"}) {
     six.push_back({{"role", role}, {"content", "y"}});
@@ -143,10 +142,10 @@ TEST_F(ChatResumeTest, OfWhatIsNotSoundTheRestIsTakenAndTheLossTold) {
     json["replies"][1] = *parse_json(json_to_string(bad), "reply");
     const Result<SavedSession> session = session_from_json(json);
     ASSERT_TRUE(session.ok()) << bad;
-    EXPECT_EQ(session->replies.size(), 1u) << "behind it nothing is certain: " << bad;
+    EXPECT_EQ(session->replies.size(), 1u) << "replies after a damaged one are dropped: " << bad;
     EXPECT_EQ(session->losses.n_replies, 2u);
   }
-  Json twice = as_read;  // of one message: the first one's answer was thrown away
+  Json twice = as_read;  // of one message: the first answer was discarded
   twice["replies"][0]["message"] = 3u;
   const SavedSession session = *session_from_json(twice);
   ASSERT_EQ(session.replies.size(), 2u);
@@ -154,7 +153,7 @@ TEST_F(ChatResumeTest, OfWhatIsNotSoundTheRestIsTakenAndTheLossTold) {
   EXPECT_FALSE(session.losses.any());
 }
 
-TEST_F(ChatResumeTest, AFieldThatIsNotThereIsToldUnlessOlderFilesDoNotHaveIt) {
+TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFilesLackIt) {
   const Json as_read = *session_from_text_as_json(SavedSession{});
   for (const auto& [field, value] : as_read.items()) {
     Json json = as_read;
@@ -169,7 +168,7 @@ TEST_F(ChatResumeTest, AFieldThatIsNotThereIsToldUnlessOlderFilesDoNotHaveIt) {
   }
 }
 
-TEST_F(ChatResumeTest, AnswersFromTheFirstUnsoundOneOnAreText) {
+TEST_F(ChatResumeTest, AnswersFromFirstDamagedOneOnBecomeText) {
   have_a_talk(false, false);
   const SavedSession good = *read_saved_session(files, kPath);
   ASSERT_EQ(good.replies.size(), 2u);
@@ -190,12 +189,12 @@ TEST_F(ChatResumeTest, AnswersFromTheFirstUnsoundOneOnAreText) {
       Process process(files);
       Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
       ASSERT_TRUE(chat.ok()) << chat.status().to_string();
-      EXPECT_EQ(chat->state().messages(), messages) << "all of them, always";
+      EXPECT_EQ(chat->state().messages(), messages) << "all messages are loaded";
       EXPECT_EQ(chat->losses().n_replies, 2 - unsound);
       EXPECT_EQ(chat->losses().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
       must(chat->send("and", greedy()));
       EXPECT_EQ(chat->state().transcript().bytes().substr(0, bytes.size()), bytes);
-      EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "the sound ones, and the new answer";
+      EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "of the sound answers and the new one";
       expect_replays(*chat);
     }
   }

@@ -1,4 +1,4 @@
-// What is said, proposed and taken back, without an engine.
+// Messages, proposals and their rollback, without an engine.
 #include "runtime/session/dialogue.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Talk {
     sampled.end_of_turn = tokenizer.im_end, sampled.end_of_turn_text = "<|im_end|>";
     return sampled;
   }
-  // A whole turn; returns what its plan cost. std::bad_alloc: there was no memory.
+  // Runs a whole turn; returns the cost of its plan. Throws std::bad_alloc if memory ran out.
   TurnCost turn(Proposal proposal, const std::vector<std::string>& pieces) {
     DialogueChange asked = dialogue.propose(std::move(proposal));
     Result<TurnPlan> planned = dialogue.plan_within({.max_tokens = 10000}, WhenFull::kError);
@@ -55,7 +55,7 @@ struct Talk {
   Dialogue dialogue;
 };
 
-// Everything that can be seen of a dialogue.
+// All observable state of a dialogue.
 struct Seen {
   explicit Seen(const Dialogue& d)
       : messages(json_to_string(d.messages().json())),
@@ -98,8 +98,8 @@ std::vector<Proposal> proposals(const Talk& t) {
   return out;
 }
 
-// The ids in front of what the user says first, where other messages say the same.
-TEST(DialogueTest, TheOpeningEndsAtTheUsersMessageAmongEqualTexts) {
+// Counts the tokens before the first user message if other messages have the same text.
+TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
   const std::string shown = "<|im_start|>system\nHello<|im_end|>\n<|im_start|>user\n";
   Talk equal(kChatMl, "Hello");
   {
@@ -127,8 +127,8 @@ TEST(DialogueTest, TheOpeningEndsAtTheUsersMessageAmongEqualTexts) {
             other.tokenizer.template_ids("<|im_start|>system\nab<|im_end|>\n<|im_start|>user\n").size());
 }
 
-// Where not all messages are shown, it is the first place: at most what it is.
-TEST(DialogueTest, AnOpeningWithoutTheSystemsTextIsNeverTooLong) {
+// If some messages are not shown, the first match counts, which is never too long.
+TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
   Talk hidden("{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
               "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
               "{{ '<|im_start|>assistant\n' }}{% endif %}",
@@ -141,7 +141,7 @@ TEST(DialogueTest, AnOpeningWithoutTheSystemsTextIsNeverTooLong) {
   EXPECT_EQ(hidden.dialogue.n_opening_ids(), hidden.tokenizer.template_ids("<|im_start|>user\n").size());
 }
 
-TEST(DialogueTest, WhatIsNotCommittedWasNever) {
+TEST(DialogueTest, UncommittedProposalIsRolledBack) {
   Talk t;
   talk(t);
   const Seen before(t.dialogue);
@@ -153,7 +153,7 @@ TEST(DialogueTest, WhatIsNotCommittedWasNever) {
     }
     EXPECT_TRUE(Seen(t.dialogue) == before);
   }
-  // And the planner knows it.
+  // The planner's state is restored too.
   const TurnCost cost = t.turn(t.question("more"), {"a"});
   EXPECT_EQ(t.dialogue.transcript().bytes(),
             "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nab<|im_end|>\n"
@@ -162,16 +162,16 @@ TEST(DialogueTest, WhatIsNotCommittedWasNever) {
   EXPECT_LE(cost.work.messages_rendered, 5u);
 }
 
-TEST(DialogueTest, WhatIsCommittedStays) {
+TEST(DialogueTest, CommittedProposalStays) {
   Talk t;
   talk(t);
   t.dialogue.propose({.n_kept = 2, .goes_back = true}).commit();
   EXPECT_EQ(t.dialogue.messages().size(), 2u);
-  EXPECT_EQ(t.dialogue.pinned(), (std::set<size_t>{0})) << "of the messages that stay";
+  EXPECT_EQ(t.dialogue.pinned(), (std::set<size_t>{0})) << "pins of the messages that stay";
   EXPECT_EQ(t.dialogue.n_numbered(), 2u);
   EXPECT_TRUE(t.dialogue.goes_back());
   t.turn(t.question("on"), {"a"});
-  EXPECT_FALSE(t.dialogue.goes_back()) << "a turn is what was expected";
+  EXPECT_FALSE(t.dialogue.goes_back()) << "a turn resets it";
 }
 
 TEST(DialogueTest, ChangesEndInReverseOrder) {
@@ -190,7 +190,7 @@ TEST(DialogueTest, ChangesEndInReverseOrder) {
   EXPECT_TRUE(Seen(t.dialogue) == before);
 }
 
-TEST(DialogueTest, AFullContextTakesTurnsUntilThePlanIsDropped) {
+TEST(DialogueTest, DroppedPlanRestoresTurnsOfFullContext) {
   Talk t(kChatMl, "be brief");
   for (int i = 0; i < 6; ++i) t.turn(t.question("Hello"), {"ab"});
   const DialogueChange asked = t.dialogue.propose(t.question("more"));
@@ -210,8 +210,8 @@ TEST(DialogueTest, AFullContextTakesTurnsUntilThePlanIsDropped) {
   EXPECT_TRUE(Seen(t.dialogue) == before);
 }
 
-// What is known of the next prompt before the user says something, and that asking leaves no trace.
-TEST(DialogueTest, LookingAheadChangesNothing) {
+// Planning the known part of the next prompt leaves no trace.
+TEST(DialogueTest, PlanAheadChangesNothing) {
   for (const char* source : {kChatMl, kStripsThinking}) {
     Talk t(source);
     t.turn(t.question("Hello"), {"<think>", "</think>", "ab"});
@@ -230,8 +230,8 @@ TEST(DialogueTest, LookingAheadChangesNothing) {
   }
 }
 
-// The heap fails at every allocation of a proposal, a plan and an answer: what was not committed was never.
-TEST(DialogueTest, WithoutMemoryItIsAsItWas) {
+// The heap fails at every allocation of a proposal, a plan and an answer: nothing uncommitted stays.
+TEST(DialogueTest, FailedAllocationChangesNothing) {
   for (size_t n = 0;; ++n) {
     Talk t;
     talk(t);
@@ -251,11 +251,11 @@ TEST(DialogueTest, WithoutMemoryItIsAsItWas) {
   }
 }
 
-// --- what drafts and penalties look back on
+// --- indexes for drafts and penalties
 
 Sampler penalised() { return *Sampler::create({.repetition_penalty = 1.5}, 512); }
 
-TEST(LookBackTest, AConversationThatGrowsCostsWhatIsNew) {
+TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
   Talk t;
   LookBack back;
   for (int i = 0; i < 4; ++i) {
@@ -278,7 +278,7 @@ TEST(LookBackTest, AConversationThatGrowsCostsWhatIsNew) {
   }
 }
 
-TEST(LookBackTest, ATurnThatCameToNothingAndOneThatDidNotLookAreCaughtUpWith) {
+TEST(LookBackTest, FailedTurnsAndTurnsWithoutDraftsAreCaughtUp) {
   Talk t;
   LookBack back;
   talk(t);
@@ -287,7 +287,7 @@ TEST(LookBackTest, ATurnThatCameToNothingAndOneThatDidNotLookAreCaughtUpWith) {
     const DialogueChange asked = t.dialogue.propose(t.question(text));
     const PromptDelta delta = t.dialogue.plan().value();
     const PromptIds prompt(delta, t.dialogue.transcript());
-    EXPECT_EQ(back.index(prompt), prompt.size()) << "nothing of it was ever settled";
+    EXPECT_EQ(back.index(prompt), prompt.size()) << "no turn was committed";
     EXPECT_EQ(back.drafter().size(), prompt.size());
   }
   back.settle(n_said, n_said, false, false);

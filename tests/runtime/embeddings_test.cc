@@ -1,4 +1,4 @@
-// Embeddings of an engine: the same bits whatever passes they come in, and what is refused.
+// Embeddings of an engine: the same bits in any passes, and rejected input.
 #include "runtime/embedding/embeddings.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::shared_ptr<Engine> load(const std::string& path, const EngineOptions& optio
   return *std::move(engine);
 }
 
-// Texts of one id, of less than a page, of more, and of several passes.
+// Texts of one token, of less than a page, of more, and of several passes.
 std::vector<Tokens> some_texts() {
   std::vector<Tokens> texts;
   for (const size_t n : {1u, 2u, 7u, 40u, 64u, 65u, 200u, 333u}) {
@@ -64,7 +64,7 @@ class EmbeddingBits : public testing::TestWithParam<KvAndPooling> {
   const std::string path_ = dir_.file("embed.gguf");
 };
 
-TEST_P(EmbeddingBits, AreTheSameForAllChunksThreadsAndCompany) {
+TEST_P(EmbeddingBits, SameBitsForAllChunksThreadsAndBatches) {
   const std::vector<Tokens> texts = some_texts();
   Vectors wanted;
   const auto alone = engine(1, 512);
@@ -76,15 +76,15 @@ TEST_P(EmbeddingBits, AreTheSameForAllChunksThreadsAndCompany) {
       const Vectors got = embedded(other, texts);
       ASSERT_EQ(got.size(), wanted.size());
       for (size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " ids, " << n_threads << " threads, passes of "
+        EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " tokens, " << n_threads << " threads, chunk "
                                                   << max_chunk;
       }
-      EXPECT_EQ(other->state().pool().bytes_in_use(), 0u) << "nothing of a text is kept";
+      EXPECT_EQ(other->state().pool().bytes_in_use(), 0u) << "no KV of a text is kept";
     }
   }
 }
 
-TEST_P(EmbeddingBits, AreTheSameWhereMemoryIsForOneTextAtATime) {
+TEST_P(EmbeddingBits, SameBitsIfMemoryFitsOneTextAtATime) {
   const std::vector<Tokens> texts = some_texts();
   const Vectors wanted = embedded(engine(1, 512), texts);
   const auto layout = engine(1, 512)->state().pool().layout();
@@ -106,11 +106,11 @@ class EmbeddingsTest : public testing::Test {
   const std::string path_ = dir_.file("embed.gguf");
 };
 
-// An answer that is being given does not change them, nor they it.
-TEST_F(EmbeddingsTest, AreTheSameBesideAnAnswer) {
+// A running answer does not change embeddings, nor they the answer.
+TEST_F(EmbeddingsTest, SameBitsBesideARunningAnswer) {
   write_talking_model(dir_.file("talk.gguf"));
   EngineOptions options{.n_threads = 2};
-  options.pooling = Pooling::kMean;  // asked for by name: this model also answers
+  options.pooling = Pooling::kMean;  // set explicitly: this model also answers
   const auto engine = load(dir_.file("talk.gguf"), options);
   const std::vector<Tokens> texts = some_texts();
   const Vectors wanted = embedded(engine, texts);
@@ -131,7 +131,7 @@ TEST_F(EmbeddingsTest, AreTheSameBesideAnAnswer) {
   EXPECT_GT(engine->state().scheduler().stats().n_shared_passes, n_shared);
 }
 
-TEST_F(EmbeddingsTest, HaveLengthOneAndAsManyNumbersAsAreAskedFor) {
+TEST_F(EmbeddingsTest, VectorsAreNormalisedAndHaveRequestedLength) {
   const auto engine = load(path_);
   const Tokens text = random_tokens(20, 256, 1);
   const std::vector<float> whole = embedded(engine, {text}).front();
@@ -147,14 +147,14 @@ TEST_F(EmbeddingsTest, HaveLengthOneAndAsManyNumbersAsAreAskedFor) {
   EXPECT_EQ(embed(engine->state(), {text}, {.n_dims = 129}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(EmbeddingsTest, OfOneTextAreNotThoseOfAnother) {
+TEST_F(EmbeddingsTest, DifferentTextsGetDifferentEmbeddings) {
   const auto engine = load(path_);
   const Vectors two = embedded(engine, {{1, 2, 3}, {1, 2, 4}});
   EXPECT_NE(two[0], two[1]);
   EXPECT_TRUE(embedded(engine, {}).empty());
 }
 
-TEST_F(EmbeddingsTest, RefuseWhatCannotBeEmbedded) {
+TEST_F(EmbeddingsTest, InvalidTextsAreRejected) {
   const auto engine = load(path_, {.n_threads = 1, .max_seq_len = 100});
   const auto refused = [&](std::vector<Tokens> texts) { return embed(engine->state(), std::move(texts)).status(); };
   const Status long_text = refused({{1}, Tokens(101, 1)});
@@ -169,20 +169,20 @@ TEST_F(EmbeddingsTest, RefuseWhatCannotBeEmbedded) {
   }
 }
 
-TEST_F(EmbeddingsTest, AreMadeByModelsThatSaySoAlone) {
+TEST_F(EmbeddingsTest, OnlyEmbeddingModelsMakeEmbeddings) {
   write_talking_model(dir_.file("talk.gguf"));
   const Status refused = embed(load(dir_.file("talk.gguf"))->state(), {{1, 2}}).status();
   EXPECT_EQ(refused.code(), ErrorCode::kUnsupported);
-  EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "without a path: " << refused.message();
+  EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "has a path: " << refused.message();
   EXPECT_THAT(refused.message(), HasSubstr("--pooling"));
-  // And these give no answers.
+  // Embedding models give no answers.
   const auto chat = ChatSession::create(load(path_), {});
   EXPECT_EQ(chat.status().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(chat.status().message(), HasSubstr("makes embeddings of texts and no answers"));
   EXPECT_EQ(SessionState::create(load(path_), {.plain = true}).status().code(), ErrorCode::kUnsupported);
 }
 
-TEST_F(EmbeddingsTest, EndWithTheirStopToken) {
+TEST_F(EmbeddingsTest, StopTokenCancelsEmbeddings) {
   const auto engine = load(path_);
   std::stop_source stop;
   stop.request_stop();
@@ -190,12 +190,12 @@ TEST_F(EmbeddingsTest, EndWithTheirStopToken) {
   {
     const auto bell = std::make_shared<Bell>();
     const auto all = Embeddings::begin(engine->state(), some_texts(), {}, bell);
-    EXPECT_TRUE(all.ok());  // and it is dropped in the middle
+    EXPECT_TRUE(all.ok());  // destroyed while running
   }
   EXPECT_EQ(engine->state().pool().bytes_in_use(), 0u);
 }
 
-TEST_F(EmbeddingsTest, OfALongTextKeepWhatStandsAroundIt) {
+TEST_F(EmbeddingsTest, CutTextKeepsSurroundingTokens) {
   const auto engine = load(path_);
   const Tokenizer& tokenizer = engine->state().tokenizer();
   EXPECT_EQ(ids_to_embed(tokenizer, "abc").size(), 4u);
@@ -203,7 +203,7 @@ TEST_F(EmbeddingsTest, OfALongTextKeepWhatStandsAroundIt) {
   const Tokens cut = ids_to_embed(tokenizer, "abcdefgh", 4);
   EXPECT_EQ(cut, ids_to_embed(tokenizer, "abc"));
   EXPECT_EQ(ids_to_embed(tokenizer, "abc", 1).size(), 1u);
-  // What a person typed is no special token.
+  // Special tokens in user text are not recognised.
   EXPECT_EQ(ids_to_embed(tokenizer, "<|endoftext|>").size(), 14u);
 }
 

@@ -16,16 +16,16 @@
 namespace ibid {
 namespace {
 
-TEST(EngineTest, TheDefaultBudgetIsTwoContextsWithinReason) {
+TEST(EngineTest, DefaultBudgetIsTwoContextsWithinLimits) {
   constexpr size_t kMega = 1'000'000;
   // 1 MB pages: 8192 positions are 128 pages.
   EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 0, 8192, 100'000 * kMega), 2 * 128 * 10 * kMega);
   EXPECT_EQ(default_kv_budget_bytes(kMega / 10, 0, 8192, 100'000 * kMega), 256 * kMega) << "at least";
   EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 0, 8192, 1000 * kMega), 500 * kMega) << "at most half";
-  EXPECT_EQ(default_kv_budget_bytes(kMega, 0, 8192, 0), kMega) << "one page, or nothing could run at all";
+  EXPECT_EQ(default_kv_budget_bytes(kMega, 0, 8192, 0), kMega) << "at least one page";
 }
 
-TEST(EngineTest, ATokenizerThatIsLargerThanItsModelIsRefused) {
+TEST(EngineTest, TokenizerLargerThanModelIsRejected) {
   EngineParts parts;
   parts.model = std::make_unique<FakeModel>(FakeModel::Options{.vocab_size = 100});
   parts.tokenizer = std::make_unique<FakeTokenizer>();
@@ -35,13 +35,13 @@ TEST(EngineTest, ATokenizerThatIsLargerThanItsModelIsRefused) {
   EXPECT_NE(engine.status().message().find("small"), std::string::npos);
 }
 
-TEST(EngineTest, AFileThatIsNotThereIsAnErrorThatNamesIt) {
+TEST(EngineTest, MissingFileErrorNamesTheFile) {
   const Result<std::shared_ptr<Engine>> engine = Engine::load("/nowhere/model.gguf");
   ASSERT_FALSE(engine.ok());
   EXPECT_NE(engine.status().message().find("/nowhere/model.gguf"), std::string::npos);
 }
 
-TEST(EngineTest, OptionsOutOfRangeAreNamedWithTheirRange) {
+TEST(EngineTest, OutOfRangeOptionErrorsNameOptionAndRange) {
   const TempDir dir;
   write_scripted_model(dir.file("m.gguf"), {{.when = "", .says = "Yes."}});
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
@@ -69,7 +69,7 @@ TEST(EngineTest, OptionsOutOfRangeAreNamedWithTheirRange) {
   }
 }
 
-TEST(EngineTest, PartsOutOfRangeAreRefused) {
+TEST(EngineTest, OutOfRangePartsAreRejected) {
   const auto create = [](FakeModel::Options model, EngineParts parts) {
     parts.model = std::make_unique<FakeModel>(model);
     parts.tokenizer = std::make_unique<FakeTokenizer>();
@@ -85,7 +85,7 @@ TEST(EngineTest, PartsOutOfRangeAreRefused) {
   EXPECT_EQ(create({}, std::move(large)), ErrorCode::kInvalidArgument);
 }
 
-TEST(EngineTest, ABudgetThatIsTooSmallToComputeWithIsRefusedWithBothNumbers) {
+TEST(EngineTest, TooSmallBudgetErrorNamesBudgetAndMinimum) {
   for (const bool recurrent : {false, true}) {
     const auto status = [&](size_t bytes) {
       EngineParts parts;
@@ -129,7 +129,7 @@ TEST(EngineTest, OptionsOfSessionsAndTurnsAreChecked) {
   }
 }
 
-TEST(EngineTest, LoadingWithoutMemoryIsAnError) {
+TEST(EngineTest, LoadFailsCleanlyWithoutMemory) {
   const TempDir dir;
   const std::string path = dir.file("m.gguf");
   write_scripted_model(path, {{.when = "", .says = "Yes."}});
@@ -153,7 +153,7 @@ TEST(EngineTest, LoadingWithoutMemoryIsAnError) {
   }
 }
 
-TEST(EngineTest, SessionsKeepTheirEngine) {
+TEST(EngineTest, SessionsKeepTheirEngineAlive) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"ab"})});

@@ -1,7 +1,7 @@
-// Sessions on the models for which going on is hard: sliding windows, recurrent states, and both kinds beside full and
-// latent attention, as real checkpoints with real kernels. Whatever a person does with a conversation, its rows, states
-// and logits are those of one cold pass over its ids, and what is read again is what the layers ask for: nothing while
-// it grows, and behind a change at most the ids since the last state.
+// Sessions on models with sliding windows, recurrent states, and both beside full and latent attention, as real
+// checkpoints with real kernels. After any calls KV, states and logits are those of one cold pass over the tokens, and
+// only the tokens that the layers require are prefilled again: none while the conversation grows, and after a change at
+// most those since the last state.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,8 +31,8 @@ constexpr Family kFamilies[] = {{"qwen3_5_text", KvDType::kInt8}, {"jamba", KvDT
                                 {"mamba2", KvDType::kInt8},       {"falcon_h1", KvDType::kInt4},
                                 {"gemma3_text", KvDType::kInt8},  {"gpt_oss", KvDType::kF16}};
 
-// What the model says is text that stays itself when it is history: no halves of characters, no control tokens. With
-// `thinks`, now and then the end of a thought.
+// Options for text that stays the same when rendered as history: no parts of characters, no control tokens. With
+// `thinks`, sometimes the end of thinking.
 TurnOptions spoken(uint64_t seed, size_t max_tokens, bool thinks = false) {
   static const FakeTokenizer tokenizer = FakeTokenizer::small();
   TurnOptions options{.sampler = {.temperature = 1.0, .min_p = 0, .seed = seed}, .max_tokens = max_tokens};
@@ -56,7 +56,7 @@ class FamilyChatBits : public testing::TestWithParam<Family> {
         .kv_dtype = GetParam().kv_dtype, .n_threads = n_threads, .isa = isa, .max_chunk = max_chunk};
     return load_tiny_checkpoint(*shared_dir() + "/reference/tiny/" + GetParam().name, options);
   }
-  // Two threads, and passes of 48 rows at most: the cold one has one thread, and one pass.
+  // Two threads, and passes of at most 48 rows; the cold model has one thread and one pass.
   std::shared_ptr<Engine> engine(const char* chat_template = kChatMl, EngineParts parts = {},
                                  size_t budget = size_t{256} << 20) const {
     return tiny_engine(load({}, 2, 48), chat_template, std::move(parts), budget);
@@ -66,12 +66,12 @@ class FamilyChatBits : public testing::TestWithParam<Family> {
     return *ChatSession::create(engine, std::move(options));
   }
 
-  // The law of a turn behind a change: of what its prompt has in common with what was known, all is kept but the ids
-  // since the last state; where no layer has one, all.
+  // Checks a turn after a change: of the common prefix of its prompt and the known tokens, all are reused but those
+  // since the last state; without states, all.
   void expect_reuse(const Turn& turn, const ChatSession& chat, const Tokens& known, size_t n_known) {
     const TokenSpan prompt = TokenSpan(chat.ids()).first(turn.usage.n_prompt);
     size_t common = std::min(common_prefix_length(known, prompt), n_known);
-    common = std::min(common, prompt.size() - 1);  // the last one is fed for its logits, unless these are there
+    common = std::min(common, prompt.size() - 1);  // the last one is fed for its logits, unless they are cached
     EXPECT_GE(turn.usage.n_cached + chat.engine()->state().state_share().spacing, common);
     EXPECT_EQ(turn.usage.n_cached + turn.usage.n_prefilled, turn.usage.n_prompt);
     expect_cold_bits(chat, *cold_);
@@ -83,15 +83,15 @@ class FamilyChatBits : public testing::TestWithParam<Family> {
   std::optional<ColdModel> cold_;
 };
 
-TEST_P(FamilyChatBits, AChatThatGrowsReadsNothingAgain) {
+TEST_P(FamilyChatBits, GrowingChatPrefillsNothingAgain) {
   ChatSession chat = session(engine());
-  size_t n_before = 0;  // positions behind the turn before
+  size_t n_before = 0;  // positions after the previous turn
   for (uint64_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 9 == 0 ? "Hello " + std::string(9, 'q') : "Hello", spoken(i + 1, 4)));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
     ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
     ASSERT_FALSE(turn.lost_prefix.has_value()) << i;
-    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last id is fed with the next turn
+    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last token is fed with the next turn
     if (i % 24 != 3) continue;
     expect_cold_bits(chat, *cold_);
     if (HasFailure()) return;
@@ -99,13 +99,13 @@ TEST_P(FamilyChatBits, AChatThatGrowsReadsNothingAgain) {
   EXPECT_GT(n_before, 1600u);
 }
 
-TEST_P(FamilyChatBits, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
+TEST_P(FamilyChatBits, StrippedThinkingCostsTheAnswerAndLaterTokens) {
   ChatSession chat = session(engine(kStripsThinking), std::string(100, 'z'));
   size_t n_prompt_before = 0, n_end_before = 0, n_stripped = 0;
   bool had_thought = false;
   for (uint64_t i = 0; i < 14; ++i) {
     const Turn turn = must(chat.send(i % 5 == 4 ? std::string(150, 'q') : "Hello", spoken(i + 1, 30, true)));
-    // The prompt before is a prefix of this one: what the template wrote behind it is new.
+    // The previous prompt is a prefix of this one; the text after it is rendered anew.
     ASSERT_GE(turn.usage.n_cached, had_thought ? n_prompt_before : n_end_before) << i;
     had_thought = turn.text.find("</think>") != std::string::npos;
     n_stripped += had_thought ? 1 : 0;
@@ -117,7 +117,7 @@ TEST_P(FamilyChatBits, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
   EXPECT_GE(n_stripped, 5u);
 }
 
-TEST_P(FamilyChatBits, AnEditOfAnyMessageReadsFromTheLastStateInFrontOfIt) {
+TEST_P(FamilyChatBits, EditResumesFromLastStateBeforeIt) {
   ChatSession chat = session(engine(), std::string(300, 'z'));
   for (uint64_t i = 0; i < 6; ++i) must(chat.send(std::string(60 + 40 * i, 'q') + " Hello", spoken(i + 1, 24)));
   ASSERT_GT(chat.ids().size(), chat.engine()->state().state_share().spacing * 2);
@@ -133,7 +133,7 @@ TEST_P(FamilyChatBits, AnEditOfAnyMessageReadsFromTheLastStateInFrontOfIt) {
   expect_cold_bits(chat, *cold_);
 }
 
-TEST_P(FamilyChatBits, TakingBackAndGoingOtherWays) {
+TEST_P(FamilyChatBits, RegenerateForkAndRewind) {
   ChatSession chat = session(engine(), std::string(80, 'z'));
   for (uint64_t i = 0; i < 4; ++i) must(chat.send(std::string(150, 'q') + " Hello", spoken(i + 1, 40)));
   for (uint64_t i = 0; i < 3; ++i) {
@@ -162,7 +162,7 @@ TEST_P(FamilyChatBits, TakingBackAndGoingOtherWays) {
   }
 }
 
-TEST_P(FamilyChatBits, CancelledAnywhereLeavesWhatWas) {
+TEST_P(FamilyChatBits, CancelledTurnsChangeNothing) {
   ChatSession chat = session(engine());
   must(chat.send(std::string(200, 'q'), spoken(1, 30)));
   for (const StopMode mode : {StopMode::kDiscard, StopMode::kKeepPartial}) {
@@ -185,7 +185,7 @@ TEST_P(FamilyChatBits, CancelledAnywhereLeavesWhatWas) {
   }
 }
 
-// A model that says little else than three words: guesses are right, wrong, and right in part.
+// A model that says mostly three words: drafts are right, wrong, and partly right.
 TEST_P(FamilyChatBits, DraftsChangeNothing) {
   const FakeTokenizer small = FakeTokenizer::small();
   const auto shared = engine();
@@ -211,18 +211,18 @@ TEST_P(FamilyChatBits, DraftsChangeNothing) {
   EXPECT_GT(n_refused, 0u);
 }
 
-TEST_P(FamilyChatBits, AHistoryFromElsewhereGoesOnAtItsDeepestState) {
+TEST_P(FamilyChatBits, OtherSessionsResumeAtDeepestState) {
   const auto shared = engine();
   const std::string system(400, 'z');
   ChatSession first = session(shared, system);
   for (uint64_t i = 0; i < 4; ++i) must(first.send(std::string(100, 'q') + std::to_string(i), spoken(i + 1, 20)));
-  // Whoever has the same system message alone.
+  // A session with only the same system message.
   ChatSession other = session(shared, system);
   const Turn apart = must(other.send("the other", spoken(9, 10)));
   const std::string opening = "<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n";
   EXPECT_GE(apart.usage.n_cached, FakeTokenizer::small().template_ids(opening).size());
   expect_cold_bits(other, *cold_);
-  // And whoever sends the whole conversation, or its beginning.
+  // Sessions with the whole conversation, or its beginning.
   for (const size_t n_messages : {9u, 5u, 3u}) {
     SCOPED_TRACE(n_messages);
     ChatSession same = session(shared, "");
@@ -234,8 +234,8 @@ TEST_P(FamilyChatBits, AHistoryFromElsewhereGoesOnAtItsDeepestState) {
   }
 }
 
-// Each process goes on with what the one before it wrote.
-TEST_P(FamilyChatBits, OtherProcesses) {
+// Each process continues what the previous one wrote.
+TEST_P(FamilyChatBits, OtherProcessesResume) {
   for (const bool with_kv : {true, false}) {
     SCOPED_TRACE(with_kv ? "rows in the file" : "a cache directory");
     MemoryFileOps files;
@@ -265,8 +265,8 @@ TEST_P(FamilyChatBits, OtherProcesses) {
   }
 }
 
-// Sessions that take turns in a pool that is too small for them: windows, rows and states go, and no bit changes.
-TEST_P(FamilyChatBits, WhatIsTakenAwayIsReadAgainAndNothingElseChanges) {
+// Sessions take turns in a pool that is too small for them: windows, rows and states are evicted, and no bit changes.
+TEST_P(FamilyChatBits, EvictedPagesArePrefilledAgainWithSameBits) {
   const std::unique_ptr<TransformerModel> model = load({}, 1, 48);
   const auto shared = engine(kChatMl, {}, model->kv_layout().room_for(1024));
   std::vector<ChatSession> chats;

@@ -1,5 +1,5 @@
-// The generation loop on FakeModel: which ids are fed, what ends an answer, and what the entry holds when
-// something goes wrong in any layer of any pass.
+// The generation loop on FakeModel: the tokens that are fed, the ends of an answer, and the entry after failures in any
+// layer of any pass.
 #include "runtime/generate/answer.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace ibid {
 namespace {
 
-// One model, one entry and everything a call wants.
+// One model, one entry, and the arguments of a call.
 struct Generating {
   explicit Generating(const FakeModel::Options& options = {}) : model(options) {}
 
@@ -37,7 +37,7 @@ struct Generating {
     return std::move(ran.result);
   }
 
-  // From here on the model says `reply` and then ends its turn.
+  // From now on the model samples `reply` and then ends its turn.
   void say(Tokens reply) {
     const size_t begin = entry.length();
     model.script = [this, begin, reply = std::move(reply)](TokenSpan prefix) -> std::optional<TokenId> {
@@ -46,7 +46,7 @@ struct Generating {
     };
   }
 
-  // The entry holds `ids`, and its rows are those of a cold pass over them.
+  // Checks that the entry has `ids`, and that its rows are those of a cold pass over them.
   void expect_holds(const Tokens& ids) {
     ASSERT_EQ(Tokens(entry.tokens().begin(), entry.tokens().end()), ids);
     if (ids.empty()) return;
@@ -68,7 +68,7 @@ struct Generating {
   Timings timings;
   WorkCounters work;
   std::vector<std::string> stop_strings;
-  size_t n_prompt = 1;  // ids of the prefill that say() stands behind
+  size_t n_prompt = 1;  // tokens prefilled before say()'s reply
 };
 
 Tokens plain_ids(size_t n) {
@@ -82,10 +82,10 @@ Tokens joined(Tokens a, const Tokens& b) {
   return a;
 }
 
-// All but the last id: that one is fed when something follows it.
+// All but the last token, which is fed only when another follows.
 Tokens fed_of(const Tokens& sampled) { return {sampled.begin(), sampled.empty() ? sampled.end() : sampled.end() - 1}; }
 
-TEST(GenerateTest, ThePromptIsReadInChunksAndOnlyItsLastRowGetsLogits) {
+TEST(GenerateTest, PromptIsPrefilledInChunksWithLogitsOfLastRow) {
   Generating g({.max_chunk = 32});
   const Tokens prompt = plain_ids(70);
   g.n_prompt = prompt.size();
@@ -102,7 +102,7 @@ TEST(GenerateTest, ThePromptIsReadInChunksAndOnlyItsLastRowGetsLogits) {
   g.expect_holds(prompt);
 }
 
-TEST(GenerateTest, TheEndOfTheTurnIsReportedAndNotPartOfTheReply) {
+TEST(GenerateTest, EndOfTurnIsReportedAndNotPartOfReply) {
   Generating g;
   const Tokens reply = g.tokenizer.sampled({"Hello", " wor", "abc"});
   g.say(reply);
@@ -118,7 +118,7 @@ TEST(GenerateTest, TheEndOfTheTurnIsReportedAndNotPartOfTheReply) {
   g.expect_holds(joined(prompt, reply));
 }
 
-TEST(GenerateTest, ItContinuesBehindWhatTheEntryHolds) {
+TEST(GenerateTest, AnswerContinuesAfterTheEntry) {
   Generating g;
   const Tokens first = {'x'}, second = {'y', 'z'};
   g.say({'a', 'b'});
@@ -133,7 +133,7 @@ TEST(GenerateTest, ItContinuesBehindWhatTheEntryHolds) {
   g.expect_holds({'x', 'a', 'b', 'y', 'z', 'c'});
 }
 
-TEST(GenerateTest, MaxTokensCountsWhatIsSampled) {
+TEST(GenerateTest, MaxTokensCountsSampledTokens) {
   for (size_t n = 1; n <= 5; ++n) {
     Generating g;
     const Tokens reply = {'a', 'b', 'c', 'd'};
@@ -148,7 +148,7 @@ TEST(GenerateTest, MaxTokensCountsWhatIsSampled) {
   }
 }
 
-TEST(GenerateTest, AnAnswerThatRepeatsItselfEndsWhereThatIsWanted) {
+TEST(GenerateTest, StopRepetitionEndsRepetitiveAnswer) {
   Tokens reply = {'x', 'y'};
   for (int i = 0; i < 300; ++i) reply.insert(reply.end(), {'a', 'b', 'c'});
   for (const bool wanted : {false, true}) {
@@ -157,7 +157,7 @@ TEST(GenerateTest, AnAnswerThatRepeatsItselfEndsWhereThatIsWanted) {
     const auto out = g.run(Tokens{'x'}, {.max_tokens = 2000, .stop_repetition = wanted});
     ASSERT_TRUE(out.ok());
     EXPECT_EQ(out->finish_reason, wanted ? FinishReason::kRepetition : FinishReason::kStop);
-    EXPECT_EQ(out->ids.size(), wanted ? 2 + 258 : reply.size()) << "whole spans, 256 ids at least";
+    EXPECT_EQ(out->ids.size(), wanted ? 2 + 258 : reply.size()) << "whole spans, at least 256 tokens";
     EXPECT_EQ(out->text.size(), out->ids.size()) << "it keeps its text";
     EXPECT_EQ(out->end_of_turn.has_value(), !wanted);
     g.expect_holds(joined({'x'}, wanted ? fed_of(out->ids) : reply));
@@ -165,17 +165,17 @@ TEST(GenerateTest, AnAnswerThatRepeatsItselfEndsWhereThatIsWanted) {
   EXPECT_EQ(finish_reason_name(FinishReason::kRepetition), "repetition");
 }
 
-// A model that wants to end its turn at once, each time.
+// A model that always ends its turn at once.
 struct Eager : Generating {
   Eager() { say({}); }
 };
 
-TEST(GenerateTest, MinTokensPutsTheEndOff) {
+TEST(GenerateTest, MinTokensDelaysTheEnd) {
   for (size_t n = 0; n <= 6; ++n) {
     Eager g;
     const auto out = g.run(Tokens{'x'}, {.max_tokens = 16, .min_tokens = n});
     ASSERT_TRUE(out.ok());
-    EXPECT_EQ(out->ids.size(), n) << "and then it ends, for it is still the likeliest";
+    EXPECT_EQ(out->ids.size(), n) << "then it ends, because the end is still the most likely";
     EXPECT_EQ(out->end_of_turn, g.tokenizer.im_end);
     for (const TokenId id : out->ids) {
       EXPECT_EQ(std::count(g.tokenizer.end_of_turn().begin(), g.tokenizer.end_of_turn().end(), id), 0);
@@ -183,7 +183,7 @@ TEST(GenerateTest, MinTokensPutsTheEndOff) {
   }
 }
 
-TEST(GenerateTest, MinTokensChoosesTheLikeliestOfTheOthers) {
+TEST(GenerateTest, MinTokensSamplesMostLikelyOtherToken) {
   Eager held, banned;
   const auto out = held.run(Tokens{'x'}, {.max_tokens = 5, .min_tokens = 5});
   ASSERT_TRUE(out.ok());
@@ -198,7 +198,7 @@ TEST(GenerateTest, MinTokensChoosesTheLikeliestOfTheOthers) {
   EXPECT_EQ(out->ids, expected->ids);
 }
 
-TEST(GenerateTest, AnEndThatIsNeverChosenLeavesTheLimits) {
+TEST(GenerateTest, AnswerWithoutEndStopsAtMaxTokens) {
   Eager g;
   const auto out = g.run(Tokens{'x'}, {.max_tokens = 200, .min_tokens = SIZE_MAX});
   ASSERT_TRUE(out.ok());
@@ -206,7 +206,7 @@ TEST(GenerateTest, AnEndThatIsNeverChosenLeavesTheLimits) {
   EXPECT_EQ(out->finish_reason, FinishReason::kLength);
 }
 
-TEST(GenerateTest, MinTokensHoldsNeitherMaxTokensNorStopStringsUp) {
+TEST(GenerateTest, MinTokensDoesNotDelayMaxTokensOrStopStrings) {
   Eager long_wait;
   const auto cut = long_wait.run(Tokens{'x'}, {.max_tokens = 3, .min_tokens = 10});
   ASSERT_TRUE(cut.ok());
@@ -222,7 +222,7 @@ TEST(GenerateTest, MinTokensHoldsNeitherMaxTokensNorStopStringsUp) {
   EXPECT_EQ(stopped->text, "a");
 }
 
-TEST(GenerateTest, AStopStringAcrossTokensLeavesWholeTokensInFrontOfIt) {
+TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeIt) {
   Generating g;
   const Tokens reply = g.tokenizer.sampled({"Hello", "abc", "d", " world"});
   g.say(reply);
@@ -235,13 +235,13 @@ TEST(GenerateTest, AStopStringAcrossTokensLeavesWholeTokensInFrontOfIt) {
   EXPECT_EQ(out->stop_string, "cd");
   EXPECT_EQ(out->text, "Helloab");
   EXPECT_EQ(shown, out->text);
-  EXPECT_EQ(out->ids, g.tokenizer.sampled({"Hello"})) << "of the token that reaches into it nothing stays";
+  EXPECT_EQ(out->ids, g.tokenizer.sampled({"Hello"})) << "a token that overlaps it is dropped";
   EXPECT_EQ(out->text_ends, std::vector<size_t>{5});
   EXPECT_EQ(out->n_sampled, 3u);
   EXPECT_FALSE(out->end_of_turn.has_value());
 }
 
-TEST(GenerateTest, TextComesInWholeCharactersAndACutOneIsReplaced) {
+TEST(GenerateTest, TextIsEmittedInWholeCharactersAndACutOneIsReplaced) {
   const std::string text = "a\u00e9\u65e5\U0001F600";
   for (size_t n = 1; n <= text.size(); ++n) {
     Generating g;
@@ -264,7 +264,7 @@ TEST(GenerateTest, TextComesInWholeCharactersAndACutOneIsReplaced) {
   }
 }
 
-TEST(GenerateTest, AFullContextEndsTheAnswerAndAPromptThatDoesNotFitReadsNothing) {
+TEST(GenerateTest, FullContextEndsAnswerAndTooLongPromptComputesNothing) {
   Generating g({.max_seq_len = 12});
   g.say(plain_ids(50));
   const Tokens prompt = plain_ids(10);
@@ -272,7 +272,7 @@ TEST(GenerateTest, AFullContextEndsTheAnswerAndAPromptThatDoesNotFitReadsNothing
   const auto out = g.run(prompt, {.max_tokens = 50});
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->finish_reason, FinishReason::kLength);
-  EXPECT_EQ(out->n_sampled, 3u) << "two are fed, the third waits for a place";
+  EXPECT_EQ(out->n_sampled, 3u) << "two are fed, the third has no position";
   EXPECT_EQ(g.entry.length(), 12u);
 
   Generating full({.max_seq_len = 12});
@@ -283,8 +283,8 @@ TEST(GenerateTest, AFullContextEndsTheAnswerAndAPromptThatDoesNotFitReadsNothing
   EXPECT_EQ(full.model.n_calls(), 0u);
 }
 
-// Cancelled in every layer of every pass: before the first token an error, afterwards what was said so far.
-TEST(GenerateTest, WhereverItIsCancelledTheEntryHoldsWhatWasFed) {
+// Cancelled in every layer of every pass: before the first token an error, later the answer so far.
+TEST(GenerateTest, CancelledAnswerLeavesFedTokensInEntry) {
   const Tokens prompt = plain_ids(70);
   const Tokens reply = {'a', 'b', 'c'};
   const size_t n_prefills = 3;
@@ -312,7 +312,7 @@ TEST(GenerateTest, WhereverItIsCancelledTheEntryHoldsWhatWasFed) {
   }
 }
 
-TEST(GenerateTest, AStopBeforeTheCallReadsNothing) {
+TEST(GenerateTest, StopBeforeCallComputesNothing) {
   Generating g;
   std::stop_source source;
   source.request_stop();
@@ -321,7 +321,7 @@ TEST(GenerateTest, AStopBeforeTheCallReadsNothing) {
   EXPECT_EQ(g.model.n_calls(), 0u);
 }
 
-TEST(GenerateTest, AnErrorOfTheModelOrTheSamplerComesThrough) {
+TEST(GenerateTest, ModelAndSamplerErrorsAreReturned) {
   Generating broken;
   broken.say({'a', 'b', 'c'});
   broken.model.before_layer = [](size_t call, size_t layer) {
@@ -339,7 +339,7 @@ TEST(GenerateTest, AnErrorOfTheModelOrTheSamplerComesThrough) {
   nan.expect_holds({'x', 'a', 'b'});
 }
 
-TEST(GenerateTest, TheTimeToTheFirstTokenCountsFromTheCall) {
+TEST(GenerateTest, TimeToFirstTokenCountsFromTheCall) {
   Generating g;
   g.say({'a'});
   g.clock.advance(5'000'000);

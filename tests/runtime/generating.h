@@ -1,4 +1,4 @@
-// One answer from beginning to end, heard on the calling thread: what tests of generation say again and again.
+// Runs one answer from beginning to end on the calling thread; a helper of generation tests.
 #pragma once
 
 #include <functional>
@@ -23,14 +23,14 @@ struct Generated : Generation {
   size_t n_accepted = 0;
 };
 
-// What became of it, also where it failed.
+// Outcome of the answer, also after an error.
 struct Ran {
   Result<Generated> result = Status(ErrorCode::kUnsupported, "not run");
   AnswerProgress progress;
   TokenHistory history;
 };
 
-// Nobody hears an answer that nobody is told of: it ends where it is.
+// Without callbacks no events are queued, and a cancelled answer ends at its current token.
 inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheEntry& entry, GenerateRequest request,
                       Sampler sampler, StopDetector stops, Clock& clock, const Told& told = {}) {
   const auto bell = std::make_shared<Bell>();

@@ -1,4 +1,4 @@
-// Saved conversations of another version: every message and the ids of every answer are there, and what is lost is said.
+// Saved conversations of other versions: all messages and tokens of answers are loaded, and losses are reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class KeptFiles : public testing::Test {
   KvPagePool pool_{layout_, 10 * layout_.page_bytes()};
 };
 
-TEST_F(KeptFiles, AConversationOfTheFormatBeforeKeepsItsTextAndLosesItsRows) {
+TEST_F(KeptFiles, OlderFormatKeepsTextAndLosesRows) {
   for (const std::string name : {"with_rows.chat", "without_rows.chat"}) {
     SCOPED_TRACE(name);
     const Result<LoadedSession> loaded = load(golden_dir() + "/kept/" + name, kNumericsVersion);
@@ -40,7 +40,7 @@ TEST_F(KeptFiles, AConversationOfTheFormatBeforeKeepsItsTextAndLosesItsRows) {
     EXPECT_EQ(session.messages[3]["content"], "And now?");
     ASSERT_EQ(session.replies.size(), 2u);
     EXPECT_EQ(session.replies[0].ids.size() + session.replies[1].ids.size(), 22u);
-    EXPECT_EQ(session.numerics_version, 0u) << "it did not name its version";
+    EXPECT_EQ(session.numerics_version, 0u) << "the older format has no version";
     EXPECT_EQ(session.losses.n_replies, 0u);
     EXPECT_TRUE(session.losses.fields.empty());
     EXPECT_FALSE(loaded->kv.has_value());
@@ -52,7 +52,7 @@ TEST_F(KeptFiles, AConversationOfTheFormatBeforeKeepsItsTextAndLosesItsRows) {
   }
 }
 
-TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndBothVersionsAreSaid) {
+TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndErrorNamesBothVersions) {
   const TempDir dir;
   KvCacheEntry entry(pool_);
   std::vector<KvPage> pages = *pool_.allocate(2);
@@ -74,7 +74,7 @@ TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndBothVersionsAreSaid) {
   EXPECT_EQ(same->session.numerics_version, kNumericsVersion) << "of the program that wrote it";
 }
 
-TEST_F(KeptFiles, AFileOfALaterFormatIsLeftAloneAndBothVersionsAreSaid) {
+TEST_F(KeptFiles, LaterFormatIsRejectedAndErrorNamesBothVersions) {
   const TempDir dir;
   const std::string path = dir.file("later.chat");
   std::string bytes = *read_file(system_file_ops(), golden_dir() + "/kept/without_rows.chat", 1 << 20);

@@ -1,4 +1,4 @@
-// What is said about a prefix that was lost: where, which tokens, and why.
+// Explanations of a lost prefix: the place, the tokens, and the cause.
 #include "runtime/prompt/lost_prefix.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A template with a date, tools and a system message in front, as many have it.
+// A template with a date, tools and a system message first, as many have.
 constexpr const char* kElaborate =
     "{{ 'Today: ' + today + '\n' }}"
     "{% if tools %}{{ 'tools: ' + (tools | join(', ')) + '\n' }}{% endif %}"
@@ -24,7 +24,7 @@ constexpr const char* kElaborate =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// What the second turn of a conversation says, were its template to see other variables then.
+// The explanation in the second turn of a conversation if the variables differ.
 LostPrefix lost(const char* chat_template, Json before, Json after) {
   ChatFixture f(chat_template);
   f.say({f.tokenizer->sampled({"ab"})});
@@ -42,7 +42,7 @@ LostPrefix lost(const char* chat_template, Json before, Json after) {
   return explain_lost_prefix(delta, transcript, messages, *f.tokenizer, n_held);
 }
 
-TEST(LostPrefixTest, ADate) {
+TEST(LostPrefixTest, DateChangeIsRecognised) {
   const LostPrefix l = lost(kElaborate, {{"today", "2026-01-31"}}, {{"today", "2026-02-01"}});
   EXPECT_EQ(l.cause, LostCause::kDateChanged);
   EXPECT_THAT(l.to_string(), HasSubstr("a date changed"));
@@ -52,25 +52,25 @@ TEST(LostPrefixTest, ADate) {
   EXPECT_EQ(l.now_token, "2");
 }
 
-TEST(LostPrefixTest, ToolsInAnotherOrder) {
+TEST(LostPrefixTest, ReorderedToolsAreRecognised) {
   const LostPrefix l = lost(kElaborate, {{"today", "x"}, {"tools", {"add", "subtract"}}},
                             {{"today", "x"}, {"tools", {"subtract", "add"}}});
   EXPECT_EQ(l.cause, LostCause::kToolsChanged);
 }
 
-TEST(LostPrefixTest, SomethingElseOfTheTemplate) {
+TEST(LostPrefixTest, OtherTemplateTextIsRecognised) {
   const std::string styled = std::string("{{ 'style ' + style + '\n' }}") + kChatMl;
   const LostPrefix l = lost(styled.c_str(), {{"style", "x"}}, {{"style", "y"}});
   EXPECT_EQ(l.cause, LostCause::kTemplate);
 }
 
-TEST(LostPrefixTest, RowsThatWereNotKept) {
+TEST(LostPrefixTest, EvictedRowsAreExplained) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
   must(chat.send("Hello", greedy()));
   for (const LostCause cause : {LostCause::kStateGone, LostCause::kWindowGone}) {
-    const size_t n_found = f.prompt("Hello").size();  // in front of the answer
+    const size_t n_found = f.prompt("Hello").size();  // before the answer
     const LostPrefix l = explain_missing_rows(cause, 7, n_found, chat.state().transcript(), chat.state().messages());
     EXPECT_TRUE(is_missing_rows(l.cause));
     EXPECT_EQ(l.cause, cause);
@@ -83,7 +83,7 @@ TEST(LostPrefixTest, RowsThatWereNotKept) {
   EXPECT_FALSE(is_missing_rows(LostCause::kMessageChanged));
 }
 
-TEST(LostPrefixTest, ThinkingThatIsShownNoLonger) {
+TEST(LostPrefixTest, RemovedThinkingIsRecognised) {
   ChatFixture f(kStripsThinking);
   f.say({f.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
@@ -96,7 +96,7 @@ TEST(LostPrefixTest, ThinkingThatIsShownNoLonger) {
   EXPECT_THAT(turn.lost_prefix->to_string(), HasSubstr("thinking"));
 }
 
-TEST(LostPrefixTest, AMessageThatIsNotWhatItWas) {
+TEST(LostPrefixTest, ChangedMessageIsRecognised) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();

@@ -17,7 +17,7 @@ std::vector<Json> said(std::initializer_list<const char*> texts) {
   return messages;
 }
 
-TEST(MessageListTest, WhatIsReplacedComesBackWithItsStamps) {
+TEST(MessageListTest, PutBackRestoresMessagesAndStamps) {
   MessageList list;
   for (Json& message : said({"a", "b", "c"})) list.push_back(std::move(message));
   const MessageList before = list;
@@ -30,7 +30,7 @@ TEST(MessageListTest, WhatIsReplacedComesBackWithItsStamps) {
   EXPECT_EQ(list.stamps(), before.stamps());
 }
 
-TEST(MessageListTest, TheSameTextSaidAgainIsAnotherMessage) {
+TEST(MessageListTest, EqualTextGetsANewStamp) {
   MessageList list;
   list.push_back(make_message(Role::kUser, "a"));
   const MessageList before = list;
@@ -39,7 +39,7 @@ TEST(MessageListTest, TheSameTextSaidAgainIsAnotherMessage) {
   EXPECT_EQ(n_common_messages(before.stamps(), list.stamps()), 0u);
 }
 
-TEST(MessageListTest, CopiesThatGoOnHaveTheirBeginningInCommon) {
+TEST(MessageListTest, CopiesShareTheirPrefix) {
   MessageList one;
   for (Json& message : said({"a", "b"})) one.push_back(std::move(message));
   MessageList other = one;
@@ -48,9 +48,8 @@ TEST(MessageListTest, CopiesThatGoOnHaveTheirBeginningInCommon) {
   EXPECT_EQ(n_common_messages(one.stamps(), other.stamps()), 2u);
 }
 
-// Whatever is done to lists that are made of each other, stamps that agree at a place stand for the same messages up
-// to there.
-TEST(MessageListTest, StampsThatAgreeStandForEqualBeginnings) {
+// After any changes of copied lists, equal stamps at an index mean equal messages up to there.
+TEST(MessageListTest, EqualStampsMeanEqualPrefixes) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     uint64_t n = 0;
     const auto next = [&](uint64_t below) { return random_bits(seed, n++) % below; };

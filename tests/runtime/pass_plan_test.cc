@@ -1,4 +1,4 @@
-// The rules by which requests share a pass, and what a pass is expected to cost.
+// The rules by which requests share a pass, and the cost estimate of a pass.
 #include "runtime/scheduler/pass_plan.h"
 
 #include <gmock/gmock.h>
@@ -12,51 +12,51 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(PassPlanTest, EverybodyWhoDecodesIsInThePass) {
+TEST(PassPlanTest, AllDecodingRequestsAreInThePass) {
   const std::vector<PassRequest> requests = {
       {1, Priority::kNormal, 1}, {8, Priority::kNormal, 2}, {3, Priority::kHigh, 3}};
   EXPECT_THAT(plan_pass(requests, {512, 16}), ElementsAre(1, 8, 3));
 }
 
-TEST(PassPlanTest, DecodingGoesFirstAndPrefillGetsTheRestOfTheTime) {
+TEST(PassPlanTest, PrefillGetsTheTimeThatDecodingLeaves) {
   const std::vector<PassRequest> requests = {{4000, Priority::kNormal, 1}, {1, Priority::kNormal, 2}};
   EXPECT_THAT(plan_pass(requests, {512, 100}), ElementsAre(96, 1)) << "in multiples of 16";
   EXPECT_THAT(plan_pass(requests, {512, 0}), ElementsAre(16, 1)) << "a prompt is never left out";
   EXPECT_THAT(plan_pass(requests, {512, SIZE_MAX}), ElementsAre(496, 1));
 }
 
-TEST(PassPlanTest, TheLastRowsOfAPromptNeedNotBeAMultiple) {
+TEST(PassPlanTest, LastRowsOfAPromptNeedNotBeAMultiple) {
   const std::vector<PassRequest> requests = {{99, Priority::kNormal, 1}};
   EXPECT_THAT(plan_pass(requests, {512, 512}), ElementsAre(99));
 }
 
-TEST(PassPlanTest, AModelOfSmallPassesGetsSmallPieces) {
+TEST(PassPlanTest, SmallMaxChunkLimitsRows) {
   const std::vector<PassRequest> requests = {{5, Priority::kNormal, 1}};
   EXPECT_THAT(plan_pass(requests, {3, 512}), ElementsAre(3));
   EXPECT_THAT(plan_pass(requests, {1, 512}), ElementsAre(1));
 }
 
-TEST(PassPlanTest, TheOldestPromptGetsHalfAndTheShortestTheOther) {
+TEST(PassPlanTest, OldestPromptGetsHalfAndShortestTheRest) {
   const std::vector<PassRequest> requests = {
       {4000, Priority::kNormal, 1}, {900, Priority::kNormal, 2}, {40, Priority::kNormal, 3}};
   EXPECT_THAT(plan_pass(requests, {512, 128}), ElementsAre(64, 16, 40));
   EXPECT_THAT(plan_pass(requests, {512, 64}), ElementsAre(32, 0, 32));
 }
 
-TEST(PassPlanTest, PriorityComesBeforeLengthButNotBeforeTheOldest) {
+TEST(PassPlanTest, PriorityPrecedesLengthButNotTheOldest) {
   const std::vector<PassRequest> requests = {
       {4000, Priority::kNormal, 1}, {900, Priority::kHigh, 2}, {40, Priority::kNormal, 3}};
   EXPECT_THAT(plan_pass(requests, {512, 128}), ElementsAre(64, 64, 0));
 }
 
-TEST(PassPlanTest, LowPriorityRunsOnlyWhenNobodyElseWaits) {
+TEST(PassPlanTest, LowPriorityRunsOnlyWithoutOthers) {
   const std::vector<PassRequest> both = {{500, Priority::kLow, 1}, {1, Priority::kNormal, 2}};
   EXPECT_THAT(plan_pass(both, {512, 128}), ElementsAre(0, 1));
   const std::vector<PassRequest> alone = {{500, Priority::kLow, 1}};
   EXPECT_THAT(plan_pass(alone, {512, 128}), ElementsAre(128));
 }
 
-TEST(PassPlanTest, ManyWhoDecodeLeaveRoomForAPromptAndAreServedInTheirOrder) {
+TEST(PassPlanTest, ManyDecodingRequestsLeaveRowsForAPrompt) {
   std::vector<PassRequest> requests(80, {8, Priority::kNormal, 0});
   for (size_t i = 0; i < requests.size(); ++i) requests[i].age = 1000 - i;  // age does not matter
   requests.push_back({700, Priority::kNormal, 5});
@@ -66,7 +66,7 @@ TEST(PassPlanTest, ManyWhoDecodeLeaveRoomForAPromptAndAreServedInTheirOrder) {
   EXPECT_EQ(rows[80], 16u);
 }
 
-// The promises of the header, whatever the requests are.
+// Random requests keep the promises of the header.
 TEST(PassPlanTest, RandomRequestsKeepTheRules) {
   std::mt19937_64 rng(7);
   for (int round = 0; round < 20'000; ++round) {
@@ -88,28 +88,28 @@ TEST(PassPlanTest, RandomRequestsKeepTheRules) {
   }
 }
 
-TEST(PassCostTest, NothingIsLimitedBeforeAnythingIsKnown) {
+TEST(PassCostTest, UnknownCostDoesNotLimitRows) {
   EXPECT_EQ(PassCost().prefill_rows(3, 40), SIZE_MAX);
 }
 
-TEST(PassCostTest, RowsFillTheTimeThatAStepLeaves) {
+TEST(PassCostTest, PrefillRowsFillTheTimeThatDecodingLeaves) {
   PassCost cost;
   cost.record(2, 0, 4'000);
   cost.record(0, 100, 10'000);  // 100 ns a row
-  // Seven eighths of the time are aimed at.
+  // Passes aim at 7/8 of the time.
   EXPECT_EQ(cost.prefill_rows(0, 40'000), 350u);
   EXPECT_EQ(cost.prefill_rows(2, 40'000), 310u);
   EXPECT_EQ(cost.prefill_rows(2, 3'000), 0u);
 }
 
-TEST(PassCostTest, FollowsAHistoryThatGrows) {
+TEST(PassCostTest, FollowsAGrowingHistory) {
   PassCost cost;
   for (int i = 0; i < 8; ++i) cost.record(0, 64, 64 * 100);
   for (int i = 0; i < 8; ++i) cost.record(0, 64, 64 * 300);
   EXPECT_NEAR(static_cast<double>(cost.prefill_rows(0, 300'000)), 875.0, 10.0);
 }
 
-TEST(PassCostTest, AFewRowsSayNothing) {
+TEST(PassCostTest, SmallPassesAreNotRecorded) {
   PassCost cost;
   cost.record(0, 9, 1'000'000);
   EXPECT_EQ(cost.prefill_rows(0, 40), SIZE_MAX);

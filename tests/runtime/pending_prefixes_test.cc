@@ -1,4 +1,4 @@
-// The same prefix, wanted by several at once, is computed once.
+// A prefix that several sessions need at the same time is computed once.
 #include "runtime/scheduler/pending_prefixes.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Tokens counted(size_t n, TokenId first = 0) {
   return ids;
 }
 
-TEST(PendingPrefixesTest, NobodyWaitsForWhatIsNotCommonOrNotEarlier) {
+TEST(PendingPrefixesTest, NoWaitWithoutEarlierCommonPrefix) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), other = counted(300, 5);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -31,10 +31,10 @@ TEST(PendingPrefixesTest, NobodyWaitsForWhatIsNotCommonOrNotEarlier) {
   EXPECT_EQ(different.earlier(0), Earlier::kNothing);
   EXPECT_EQ(first.earlier(0), Earlier::kNothing) << "an earlier one does not wait for a later one";
   PendingPrefixes::Reading second(pending, "a", ids);
-  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is at stake: 256 of 300 come in whole pages";
+  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is missing: 256 of 300 are in whole pages";
 }
 
-TEST(PendingPrefixesTest, WaitsUntilTheCommonPartIsThere) {
+TEST(PendingPrefixesTest, WaitsUntilCommonPrefixIsPublished) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -44,12 +44,12 @@ TEST(PendingPrefixesTest, WaitsUntilTheCommonPartIsThere) {
   EXPECT_EQ(second.earlier(0), Earlier::kReads);
   const uint64_t before = pending.n_changes();
   first.published(192);
-  EXPECT_NE(pending.n_changes(), before) << "whoever searches now finds more";
+  EXPECT_NE(pending.n_changes(), before) << "a new search finds more";
   EXPECT_EQ(second.earlier(0), Earlier::kPublished);
   EXPECT_EQ(second.earlier(192), Earlier::kNothing);
 }
 
-TEST(PendingPrefixesTest, WhenAReadingEndsTheNextInLineIsWaitedFor) {
+TEST(PendingPrefixesTest, WaitsForNextReadingWhenOneEnds) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
   auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", ids);
@@ -61,13 +61,13 @@ TEST(PendingPrefixesTest, WhenAReadingEndsTheNextInLineIsWaitedFor) {
   first.reset();
   EXPECT_NE(pending.n_changes(), before);
   EXPECT_EQ(second.earlier(0), Earlier::kOver);
-  EXPECT_EQ(second.earlier(0), Earlier::kNothing) << "it reads itself";
+  EXPECT_EQ(second.earlier(0), Earlier::kNothing) << "it prefills itself";
   EXPECT_EQ(third.earlier(0), Earlier::kOver);
   EXPECT_EQ(third.earlier(0), Earlier::kReads) << "the second one";
 }
 
-// Where states are what others go on from, they wait to the id, and the reader knows for which.
-TEST(PendingPrefixesTest, WaitsToTheIdWhereThatIsTheUnit) {
+// With unit 1 (recurrent states), readings wait for exact lengths, and is_awaited() reports these.
+TEST(PendingPrefixesTest, WaitsForExactLengthWithUnitOne) {
   PendingPrefixes pending(1);
   const Tokens ids = counted(300), fewer = counted(201);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -85,7 +85,7 @@ TEST(PendingPrefixesTest, WaitsToTheIdWhereThatIsTheUnit) {
 }
 
 // Fifty sessions with one system message, eight at a time.
-TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
+TEST(PendingPrefixesTest, SharedSystemMessageIsComputedAndStoredOnce) {
   ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 512});
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system(3000, 'z');
@@ -101,11 +101,11 @@ TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
   threads.clear();
   const size_t head = f.ids("<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n").size();
   const size_t shared_pages = head / kPagePositions;
-  // Everything but the head, whose last, partial page each session reads or copies for itself.
+  // All but the shared system message, whose last, partial page each session prefills or copies for itself.
   size_t own = 0;
   for (size_t i = 0; i < sessions.size(); ++i) own += f.prompt("Q" + std::to_string(i)).size() + 2 + kPagePositions;
   EXPECT_LE(f.model->take_fed().size(), head + own);
-  // Each holds the head and, of its own, the page in which the head ends and at most two more.
+  // Each session has the shared pages, the page in which the system message ends, and at most two more.
   const size_t pages = f.engine->state().pool().pages_in_use();
   EXPECT_LE(pages, shared_pages + sessions.size() * 3);
   for (const ChatSession& session : sessions) {
@@ -114,8 +114,8 @@ TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
   }
 }
 
-// The first one is cancelled before it has read a single id: the next in line reads, not all of them.
-TEST(PendingPrefixesTest, WhenTheFirstGivesUpOneOfTheOthersReads) {
+// The first one is cancelled before it has computed a token: only the next in line prefills.
+TEST(PendingPrefixesTest, OneOtherPrefillsWhenTheFirstIsCancelled) {
   ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 64});
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system(1500, 'z');
@@ -125,7 +125,7 @@ TEST(PendingPrefixesTest, WhenTheFirstGivesUpOneOfTheOthersReads) {
   f.model->before_layer = [&](size_t call, size_t) {
     inside = true;
     while (call == 0 && !go) std::this_thread::yield();
-    // Time for all others to look whether the first one left anything.
+    // Lets all others check whether the first one published anything.
     if (call == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return Status();
   };
@@ -140,7 +140,7 @@ TEST(PendingPrefixesTest, WhenTheFirstGivesUpOneOfTheOthersReads) {
   for (size_t i = 1; i < sessions.size(); ++i) {
     threads.emplace_back([&, i] { must(sessions[i].send("Q" + std::to_string(i), greedy())); });
   }
-  // That they wait cannot be seen from outside, so give them time to.
+  // Waiting is not observable, so give them time.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   source.request_stop();
   go = true;

@@ -1,5 +1,5 @@
-// What a turn reads again of old answers, with SentencePiece's tokenizers and the templates of their models: what was
-// sampled is kept as it was sampled, wherever the template shows its text.
+// Prefill of old answers with SentencePiece tokenizers and the templates of their models: sampled tokens stay wherever
+// the template shows their text unchanged.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace ibid {
 namespace {
 
-// Of the models' templates what matters here, with the control tokens of the golden vocabularies.
+// The relevant parts of the models' templates, with the control tokens of the golden vocabularies.
 constexpr const char* kLlama2 =
     "{% for message in messages %}{% if message['role'] == 'user' %}"
     "{{ '<|bos|>' + '[INST] ' + message['content'].strip() + ' [/INST]' }}"
@@ -35,7 +35,7 @@ constexpr const char* kGemma =
     "{{ '<|im_start|>' + ('model' if message['role'] == 'assistant' else message['role']) + '\n' }}"
     "{{ message['content'] | trim + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>model\n' }}{% endif %}";
-// <SR> swallows the white space behind it, as Phi-3's tokens do.
+// <SR> swallows the white space after it, as Phi-3's tokens do.
 constexpr const char* kPhi3 =
     "{{ '<|bos|>' }}{% for message in messages %}{% if message['role'] == 'user' %}"
     "{{ '<SR>\n' + message['content'] + '<|im_end|>\n<SR>\n' }}"
@@ -48,7 +48,7 @@ struct Conversation {
         planner(*tokenizer, chat_template, {}, system_clock()),
         end(*tokenizer->find_token("<|im_end|>")) {}
 
-  // Says something and gets the answer of these ids. How many ids of the last answer before it did not stay.
+  // Runs a turn with this answer. Returns the number of tokens of the previous answer that did not stay.
   size_t turn(const std::string& question, const Tokens& answer) {
     messages.push_back({{"role", "user"}, {"content", question}});
     Result<PromptDelta> planned = planner.plan(messages, transcript);
@@ -77,7 +77,7 @@ struct Conversation {
     return lost;
   }
 
-  // The ids of the prompt of `messages`, all of it text.
+  // The tokens of the prompt of `messages`, encoded as one text.
   Tokens encoded() const {
     TemplateVariables variables;
     variables.values["add_generation_prompt"] = true;
@@ -102,22 +102,22 @@ constexpr Model kModels[] = {{"Llama 2", "llama2", kLlama2},
                              {"Gemma", "gemma", kGemma},
                              {"Phi-3", "llama2", kPhi3}};
 
-// One id for each character.
+// One token for each character.
 Tokens spelled(const Tokenizer& tokenizer, const std::string& answer) {
   Tokens ids;
   for (const char c : answer) ids.push_back(*tokenizer.find_token(c == ' ' ? "\u2581" : std::string(1, c)));
   return ids;
 }
 
-// Of two answers, those ids that the next two turns do not keep, which is none but where the template changes the text:
-// what it cuts off at the end goes with its ids, what it takes away or puts in at the beginning changes all behind it.
+// Number of tokens of an answer that the next two turns do not keep: none unless the template changes the text. A cut
+// at the end drops the tokens of the cut text; a change at the beginning drops all.
 struct Answer {
   const char* text;
   size_t lost[std::size(kModels)];
 };
 constexpr size_t kAll = SIZE_MAX;
-constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},  // Gemma's first id is a space of its own
-                               {"the world", {kAll, 0, kAll, 0, 0}},  // the model did not say the space of the template
+constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},  // Gemma's first token is a space of its own
+                               {"the world", {kAll, 0, kAll, 0, 0}},  // the model did not sample the template's space
                                {" the world\n", {1, 0, 1, kAll, 0}},
                                {"the world\n\n", {kAll, 0, kAll, 2, 0}},
                                {" the world \n\n ", {3, 0, 4, kAll, 0}},
@@ -125,7 +125,7 @@ constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},  // Gemma's f
                                {"  the world", {0, 0, 0, kAll, 0}},
                                {"\nthe world", {kAll, 0, kAll, kAll, 0}}};
 
-TEST(PieceTemplates, OfAnOldAnswerNothingIsReadAgainButWhatTheTemplateChanges) {
+TEST(PieceTemplates, OldAnswersKeepTokensThatTheTemplateDoesNotChange) {
   for (size_t i = 0; i < std::size(kModels); ++i) {
     for (const Answer& answer : kAnswers) {
       SCOPED_TRACE(std::string(kModels[i].name) + ": " + testing::PrintToString(answer.text));
@@ -139,8 +139,8 @@ TEST(PieceTemplates, OfAnOldAnswerNothingIsReadAgainButWhatTheTemplateChanges) {
   }
 }
 
-// The answers as the encoder writes them: most of what is encoded again gives the same ids.
-TEST(PieceTemplates, AnAnswerAsTheEncoderWritesItIsKept) {
+// Answers in the encoder's tokens: encoding them again mostly gives the same tokens.
+TEST(PieceTemplates, AnswerInEncoderTokensIsKept) {
   for (const Model& model : kModels) {
     SCOPED_TRACE(model.name);
     Conversation one(model.family, model.source);
@@ -149,8 +149,8 @@ TEST(PieceTemplates, AnAnswerAsTheEncoderWritesItIsKept) {
   }
 }
 
-// Text that takes the place of an answer, or comes where one was, is encoded as if there had been none.
-TEST(PieceTemplates, AnAnswerThatIsEditedOrTakenBackLeavesNoTrace) {
+// Text that replaces an answer, or follows a removed one, is encoded as if there had been no answer.
+TEST(PieceTemplates, EditedOrRemovedAnswerLeavesNoTrace) {
   for (const Model& model : kModels) {
     for (const char* answer : {" the world", "the world", " the world\n"}) {
       for (const char* edited : {"in the end", " in", ""}) {

@@ -1,4 +1,4 @@
-// What others find of a prompt with recurrent layers while it is being read, and who waits for what.
+// Publication of a recurrent model's prompt during its prefill, and the readings that wait for it.
 #include "runtime/generate/publish.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using testing::Pair;
 
 constexpr size_t kSpacing = 512;
 
-// A prompt that is read pass by pass, from border to border. What is told to the store is written down.
+// A prompt that is prefilled pass by pass, from border to border. Records what is published.
 struct Prompt {
   Prompt(size_t n_prompt, size_t n_opening) : ids(n_prompt, 7), borders(0, n_prompt, {.opening = n_opening}, kShare) {
     shared.pending = &pending;
@@ -52,14 +52,14 @@ struct Prompt {
   std::vector<std::pair<size_t, bool>> published;
 };
 
-TEST(PublishTest, WithoutAnybodyFullPagesAreEnough) {
+TEST(PublishTest, FullPagesArePublishedWithoutWaiters) {
   Prompt prompt(1300, 100);
   prompt.read_to_end();
   EXPECT_THAT(prompt.published, ElementsAre(Pair(100, false), Pair(512, false), Pair(1024, false), Pair(1284, false),
                                             Pair(1300, false)));
 }
 
-TEST(PublishTest, WhoWaitsForABorderBeyondTheFullPagesGetsAllRows) {
+TEST(PublishTest, AllRowsArePublishedForAWaiterBeyondFullPages) {
   Prompt prompt(1300, 100);
   const Tokens other = [&] {
     Tokens ids(prompt.ids.begin(), prompt.ids.begin() + 110);
@@ -70,11 +70,11 @@ TEST(PublishTest, WhoWaitsForABorderBeyondTheFullPagesGetsAllRows) {
   ASSERT_EQ(later.earlier(0), Earlier::kReads);
   prompt.read_to(100);
   EXPECT_THAT(prompt.published, ElementsAre(Pair(100, true)));
-  EXPECT_EQ(later.earlier(0), Earlier::kPublished) << "up to 512 there is no other border";
+  EXPECT_EQ(later.earlier(0), Earlier::kPublished) << "there is no other border before 512";
 }
 
-// Two borders in one page, which is not full at the prompt's end: whoever parts between them needs the first one.
-TEST(PublishTest, WhoPartsBetweenTwoBordersOfOnePageGetsTheFirst) {
+// Two borders in one page that is not full at the prompt's end: a prompt that diverges between them needs the first.
+TEST(PublishTest, ReadingThatDivergesBetweenBordersGetsTheFirst) {
   Prompt prompt(630, 610);
   ASSERT_THAT(prompt.borders.positions(), ElementsAre(512, 610, 614));
   prompt.read_to(512);
@@ -85,13 +85,13 @@ TEST(PublishTest, WhoPartsBetweenTwoBordersOfOnePageGetsTheFirst) {
     return ids;
   }();
   PendingPrefixes::Reading later(prompt.pending, "a", other);
-  ASSERT_EQ(later.earlier(0), Earlier::kReads) << "the state at 610 stands in a page that nobody finds yet";
+  ASSERT_EQ(later.earlier(0), Earlier::kReads) << "the state at 610 is in a page that is not published yet";
   prompt.read_to(614);
   EXPECT_EQ(prompt.published.back(), std::pair(size_t{614}, true));
   EXPECT_EQ(later.earlier(0), Earlier::kPublished);
 }
 
-TEST(PublishTest, WhoComesWhileTheAnswerIsSaidFindsTheStateInFrontOfTheQuestion) {
+TEST(PublishTest, StateBeforeTheQuestionIsPublishedAtPromptEnd) {
   Prompt hidden(630, 610), in_a_full_page(660, 610);
   hidden.read_to_end();
   EXPECT_EQ(hidden.published.back(), std::pair(size_t{630}, true));

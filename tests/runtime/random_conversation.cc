@@ -16,7 +16,7 @@ namespace ibid {
 
 namespace {
 
-// A turn that is pulled: its text is heard as that of any other.
+// A turn by TurnStream, with its text emitted as events.
 Result<Turn> pulled(ChatSession& session, const std::string& text, const TurnOptions& options,
                     const TurnCallback& on_event) {
   TurnStream stream(session, text, options);
@@ -26,7 +26,7 @@ Result<Turn> pulled(ChatSession& session, const std::string& text, const TurnOpt
   return stream.finish();
 }
 
-// One of each checkpoint and type of keys and values.
+// One model for each checkpoint and type of keys and values.
 ColdModel* cold_model(const RandomSetting& setting) {
   static std::map<std::pair<std::string, KvDType>, std::unique_ptr<ColdModel>> models;
   if (setting.checkpoint.empty()) return nullptr;
@@ -47,8 +47,8 @@ void expect_sum(const Usage& sum, const Usage& before, const Usage& turn) {
 }  // namespace
 
 struct RandomConversation::Circumstances {
-  // In a short pool some listeners are slow, so that the answer runs ahead of them, and some turns have another
-  // session that takes pages meanwhile.
+  // With short pools some listeners are slow, so that the answer runs ahead of them, and during some turns another
+  // session takes pages.
   Circumstances(Dice& dice, const RandomProcess& process, RandomKind kind) {
     if (kind == RandomKind::kAny) return;
     if (dice.chance(25)) pause = std::chrono::microseconds(100 << dice.below(5));
@@ -65,7 +65,7 @@ struct RandomConversation::Circumstances {
 
   std::stop_source stop;
   std::chrono::microseconds pause{0};
-  size_t stops_at_event = 0;  // 0: at none
+  size_t stops_at_event = 0;  // 0: never
   size_t n_events = 0;
   std::string heard;
 
@@ -159,7 +159,7 @@ void RandomConversation::call() {
   }
 }
 
-// One session more, or one less.
+// Adds or removes a session.
 void RandomConversation::change_talks() {
   if (talks_.size() >= 3) {
     note("leave a session");
@@ -233,7 +233,7 @@ void RandomConversation::count(const Turn& turn) {
 
 TurnOptions RandomConversation::turn_options() {
   TurnOptions options = random_turn_options(dice_, process_->tokenizer());
-  // Up to the end of the context a checkpoint computes for long.
+  // A checkpoint takes long to compute up to the end of the context.
   if (cold_ != nullptr && options.max_tokens == 0) options.max_tokens = 60 + dice_.below(100);
   return options;
 }
@@ -317,7 +317,7 @@ void RandomConversation::rewind() {
   if (json_to_string(session.state().messages()) != before.messages) talk().settled = false;
 }
 
-// Messages come, go and change.
+// Drops, changes and adds messages.
 void RandomConversation::set_history() {
   ChatSession& session = talk().session;
   Json history = Json::array();
@@ -366,7 +366,7 @@ void RandomConversation::expect_equal_futures(Talk& saved, ChatSession& loaded) 
   EXPECT_EQ(loaded.state().messages(), fork.state().messages());
 }
 
-// Another process on the same files.
+// Saves, and loads in another process on the same files.
 void RandomConversation::save_and_load() {
   const std::string name = "talk" + std::to_string(n_saved_++);
   const bool with_kv = dice_.chance(50);
@@ -384,7 +384,7 @@ void RandomConversation::save_and_load() {
   expect_engine_laws(another.engine());
 }
 
-// This process ends; the next one goes on with what was saved.
+// Ends this process; the next one continues from the saved files.
 void RandomConversation::restart() {
   const bool with_kv = dice_.chance(50);
   note(std::string("restart") + (with_kv ? " with keys and values" : ""));
@@ -427,7 +427,7 @@ bool RandomConversation::leave(const std::string& name, uint64_t seed, size_t n_
   talks_.resize(1);
   current_ = 0;
   if (talk().odd) static_cast<void>(talk().session.reset());
-  // A turn in front of it, so that the transcript is that of the messages.
+  // Runs a turn first, so that the transcript matches the messages.
   static_cast<void>(talk().session.send("Hello", {.sampler = {.temperature = 0}, .max_tokens = 3}));
   const Status saved = process_->save(talk().session, name, true);
   EXPECT_TRUE(saved.ok()) << saved.to_string();

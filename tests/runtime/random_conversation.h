@@ -1,5 +1,5 @@
-// RandomConversation: random calls of sessions on one small engine, and after each of them the laws of
-// random_conversation_laws.h. A seed is a whole conversation; failures carry it, and the calls that led there.
+// RandomConversation: random calls of sessions on one small engine, with the checks of random_conversation_laws.h after
+// each. The seed determines the conversation; failures report it, and the calls that led there.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ class RandomConversation {
   // Keeps its files below `directory`.
   RandomConversation(uint64_t seed, FileOps& files, std::string directory, RandomKind kind = RandomKind::kAny);
 
-  // Makes calls until `n_calls` are made or a law is broken.
+  // Makes calls until `n_calls` are made or a check fails.
   void run(size_t n_calls);
-  // Saves a session that another process is to go on with, goes on with it here, and ends this process. False: there
-  // was no room for that.
+  // Saves a session for another process, continues it here, and ends this process. Returns false if there was no memory
+  // for that.
   bool leave(const std::string& name, uint64_t seed, size_t n_turns);
-  // And what came of it there.
+  // Compares with the result of the other process.
   void come_back(const std::string& name);
 
-  // What was called, a line each.
+  // The calls, one per line.
   const std::string& calls() const { return calls_; }
   struct Totals {
-    size_t n_turns = 0;       // that were asked for
-    size_t n_answered = 0;    // of them
-    size_t n_read_again = 0;  // ids, in answered turns
+    size_t n_turns = 0;       // all turns
+    size_t n_answered = 0;    // successful ones
+    size_t n_read_again = 0;  // tokens, in successful turns
   };
   const Totals& totals() const { return totals_; }
 
@@ -40,11 +40,11 @@ class RandomConversation {
   struct Talk {
     ChatSession session;
     SessionOptions options;
-    bool settled = false;   // the last thing that happened to it was a turn that succeeded
-    bool odd = false;       // holds what a file cannot
+    bool settled = false;   // its last call was a successful turn
+    bool odd = false;       // has values that a file cannot store
   };
   enum class Interruption { kNone, kBefore, kInCallback, kInLayer, kFromAnotherThread, kFault };
-  // One turn's circumstances: what interrupts it, and what was heard of it.
+  // Interruptions of one turn, and the events received.
   struct Circumstances;
 
   Talk& talk() { return *talks_[current_]; }
@@ -66,9 +66,9 @@ class RandomConversation {
   void restart();
   void save_and_load();
   void expect_equal_futures(Talk& saved, ChatSession& loaded);
-  // A failure of one of these codes is an answer, any other is a bug.
+  // Fails unless the code is one that the interruption allows.
   void expect_allowed(const Status& status, Interruption interruption);
-  // All of the sessions, or of a checkpoint, whose cold passes take longer, the current one.
+  // Checks all sessions; on a checkpoint, whose cold passes take longer, only the current one.
   void expect_laws();
   Interruption draw_interruption(Circumstances& circumstances, TurnOptions& options);
 
@@ -83,7 +83,7 @@ class RandomConversation {
   size_t current_ = 0;
   size_t n_saved_ = 0;
   Totals totals_;
-  ColdModel* cold_ = nullptr;  // of a checkpoint
+  ColdModel* cold_ = nullptr;  // for a checkpoint
   std::string calls_;
   std::optional<SessionFace> left_;
 };

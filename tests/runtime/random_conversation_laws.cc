@@ -12,7 +12,7 @@ namespace {
 
 bool is_reply(const TranscriptSpan& span) { return span.origin == SpanOrigin::kSampled; }
 
-// Ids [begin, end) as the tokenizer spells them.
+// Text of the tokens [begin, end).
 std::string spelled(const ChatSession& session, const FakeTokenizer& tokenizer, size_t begin, size_t end) {
   return tokenizer.decode(TokenSpan(session.ids()).subspan(begin, end - begin));
 }
@@ -30,7 +30,7 @@ void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokeni
     byte = spans[i].byte_end;
   }
   ASSERT_EQ(byte, bytes.size());
-  // Between two replies the ids spell the text.
+  // Between two replies the tokens spell the text.
   size_t text_begin = 0, ids_begin = 0;
   for (size_t i = 0; i <= spans.size(); ++i) {
     if (i < spans.size() && !is_reply(spans[i])) continue;
@@ -39,7 +39,7 @@ void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokeni
     const size_t ids_end = last ? session.ids().size() : spans[i].id_begin;
     ASSERT_LE(ids_begin, ids_end);
     ASSERT_EQ(spelled(session, tokenizer, ids_begin, ids_end), bytes.substr(text_begin, text_end - text_begin))
-        << "in front of span " << i;
+        << "before span " << i;
     if (last) break;
     text_begin = spans[i].byte_end;
     ids_begin = spans[i].id_begin + spans[i].token_ends.size();
@@ -62,11 +62,11 @@ void expect_turn_laws(const ChatSession& session, const Turn& turn, const Random
   ASSERT_TRUE(bytes.starts_with(*prompt)) << "transcript:\n" << bytes << "\nwhole render:\n" << *prompt;
   const std::string_view answer = bytes.substr(prompt->size());
   if (turn.finish_reason == FinishReason::kStopString) {
-    // Of a token that holds the beginning of a stop string as well the text is shown, and the id does not stay.
+    // A token that overlaps the stop string is dropped, but its text before the stop string is shown.
     ASSERT_TRUE(turn.text.starts_with(answer)) << answer << " is not the beginning of " << turn.text;
   } else {
     ASSERT_TRUE(answer.starts_with(turn.text)) << answer << " does not begin with " << turn.text;
-    // What is behind the answer is the id that ended it.
+    // After the answer there is only the token that ended it.
     const std::string_view end = answer.substr(turn.text.size());
     ASSERT_TRUE(end.empty() || end == "<|im_end|>" || end == "<|endoftext|>") << end;
   }

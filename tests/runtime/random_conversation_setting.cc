@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Messages of a role that the model is not shown.
+// Has messages of a role that the model does not see.
 constexpr const char* kHidesNotes =
     "{% for message in messages %}{% if message['role'] != 'note' %}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
@@ -27,14 +27,14 @@ constexpr const char* kAlternates =
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-// Writes answers that are history in capitals: every turn rewrites the one before.
+// Renders earlier answers in capitals: every turn rewrites the one before.
 constexpr const char* kWritesCapitals =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{{ message['content'] | upper if message['role'] == 'assistant' else message['content'] }}"
     "{{ '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-// Looks ahead: the last question is written differently, so each prompt rewrites the one before.
+// Renders the last question differently, so each prompt rewrites the one before.
 constexpr const char* kMarksTheLast =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + ('!' if loop.last else '') + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -55,7 +55,7 @@ RandomSetting::RandomSetting(uint64_t seed, RandomKind kind) {
            .max_seq_len = 150 + dice.below(400),
            .max_chunk = dice.pick<size_t>({16, 32, 64}),
            .n_layers = 1 + dice.below(3)};
-  // From too small for one conversation to room for all of them.
+  // From too small for one conversation to enough for all.
   n_pages = 3 + dice.below(dice.chance(50) ? 12 : 60);
   tier = dice.chance(50);
   inclination.assign(tokenizer.vocab_size(), 0);
@@ -77,7 +77,7 @@ RandomSetting::RandomSetting(uint64_t seed, RandomKind kind) {
   n_states = 6 + dice.below(dice.chance(50) ? 6 : 100);
   if (dice.chance(25)) {
     model.window = dice.pick<size_t>({1, 16, 50});
-    model.max_seq_len += 300;  // positions whose rows behind the window may go
+    model.max_seq_len += 300;  // positions whose window parts may be evicted
     n_pages += 5;
   }
   if (kind != RandomKind::kAny) shorten_pool(dice);

@@ -1,6 +1,5 @@
-// Where a random conversation takes place: everything that is drawn once from its seed, and the engine that comes of
-// it. Whatever of the library's interface the random conversations depend on and that may change is in
-// random_conversation_setting.cc: how an engine is made, how a session is loaded.
+// Setting of a random conversation: all that is drawn once from its seed, and the engine made from it. Dependencies on
+// library interfaces that may change are in random_conversation_setting.cc: making an engine, loading a session.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 
 namespace ibid {
 
-// Draws of one generator, so that a seed is a whole conversation.
+// Draws from one generator, so that the seed determines the whole conversation.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : rng_(seed) {}
@@ -34,24 +33,24 @@ class Dice {
   std::mt19937_64 rng_;
 };
 
-// Which conversations are drawn.
+// Kinds of conversations.
 enum class RandomKind {
   kAny,         // on a FakeModel and pools from too small to large
   kShortPool,   // on a FakeModel with recurrent layers, a window or both, in a pool too small for it
-  kCheckpoint,  // the same on a checkpoint of the reference data, with real kernels
+  kCheckpoint,  // as kShortPool, on a checkpoint of the reference data, with real kernels
 };
 
 struct RandomSetting {
   explicit RandomSetting(uint64_t seed, RandomKind kind = RandomKind::kAny);
 
   const char* chat_template = nullptr;
-  bool wants_alternation = false;  // the template refuses what does not alternate
+  bool wants_alternation = false;  // the template rejects roles that do not alternate
   FakeModel::Options model;  // some have recurrent layers, some a window, some both
-  std::string checkpoint;    // directory of the model in place of it; empty: none
+  std::string checkpoint;    // directory of a model to use instead; empty: none
   KvDType kv_dtype = KvDType::kF32;
-  size_t n_pages = 0, n_states = 0;  // that the pool has room for
+  size_t n_pages = 0, n_states = 0;  // capacity of the pool
   bool tier = false;
-  // What the model is inclined to say, added to its logits: control tokens, parts of characters, thinking.
+  // Bias of the model, added to its logits: towards control tokens, parts of characters, thinking.
   std::vector<float> inclination;
   SessionOptions session;
 
@@ -60,7 +59,7 @@ struct RandomSetting {
   void take_checkpoint(Dice& dice);
 };
 
-// Something that happens once in a layer of a pass, on whatever thread runs it. Thread-safe.
+// An action that runs once in a layer of a pass, on the thread that computes it. Thread-safe.
 class Trap {
  public:
   void set(size_t n_layers, std::function<Status()> action);
@@ -73,7 +72,7 @@ class Trap {
   std::function<Status()> action_;
 };
 
-// One process: an engine on a directory of a file system, which processes after it find again.
+// One process: an engine on a directory of a file system that later processes share.
 class RandomProcess {
  public:
   RandomProcess(const RandomSetting& setting, FileOps& files, std::string directory);
@@ -81,7 +80,7 @@ class RandomProcess {
   ChatSession new_session(SessionOptions options) const;
   Result<ChatSession> load(const std::string& name) const;
   Status save(const ChatSession& session, const std::string& name, bool with_kv) const;
-  // What the template makes of these messages, the generation prompt included, from nothing.
+  // Renders the messages with the generation prompt, from scratch.
   Result<std::string> render(const Json& messages, const SessionOptions& options) const;
 
   Trap& trap() { return *trap_; }

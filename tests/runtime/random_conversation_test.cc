@@ -1,9 +1,9 @@
-// Random conversations: sessions that send, edit, regenerate, fork, rewind, choose, are cancelled, saved and loaded, on
-// pools that are too small and models that say anything; after each call the laws of random_conversation_laws.h hold.
-// Some are on models with recurrent layers or windows, in pools that are too small even for one sequence of them, with
-// slow listeners and other sessions that take the pages: there a cut may lose rows that the turn did not compute.
+// Random conversations: sessions send, edit, regenerate, fork, rewind, choose, are cancelled, saved and loaded, on
+// pools that are too small and models with arbitrary output; random_conversation_laws.h is checked after each call.
+// Some have recurrent layers or windows in pools too small for one sequence, slow listeners, and other sessions that
+// take the pages: there a cut may lose rows that the turn did not compute.
 //
-// A failure prints its seed and the calls that led there. Environment variables for more than the suite's share:
+// A failure prints its seed and the calls that led there. Environment variables for longer runs:
 //   IBID_RANDOM_SEED           the first seed; with IBID_RANDOM_CONVERSATIONS=1 that conversation again
 //   IBID_RANDOM_CONVERSATIONS  how many, for hours of them: IBID_RANDOM_CONVERSATIONS=1000000
 //   IBID_RANDOM_CALLS          calls of each
@@ -63,24 +63,24 @@ void expect_every_law(RandomKind kind, size_t n_conversations) {
                                               << conversation.calls();
   }
   std::cout << sum.n_turns << " turns in " << n << " conversations from seed " << first << ", " << sum.n_answered
-            << " of them answered, " << sum.n_read_again << " ids read again\n";
+            << " of them answered, " << sum.n_read_again << " tokens prefilled again\n";
   if (n < n_conversations) return;
   EXPECT_GT(sum.n_answered, sum.n_turns / 4) << "the pools are too small to say anything";
   EXPECT_GT(sum.n_read_again, 0u) << "the pools are too large";
 }
 
-TEST(RandomConversationTest, EveryLawHoldsAfterEveryCall) { expect_every_law(RandomKind::kAny, kConversations); }
+TEST(RandomConversationTest, LawsHoldAfterEveryCall) { expect_every_law(RandomKind::kAny, kConversations); }
 
-TEST(RandomConversationTest, EveryLawHoldsInAPoolTooSmallForTheModel) {
+TEST(RandomConversationTest, LawsHoldInPoolTooSmallForTheModel) {
   expect_every_law(RandomKind::kShortPool, kConversationsInShortPools);
 }
 
-TEST(RandomConversationTest, ACheckpointInAPoolTooSmallForItGivesTheBitsOfAColdPass) {
+TEST(RandomConversationTest, CheckpointInTooSmallPoolHasBitsOfColdPass) {
   if (!shared_dir()) GTEST_SKIP() << "the reference data is not there: set IBID_SHARED to it";
   expect_every_law(RandomKind::kCheckpoint, kConversationsOnCheckpoints);
 }
 
-// Runs this program again, for the test that goes on with what was left. Returns its exit status, -1 when it has none.
+// Runs this program again for the test that continues the saved session. Returns its exit status, or -1.
 int run_elsewhere(const std::string& directory, uint64_t seed) {
   const std::string program = "/proc/self/exe";
   const std::string filter = std::string("--gtest_filter=").append(kOther);
@@ -99,7 +99,7 @@ int run_elsewhere(const std::string& directory, uint64_t seed) {
   return WEXITSTATUS(status);
 }
 
-TEST(RandomConversationTest, AnotherProcessGoesOnAsThisOneWould) {
+TEST(RandomConversationTest, AnotherProcessContinuesAlike) {
   const uint64_t first = variable("IBID_RANDOM_SEED", 1);
   const uint64_t n = variable("IBID_RANDOM_CONVERSATIONS", kConversationsWithAnother);
   size_t n_compared = 0;
@@ -120,7 +120,7 @@ TEST(RandomConversationTest, AnotherProcessGoesOnAsThisOneWould) {
   EXPECT_TRUE(n < kConversationsWithAnother || n_compared > 0);
 }
 
-// Not a test of its own: what AnotherProcessGoesOnAsThisOneWould runs elsewhere.
+// Not a separate test: run by AnotherProcessContinuesAlike in another process.
 TEST(RandomConversationElsewhere, DISABLED_GoesOn) {
   const char* directory = std::getenv("IBID_RANDOM_DIRECTORY");
   if (directory == nullptr) GTEST_SKIP() << "run by RandomConversationTest";

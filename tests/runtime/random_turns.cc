@@ -42,7 +42,7 @@ bool go_on_with(ChatSession& session, const FakeTokenizer& tokenizer, uint64_t s
     const std::string text = random_text(dice);
     TurnOptions options = random_turn_options(dice, tokenizer);
     options.max_tokens = 1 + dice.below(8);
-    // kContextFull and what a template refuses: in both processes alike.
+    // kContextFull and template errors are the same in both processes.
     if (session.send(text, options).status().code() == ErrorCode::kOutOfMemory) return false;
   }
   return true;

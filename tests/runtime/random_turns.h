@@ -1,4 +1,4 @@
-// Messages, options and whole turns, as a random conversation draws them.
+// Random messages, options and whole turns.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace ibid {
 TurnOptions random_turn_options(Dice& dice, const FakeTokenizer& tokenizer);
 std::string random_text(Dice& dice);
 
-// What a process does with a session that another one has left: n turns of this seed. False: the pool was too small for
-// one of them, as another process's need not have been.
+// Runs n turns of this seed on a session that another process saved. Returns false if the pool was too small for one of
+// them, which the other process's pool may not have been.
 bool go_on_with(ChatSession& session, const FakeTokenizer& tokenizer, uint64_t seed, size_t n_turns);
 
 }  // namespace ibid

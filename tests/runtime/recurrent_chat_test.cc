@@ -1,5 +1,5 @@
-// Conversations with a model whose layers are recurrent. Their states cannot be cut, so a turn goes on from where one
-// was kept. What is read again is counted here; that every pass begins with the right state is checked by FakeModel.
+// Conversations on a model with recurrent layers. Their states cannot be cut, so a turn resumes from a checkpointed
+// one. These tests count the prefill; FakeModel checks that every pass begins with the right state.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -21,7 +21,7 @@ struct RecurrentChat : ChatFixture {
   explicit RecurrentChat(const char* chat_template = kChatMl, size_t budget = 64u << 20)
       : ChatFixture(chat_template, {.max_seq_len = 32768, .recurrent = true}, budget) {}
 
-  // As users get it: what the template rewrites is read in idle time.
+  // With idle work, as by default.
   ChatSession session_as_ever(SessionOptions options = {}) {
     Result<ChatSession> created = ChatSession::create(engine, std::move(options));
     EXPECT_TRUE(created.ok()) << created.status().message();
@@ -29,24 +29,24 @@ struct RecurrentChat : ChatFixture {
   }
 };
 
-TEST(RecurrentChatTest, AChatThatGrowsReadsNothingAgain) {
+TEST(RecurrentChatTest, GrowingChatPrefillsNothingAgain) {
   RecurrentChat f;
   std::vector<Tokens> replies;
   for (size_t i = 0; i < 100; ++i) replies.push_back(f.tokenizer->sampled({"a", "b", "lo"}));
   f.say(replies);
   ChatSession chat = f.session({.system = "be the best"});
-  size_t n_before = 0;  // positions behind the turn before
+  size_t n_before = 0;  // positions after the previous turn
   for (size_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 7 == 0 ? kLong : "Hello", greedy()));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
     ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
     ASSERT_FALSE(turn.lost_prefix.has_value()) << i;
-    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last id is fed with the next turn
+    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last token is fed with the next turn
   }
   expect_replays(chat);
 }
 
-TEST(RecurrentChatTest, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
+TEST(RecurrentChatTest, StrippedThinkingCostsTheAnswerAndLaterTokens) {
   RecurrentChat f(kStripsThinking);
   std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
@@ -55,16 +55,16 @@ TEST(RecurrentChatTest, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
   for (size_t i = 0; i < 10; ++i) {
     const std::string message = i == 4 ? kLong : "Hello";
     const Turn turn = must(chat.send(message, greedy()));
-    // The prompt before is a prefix of this one: what the template wrote behind it is new.
+    // The previous prompt is a prefix of this one; the text after it is rendered anew.
     ASSERT_EQ(turn.usage.n_cached, n_prompt_before) << i;
     n_prompt_before = turn.usage.n_prompt;
   }
   expect_replays(chat);
 }
 
-// Reading ahead leaves the same states as a turn that reads. How far it came in idle time is not known; that nothing in
-// front of the answer is read again is.
-TEST(RecurrentChatTest, WhatIsReadInIdleTimeIsNotReadAgain) {
+// Prefill ahead keeps the same states as a turn. How far it got in idle time is unknown, but nothing before the answer
+// is prefilled again.
+TEST(RecurrentChatTest, IdlePrefillIsNotRepeated) {
   for (const char* chat_template : {kChatMl, kStripsThinking}) {
     RecurrentChat f(chat_template);
     std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
@@ -83,7 +83,7 @@ TEST(RecurrentChatTest, WhatIsReadInIdleTimeIsNotReadAgain) {
   }
 }
 
-TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
+TEST(RecurrentChatTest, PrefilledQuestionKeepsItsCheckpoints) {
   RecurrentChat f(kStripsThinking);
   std::vector<Tokens> replies(3, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
@@ -92,10 +92,10 @@ TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
   ASSERT_TRUE(chat.prefill().ok());
   const Turn first = must(chat.answer(greedy()));
   EXPECT_EQ(first.usage.n_prefilled, 0u);
-  // The template rewrites the answer: its end is not the prompt's any more.
+  // The template rewrites the answer, so the prompt's end is no resume point.
   const Turn second = must(chat.send("Hello", greedy()));
   EXPECT_GE(second.usage.n_cached, first.usage.n_prompt);
-  // And the other borders were kept: in front of the question, and within it.
+  // The other borders were kept: before the question, and within it.
   const Turn edited = must(chat.edit(1, std::string(9'000, 'q') + "the other", greedy()));
   EXPECT_GE(edited.usage.n_cached + f.engine->state().state_share().spacing, 9'000u);
   ChatSession other = f.session({.system = kLong});
@@ -103,8 +103,8 @@ TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
   expect_replays(chat);
 }
 
-// Whoever comes while a prompt is being read waits for its states, and whoever comes later finds them.
-TEST(RecurrentChatTest, WhatSeveralReadAtOnceIsReadOnce) {
+// Concurrent readers of a prompt wait for its states, and later ones find them.
+TEST(RecurrentChatTest, ConcurrentPrefillsOfAPromptRunOnce) {
   for (const bool same_question : {true, false}) {
     for (const size_t n_system : {700u, 1000u, 1023u, 1024u, 1025u}) {
       SCOPED_TRACE(n_system);
@@ -130,7 +130,7 @@ TEST(RecurrentChatTest, WhatSeveralReadAtOnceIsReadOnce) {
   }
 }
 
-TEST(RecurrentChatTest, RegeneratingReadsNothing) {
+TEST(RecurrentChatTest, RegeneratePrefillsNothing) {
   RecurrentChat f;
   f.say({f.tokenizer->sampled({"a", "b"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session({.system = kLong});
@@ -143,12 +143,12 @@ TEST(RecurrentChatTest, RegeneratingReadsNothing) {
   expect_replays(chat);
 }
 
-TEST(RecurrentChatTest, AnEditReadsFromTheLastStateInFrontOfIt) {
+TEST(RecurrentChatTest, EditResumesFromLastStateBeforeIt) {
   RecurrentChat f;
   std::vector<Tokens> replies(8, f.tokenizer->sampled({"a", "b"}));
   f.say(replies);
   ChatSession chat = f.session({.system = kLong});
-  std::vector<size_t> ends;  // positions behind each answer
+  std::vector<size_t> ends;  // positions after each answer
   for (size_t i = 0; i < 8; ++i) {
     const Turn turn = must(chat.send("Hello " + std::string(20 * i, 'x'), greedy()));
     ends.push_back(turn.usage.n_prompt + turn.usage.n_decoded - 1);
@@ -160,9 +160,9 @@ TEST(RecurrentChatTest, AnEditReadsFromTheLastStateInFrontOfIt) {
   expect_replays(chat);
 }
 
-// Within a long message there are few states: what lies between the last one and the edit is read again, and the turn
-// says why.
-TEST(RecurrentChatTest, ATurnSaysThatAStateWasNotThere) {
+// A long message has few states: the tokens between the last one and the edit are prefilled again, and the turn
+// explains it.
+TEST(RecurrentChatTest, TurnReportsMissingState) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(4, f.tokenizer->sampled({"a", "b"})));
   ChatSession chat = f.session({.system = "be"});
@@ -192,7 +192,7 @@ TEST(RecurrentChatTest, ForksAndSeveralAnswersShareStates) {
   must(chat.send(kLong, greedy()));
   ChatSession fork = *chat.fork();
   const Turn a = must(chat.send("Hello", greedy())), b = must(fork.send("the other", greedy()));
-  EXPECT_GE(b.usage.n_cached, a.usage.n_cached) << "and what both write in front of the message";
+  EXPECT_GE(b.usage.n_cached, a.usage.n_cached) << "including the template's text before the message";
   EXPECT_EQ(a.usage.n_read_again + b.usage.n_read_again, 0u);
   const std::vector<Turn> turns = *chat.send_for_answers("x", 3, greedy());
   EXPECT_EQ(turns[1].usage.n_prefilled + turns[2].usage.n_prefilled, 0u);
@@ -200,14 +200,14 @@ TEST(RecurrentChatTest, ForksAndSeveralAnswersShareStates) {
   expect_replays(fork);
 }
 
-TEST(RecurrentChatTest, AConversationOfAnotherSessionIsFoundAtItsDeepestState) {
+TEST(RecurrentChatTest, OtherSessionsResumeAtDeepestState) {
   RecurrentChat f;
   std::vector<Tokens> replies(4, f.tokenizer->sampled({"ab"}));
   f.say(replies);
   ChatSession first = f.session({.system = kLong});
   must(first.send("Hello " + kLong, greedy()));
   const Turn second = must(first.send("Hello", greedy()));
-  // The system message is shared, what the user says is not.
+  // The system message is shared, the user message is not.
   ChatSession other = f.session({.system = kLong});
   const Turn turn = must(other.send("the other", greedy()));
   EXPECT_EQ(turn.usage.n_cached, f.ids("<|im_start|>system\n" + kLong + "<|im_end|>\n<|im_start|>user\n").size());
@@ -222,7 +222,7 @@ TEST(RecurrentChatTest, AConversationOfAnotherSessionIsFoundAtItsDeepestState) {
   expect_replays(same);
 }
 
-TEST(RecurrentChatTest, ATurnThatFailsOrIsStoppedLeavesWhatWas) {
+TEST(RecurrentChatTest, FailedTurnKeepsCachedStates) {
   RecurrentChat f;
   std::vector<Tokens> replies(6, f.tokenizer->sampled({"a", "b"}));
   f.say(replies);
@@ -237,8 +237,8 @@ TEST(RecurrentChatTest, ATurnThatFailsOrIsStoppedLeavesWhatWas) {
   expect_replays(chat);
 }
 
-// What the stop string took was decoded in passes of its own: the answer's end lies several passes back.
-TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
+// The tokens of the stop string were decoded in separate passes: the answer's end is several passes back.
+TEST(RecurrentChatTest, StopStringOfSeveralTokensCostsOnlyItsTokens) {
   RecurrentChat f;
   const Tokens rest = f.tokenizer->sampled({"ab", "the", "ing", "lo"});
   f.say({joined({f.tokenizer->sampled({"lo"}), rest}), joined({f.tokenizer->sampled({"a", "b"}), rest}),
@@ -246,7 +246,7 @@ TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
   ChatSession chat = f.session({.system = kLong});
   TurnOptions options = greedy();
   options.stop_strings = {"abtheing"};
-  size_t end = 0;  // of what is known behind the answer
+  size_t end = 0;  // positions known after the answer
   for (const char* message : {"Hello", "the other", "x"}) {
     const Turn turn = must(chat.send(message, options));
     if (end > 0) {
@@ -259,8 +259,8 @@ TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
   }
 }
 
-// A history that nobody knows yet: its answers can be edited, and said again, without reading it from the beginning.
-TEST(RecurrentChatTest, AHistoryHasStatesAtItsAnswers) {
+// After prefilling an unknown history, edits of its answers resume close before them.
+TEST(RecurrentChatTest, HistoryHasStatesAtItsAnswers) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(30, f.tokenizer->sampled({"a", "b"})));
   Json history = Json::array({{{"role", "system"}, {"content", kLong}}});
@@ -269,7 +269,7 @@ TEST(RecurrentChatTest, AHistoryHasStatesAtItsAnswers) {
     history.push_back({{"role", "assistant"}, {"content", std::string(150, static_cast<char>('a' + i))}});
   }
   history.push_back({{"role", "user"}, {"content", "x"}});
-  const auto n_ids_before = [&](size_t message) {  // up to where it differs
+  const auto n_ids_before = [&](size_t message) {  // up to the first difference
     std::string text;
     for (size_t i = 0; i < message; ++i) {
       text += "<|im_start|>" + history[i]["role"].get<std::string>() + "\n" +
@@ -286,14 +286,14 @@ TEST(RecurrentChatTest, AHistoryHasStatesAtItsAnswers) {
     other[message]["content"] = "another";
     ASSERT_TRUE(chat.state().set_history(other).ok());
     const Turn turn = must(chat.answer(greedy()));
-    // The template's words, and in front of an answer what the user said.
+    // Less the template's own text, and before an answer the user message.
     EXPECT_GE(turn.usage.n_cached + (message % 2 == 1 ? 16 : 64), n_ids_before(message)) << message;
     expect_replays(chat);
   }
 }
 
-// Its own snapshots, and the conversation as it was, give way to a turn that would not fit otherwise.
-TEST(RecurrentChatTest, ATurnFitsTheLeastBudgetAndItsPages) {
+// Spare snapshots and the previous conversation are evicted for a turn that would not fit otherwise.
+TEST(RecurrentChatTest, TurnFitsMinimumBudget) {
   const KvLayout layout = FakeModel({.recurrent = true}).kv_layout();
   for (const char* chat_template : {kChatMl, kStripsThinking}) {
     RecurrentChat f(chat_template, 15 * layout.page_bytes() + 3 * layout.state_bytes());
@@ -310,7 +310,7 @@ TEST(RecurrentChatTest, ATurnFitsTheLeastBudgetAndItsPages) {
   }
 }
 
-TEST(RecurrentChatTest, StatesTakeAtMostHalfOfTheBudget) {
+TEST(RecurrentChatTest, StatesTakeAtMostHalfTheBudget) {
   RecurrentChat f(kChatMl, 600'000);
   std::mt19937 random(1);
   std::vector<Tokens> replies(60, f.tokenizer->sampled({"a", "b", "lo"}));

@@ -1,5 +1,5 @@
-// Conversations with recurrent layers that outlive the process: states in the cache directory and in session files. The
-// next process is a new engine on the same files; that every pass begins with the right state is checked by FakeModel.
+// Conversations with recurrent layers across processes: states in the cache directory and in session files. The next
+// process is a new engine on the same files; FakeModel checks that every pass begins with the right state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ size_t answer_end(const Turn& turn) { return turn.usage.n_prompt + turn.usage.n_
 struct RecurrentResumeTest : testing::Test {
   RecurrentResumeTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
 
-  // Three turns, saved. `ends`: positions behind each answer.
+  // Saves a session after three turns. `ends`: positions after each answer.
   void have_a_talk(bool tier, bool with_kv, const char* chat_template = kChatMl) {
     RecurrentProcess process(recurrent_parts_on(files, tier), chat_template);
     ChatSession chat = process.session({.system = kLongText});
@@ -58,7 +58,7 @@ struct RecurrentResumeTest : testing::Test {
     ids = chat.ids();
     messages = chat.state().messages();
   }
-  // The records of the file, behind the conversation.
+  // The records of the file, after the conversation.
   std::vector<std::pair<size_t, KvRecordHeader>> records_of(const std::string& file) {
     std::vector<std::pair<size_t, KvRecordHeader>> records;
     uint64_t json_bytes = 0;
@@ -78,7 +78,7 @@ struct RecurrentResumeTest : testing::Test {
   std::vector<size_t> ends;
 };
 
-TEST_F(RecurrentResumeTest, TheCacheDirectoryGivesStatesBack) {
+TEST_F(RecurrentResumeTest, LoadFindsStatesInCacheDirectory) {
   have_a_talk(true, false);
   RecurrentProcess process(recurrent_parts_on(files, true));
   ASSERT_NE(process.engine->state().tier(), nullptr) << process.engine->state().tier_status().to_string();
@@ -89,7 +89,7 @@ TEST_F(RecurrentResumeTest, TheCacheDirectoryGivesStatesBack) {
   EXPECT_EQ(turn.usage.n_prefilled, turn.usage.n_prompt - ends[2]);
   EXPECT_EQ(process.engine->state().tier()->stats().states_read, 1u);
   expect_replays(chat);
-  // And another conversation finds the system message at its state.
+  // Another conversation finds the system message at its state.
   ChatSession other = process.session({.system = kLongText});
   const Turn first = must(other.send("and", greedy()));
   const std::string opening = "<|im_start|>system\n" + kLongText + "<|im_end|>\n<|im_start|>user\n";
@@ -97,7 +97,7 @@ TEST_F(RecurrentResumeTest, TheCacheDirectoryGivesStatesBack) {
   expect_replays(other);
 }
 
-TEST_F(RecurrentResumeTest, AnEditAfterARestartGoesOnInFrontOfIt) {
+TEST_F(RecurrentResumeTest, EditAfterRestartResumesBeforeIt) {
   have_a_talk(true, false);
   for (const size_t message : {5u, 3u}) {
     RecurrentProcess process(recurrent_parts_on(files, true));
@@ -109,7 +109,7 @@ TEST_F(RecurrentResumeTest, AnEditAfterARestartGoesOnInFrontOfIt) {
   }
 }
 
-TEST_F(RecurrentResumeTest, ThinkingThatIsTakenAwayIsReadFromTheEndOfItsPrompt) {
+TEST_F(RecurrentResumeTest, StrippedThinkingResumesAtEndOfItsPrompt) {
   size_t n_prompt = 0;
   Json history;
   {
@@ -129,8 +129,8 @@ TEST_F(RecurrentResumeTest, ThinkingThatIsTakenAwayIsReadFromTheEndOfItsPrompt) 
   expect_replays(chat);
 }
 
-// The file has states further back as well, as long as they take no more than the rows.
-TEST_F(RecurrentResumeTest, AnEditOfASavedSessionGoesOnInFrontOfIt) {
+// The file has earlier states too, as long as they take no more bytes than the rows.
+TEST_F(RecurrentResumeTest, EditOfSavedSessionResumesBeforeIt) {
   have_a_talk(false, true);
   for (const size_t message : {5u, 3u, 1u}) {
     RecurrentProcess process(recurrent_parts_on(files, false));
@@ -141,7 +141,7 @@ TEST_F(RecurrentResumeTest, AnEditOfASavedSessionGoesOnInFrontOfIt) {
   }
 }
 
-TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
+TEST_F(RecurrentResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
   have_a_talk(false, true);
   {
     RecurrentProcess process(recurrent_parts_on(files, false));
@@ -161,7 +161,7 @@ TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
     RecurrentProcess process(recurrent_parts_on(files, false));
     ChatSession chat = *ChatSession::load(process.engine, kTalkPath);
     const Turn turn = must(chat.regenerate(greedy()));
-    EXPECT_EQ(turn.usage.n_prefilled, 1u) << "the last id of the prompt, for its logits";
+    EXPECT_EQ(turn.usage.n_prefilled, 1u) << "the last token of the prompt, for its logits";
     expect_replays(chat);
   }
   {
@@ -173,7 +173,7 @@ TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
   }
 }
 
-TEST_F(RecurrentResumeTest, StatesOfAFileTakeNoMoreThanItsRows) {
+TEST_F(RecurrentResumeTest, StatesOfAFileTakeNoMoreBytesThanItsRows) {
   have_a_talk(false, true);
   const std::string file = *read_file(files, kTalkPath, 100u << 20);
   size_t n_pages = 0, n_states = 0;
@@ -189,7 +189,7 @@ TEST_F(RecurrentResumeTest, StatesOfAFileTakeNoMoreThanItsRows) {
   EXPECT_LE(state_bytes, page_bytes);
 }
 
-TEST_F(RecurrentResumeTest, DamagedRecordsAreALossThatIsNamedAndNeverWrong) {
+TEST_F(RecurrentResumeTest, DamagedRecordsAreReportedAndNeverUsed) {
   have_a_talk(false, true);
   const std::string good = *read_file(files, kTalkPath, 100u << 20);
   RecurrentProcess process(recurrent_parts_on(files, false));
@@ -212,7 +212,7 @@ TEST_F(RecurrentResumeTest, DamagedRecordsAreALossThatIsNamedAndNeverWrong) {
   EXPECT_GT(n_shorter, 100u);
 }
 
-TEST_F(RecurrentResumeTest, EveryShorterFileIsHarmless) {
+TEST_F(RecurrentResumeTest, TruncatedFilesAreHarmless) {
   have_a_talk(false, true);
   const std::string good = *read_file(files, kTalkPath, 100u << 20);
   RecurrentProcess process(recurrent_parts_on(files, false));
@@ -225,7 +225,7 @@ TEST_F(RecurrentResumeTest, EveryShorterFileIsHarmless) {
   }
 }
 
-TEST_F(RecurrentResumeTest, StatesOfAFileServeItsSessionAlone) {
+TEST_F(RecurrentResumeTest, StatesOfAFileServeOnlyItsSession) {
   have_a_talk(false, true);
   const auto history_with = [&](const char* text) {
     Json history = messages;
@@ -251,11 +251,11 @@ TEST_F(RecurrentResumeTest, StatesOfAFileServeItsSessionAlone) {
     must(gift.send("x", greedy()));
   }
   RecurrentProcess later(recurrent_parts_on(others, true));
-  EXPECT_EQ(later.engine->state().tier()->stats().states, 0u) << "and are never written to disk";
+  EXPECT_EQ(later.engine->state().tier()->stats().states, 0u) << "imported states are not written to disk";
   EXPECT_EQ(later.engine->state().tier()->stats().pages, 0u);
 }
 
-// --- a tier at a server
+// --- a tier on a server
 
 EngineParts recurrent_parts_with(RecordServer& server) {
   EngineParts parts;
@@ -266,7 +266,7 @@ EngineParts recurrent_parts_with(RecordServer& server) {
   return parts;
 }
 
-TEST(RecurrentTierTest, AnotherProcessFindsAtAServerWhatOneHasRead) {
+TEST(RecurrentTierTest, AnotherProcessFindsStatesOnServer) {
   RecordServer server;
   const auto ask = [&] {
     RecurrentProcess process(recurrent_parts_with(server));

@@ -1,5 +1,5 @@
-// Conversations of a model with recurrent layers in the words of a real template that shows the thinking of the last
-// answer only: what is read again is the rewritten answers and what follows them, and nothing else.
+// Conversations of a recurrent model with a real template that shows only the last answer's thinking: only the
+// rewritten answers and later tokens are prefilled again.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,7 +21,7 @@ struct TemplateChat : ChatFixture {
       : ChatFixture(source.c_str(), {.max_seq_len = 32768, .recurrent = true}) {}
 
   size_t n_ids(const std::string& text) const { return ids(text).size(); }
-  // Whole answers, behind the header that the template writes.
+  // Whole answers, after the header that the template writes.
   void say_all(const std::vector<std::string>& texts) {
     std::vector<Tokens> replies;
     for (const std::string& text : texts) replies.push_back(ids(kOpensThinking + text + "<|im_end|>"));
@@ -46,7 +46,7 @@ std::string qwen_source(const std::string& shared) {
   return *read_file(system_file_ops(), shared + "/reference/templates/templates/Qwen3.5-4B.jinja", 1u << 20);
 }
 
-TEST(RecurrentTemplatesTest, QwenReadsTheAnswerWhoseThinkingIsGone) {
+TEST(RecurrentTemplatesTest, QwenReprefillsAnswerAfterThinkingIsStripped) {
   IBID_NEED_SHARED(shared);
   TemplateChat f(qwen_source(shared));
   std::vector<std::string> texts;
@@ -67,8 +67,8 @@ TEST(RecurrentTemplatesTest, QwenReadsTheAnswerWhoseThinkingIsGone) {
   }
 }
 
-// A question, a call, its result, an answer: the thinking of the loop stays until the next question.
-TEST(RecurrentTemplatesTest, QwenReadsTheLoopOfToolsWhoseThinkingIsGone) {
+// A question, a call, its result, an answer: the loop's thinking stays until the next question.
+TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
   IBID_NEED_SHARED(shared);
   TemplateChat f(qwen_source(shared));
   const auto call = [](size_t i) {
@@ -96,7 +96,7 @@ TEST(RecurrentTemplatesTest, QwenReadsTheLoopOfToolsWhoseThinkingIsGone) {
     ASSERT_TRUE(chat.state().append(make_message(Role::kTool, result(i))).ok());
     const Turn answering = must(chat.answer(parsing_greedy()));
     EXPECT_EQ(answering.content, said_text(i));
-    EXPECT_EQ(answering.usage.n_prefilled, f.n_ids("<|im_end|>\n" + result_asked(i))) << "nothing but the result";
+    EXPECT_EQ(answering.usage.n_prefilled, f.n_ids("<|im_end|>\n" + result_asked(i))) << "only the result";
     EXPECT_EQ(answering.usage.n_read_again, 0u) << i;
   }
   expect_replays(chat);

@@ -1,5 +1,5 @@
-// What a session has for those who answer requests with it: variables that change, histories by their difference,
-// prompts without a template, progress that is pulled, and answers that memory ends.
+// Session features for request handlers: changing variables, history differences, prompts without a template, pulled
+// progress, and answers that end when memory runs out.
 #include <gtest/gtest.h>
 
 #include "runtime/prompt/plain_prompt.h"
@@ -17,18 +17,18 @@ constexpr const char* kMood =
     "{% endfor %}"
     "{{ '<|im_start|>assistant\n' }}{% if mood %}{{ mood }}{% endif %}";
 
-TEST(RequestSessionTest, OtherVariablesAreInTheNextPromptAndWhatIsTheSameStays) {
+TEST(RequestSessionTest, SetVariablesKeepsTheEqualPrefix) {
   ChatFixture f(kMood);
   f.say({f.tokenizer->sampled({"a", "b"}), f.tokenizer->sampled({"c"})});
   ChatSession chat = f.session();
   must(chat.send("x", greedy()));
   ASSERT_TRUE(chat.state().set_variables(Json{{"mood", "the"}}).ok());
   const Turn turn = must(chat.send("y", greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("y").size() + 2) << "the mood, and the id that ended the answer";
+  EXPECT_EQ(turn.usage.n_prefilled, f.next_prompt("y").size() + 2) << "the mood, and the token that ended the answer";
   EXPECT_FALSE(turn.lost_prefix.has_value());
   expect_replays(chat);
 
-  // The same as a session that had them from its beginning.
+  // The same tokens as in another session with the same calls.
   ChatFixture g(kMood);
   g.say({g.tokenizer->sampled({"a", "b"}), g.tokenizer->sampled({"c"})});
   ChatSession other = g.session();
@@ -38,7 +38,7 @@ TEST(RequestSessionTest, OtherVariablesAreInTheNextPromptAndWhatIsTheSameStays) 
   EXPECT_EQ(chat.ids(), other.ids());
 }
 
-TEST(RequestSessionTest, TheSameVariablesCostNothing) {
+TEST(RequestSessionTest, EqualVariablesCostNothing) {
   ChatFixture f(kMood), g(kMood);
   ChatSession chat = f.session({}, Json{{"mood", "the"}});
   ChatSession lone = g.session({}, Json{{"mood", "the"}});
@@ -50,7 +50,7 @@ TEST(RequestSessionTest, TheSameVariablesCostNothing) {
   }
 }
 
-TEST(RequestSessionTest, VariablesThatAreNoneChangeNothing) {
+TEST(RequestSessionTest, InvalidVariablesChangeNothing) {
   ChatFixture f(kMood);
   ChatSession chat = f.session();
   EXPECT_EQ(chat.state().set_variables(Json::array()).code(), ErrorCode::kInvalidArgument);
@@ -58,7 +58,7 @@ TEST(RequestSessionTest, VariablesThatAreNoneChangeNothing) {
   EXPECT_EQ(must(chat.send("x", greedy(4))).usage.n_prompt, f.prompt("x").size());
 }
 
-TEST(RequestSessionTest, AHistoryIsReplacedFromAMessageOn) {
+TEST(RequestSessionTest, ReplaceFromEqualsSetHistory) {
   ChatFixture f, g;
   for (ChatFixture* each : {&f, &g}) each->say({each->tokenizer->sampled({"a", "b"})});
   ChatSession by_difference = f.session(), as_a_whole = g.session();
@@ -79,7 +79,7 @@ TEST(RequestSessionTest, AHistoryIsReplacedFromAMessageOn) {
   EXPECT_TRUE(before.same_conversation(SessionSnapshot(by_difference)));
 }
 
-TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
+TEST(RequestSessionTest, SessionWithoutTemplateContinuesItsText) {
   ChatFixture f(nullptr);
   f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
     const Tokens answer = f.tokenizer->sampled({"H", "e", "l", "lo"});
@@ -88,7 +88,7 @@ TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
   ChatSession text = f.session({}, Json::object(), true);
   ASSERT_TRUE(text.state().append(plain_message("<|im_start|>the")).ok());
   EXPECT_EQ(must(text.answer(greedy())).text, "Hello");
-  // The text goes on behind the answer: its ids stay as they were sampled.
+  // The text continues after the answer, whose sampled tokens stay.
   ASSERT_TRUE(text.state().replace_from(0, Json::array({plain_message("<|im_start|>theHello and on")})).ok());
   const Turn turn = must(text.answer(greedy(4)));
   EXPECT_EQ(turn.usage.n_prefilled, f.ids(" and on").size());
@@ -96,9 +96,9 @@ TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
   EXPECT_EQ(text.save("/nowhere").code(), ErrorCode::kUnsupported);
 }
 
-TEST(RequestSessionTest, GivenIdsAreFedAsTheyAre) {
+TEST(RequestSessionTest, GivenTokensAreFedUnchanged) {
   ChatFixture f(nullptr);
-  const Tokens given = f.tokenizer->sampled({"a", "b", "c", "Hello"});  // no encoding gives these
+  const Tokens given = f.tokenizer->sampled({"a", "b", "c", "Hello"});  // tokenizing their text gives others
   ChatSession chat = f.session({}, Json::object(), true);
   ASSERT_TRUE(chat.state().append(plain_message(given)).ok());
   must(chat.answer(greedy(4)));
@@ -113,7 +113,7 @@ TEST(RequestSessionTest, GivenIdsAreFedAsTheyAre) {
   EXPECT_EQ(chat.answer(greedy(4)).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(RequestSessionTest, AnAnswerThatMemoryEndsKeepsItsText) {
+TEST(RequestSessionTest, AnswerEndedByOutOfMemoryKeepsItsText) {
   const size_t page = ChatFixture().engine->state().pool().layout().page_bytes();
   ChatFixture f(kChatMl, {}, 2 * page);
   ChatSession chat = f.session();
@@ -124,12 +124,12 @@ TEST(RequestSessionTest, AnAnswerThatMemoryEndsKeepsItsText) {
   options.keep_when_out_of_memory = true;
   const Turn turn = must(chat.send("x", options));
   EXPECT_EQ(turn.finish_reason, FinishReason::kLength);
-  EXPECT_EQ(turn.usage.n_prompt + turn.usage.n_decoded, 2 * kPagePositions + 1) << "the last was sampled, and not fed";
+  EXPECT_EQ(turn.usage.n_prompt + turn.usage.n_decoded, 2 * kPagePositions + 1) << "the last token was not fed";
   EXPECT_EQ(chat.state().messages().back()["content"], turn.text);
   expect_replays(chat);
 }
 
-TEST(RequestSessionTest, ProgressIsPulledWithTheText) {
+TEST(RequestSessionTest, StreamEmitsPrefillProgressAndText) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello"})});
   ChatSession chat = f.session();
@@ -146,7 +146,7 @@ TEST(RequestSessionTest, ProgressIsPulledWithTheText) {
   while (!begun.is_over()) {
     while (const auto event = begun.poll_event()) {
       if (event->kind == TurnEvent::Kind::kText) {
-        EXPECT_EQ(n_done, n_prompt) << "the prompt is read before anything is said";
+        EXPECT_EQ(n_done, n_prompt) << "the prompt is prefilled before any text";
         text += event->text;
       } else {
         EXPECT_GT(event->n_done, n_done);
@@ -158,7 +158,7 @@ TEST(RequestSessionTest, ProgressIsPulledWithTheText) {
   EXPECT_EQ(must(begun.finish()).text, text);
 }
 
-TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
+TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
   for (const bool wants_events : {true, false}) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello"})});
@@ -166,7 +166,7 @@ TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
     const auto bell = std::make_shared<Bell>();
     TurnStream stream(chat, std::string(100, 'x'), greedy(), bell);
     while (stream.begun() != nullptr) {
-      EXPECT_FALSE(stream.is_over()) << "there is something to pull";
+      EXPECT_FALSE(stream.is_over()) << "there are events to pull";
       bell->wait_for(std::chrono::milliseconds(1));
     }
     EXPECT_FALSE(stream.is_over());
@@ -181,7 +181,7 @@ TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
   }
 }
 
-TEST(RequestSessionTest, APrefillThatIsPulledReadsThePrompt) {
+TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
   ASSERT_TRUE(chat.state().append(make_message(Role::kUser, "x")).ok());
@@ -194,10 +194,10 @@ TEST(RequestSessionTest, APrefillThatIsPulledReadsThePrompt) {
   EXPECT_EQ(reading.finish().value().n_prefilled, f.prompt("x").size());
   EXPECT_EQ(must(chat.answer(greedy(4))).usage.n_prefilled, 0u);
   { const PrefillStream dropped(chat, Priority::kNormal, {}, bell); }
-  EXPECT_TRUE(chat.state().append(make_message(Role::kUser, "y")).ok()) << "it is free again";
+  EXPECT_TRUE(chat.state().append(make_message(Role::kUser, "y")).ok()) << "the session is free again";
 }
 
-TEST(BellTest, AWaitWithALimitEnds) {
+TEST(BellTest, WaitForEndsAtItsLimit) {
   Bell bell;
   bell.wait_for(std::chrono::milliseconds(1));
   bell.ring();

@@ -1,4 +1,4 @@
-// What the tests of kept conversations share: processes on the same files, one after the other.
+// Shared by the tests of saved conversations: consecutive processes on the same files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct ChatResumeTest : testing::Test {
 
   ChatResumeTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
 
-  // Two turns, saved.
+  // Saves a session after two turns.
   void have_a_talk(bool tier, bool with_kv, const char* chat_template = kChatMl) {
     Process process(files, tier, "one", chat_template);
     ChatSession chat = process.session({.system = kSystem});
@@ -38,7 +38,7 @@ struct ChatResumeTest : testing::Test {
     messages = chat.state().messages();
     bytes = chat.state().transcript().bytes();
   }
-  // What a process that never ended would feed for one turn more.
+  // Tokens that a process without restart would feed for a third turn.
   Tokens third_turn(const Process& process) const {
     return joined({{ids.back()}, process.next_prompt("and"), process.tokenizer->sampled({"the", "ing"})});
   }

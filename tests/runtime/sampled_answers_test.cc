@@ -1,5 +1,5 @@
-// Whatever the logits, an answer under a schema is valid: random ones, drawn at a high temperature over the tokens of a
-// real tokenizer, are JSON that another implementation of JSON Schema (python-jsonschema) accepts.
+// Answers under a schema are valid for any logits: random answers at a high temperature, with a real tokenizer, are
+// JSON that another implementation of JSON Schema (python-jsonschema) accepts.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kAnswersOfEach = 260;
 constexpr size_t kMostTokens = 400;
 
-// What each asks of a value of another kind: strings, numbers, arrays, objects, and what is put together of them.
+// Schemas of strings, numbers, arrays, objects, and combinations.
 constexpr std::array kSchemas = {
     R"({"type":"object"})",
     R"({"type":["array","null"],"maxItems":4})",
@@ -79,7 +79,7 @@ constexpr std::array kSchemas = {
         "required":["when","note","scores"]})",
 };
 
-// Logits that are random, and lead to the end of texts the longer an answer is.
+// Random logits that favour the end of texts more the longer an answer is.
 class RandomLogits {
  public:
   RandomLogits(const Tokenizer& tokenizer, uint64_t seed) : random_(seed), logits_(tokenizer.vocab_size()) {
@@ -115,7 +115,7 @@ Answer sample(const TokenConstraint& constraint, const Tokenizer& tokenizer, Tok
   Answer answer;
   for (size_t n = 0; n < kMostTokens; ++n) {
     const auto restricted = next.restrict(logits.next(n, stop));
-    EXPECT_TRUE(restricted.ok()) << restricted.status().to_string() << " behind " << answer.text;
+    EXPECT_TRUE(restricted.ok()) << restricted.status().to_string() << " after " << answer.text;
     if (!restricted.ok()) return answer;
     const TokenId id = *sampler.sample(*restricted);
     if (id == stop) {
@@ -165,7 +165,7 @@ TEST(SampledAnswersTest, EveryFinishedAnswerIsValid) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127) {
     GTEST_SKIP() << "python3 with jsonschema is not installed: answers are compared with the grammar alone";
   }
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "what is printed above is not valid";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the answers printed above are not valid";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Sessions that share passes: who is in a pass, what becomes of those who cancel or fail, and that nobody's rows
-// or logits show who the others were.
+// Sessions that share passes: the members of a pass, cancelled and failing members, and that rows and logits do not
+// depend on the other members.
 #include "runtime/scheduler/scheduler.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Tokens some_ids(size_t n, uint64_t seed) {
   return ids;
 }
 
-// Every pass takes a millisecond and as much for each row; what was in it is kept.
+// Every pass takes a millisecond plus one for each row; records the rows of each pass.
 class TimedModel : public FakeModel {
  public:
   explicit TimedModel(ManualClock& clock) : FakeModel({.max_seq_len = 16'384, .max_chunk = 512}), clock_(clock) {}
@@ -54,7 +54,7 @@ class TimedModel : public FakeModel {
   ManualClock& clock_;
 };
 
-// Decodes for ever: an id a pass, until it is cancelled.
+// Decodes one token per pass until it is cancelled.
 class Decoder : public Task {
  public:
   Decoder(KvCacheEntry& entry, std::shared_ptr<Bell> bell)
@@ -100,7 +100,7 @@ struct SchedulerTest : testing::Test {
     ASSERT_TRUE(cold.forward({&all, 1}, {}, unused).ok());
     EXPECT_EQ(FakeModel::rows_of(entry), FakeModel::rows_of(replayed));
   }
-  // Holds the first pass until it is let go.
+  // Blocks the first pass until `go`.
   void hold_first_pass() {
     model.before_layer = [this](size_t, size_t) {
       inside = true;
@@ -116,9 +116,9 @@ struct SchedulerTest : testing::Test {
   std::atomic<bool> inside{false}, go{false};
 };
 
-// One allocation fails somewhere in the passes that three sequences share: whoever hears of it has not been fed, tries
-// again, and in the end every sequence is what it is alone.
-TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
+// One allocation fails in the passes that three sequences share: a task that gets the error has not been fed and
+// retries, and in the end every sequence is as computed alone.
+TEST(SchedulerMemoryTest, TaskWithFailedAllocationWasNotFed) {
   constexpr size_t kSequences = 3, kPrompt = 20, kIds = 28;
   size_t n_shared = 0, n_refused = 0;
   for (size_t n = 0;; ++n) {
@@ -132,7 +132,7 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
     const auto run = [&](size_t i, const Tokens& ids) {
       for (size_t length = 0; length < kIds; length = entries[i].length()) {
         const TokenSpan next = TokenSpan(ids).subspan(length, length < kPrompt ? kPrompt - length : 1);
-        Logits logits;  // a new one, so that handing out the rows needs memory
+        Logits logits;  // a new one, so that copying the rows allocates
         const Status status = feed(*scheduler, entries[i], next, WantLogits::kLast, {}, logits);
         CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory);
         refused[i] += status.ok() ? 0 : 1;
@@ -171,7 +171,7 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
   EXPECT_GT(n_refused, 0u);
 }
 
-TEST_F(SchedulerTest, APromptThatIsAloneIsReadInTheLargestPasses) {
+TEST_F(SchedulerTest, LonePromptIsPrefilledInLargestPasses) {
   KvCacheEntry entry(pool);
   Logits logits;
   ASSERT_TRUE(feed(entry, some_ids(1200, 1), logits).ok());
@@ -179,7 +179,7 @@ TEST_F(SchedulerTest, APromptThatIsAloneIsReadInTheLargestPasses) {
   EXPECT_EQ(scheduler->stats().n_shared_passes, 0u);
 }
 
-TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
+TEST_F(SchedulerTest, WaitingTasksShareTheNextPass) {
   hold_first_pass();
   constexpr size_t kOthers = 7;
   std::vector<KvCacheEntry> entries;
@@ -193,7 +193,7 @@ TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
   threads.emplace_back(run, size_t{0});
   wait_until_inside();
   for (size_t i = 1; i <= kOthers; ++i) threads.emplace_back(run, i);
-  // They have no other way than to wait; that they do cannot be seen from outside, so give them time to.
+  // They must wait now; this is not observable, so give them time.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   go = true;
   threads.clear();
@@ -234,10 +234,10 @@ TEST_F(SchedulerTest, WaitingForTheModelCanBeCancelled) {
   runs.join();
   EXPECT_EQ(first.length(), 1u);
   Logits logits;
-  EXPECT_TRUE(feed(second, some_ids(1, 2), logits).ok()) << "the line moves on";
+  EXPECT_TRUE(feed(second, some_ids(1, 2), logits).ok()) << "later tasks still run";
 }
 
-TEST_F(SchedulerTest, AnErrorBelongsToWhoCausedIt) {
+TEST_F(SchedulerTest, ErrorIsReturnedToTheTaskThatCausedIt) {
   hold_first_pass();
   KvCacheEntry first(pool), good(pool), bad(pool);
   const auto run = [&](KvCacheEntry& entry, Tokens ids, ErrorCode wanted) {
@@ -257,12 +257,12 @@ TEST_F(SchedulerTest, AnErrorBelongsToWhoCausedIt) {
   expect_cold_rows(good);
 }
 
-// One reads a long prompt while another decodes. Time is the model's: a millisecond a row.
-TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndGetsMostOfTheTimeAndWhoDecodesIsInEveryPass) {
+// One session prefills a long prompt while another decodes. Time is the model's: a millisecond per row.
+TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
   constexpr size_t kPrompt = 4000;
   KvCacheEntry reads(pool), decodes(pool);
   Logits logits;
-  // The speed of the model is known from here on.
+  // The model's speed is known from here on.
   ASSERT_TRUE(feed(reads, some_ids(64, 3), logits).ok());
   for (TokenId id = 0; id < 3; ++id) ASSERT_TRUE(feed(decodes, {&id, 1}, logits).ok());
   const size_t n_before = model.passes.size();
@@ -277,7 +277,7 @@ TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndGetsMostOfTheTimeAndW
     for (const size_t rows : pass) ms += rows;
     EXPECT_LE(ms, 40u + 2u) << "the target and a step";
     if (pass.size() == 1) {
-      EXPECT_EQ(pass[0], 1u) << "a pass of the prompt went without the one that decodes";
+      EXPECT_EQ(pass[0], 1u) << "a prompt pass had no decoder row";
       ++n_alone;
       continue;
     }
@@ -286,25 +286,25 @@ TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndGetsMostOfTheTimeAndW
     n_alone = 0;
   }
   EXPECT_GT(n_shared, 20u);
-  EXPECT_EQ(n_alone_between, 0u) << "a pass went without the prompt";
-  // Alone: 1 ms a row, and one a pass of 512.
+  EXPECT_EQ(n_alone_between, 0u) << "a pass had no prompt rows";
+  // Alone: 1 ms per row, and one per pass of 512.
   EXPECT_LE(prefill_ms * 7 / 10, kPrompt + kPrompt / 512 + 1);
   expect_cold_rows(reads);
 }
 
-TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
+TEST_F(SchedulerTest, LowPriorityIsDelayedButNotStarved) {
   KvCacheEntry low(pool), decodes(pool);
   Decoder decoder(decodes, std::make_shared<Bell>());
   ASSERT_TRUE(scheduler->submit(decoder).ok());
   Logits logits;
   EXPECT_TRUE(feed(low, some_ids(200, 5), logits, {}, Priority::kLow).ok());
   decoder.end();
-  EXPECT_GT(clock.steady_ns(), 1'000'000'000) << "at once";
+  EXPECT_GT(clock.steady_ns(), 1'000'000'000) << "it ran at once";
   EXPECT_LT(clock.steady_ns(), 60'000'000'000);
   expect_cold_rows(low);
 }
 
-// The compute thread ends with its scheduler, and is the only one that it makes.
+// The scheduler starts one thread, which ends with it.
 TEST_F(SchedulerTest, HasOneThread) {
   const size_t with_one = n_threads_here();
   {
@@ -316,8 +316,8 @@ TEST_F(SchedulerTest, HasOneThread) {
   EXPECT_EQ(Scheduler::create(model, clock).status().code(), ErrorCode::kOutOfMemory);
 }
 
-// Whatever threads do, a sequence's rows are those of its ids, and a cancelled or failed call changed nothing.
-TEST_F(SchedulerTest, ManySessionsWithCancelsKeepTheirRows) {
+// For any interleaving a sequence's rows are those of its tokens, and a cancelled or failed call changed nothing.
+TEST_F(SchedulerTest, ConcurrentSequencesWithCancelsKeepTheirRows) {
   std::vector<std::jthread> threads;
   std::mutex checking;
   for (uint64_t t = 0; t < 16; ++t) {

@@ -1,4 +1,4 @@
-// Rows that are lent to a turn, kept or given back; the engine's model is a fake.
+// KV leased to a turn, kept or restored, on a fake model.
 #include "runtime/session/sequence_cache.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace ibid {
 namespace {
 
 struct Cached : ChatFixture {
-  // A plan of these ids, the first n_keep of which are the transcript's.
+  // A plan of these tokens, the first n_keep of which are the transcript's.
   static PromptDelta plan(Tokens ids, size_t n_keep) {
     PromptDelta delta;
     delta.n_keep = n_keep;
@@ -22,12 +22,12 @@ struct Cached : ChatFixture {
     delta.patch.ids = std::move(ids);
     return delta;
   }
-  // Feeds what the entry lacks of the ids.
+  // Feeds the tokens that the entry lacks.
   void feed_rest(KvCacheEntry& entry, TokenSpan ids) {
     Logits logits;
     ASSERT_TRUE(feed(engine->state().scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
   }
-  // A turn over the ids that is committed. Returns how many of them were found.
+  // Runs and commits a turn over the tokens. Returns the number of cached ones.
   size_t read(const Tokens& ids, size_t n_keep) {
     const PromptDelta delta = plan(ids, n_keep);
     const auto loan = cache.lend(PromptIds(delta, transcript), Priority::kNormal).value();
@@ -38,7 +38,7 @@ struct Cached : ChatFixture {
   }
   std::vector<float> rows() const { return FakeModel::rows_of(*cache.held()); }
 
-  Transcript transcript;  // the ids of a plan are all in its patch here
+  Transcript transcript;  // empty: all tokens of a plan are in its patch here
   SequenceCache cache{engine, ""};
 };
 
@@ -48,7 +48,7 @@ Tokens ids_of(size_t n, TokenId first = 'a') {
   return ids;
 }
 
-TEST(SequenceCacheTest, WhatWasKeptIsFoundAndNothingElseIsAsked) {
+TEST(SequenceCacheTest, KeptRowsAreFound) {
   Cached c;
   const Tokens ids = ids_of(150);
   EXPECT_EQ(c.read(Tokens(ids.begin(), ids.begin() + 100), 0), 0u);
@@ -57,7 +57,7 @@ TEST(SequenceCacheTest, WhatWasKeptIsFoundAndNothingElseIsAsked) {
   EXPECT_EQ(c.cache.held()->length(), 150u);
 }
 
-TEST(SequenceCacheTest, ALoanThatIsNotKeptIsGivenBackAsItWas) {
+TEST(SequenceCacheTest, LoanWithoutKeepRestoresRows) {
   Cached c;
   const Tokens ids = ids_of(100);
   c.read(ids, 0);
@@ -74,24 +74,24 @@ TEST(SequenceCacheTest, ALoanThatIsNotKeptIsGivenBackAsItWas) {
     EXPECT_EQ(c.cache.n_read(), 100u);
     EXPECT_EQ(c.rows(), before);
   }
-  // What was computed for nothing stayed in the store, for another attempt.
+  // The KV of the failed turn stayed in the store, for a retry.
   EXPECT_EQ(c.read(others, 30), others.size() - 1);
 }
 
-TEST(SequenceCacheTest, NobodyHoldsPagesBetweenTurns) {
+TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   Cached c;
   c.read(ids_of(100), 0);
   EXPECT_EQ(c.cache.held()->length(), 100u);
   c.engine->state().store().clear("");
   EXPECT_EQ(c.cache.held()->length(), 0u);
-  EXPECT_EQ(c.cache.n_read(), 100u) << "it was read once";
+  EXPECT_EQ(c.cache.n_read(), 100u) << "the tokens were computed once";
   const PromptDelta delta = Cached::plan(ids_of(120), 100);
   const auto loan = c.cache.lend(PromptIds(delta, c.transcript), Priority::kNormal).value();
   EXPECT_EQ(loan->n_found(), 0u);
   EXPECT_EQ(loan->n_read_again(), 100u);
 }
 
-TEST(SequenceCacheTest, ACopyGoesOnOnItsOwn) {
+TEST(SequenceCacheTest, CopyIsIndependent) {
   Cached c;
   const Tokens ids = ids_of(100);
   c.read(ids, 0);
@@ -105,7 +105,7 @@ TEST(SequenceCacheTest, ACopyGoesOnOnItsOwn) {
   EXPECT_EQ(c.cache.held()->length(), more.size());
 }
 
-TEST(SequenceCacheTest, WhatWasReadAheadIsUsedByTheNextTurn) {
+TEST(SequenceCacheTest, NextTurnUsesReadAhead) {
   Cached c;
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
@@ -115,7 +115,7 @@ TEST(SequenceCacheTest, WhatWasReadAheadIsUsedByTheNextTurn) {
   const Usage usage = c.cache.end_reading(*reading).value();
   EXPECT_EQ(usage.n_cached, 100u);
   EXPECT_EQ(usage.n_prefilled, 20u);
-  EXPECT_EQ(c.cache.n_read(), 100u) << "nobody said it yet";
+  EXPECT_EQ(c.cache.n_read(), 100u) << "no turn was committed";
   EXPECT_EQ(c.read(ids, 100), 120u);
 }
 

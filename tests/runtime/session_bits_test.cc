@@ -1,6 +1,6 @@
-// The first law for sessions, on real forward passes: whatever a person does with a conversation, its stored keys and
-// values and the logits behind them are those of one cold pass over its ids, and its answers are the same, for every
-// kind of keys and values, instruction set and number of threads.
+// KV equality of sessions on real forward passes: after any calls the stored keys and values and the next logits are
+// those of one cold pass over the tokens, and answers are the same, for all types of keys and values, instruction sets
+// and numbers of threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -37,7 +37,7 @@ class SessionBits : public testing::TestWithParam<WeightsAndKv> {
     return out;
   }
 
-  // Runs the story on every machine. What it says() has to be the same on all of them.
+  // Runs the story on every machine. The texts recorded by says() must be the same on all of them.
   void on_every_machine(const std::function<void(const Machine&)>& story) {
     for (const Machine& machine : machines()) {
       SCOPED_TRACE(std::string(isa_name(machine.first)) + ", " + std::to_string(machine.second) + " threads");
@@ -61,7 +61,7 @@ class SessionBits : public testing::TestWithParam<WeightsAndKv> {
     return session(engine, {.system = kSystem, .repair_when_idle = false});
   }
 
-  // An answer was given: the session is checked.
+  // Records an answer and checks the session.
   Turn says(Result<Turn> turn, const ChatSession& chat) {
     EXPECT_TRUE(turn.ok()) << turn.status().to_string();
     if (!turn.ok()) return {};
@@ -74,7 +74,7 @@ class SessionBits : public testing::TestWithParam<WeightsAndKv> {
   std::vector<std::string> said_, wanted_;
 };
 
-TEST_P(SessionBits, AConversationThatGrowsAndIsRepeated) {
+TEST_P(SessionBits, GrowingAndRepeatedConversation) {
   on_every_machine([&](const Machine& machine) {
     ChatSession chat = talk(engine(machine));
     says(chat.send("Hello world", sampled(1)), chat);
@@ -114,7 +114,7 @@ TEST_P(SessionBits, Branches) {
   });
 }
 
-TEST_P(SessionBits, SeveralAnswersAndReadingAhead) {
+TEST_P(SessionBits, SeveralAnswersAndPrefill) {
   on_every_machine([&](const Machine& machine) {
     ChatSession chat = talk(engine(machine));
     ASSERT_TRUE(chat.prefill().ok());
@@ -137,9 +137,9 @@ TEST_P(SessionBits, SeveralAnswersAndReadingAhead) {
   });
 }
 
-TEST_P(SessionBits, AHistoryThatTheTemplateRewrites) {
+TEST_P(SessionBits, RewrittenHistory) {
   on_every_machine([&](const Machine& machine) {
-    // Nothing is read in idle time, part of it, and all of it.
+    // Idle work prefills nothing, a part, and everything.
     const auto shared = engine(machine, kShouts);
     ChatSession none = session(shared, {.system = kSystem, .cache_namespace = "a", .repair_when_idle = false});
     ChatSession some = session(shared, {.system = kSystem, .cache_namespace = "b"});
@@ -156,8 +156,8 @@ TEST_P(SessionBits, AHistoryThatTheTemplateRewrites) {
   });
 }
 
-// Each machine goes on with what the one before it wrote.
-TEST_P(SessionBits, OtherProcesses) {
+// Each machine continues what the previous one wrote.
+TEST_P(SessionBits, OtherProcessesResume) {
   for (const bool with_kv : {true, false}) {
     MemoryFileOps files;
     ASSERT_TRUE(files.make_directory("/s").ok());
@@ -189,7 +189,7 @@ TEST_P(SessionBits, OtherProcesses) {
   }
 }
 
-TEST_P(SessionBits, NamespacesKnowNothingOfEachOther) {
+TEST_P(SessionBits, NamespacesAreIsolated) {
   on_every_machine([&](const Machine& machine) {
     const auto shared = engine(machine);
     std::vector<Usage> usages;
@@ -203,7 +203,7 @@ TEST_P(SessionBits, NamespacesKnowNothingOfEachOther) {
     }
     EXPECT_EQ(usages[0].n_prefilled, usages[1].n_prefilled);
     EXPECT_NE(pages[0], pages[1]);
-    EXPECT_EQ(said_[0], said_[2]) << "and both hear the same";
+    EXPECT_EQ(said_[0], said_[2]) << "both namespaces get the same answers";
     EXPECT_EQ(said_[1], said_[3]);
   });
 }

@@ -1,4 +1,4 @@
-// What docs/sessions.md says of costs and of the file, line by line and byte by byte. Its examples are in tests/api.
+// The costs and the file format of docs/sessions.md, line by line and byte by byte. Its examples are in tests/api.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-// A fake model in a conversation, and a directory of its own to work in.
+// A conversation on a fake model, in a working directory of its own.
 struct SessionDocumentTest : testing::Test {
   SessionDocumentTest() : fixture(kChatMl, {}, 64u << 20, parts()), engine(fixture.engine), chat(fixture.session()) {
     before = std::filesystem::current_path().string();
@@ -28,7 +28,7 @@ struct SessionDocumentTest : testing::Test {
     parts.fingerprint = FingerprintBuilder().add("model", "of the document").finish();
     return parts;
   }
-  // Answers of two tokens, so that every turn's cost is known.
+  // Answers of two tokens, so that the cost of every turn is known.
   void say_little() { fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"}))); }
 
   TempDir directory;
@@ -39,14 +39,14 @@ struct SessionDocumentTest : testing::Test {
 };
 
 // The table of costs, line by line.
-TEST_F(SessionDocumentTest, WhatCostsWhat) {
+TEST_F(SessionDocumentTest, CostsAreAsDocumented) {
   say_little();
   const size_t page_bytes = engine->state().pool().layout().page_bytes();
   Turn turn = must(chat.send("first", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, fixture.prompt("first").size());
   turn = must(chat.send("second", greedy()));
   const size_t n_second = turn.usage.n_prefilled;
-  EXPECT_EQ(n_second, 1 + fixture.next_prompt("second").size()) << "with the id that ended the answer";
+  EXPECT_EQ(n_second, 1 + fixture.next_prompt("second").size()) << "with the token that ended the answer";
   EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
   turn = must(chat.regenerate(greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, 0u);
@@ -66,7 +66,7 @@ TEST_F(SessionDocumentTest, WhatCostsWhat) {
   turn = must(fork->send("third", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, 1 + fixture.next_prompt("third").size() -
                                         fixture.ids("\n<|im_start|>user\n").size() - 1)
-      << "what was edited begins in the same way, and the store has it";
+      << "the edited message begins in the same way, and the store has that";
   EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
 
   const Result<std::vector<Turn>> answers = chat.send_for_answers("fourth", 3, greedy());
@@ -79,13 +79,13 @@ TEST_F(SessionDocumentTest, WhatCostsWhat) {
   EXPECT_EQ(fixture.model->take_fed(), Tokens());
 }
 
-// --- the file, byte by byte as docs/sessions.md says
+// --- the file format of docs/sessions.md
 
 std::string text_of_document(const char* name) {
   return read_whole_file((std::filesystem::path(golden_dir()).parent_path().parent_path() / name).string());
 }
 
-TEST_F(SessionDocumentTest, TheFileIsAsTheDocumentSays) {
+TEST_F(SessionDocumentTest, FileFormatIsAsDocumented) {
   say_little();
   must(chat.send(std::string(200, 'x'), greedy()));
   ASSERT_TRUE(chat.save("talk.ibid", {.with_kv = true}).ok());
@@ -115,7 +115,7 @@ TEST_F(SessionDocumentTest, TheFileIsAsTheDocumentSays) {
   (*shown)["numerics_version"] = kNumericsVersion;  // of the program, not of the example
   const Result<SavedSession> session = session_from_json(*shown);
   ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_EQ(session_to_json(*session), *shown) << "every field, and no other";
+  EXPECT_EQ(session_to_json(*session), *shown) << "exactly the documented fields";
   for (const auto& [name, value] : parsed->items()) EXPECT_TRUE(shown->contains(name)) << name;
 
   struct stat attributes {};

@@ -1,5 +1,5 @@
-// Laws of sessions by counters: what a turn costs however long the conversation is, and what a namespace learns of
-// another one.
+// Work counters of sessions: the cost of a turn does not depend on the conversation's length, and a namespace reveals
+// nothing to another one.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-// Looks back for penalties, and drafts.
+// With penalties that read the history, and drafts.
 TurnOptions looking_back() {
   TurnOptions options = greedy();
   options.sampler.repetition_penalty = 1.05;
@@ -28,7 +28,7 @@ std::string message(int turn) { return "Hello the " + std::to_string(1000 + turn
 
 using Counters = std::array<size_t, sizeof(WorkCounters) / sizeof(size_t)>;
 
-TEST(SessionLawsTest, TheTwoHundredthTurnCostsWhatTheFifthDid) {
+TEST(SessionLawsTest, TwoHundredthTurnCostsNoMoreThanTheFifth) {
   for (const bool repair : {false, true}) {
     SCOPED_TRACE(repair);
     ChatFixture f(kChatMl, {.max_seq_len = 16'384});
@@ -38,7 +38,7 @@ TEST(SessionLawsTest, TheTwoHundredthTurnCostsWhatTheFifthDid) {
     size_t n_before = 0, lookups = 0;
     for (int turn = 1; turn <= 200; ++turn) {
       const Turn done = must(chat.send(message(turn), looking_back()));
-      // The new text, and the id that ended the answer before.
+      // The new text, and the token that ended the previous answer.
       const size_t n_new = f.next_prompt(message(turn)).size() + 1;
       if (turn > 1) {
         ASSERT_EQ(done.usage.n_prefilled, n_new) << turn;
@@ -49,7 +49,7 @@ TEST(SessionLawsTest, TheTwoHundredthTurnCostsWhatTheFifthDid) {
       ASSERT_LE(work.pages_touched, 2u) << turn;
       ASSERT_LE(work.kv_bytes_copied, chat.state().kv().layout().page_bytes()) << turn;
       ASSERT_LE(work.n_forward, 6u) << turn;
-      // They depend on where in a page the turn begins: drafts do not cross its end.
+      // These depend on the turn's offset in a page: drafts do not cross its end.
       work.pages_touched = work.kv_bytes_copied = work.n_forward = 0;
       if (turn == 5) fifth = work, lookups = f.engine->state().store().stats().lookups;
       if (turn <= 5) continue;
@@ -57,13 +57,13 @@ TEST(SessionLawsTest, TheTwoHundredthTurnCostsWhatTheFifthDid) {
       ASSERT_GT(work.history_steps, 0u);
       ASSERT_GT(work.tokens_indexed, 0u);
     }
-    EXPECT_EQ(f.engine->state().store().stats().lookups, lookups) << "nobody knows more of it than itself";
+    EXPECT_EQ(f.engine->state().store().stats().lookups, lookups) << "the store was not searched";
     expect_replays(chat);
   }
 }
 
-// Where every turn rewrites the one before, what is rendered, encoded, indexed and fed is what changed.
-TEST(SessionLawsTest, ARewrittenTurnCostsWhatItHas) {
+// If every turn rewrites the previous one, only changed text is rendered, encoded, indexed and fed.
+TEST(SessionLawsTest, RewrittenTurnCostsOnlyItsOwnText) {
   for (const bool ahead : {false, true}) {
     SCOPED_TRACE(ahead);
     ChatFixture f(kStripsThinking, {.max_seq_len = 16'384});
@@ -87,7 +87,7 @@ TEST(SessionLawsTest, ARewrittenTurnCostsWhatItHas) {
   }
 }
 
-TEST(SessionLawsTest, AnIdenticalPromptOfAnotherNamespaceCostsWhatAnUnknownOneDoes) {
+TEST(SessionLawsTest, PromptOfAnotherNamespaceCostsAsUnknownOne) {
   MemoryFileOps files;
   const auto parts = [&] {
     EngineParts out;
@@ -125,7 +125,7 @@ TEST(SessionLawsTest, AnIdenticalPromptOfAnotherNamespaceCostsWhatAnUnknownOneDo
   EXPECT_GT(f.engine->state().tier()->stats().tokens_read, system.size());
 }
 
-TEST(SessionLawsTest, WhatWasDeclaredAsSharedIsFound) {
+TEST(SessionLawsTest, SharedPrefixIsFoundByOtherNamespaces) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system(300, 'z');
@@ -134,13 +134,13 @@ TEST(SessionLawsTest, WhatWasDeclaredAsSharedIsFound) {
   const Tokens head = f.ids("<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n");
   PrefixHit declared = f.engine->state().store().find_longest_prefix("alice", head);
   ASSERT_EQ(declared.length(), head.size());
-  ASSERT_TRUE(declared.entry.reserve(1).ok());  // a last page of its own
+  ASSERT_TRUE(declared.entry.reserve(1).ok());  // makes the last page its own
   declared.entry.slice_to_length(head.size());
   ASSERT_TRUE(f.engine->state().store().insert("alice", declared.entry, Sharing::kShared).ok());
   ChatSession bob = f.session({.system = system, .cache_namespace = "bob"});
   const Turn turn = must(bob.send("another", greedy()));
   EXPECT_GE(turn.usage.n_cached, head.size() / kPagePositions * kPagePositions);
-  EXPECT_LE(turn.usage.n_cached, head.size()) << "and nothing of what alice asked";
+  EXPECT_LE(turn.usage.n_cached, head.size()) << "no part of alice's question";
   expect_replays(bob);
 }
 

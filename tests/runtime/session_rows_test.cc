@@ -11,10 +11,10 @@
 namespace ibid {
 namespace {
 
-// A sequence of ten pages that can go on from every 50th of its positions.
+// A sequence of ten pages that can resume at every 50th position.
 class SavedStatesTest : public testing::Test {
  protected:
-  // Each state takes so many bytes.
+  // Each state takes n_bytes.
   void have_states_of(size_t n_bytes) {
     entry_.reset();
     const KvLayout layout = KvLayout::make(std::vector(1, KvRowShape{1, 4}), KvDType::kF32,
@@ -38,17 +38,17 @@ class SavedStatesTest : public testing::Test {
 
 const size_t kRowBytes = 10 * KvLayout::make(1, 1, 4, KvDType::kF32).page_bytes();
 
-TEST_F(SavedStatesTest, TheDeepestComeAfterThoseThatAreAskedFor) {
+TEST_F(SavedStatesTest, RequestedStatesPrecedeTheDeepest) {
   have_states_of(64);
   EXPECT_THAT(chosen({640, 120}),
               testing::ElementsAre(640, 100, 600, 550, 500, 450, 400, 350, 300, 250, 200, 150, 50));
 }
 
-TEST_F(SavedStatesTest, AllOfThemTakeNoMoreThanTheRows) {
+TEST_F(SavedStatesTest, StatesTakeNoMoreBytesThanRows) {
   have_states_of(kRowBytes / 4);
   EXPECT_THAT(chosen({640, 120}), testing::ElementsAre(640, 100, 600, 550));
   have_states_of(2 * kRowBytes);
-  EXPECT_THAT(chosen({640, 120}), testing::ElementsAre(640, 100)) << "what is asked for stays";
+  EXPECT_THAT(chosen({640, 120}), testing::ElementsAre(640, 100)) << "requested states are always saved";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writing session files: what goes into one comes back, what cannot is named, and a file is there whole or not at all.
+// Writing session files: saved data is restored, unsupported data is named in the error, and writes are atomic.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -18,13 +18,13 @@
 namespace ibid {
 namespace {
 
-TEST_F(ChatResumeTest, SavingThemNeedsAFingerprint) {
+TEST_F(ChatResumeTest, SavingKeysAndValuesNeedsFingerprint) {
   ChatFixture f;
   ChatSession chat = f.session();
   EXPECT_EQ(chat.save("/nowhere/x", {.with_kv = true}).code(), ErrorCode::kUnsupported);
 }
 
-TEST_F(ChatResumeTest, WhatAFileCannotCarryIsNotSavedAndNamed) {
+TEST_F(ChatResumeTest, ValuesThatAFileCannotStoreAreNamed) {
   ASSERT_TRUE(files.make_directory("/t").ok());
   Process process(files);
   Json deep = Json::array();
@@ -53,10 +53,10 @@ TEST_F(ChatResumeTest, WhatAFileCannotCarryIsNotSavedAndNamed) {
     EXPECT_THAT(*files.list("/t"), testing::IsEmpty());
   }
   ChatSession alice = process.session({.cache_namespace = "\xff"});
-  EXPECT_TRUE(alice.save("/t/talk").ok()) << "whose it is the file does not say";
+  EXPECT_TRUE(alice.save("/t/talk").ok()) << "the namespace is not stored in the file";
 }
 
-TEST_F(ChatResumeTest, WhatAFileCanCarryComesBackEqual) {
+TEST_F(ChatResumeTest, StorableValuesAreRestoredExactly) {
   Process process(files);
   Json deep = Json::array();
   for (size_t i = 0; i + 4 < kMaxJsonDepth; ++i) {  // in an array, in the message, in the messages, in the file
@@ -77,7 +77,7 @@ TEST_F(ChatResumeTest, WhatAFileCanCarryComesBackEqual) {
   EXPECT_TRUE(is_same_json(loaded->state().messages(), chat.state().messages()));
 }
 
-TEST_F(ChatResumeTest, TwoSavesOfOneFileAtOnceBothSucceed) {
+TEST_F(ChatResumeTest, ConcurrentSavesOfOneFileSucceed) {
   class Interrupted : public FaultyFileOps {
    public:
     explicit Interrupted(FileOps& below) : FaultyFileOps(below) {}
@@ -96,7 +96,7 @@ TEST_F(ChatResumeTest, TwoSavesOfOneFileAtOnceBothSucceed) {
   EXPECT_EQ(*files.list("/s"), std::vector<std::string>{"talk.ibid"});
 }
 
-TEST(SavedFileTest, ItIsItsOwnersWhateverWasThere) {
+TEST(SavedFileTest, FileIsAccessibleToOwnerOnly) {
   const TempDir dir;
   ChatFixture f;
   const std::string path = dir.file("talk.ibid");
@@ -110,7 +110,7 @@ TEST(SavedFileTest, ItIsItsOwnersWhateverWasThere) {
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
 }
 
-TEST_F(ChatResumeTest, ASaveThatFailsLeavesTheOldFile) {
+TEST_F(ChatResumeTest, FailedSaveKeepsOldFile) {
   have_a_talk(false, true);
   const std::string old = *read_file(files, kPath, 100u << 20);
   FaultyFileOps faulty(files);
@@ -121,7 +121,7 @@ TEST_F(ChatResumeTest, ASaveThatFailsLeavesTheOldFile) {
   ASSERT_TRUE(chat.save("/s/other.ibid", {.with_kv = true}).ok());
   const int n_calls = faulty.calls() - before;
   ASSERT_GT(n_calls, 5);
-  for (int i = 0; i < n_calls - 1; ++i) {  // the last one makes a rename durable that is done
+  for (int i = 0; i < n_calls - 1; ++i) {  // the last call only makes the completed rename durable
     faulty.fail_call(i, ENOSPC);
     EXPECT_EQ(chat.save(kPath, {.with_kv = true}).code(), ErrorCode::kIo) << i;
     faulty.recover();

@@ -1,5 +1,5 @@
-// Sessions side by side, on real forward passes: whoever shares a pass with them, and whatever is cancelled when,
-// every one holds what a cold pass over its ids gives, and hears what it hears alone.
+// Concurrent sessions on real forward passes: with shared passes and cancellations at any time each session has the KV
+// of a cold pass over its tokens, and the same answers as alone.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTurns = 3;
 
-// One person's habits, all of them fixed by a number.
+// The calls of one user, determined by a number.
 struct Person {
   explicit Person(uint64_t n) : number(n) {}
 
@@ -33,13 +33,13 @@ struct Person {
             .speculate = number % 3 != 0,
             .priority = number % 5 == 4 ? Priority::kLow : Priority::kNormal};
   }
-  // Stops at that piece of text, and keeps what there is; 0: never.
+  // Cancels at that piece of text, keeping the partial answer; 0: never.
   size_t stops_at(int turn) const { return number % 8 == 3 && turn == 2 ? 4 : 0; }
 
   const uint64_t number;
 };
 
-// One turn; keeps a partial answer where the person stops.
+// Runs one turn; keeps a partial answer if the person cancels.
 std::string answer_of(ChatSession& chat, const Person& person, int turn) {
   TurnOptions options = person.options(turn);
   std::stop_source source;
@@ -52,7 +52,7 @@ std::string answer_of(ChatSession& chat, const Person& person, int turn) {
   return done.ok() ? done->text : std::string();
 }
 
-// The same turn, begun and perhaps cancelled at any moment by another thread.
+// Begins the same turn, possibly cancelled at any time by another thread.
 void begin_and_cancel(ChatSession& chat, const Person& person, int turn, StopMode mode, std::mt19937_64& rng) {
   TurnOptions options = person.options(turn);
   std::stop_source source;
@@ -114,7 +114,7 @@ class SessionThreads : public testing::TestWithParam<WeightsAndKv> {
   std::vector<std::vector<std::string>> alone_;
 };
 
-TEST_P(SessionThreads, EightInCompanyHearWhatTheyHearAlone) {
+TEST_P(SessionThreads, EightSessionsAnswerAsAlone) {
   uint64_t seed = 0;
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
@@ -125,7 +125,7 @@ TEST_P(SessionThreads, EightInCompanyHearWhatTheyHearAlone) {
   }
 }
 
-TEST_P(SessionThreads, Sixteen) { run(*active_isa(), 1, 16, 77); }
+TEST_P(SessionThreads, SixteenSessionsAnswerAsAlone) { run(*active_isa(), 1, 16, 77); }
 
 INSTANTIATE_TEST_SUITE_P(All, SessionThreads, testing::ValuesIn(kEveryKvType),
                          [](const auto& test) { return test.param.name; });

@@ -1,4 +1,4 @@
-// Engines and sessions know a tier by its interface: any KvTier serves them.
+// Engines and sessions use a tier only through its interface: any KvTier works.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace {
 
 const std::string kSystem(300, 'z');
 
-// A process whose engine has its tier at a server.
+// A process whose engine has its tier on a server.
 struct Process : ChatFixture {
   explicit Process(RecordServer& server) : ChatFixture(kChatMl, {}, 64u << 20, parts(server)) {
     say({tokenizer->sampled({"ab"}), tokenizer->sampled({"lo"})});
@@ -35,7 +35,7 @@ struct Process : ChatFixture {
   }
 };
 
-TEST(SessionTierTest, AnotherProcessFindsAtAServerWhatOneHasRead) {
+TEST(SessionTierTest, AnotherProcessFindsPagesOnServer) {
   RecordServer server;
   Turn first;
   {
@@ -51,7 +51,7 @@ TEST(SessionTierTest, AnotherProcessFindsAtAServerWhatOneHasRead) {
   EXPECT_EQ(second.usage.n_from_disk, second.usage.n_cached);
 }
 
-TEST(SessionTierTest, AServerThatCannotBeReachedCostsReadingAndNothingElse) {
+TEST(SessionTierTest, UnreachableServerCostsOnlyPrefill) {
   RecordServer server;
   Turn first;
   {
@@ -66,7 +66,7 @@ TEST(SessionTierTest, AServerThatCannotBeReachedCostsReadingAndNothingElse) {
   EXPECT_EQ(second.usage.n_prefilled, second.usage.n_prompt);
 }
 
-TEST(SessionTierTest, ATierThatCannotBeOpenedIsNoneAndSaysWhy) {
+TEST(SessionTierTest, FailedOpenTierIsReportedByTierStatus) {
   EngineParts parts;
   parts.open_tier = [](KvPagePool&) -> Result<std::unique_ptr<KvTier>> { return Status(ErrorCode::kIo, "no server"); };
   ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));

@@ -1,6 +1,6 @@
-// Answers that run ahead of their listener in a pool too small for the model: a stop cuts them to what was heard, and a
-// discarded turn to where the conversation was. Rows and states before that may be gone; then the conversation is as it
-// was all the same, and the next turn reads them again.
+// Answers that run ahead of their listener in a pool too small for the model: a stop cuts them back to what the
+// listener received, and a discarded turn to the conversation before. Earlier rows and states may be evicted; the
+// conversation is unchanged nevertheless, and the next turn prefills them again.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ struct ShortPool : ChatFixture {
     return n_pages * like.kv_layout().page_bytes() + n_states * like.kv_layout().state_bytes();
   }
 
-  // Waits until the answer is n passes further on, or goes no further.
+  // Waits until the answer is n passes further, or makes no more progress.
   void let_run_ahead(size_t n) const {
     const size_t end = n_passes + n;
     for (size_t n_waited = 0, before = n_passes; n_passes < end && n_waited < 10; ++n_waited) {
@@ -77,7 +77,7 @@ const std::vector<Call> kCalls = {
     },
 };
 
-// Returns whether rows were lost: a later turn read them again.
+// Returns true if rows were lost, so that a later turn prefilled them again.
 bool stop_far_behind(ShortPool& f, size_t n_first, const Call& call, StopMode mode) {
   ChatSession chat = f.session({.system = "be the best"});
   if (!chat.send(std::string(n_first, 'q'), greedy(6)).ok()) return false;
@@ -121,7 +121,7 @@ bool stop_far_behind(ShortPool& f, size_t n_first, const Call& call, StopMode mo
   return next->usage.n_read_again > 0;
 }
 
-TEST(ShortPoolTest, AStopFarBehindTheAnswerLeavesTheConversationAsItWas) {
+TEST(ShortPoolTest, StopOfAnswerThatRanAheadKeepsConversation) {
   struct Shape {
     bool recurrent;
     size_t window;
@@ -141,12 +141,12 @@ TEST(ShortPoolTest, AStopFarBehindTheAnswerLeavesTheConversationAsItWas) {
         }
       }
     }
-    EXPECT_GT(n_lost, 0u) << "the pools were not too small: nothing was tested";
+    EXPECT_GT(n_lost, 0u) << "no pool was too small";
   }
 }
 
-// What was read ahead of several answers, and what of it the first of them found.
-TEST(ShortPoolTest, AReadingCountsEachPositionOnce) {
+// Usage of a prefill for several answers, and of the first answer.
+TEST(ShortPoolTest, AddReadingCountsEachPositionOnce) {
   struct Case {
     Usage turn, read;
     size_t n_cached, n_prefilled;
@@ -156,7 +156,7 @@ TEST(ShortPoolTest, AReadingCountsEachPositionOnce) {
   const std::vector<Case> cases = {
       {found(100), read, 40, 60},
       {found(99), read, 40, 60},
-      // All that was read is gone, or a part, or even what was there before.
+      // All prefilled positions were evicted, or some, or even earlier ones.
       {found(40), read, 40, 60},
       {found(64), read, 40, 60},
       {found(32), read, 32, 68},

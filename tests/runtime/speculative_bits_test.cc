@@ -1,6 +1,5 @@
-// Law 1 with drafts, on real forward passes: the ids, the stored keys and values and the logits behind them
-// are those of decoding token by token, for every kind of weights and of keys and values, instruction set and
-// number of threads.
+// Drafts on real forward passes: tokens, stored keys and values and the next logits have the bits of decoding token by
+// token, for all types of weights and of keys and values, instruction sets and numbers of threads.
 #include <gtest/gtest.h>
 
 #include "kernels/ops/dispatch.h"
@@ -23,8 +22,8 @@ struct BitsOutcome {
   WorkCounters work;
 };
 
-// An answer of 80 ids, across a page border. With drafts, what was said without them is part of the prompt's
-// index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
+// An answer of 80 tokens, across a page boundary. With drafts, the answer without drafts is indexed before the prompt,
+// so that drafts are good; every 14th token of it is changed, so that some are rejected.
 BitsOutcome say_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer, const SamplerOptions& options,
                             const Tokens* said, size_t n_prompt = 40) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
@@ -71,7 +70,7 @@ void expect_same_with_drafts(LanguageModel& model, const FakeTokenizer& tokenize
   EXPECT_TRUE(same_bits(drafted.next, plain.next)) << "logits differ";
   EXPECT_TRUE(same_bits(drafted.states, plain.states)) << "states differ";
   EXPECT_GT(drafted.generation.n_accepted, 20u);
-  EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "nothing was thrown away";
+  EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "no draft was rejected";
   EXPECT_LT(drafted.work.n_forward, plain.work.n_forward);
 }
 
@@ -84,7 +83,7 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     tiny.vocab_size = kVocabSize;
     tiny.n_layers = 2;
     GetParam().apply_to(tiny);
-    // Types of 64- and 256-value blocks need rows of 256.
+    // Types with blocks of 64 or 256 values need rows of 256.
     if (dtype_block(tiny.matrix_dtype).values > 32) {
       tiny.n_layers = 1, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     }
@@ -112,8 +111,8 @@ TEST_P(SpeculativeBits, AnySampler) {
   }
 }
 
-// Small penalties: the model goes on saying what it said, and each of them decides some of it.
-TEST_P(SpeculativeBits, ASamplerThatLooksBack) {
+// Small penalties: the model mostly continues as before, and each penalty changes some tokens.
+TEST_P(SpeculativeBits, SamplerWithPenalties) {
   const auto model = make(1);
   const SamplerOptions sampler{.temperature = 1.0,
                                .min_p = 0,
@@ -130,7 +129,7 @@ TEST_P(SpeculativeBits, ASamplerThatLooksBack) {
   expect_same(*model, sampler, run(*model, sampler));
 }
 
-TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
+TEST_P(SpeculativeBits, AllInstructionSetsAndThreadsWithAndWithoutDrafts) {
   const SamplerOptions greedy{.temperature = 0};
   const BitsOutcome wanted = run(*make(1), greedy);
   for (const Isa isa : kAllIsas) {
@@ -151,11 +150,11 @@ TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
 INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
 
-// Checkpoints with windows and recurrent states: a refused draft takes rows and states back. The prompt is longer than
-// windows of 16 positions and the block that attention takes.
+// Checkpoints with windows and recurrent states: a rejected draft rolls rows and states back. The prompt is longer than
+// windows of 16 positions and an attention block.
 class SpeculativeFamilyBits : public testing::TestWithParam<const char*> {};
 
-TEST_P(SpeculativeFamilyBits, AnyTypeOfKeysAndValuesAndThreads) {
+TEST_P(SpeculativeFamilyBits, AllTypesOfKeysAndValuesAndThreads) {
   IBID_NEED_SHARED(shared);
   const std::string directory = shared + "/reference/tiny/" + GetParam();
   const FakeTokenizer tokenizer = FakeTokenizer::small();
@@ -187,14 +186,14 @@ struct Answered {
   Turn turn;
   Tokens ids;
   Row rows;
-  size_t n_prefill_passes = 0;  // how a prompt is cut into passes depends on what passes cost, and so on the clock
+  size_t n_prefill_passes = 0;  // how a prompt is split depends on measured pass times
 
   size_t n_decode_passes() const { return turn.work.n_forward - n_prefill_passes; }
 };
 
 Answered ask(const std::shared_ptr<Engine>& engine, const std::string& question, const SamplerOptions& sampler,
              bool speculate) {
-  // Neither finds what the other has read.
+  // Separate namespaces: neither finds the other's KV.
   ChatSession chat =
       *ChatSession::create(engine, {.now = "2026-01-31T12:00:00", .cache_namespace = speculate ? "with" : "without"});
   Answered out;
@@ -214,13 +213,13 @@ void expect_same(const Answered& on, const Answered& off) {
   EXPECT_EQ(on.n_decode_passes() + on.turn.usage.n_accepted, off.n_decode_passes());
 }
 
-// Tokens out of each pass of decoding.
+// Tokens per decode pass.
 double tokens_per_pass(const Turn& turn) {
   const auto n = static_cast<double>(turn.usage.n_decoded - 1);
   return n / (n - static_cast<double>(turn.usage.n_accepted));
 }
 
-TEST(RealModelSpeculation, ACopyTakesFarFewerPasses) {
+TEST(RealModelSpeculation, CopyTakesFarFewerPasses) {
   IBID_NEED_REAL_MODEL(path);
   const auto engine = *Engine::load(path, {.max_seq_len = 1024});
   const std::string question =
@@ -237,8 +236,8 @@ TEST(RealModelSpeculation, ACopyTakesFarFewerPasses) {
   }
 }
 
-// Text that repeats little pays for few rows, each a small part of a pass.
-TEST(RealModelSpeculation, ProsePaysNextToNothing) {
+// Text with few repetitions has few drafts, each a small part of a pass.
+TEST(RealModelSpeculation, ProseHasFewRejectedDrafts) {
   IBID_NEED_REAL_MODEL(path);
   const auto engine = *Engine::load(path, {.max_seq_len = 1024});
   for (const uint64_t seed : {1, 2}) {

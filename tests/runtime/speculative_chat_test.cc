@@ -1,4 +1,4 @@
-// Sessions with and without speculation are the same sessions, whatever happens to them.
+// Sessions with and without speculation are the same after any calls.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,8 +8,8 @@
 namespace ibid {
 namespace {
 
-// Two conversations in step, one with drafts. The model says what follows its last three ids anywhere before, or
-// something new.
+// Two conversations with the same calls, one with drafts. The model repeats the token after an earlier occurrence of
+// its last three tokens, or samples a new one.
 class Twins {
  public:
   Twins() {
@@ -137,8 +137,8 @@ TEST(SpeculativeChatTest, RandomConversationsAreTheSame) {
   EXPECT_GT(n_rejected, 50u);
 }
 
-// The index takes what is new, and gives back what is taken back.
-TEST(SpeculativeChatTest, IndexingATurnDoesNotGrowWithTheConversation) {
+// The index adds new tokens, and drops tokens that are rolled back.
+TEST(SpeculativeChatTest, IndexingCostDoesNotGrowWithConversation) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "be the best"});
   f.say(std::vector<Tokens>(60, f.tokenizer->sampled({"ab", "c", " wor", "th", "lo"})));
@@ -154,13 +154,13 @@ TEST(SpeculativeChatTest, IndexingATurnDoesNotGrowWithTheConversation) {
       EXPECT_EQ(turn.work.tokens_indexed, *third) << k;
     }
   }
-  EXPECT_GT(n_accepted, 50u) << "every answer is the first one again";
+  EXPECT_GT(n_accepted, 50u) << "every answer repeats the first one";
   const Turn again = must(chat.regenerate(greedy()));
   EXPECT_LE(again.work.tokens_indexed, again.usage.n_decoded + 1);
 }
 
-// A session that did not speculate for a while reads what it missed, once.
-TEST(SpeculativeChatTest, TurnedOnLate) {
+// A session that did not speculate for a while indexes the missing tokens once.
+TEST(SpeculativeChatTest, LateSpeculationIndexesMissingTokens) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say(std::vector<Tokens>(9, f.tokenizer->sampled({"ab", "c", " wor", "th", "lo", "the", "x", "y"})));
@@ -177,8 +177,8 @@ TEST(SpeculativeChatTest, TurnedOnLate) {
   expect_replays(chat);
 }
 
-// A turn that fails has been indexed in part; the next one sees nothing of it.
-TEST(SpeculativeChatTest, AFailedTurnLeavesNoTrace) {
+// A failed turn was partly indexed, without effect on the next one.
+TEST(SpeculativeChatTest, FailedTurnDoesNotChangeDrafts) {
   ChatFixture f, never;
   for (ChatFixture* fixture : {&f, &never}) {
     fixture->say(std::vector<Tokens>(9, f.tokenizer->sampled({"ab", "c", " wor", "th", "lo", "the", "x", "y"})));

@@ -1,5 +1,5 @@
-// Speculation changes nothing but the number of passes: the same ids, text, events, draws and rows, wherever a
-// turn ends and whatever fails.
+// Speculation changes only the number of passes: the same tokens, text, events, random draws and rows, wherever a turn
+// ends and whichever pass fails.
 #include "runtime/generate/answer.h"
 
 #include <gtest/gtest.h>
@@ -16,24 +16,24 @@
 namespace ibid {
 namespace {
 
-// What a run on one side came to.
+// Outcome of a run.
 struct Outcome {
   Status status;
   Generated generation;
-  std::vector<std::string> pieces;  // as they were streamed
-  Tokens fed;                       // the entry's ids
+  std::vector<std::string> pieces;  // as emitted
+  Tokens fed;                       // the entry's tokens
   std::vector<float> rows;          // and keys and values
-  std::vector<float> next;          // logits behind them
+  std::vector<float> next;          // logits after them
   uint64_t n_draws = 0;
-  Tokens counted;                   // ids in the sampler's history
+  Tokens counted;                   // tokens in the sampler's history
   size_t n_pages = 0;
   size_t peak_bytes = 0;
   size_t n_failed = 0;              // passes
-  size_t end = 0;                   // of the positions that were fed, drafts included
+  size_t end = 0;                   // end of the fed positions, drafts included
   WorkCounters work;
 };
 
-// Recited again and again, with mistakes: what speculation meets in a copy. The second text holds the stop id.
+// Recited repeatedly with mistakes, as speculation meets in a copy. The second text contains the stop token.
 constexpr const char* kText = "abc the world is Hello ing the abcd user.\n And the lo world: ";
 constexpr const char* kTextWithEnd = "abc the world is Hello ing the abcd <|im_end|>user.\n And the lo world: ";
 
@@ -47,11 +47,11 @@ struct Options {
   size_t max_chunk = 32;
   size_t kv_budget_bytes = 1u << 20;
   const char* text = kText;
-  float pull = 9;                     // of the recited id; the others' logits lie in -4 to 4
+  float pull = 9;                     // of the recited token; the others' logits are in -4 to 4
   size_t cancel_after_piece = SIZE_MAX;
-  std::optional<size_t> fails_at;     // a pass, numbered from the first one behind the prompt
+  std::optional<size_t> fails_at;     // a pass, counted from the first one after the prompt
   bool cancels = false;               // ... is cancelled instead
-  size_t layer = 0;                   // in which
+  size_t layer = 0;                   // the layer of that
   std::function<void(TokenSpan, std::span<float>)> change_logits = {};
   const TokenConstraint* constraint = nullptr;
   std::optional<size_t> n_logprobs = {};
@@ -86,7 +86,7 @@ class Story {
     request.stop = source.get_token();
     if (options_.speculate) request.drafter = &drafter;
     Told told;
-    // An answer that is cancelled in the midst of a pass ends where it is, if nobody hears it.
+    // Without a listener, an answer that is cancelled during a pass ends at its current token.
     if (!options_.cancels) told.on_text = [&](std::string_view text) {
       if (out.pieces.size() == options_.cancel_after_piece) source.request_stop();
       out.pieces.emplace_back(text);
@@ -110,13 +110,13 @@ class Story {
     out.n_pages = entry.pages().size();
     out.peak_bytes = pool_.peak_bytes();
     out.n_failed = model_.n_calls() - model_.fed().size();
-    // An answer that had run ahead of what was heard took pages and passes that were taken back.
+    // Pages and passes of an answer that ran ahead of its listener were rolled back.
     if (options_.cancel_after_piece != SIZE_MAX) out.peak_bytes = out.n_failed = 0;
     for (const FakeModel::Fed& fed : model_.fed()) {
       out.end = std::max(out.end, fed.position + fed.tokens.size());
       if (fed.position < prompt_.size()) continue;
       EXPECT_EQ(fed.position / kPagePositions, (fed.position + fed.tokens.size() - 1) / kPagePositions)
-          << "a draft needs a page that the id in front of it does not";
+          << "a draft needs a page that the token before it does not";
     }
     model_.before_layer = nullptr;
     if (entry.length() < options_.max_seq_len) out.next = logits_behind(entry);
@@ -136,7 +136,7 @@ class Story {
   }
 
   std::vector<float> logits_behind(const KvCacheEntry& entry) {
-    FakeModel other({.max_seq_len = options_.max_seq_len});  // of the rows alone
+    FakeModel other({.max_seq_len = options_.max_seq_len});  // sees only the rows
     const TokenId id = 65;
     KvCacheEntry fork = entry.fork().value();
     Logits logits;
@@ -185,28 +185,28 @@ Outcome compared(const Options& options) {
   Outcome on = run(options, true);
   const Outcome off = run(options, false);
   expect_same(on, off);
-  // Where the id itself finds no room, it is tried once with its draft.
-  EXPECT_LE(on.n_failed, off.n_failed + (off.status.ok() ? 0 : 1)) << "a draft asked for more than there is";
+  // If the token itself finds no memory, it was tried once with its draft.
+  EXPECT_LE(on.n_failed, off.n_failed + (off.status.ok() ? 0 : 1)) << "a draft needed more memory than its token";
   return on;
 }
 
 SamplerOptions sampled(uint64_t seed) { return {.temperature = 1.0, .top_p = 0.95, .min_p = 0.01, .seed = seed}; }
 
-TEST(SpeculativeGenerateTest, GreedyIsTheSameInFewerPasses) {
+TEST(SpeculativeGenerateTest, GreedyAnswerIsTheSameInFewerPasses) {
   const Outcome on = compared({.max_tokens = 200, .pull = 20});
   const Outcome off = run({.max_tokens = 200, .pull = 20}, false);
   EXPECT_EQ(on.generation.ids.size(), off.generation.ids.size());
-  EXPECT_EQ(on.work.n_forward + on.generation.n_accepted, off.work.n_forward) << "a pass less for each";
+  EXPECT_EQ(on.work.n_forward + on.generation.n_accepted, off.work.n_forward) << "one pass less per accepted draft";
   EXPECT_EQ(on.work.n_rows, off.work.n_rows + on.generation.n_drafted - on.generation.n_accepted);
 }
 
-TEST(SpeculativeGenerateTest, ACopyTakesAFractionOfThePasses) {
+TEST(SpeculativeGenerateTest, CopyTakesAFractionOfThePasses) {
   const Outcome on = compared({.max_tokens = 300, .pull = 20});
   EXPECT_EQ(on.generation.n_sampled, 300u);
   EXPECT_GE(300.0 / static_cast<double>(on.work.n_forward), 4.0);
 }
 
-TEST(SpeculativeGenerateTest, SampledIsTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, SampledAnswerIsTheSameForEverySeed) {
   size_t n_accepted = 0, n_rejected = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -218,7 +218,7 @@ TEST(SpeculativeGenerateTest, SampledIsTheSameForEverySeed) {
   EXPECT_GT(n_rejected, 100u);
 }
 
-// Every option that looks back, and every cut.
+// All penalties and all truncations.
 SamplerOptions everything(uint64_t seed) {
   return {.temperature = 1.0,
           .top_k = 100,
@@ -239,13 +239,13 @@ SamplerOptions everything(uint64_t seed) {
           .logit_bias = {{'a', 2.0}, {'b', -3}}};
 }
 
-TEST(SpeculativeGenerateTest, EveryOptionOfTheSamplerIsTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, AllSamplerOptionsGiveTheSameForEverySeed) {
   size_t n_accepted = 0, n_rejected = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Outcome on = compared({.sampler = everything(seed), .max_tokens = 150, .pull = 13, .n_logprobs = 3});
     EXPECT_EQ(on.generation.logprobs.size(), on.generation.ids.size());
-    EXPECT_TRUE(std::equal(on.fed.begin(), on.fed.end(), on.counted.begin())) << "all ids, in order";
+    EXPECT_TRUE(std::equal(on.fed.begin(), on.fed.end(), on.counted.begin())) << "all tokens, in order";
     EXPECT_EQ(on.counted.size(), FakeTokenizer().template_ids(kText).size() + on.generation.n_sampled);
     n_accepted += on.generation.n_accepted;
     n_rejected += on.generation.n_drafted - on.generation.n_accepted;
@@ -271,7 +271,7 @@ class NoTwoCapitals : public TokenConstraint {
   bool was_capital_ = false;
 };
 
-TEST(SpeculativeGenerateTest, AConstraintIsTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, ConstrainedAnswerIsTheSameForEverySeed) {
   const NoTwoCapitals constraint;
   size_t n_accepted = 0;
   for (uint64_t seed = 0; seed < 30; ++seed) {
@@ -296,7 +296,7 @@ TEST(SpeculativeGenerateTest, AnyLengthLimit) {
     const Outcome on = compared({.sampler = sampled(3), .max_tokens = max_tokens, .pull = 14});
     cut_drafts += on.generation.n_accepted > 0 ? 1 : 0;
     EXPECT_LE(on.generation.n_sampled, max_tokens);
-    EXPECT_LE(on.end, n_prompt + max_tokens - 1) << "nothing is drafted that could not be fed";
+    EXPECT_LE(on.end, n_prompt + max_tokens - 1) << "a draft exceeds the tokens that could be fed";
   }
   EXPECT_GT(cut_drafts, 20u);
 }
@@ -318,7 +318,7 @@ TEST(SpeculativeGenerateTest, AnyChunkSize) {
   }
 }
 
-// Stop strings end a turn in the middle of what was drafted and accepted, tokens that reach into them too.
+// Stop strings end a turn inside an accepted draft, also when a token overlaps them.
 TEST(SpeculativeGenerateTest, StopStringsInsideADraft) {
   size_t n_inside = 0;
   for (const char* stop : {"is H", "lo world", "e w", "llo", "user.\n A", "d: ab", "abcd u"}) {
@@ -332,8 +332,8 @@ TEST(SpeculativeGenerateTest, StopStringsInsideADraft) {
   EXPECT_GT(n_inside, 10u);
 }
 
-// The text holds an end of turn: it is not drafted, and ends the copy where it is drawn.
-TEST(SpeculativeGenerateTest, TheEndOfTurnInsideACopy) {
+// The text contains an end of turn: it is not drafted, and ends the copy when sampled.
+TEST(SpeculativeGenerateTest, EndOfTurnInsideACopy) {
   const Outcome on = compared({.max_tokens = 100, .text = kTextWithEnd, .pull = 20});
   EXPECT_EQ(on.generation.finish_reason, FinishReason::kStop);
   EXPECT_GT(on.generation.n_accepted, 0u);
@@ -359,7 +359,7 @@ TEST(SpeculativeGenerateTest, CancelledAfterAnyPiece) {
   }
 }
 
-// What a turn that broke off must be: the beginning of the whole one.
+// Checks that an interrupted turn is a prefix of the whole one.
 void expect_beginning(const Outcome& part, const Outcome& whole) {
   ASSERT_LE(part.fed.size(), whole.fed.size());
   EXPECT_TRUE(std::equal(part.fed.begin(), part.fed.end(), whole.fed.begin()));
@@ -386,7 +386,7 @@ TEST(SpeculativeGenerateTest, CancelledInAnyLayerOfAnyPass) {
       broke_off = true;
       const Tokens& ids = part.generation.ids;
       EXPECT_EQ(ids.size(), part.generation.n_sampled);
-      EXPECT_EQ(part.fed.size(), n_prompt + ids.size() - 1) << "all but the last id";
+      EXPECT_EQ(part.fed.size(), n_prompt + ids.size() - 1) << "all but the last token";
       EXPECT_TRUE(std::equal(ids.begin(), ids.end(), whole.generation.ids.begin()));
       EXPECT_EQ(part.n_draws, ids.size());
       expect_beginning(part, whole);
@@ -397,8 +397,8 @@ TEST(SpeculativeGenerateTest, CancelledInAnyLayerOfAnyPass) {
   EXPECT_EQ(n_passes, whole.generation.n_sampled - 1 - whole.generation.n_accepted);
 }
 
-// A pass that fails with drafts is repeated without them; one that fails without ends the turn.
-TEST(SpeculativeGenerateTest, APassThatFailsWithDraftsIsRepeatedWithout) {
+// A pass that fails with drafts is repeated without; one that fails without ends the turn.
+TEST(SpeculativeGenerateTest, PassThatFailsWithDraftsIsRepeatedWithout) {
   const Options options{.sampler = sampled(5), .max_tokens = 120, .pull = 10};
   const Outcome whole = run(options, false);
   const size_t n_passes = run(options, true).work.n_forward;
@@ -422,7 +422,7 @@ TEST(SpeculativeGenerateTest, APassThatFailsWithDraftsIsRepeatedWithout) {
   EXPECT_GT(n_failed, 5u);
 }
 
-// With room for so many pages both sides get as far, and fail in the same place.
+// With memory for n pages both sides get equally far, and fail at the same position.
 TEST(SpeculativeGenerateTest, AnyMemoryBudget) {
   const size_t page = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   for (size_t n_pages = 1; n_pages <= 4; ++n_pages) {
@@ -433,8 +433,8 @@ TEST(SpeculativeGenerateTest, AnyMemoryBudget) {
   }
 }
 
-// Logits that are no numbers fail the turn where they are drawn from, and nowhere else.
-TEST(SpeculativeGenerateTest, LogitsThatAreNoNumbersAtAnyPosition) {
+// Non-finite logits fail the turn only if they are sampled from.
+TEST(SpeculativeGenerateTest, NonFiniteLogitsAtAnyPosition) {
   const Options options{.max_tokens = 60, .pull = 20};
   const size_t end = run(options, false).fed.size() + 8;
   for (size_t position = 60; position < end; ++position) {

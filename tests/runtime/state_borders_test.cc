@@ -9,15 +9,15 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(StateBordersTest, TheStatesOfAContextTakeAQuarterOfTheBudget) {
+TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
   const StateShare share = state_share(1000, 65'536, 4 * 64 * 1000);
   EXPECT_EQ(share.n_most, 64u);
   EXPECT_EQ(share.spacing, 1024u);
   EXPECT_EQ(state_share(1000, 4096, 1u << 30).spacing, 512u) << "at least";
-  EXPECT_EQ(state_share(1000, 4096, 1).spacing, 4096u) << "one, whatever the budget is";
+  EXPECT_EQ(state_share(1000, 4096, 1).spacing, 4096u) << "one state for any budget";
 }
 
-TEST(StateBordersTest, StandWhereLaterPromptsPart) {
+TEST(StateBordersTest, BordersAreWhereLaterPromptsDiverge) {
   const StateShare share{.spacing = 512, .n_most = 100};
   EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, share).positions(), ElementsAre(30, 512, 1024, 1184));
   EXPECT_THAT(StateBorders(600, 1200, {.opening = 30}, share).positions(), ElementsAre(1024, 1184));
@@ -26,17 +26,17 @@ TEST(StateBordersTest, StandWhereLaterPromptsPart) {
   EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, StateShare()).positions(), IsEmpty());
 }
 
-TEST(StateBordersTest, TheLastAnswersComeFirstAndStandApart) {
+TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
   const PromptCuts cuts{.opening = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
   EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(150, 300, 500, 900, 1184))
-      << "the others are less than 128 behind one, or in the prompt's end";
+      << "the others are less than 128 after a border, or in the prompt's end";
   EXPECT_THAT(StateBorders(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(500, 900, 1184));
   EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(), ElementsAre(500, 900, 1184));
 }
 
-TEST(StateBordersTest, PassesEndAtTheNextOne) {
+TEST(StateBordersTest, PassesEndAtTheNextBorder) {
   const StateBorders borders(0, 1200, {.opening = 30}, {.spacing = 512, .n_most = 100});
   EXPECT_EQ(borders.next(0, 1200), 30u);
   EXPECT_EQ(borders.next(30, 1200), 512u);

@@ -1,5 +1,5 @@
-// Stop strings that meet characters which are not whole: the ids that stay are those of the text
-// that stays, and the rows are those of the ids, in this process and in the next.
+// Stop strings that overlap incomplete characters: the remaining tokens are those of the remaining text, and the rows
+// are those of the tokens, also after a reload.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ TurnOptions stopping_at(const std::string& stop) {
   return options;
 }
 
-TEST(StopInCharacterTest, AStopThatTheEndOfTheTurnCompletesLeavesItsRowsOut) {
+TEST(StopInCharacterTest, StopStringCompletedByEndOfTurnDropsItsRows) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"a", "\xE2"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();
@@ -29,8 +29,8 @@ TEST(StopInCharacterTest, AStopThatTheEndOfTheTurnCompletesLeavesItsRowsOut) {
   expect_rows_replay(chat);
 }
 
-// The second byte is a character of its own only by what follows it, and that goes.
-TEST(StopInCharacterTest, AnIdThatLeavesACharacterOpenDoesNotStayWithoutWhatFollows) {
+// The second byte becomes a character only through its successor, which is dropped.
+TEST(StopInCharacterTest, TokenThatLeavesCharacterOpenIsDroppedWithItsSuccessor) {
   MemoryFileOps files;
   EngineParts parts;
   parts.files = &files;
@@ -51,8 +51,8 @@ TEST(StopInCharacterTest, AnIdThatLeavesACharacterOpenDoesNotStayWithoutWhatFoll
   EXPECT_EQ(loaded->ids(), chat.ids());
 }
 
-// The template keeps the first character of an answer and no more; the second id's character went with the rest.
-TEST(StopInCharacterTest, ACutByTheTemplateKeepsNoIdThatLeavesACharacterOpen) {
+// The template keeps only the first character of an answer; the second token's character is dropped.
+TEST(StopInCharacterTest, TemplateCutDropsTokenThatLeavesCharacterOpen) {
   constexpr const char* kFirstCharacter =
       "{% for message in messages %}"
       "{{ '<|im_start|>' + message['role'] + '\n' + message['content'][:1] + '<|im_end|>\n' }}"

@@ -1,5 +1,5 @@
-// Sessions on tiny models with real weights and kernels, and the first law for them: what a session holds is, bit for
-// bit, what one cold pass over its ids gives.
+// Sessions on tiny models with real weights and kernels, and the check that their KV has the same bits as one cold pass
+// over their tokens.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,14 +25,14 @@
 
 namespace ibid {
 
-// One of each type of keys and values.
+// One for each type of keys and values.
 inline constexpr WeightsAndKv kEveryKvType[] = {{"F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
                                                 {"F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
                                                 {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
                                                 {"K8V4_KV", KvDType::kK8V4, DType::kQ8_0, DType::kQ8_0},
                                                 {"Int4_KV", KvDType::kInt4, DType::kQ8_0, DType::kQ8_0}};
 
-// Writes answers that are history in capitals: every turn rewrites the one before.
+// Renders earlier answers in capitals: every turn rewrites the one before.
 inline constexpr const char* kShouts =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\n' }}"
@@ -52,8 +52,7 @@ inline std::unique_ptr<TransformerModel> load_tiny_chat_model(const WeightsAndKv
   return load_tiny_model(tiny, {.kv_dtype = kind.kv_dtype, .n_threads = n_threads, .isa = isa, .max_chunk = max_chunk});
 }
 
-// A checkpoint of the reference data; without options.max_seq_len in a longer context than the 256 positions that it was
-// made for.
+// Loads a checkpoint of the reference data; without options.max_seq_len with a longer context than its 256 positions.
 inline std::unique_ptr<TransformerModel> load_tiny_checkpoint(const std::string& directory, ModelOptions options) {
   const auto file = open_model_file(directory);
   CHECK(file.ok()) << file.status().to_string();
@@ -65,12 +64,12 @@ inline std::unique_ptr<TransformerModel> load_tiny_checkpoint(const std::string&
   return *std::move(model);
 }
 
-// What a sequence has, and the logits and recurrent states behind one id more.
+// KV of a sequence, and the logits and recurrent states after one token more.
 struct SequenceBits {
   Row rows, next_logits, next_states;
 };
 
-// What sessions are compared with: an entry of its own, one pass, one thread, the best instruction set.
+// Reference for sessions: an entry of its own, one pass, one thread, the best instruction set.
 class ColdModel {
  public:
   explicit ColdModel(const WeightsAndKv& kind) : ColdModel(load_tiny_chat_model(kind, {}, 1, kTinyContext)) {}
@@ -98,7 +97,7 @@ class ColdModel {
   KvPagePool pool_;
 };
 
-// Of a model, with a small vocabulary unless `parts` have one.
+// An engine with the model, and a small vocabulary unless `parts` have one.
 inline std::shared_ptr<Engine> tiny_engine(std::unique_ptr<LanguageModel> model, const char* chat_template,
                                            EngineParts parts = {}, size_t kv_budget_bytes = size_t{256} << 20) {
   parts.model = std::move(model);
@@ -117,8 +116,8 @@ inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::option
   return tiny_engine(std::move(model), chat_template, std::move(parts));
 }
 
-// The first law for a session: its ids are those it was fed, all but the last; its rows are those of a cold pass over
-// them, and so are the logits and the states behind them, which its own engine computes.
+// Checks that the session's tokens are those that were fed, all but the last, and that KV, next logits and next states,
+// computed on its own engine, have the bits of a cold pass.
 inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool whole = true) {
   const KvCacheEntry& kv = session.state().kv();
   ASSERT_LE(kv.length(), session.ids().size());
@@ -131,7 +130,7 @@ inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool w
   KvCacheEntry warm = kv.fork().value();
   Logits warm_logits;
   const Status fed = ibid::feed(session.engine()->state().scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
-  // A pool that is too small for the sessions may have no room for what this check computes besides.
+  // If the pool is too small for the sessions, it may lack memory for this check's computation.
   if (!whole && fed.code() == ErrorCode::kOutOfMemory) return;
   ASSERT_TRUE(fed.ok()) << fed.message();
   ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), wanted.next_logits))

@@ -1,5 +1,5 @@
-// Turns that call tools: what the answer says, what of it is kept, and that nothing of it is read again when the result
-// comes, however the model has spelled the call.
+// Turns with tool calls: the parsed answer, the message that is kept, and that no part of it is prefilled again when
+// the result arrives, however the model spelled the call.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-// Hermes' form, written by a template as Qwen's templates do.
+// Hermes' format, as Qwen's templates write it.
 constexpr const char* kHermes =
     "{% if tools %}<tools>{{ tools | tojson }}</tools>\n{% endif %}"
     "{% for message in messages %}"
@@ -43,14 +43,14 @@ TurnOptions parsing() {
   return options;
 }
 
-// What is read for the result of a tool, behind the token that ended the answer.
+// The text that is prefilled for a tool result, after the token that ended the answer.
 Tokens result_prompt(const ChatFixture& f, const std::string& result) {
   return f.ids("\n<|im_start|>tool\n" + result + "<|im_end|>\n<|im_start|>assistant\n");
 }
 
 class ToolTurns : public testing::TestWithParam<const char*> {};
 
-TEST_P(ToolTurns, NothingOfACallIsReadAgain) {
+TEST_P(ToolTurns, CallIsNotPrefilledAgain) {
   ChatFixture f(kHermes);
   const std::string call = GetParam();
   f.say({spelled(f, call), f.ids("It is 3.<|im_end|>")});
@@ -78,7 +78,7 @@ TEST_P(ToolTurns, NothingOfACallIsReadAgain) {
   expect_replays(session);
 }
 
-TEST_P(ToolTurns, AClientThatSendsTheCallBackAsTextCostsNothing) {
+TEST_P(ToolTurns, CallSentBackAsTextIsNotPrefilledAgain) {
   ChatFixture f(kHermes);
   f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
   ChatSession session = f.session({}, tools());
@@ -97,7 +97,7 @@ TEST_P(ToolTurns, AClientThatSendsTheCallBackAsTextCostsNothing) {
   expect_replays(session);
 }
 
-TEST_P(ToolTurns, ASavedConversationKeepsTheIdsOfItsCalls) {
+TEST_P(ToolTurns, SavedConversationKeepsTokensOfCalls) {
   TempDir dir;
   const std::string path = dir.path() + "/session";
   ChatFixture f(kHermes);
@@ -112,8 +112,8 @@ TEST_P(ToolTurns, ASavedConversationKeepsTheIdsOfItsCalls) {
   EXPECT_EQ(loaded->state().transcript().bytes(), session.state().transcript().bytes());
 }
 
-// Markers that are special tokens are a part of the text if the answer was split, and only then.
-TEST(ToolTurns, ASavedConversationKeepsTheIdsOfMarkers) {
+// Special tokens that are markers are part of the text only if the answer was split.
+TEST(ToolTurns, SavedConversationKeepsTokensOfMarkers) {
   for (const bool splits : {false, true}) {
     TempDir dir;
     EngineParts parts;
@@ -138,14 +138,14 @@ TEST(ToolTurns, ASavedConversationKeepsTheIdsOfMarkers) {
   }
 }
 
-// Where the prompt opens the reasoning, the message has it apart from the content, and the ids are of both.
-TEST(ToolTurns, ASavedConversationKeepsTheIdsOfOpenedReasoning) {
+// If the prompt opens the reasoning, the message has it apart from the content; the tokens include both.
+TEST(ToolTurns, SavedConversationKeepsTokensOfOpenedReasoning) {
   TempDir dir;
   ChatFixture f(
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.reasoning_content %}"
       "{{ '<think>\n' + m.reasoning_content + '\n</think>\n\n' }}{% endif %}{{ m.content + '<|im_end|>\n' }}"
       "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}");
-  // The script counts from behind the role's line, so its first two tokens are those that the prompt says itself.
+  // The script starts after the role line, so its first two tokens are in the prompt.
   f.say({f.tokenizer->sampled({"<think>", "\n", "a", "b", "\n", "</think>", "\n", "\n", "l", "o"})});
   ChatSession session = f.session();
   const Turn turn = must(session.send("x", parsing()));
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":2}}</tool_call>",
                     "Let me see.\n\n<tool_call>\n{\"arguments\": {\"a\": 1.0}, \"name\": \"add\"}\n</tool_call>\n"));
 
-TEST(ToolTurns, WithoutTheOptionAnAnswerIsText) {
+TEST(ToolTurns, AnswerIsTextWithoutParseReply) {
   ChatFixture f(kHermes);
   const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
   f.say({spelled(f, call)});
@@ -176,7 +176,7 @@ TEST(ToolTurns, WithoutTheOptionAnAnswerIsText) {
   EXPECT_EQ(session.state().messages().back(), make_message(Role::kAssistant, call));
 }
 
-TEST(ToolTurns, ReasoningAndContentAreTold) {
+TEST(ToolTurns, ReasoningAndContentAreParsed) {
   ChatFixture f(kHermes);
   f.say({spelled(f, "<think>\nHm.\n</think>\n\nYes.")});
   ChatSession session = f.session({}, tools());
@@ -186,7 +186,7 @@ TEST(ToolTurns, ReasoningAndContentAreTold) {
   EXPECT_EQ(turn.text, "<think>\nHm.\n</think>\n\nYes.");
 }
 
-TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
+TEST(ToolTurns, ParsedAnswerShowsOnlyMarkersOfSpecialTokens) {
   EngineParts parts;
   parts.tokenizer = std::make_unique<FakeTokenizer>(std::vector<std::string>{"<tool_call>", "</tool_call>"});
   ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
@@ -205,8 +205,8 @@ TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
   expect_replays(session);
 }
 
-// Without tools nobody looks for calls: their markers are like any other special token.
-TEST(ToolTurns, MarkersOfCallsAreShownOnlyWhereCallsAreLookedFor) {
+// Without tools calls are not parsed: their markers are like any other special token.
+TEST(ToolTurns, CallMarkersAreShownOnlyIfCallsAreParsed) {
   for (const bool with_tools : {false, true}) {
     for (const bool parses : {false, true}) {
       TempDir dir;

@@ -1,4 +1,4 @@
-// What a conversation consists of: bytes, ids and spans, against a transcript written out flat.
+// Transcripts: bytes, tokens and spans, compared with a flat reference.
 #include "runtime/prompt/transcript.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ const FakeTokenizer& tokenizer() {
 
 EncoderMark mark_at(size_t n_ids) { return {IncrementalEncoder(tokenizer()), n_ids, n_ids, {}}; }
 
-// One encoded span of `text`, an id a byte, behind the first keep_* of a transcript.
+// One encoded span of `text`, one token per byte, after the first keep_* of a transcript.
 TranscriptPatch patch_of(size_t keep_bytes, size_t keep_ids, const std::string& text, SpanOrigin origin) {
   TranscriptPatch patch;
   patch.keep_bytes = keep_bytes;
@@ -66,19 +66,19 @@ std::string runs_text(const MarkedText& text) {
   return out;
 }
 
-TEST(EncoderMarkTest, KeepsTheIdsItKnewHoweverOftenTheyChange) {
+TEST(EncoderMarkTest, KeepsItsTokensThroughChanges) {
   EncoderMark mark = mark_at(5);
   mark.forget_from(7, {}, 0);
-  EXPECT_EQ(mark.n_stable, 5u) << "what lies behind it is none of its business";
+  EXPECT_EQ(mark.n_stable, 5u) << "later changes do not affect it";
   mark.forget_from(4, {10, 11, 12, 13, 14}, 0);
   EXPECT_EQ(mark.n_stable, 4u);
   EXPECT_EQ(mark.tail, Tokens{14});
-  mark.forget_from(2, {12, 13, 99}, 2);  // only the ids from 2 on are at hand, and 14 has become 99
+  mark.forget_from(2, {12, 13, 99}, 2);  // gets only the tokens from 2 on, where 14 has become 99
   EXPECT_EQ(mark.n_stable, 2u);
   EXPECT_EQ(mark.tail, (Tokens{12, 13, 14}));
 }
 
-TEST(TranscriptTest, AReplyAndWhatEndedItAreTwoSpans) {
+TEST(TranscriptTest, ReplyAndItsEndOfTurnAreTwoSpans) {
   Transcript t;
   append(t, "<Q>", SpanOrigin::kTemplate);
   append(t, "hi", SpanOrigin::kInput);
@@ -90,19 +90,19 @@ TEST(TranscriptTest, AReplyAndWhatEndedItAreTwoSpans) {
   const TranscriptSpan& sampled = t.spans()[2];
   EXPECT_EQ(sampled.origin, SpanOrigin::kSampled);
   EXPECT_EQ(sampled.id_begin, 5u);
-  EXPECT_EQ(sampled.token_ends, (std::vector<size_t>{10, 12})) << "positions of the whole text";
+  EXPECT_EQ(sampled.token_ends, (std::vector<size_t>{10, 12})) << "positions in the whole text";
   EXPECT_TRUE(sampled.mark.has_value());
   const TranscriptSpan& closing = t.spans()[3];
   EXPECT_EQ(closing.origin, SpanOrigin::kEndOfTurn);
   EXPECT_EQ(closing.id_begin, 7u);
   EXPECT_EQ(closing.token_ends, std::vector<size_t>{t.n_bytes()});
-  EXPECT_FALSE(closing.mark.has_value()) << "there is no encoder inside of a reply";
+  EXPECT_FALSE(closing.mark.has_value()) << "there is no encoder inside a reply";
   EXPECT_EQ(runs_text(t.marked_text(0, t.n_bytes())), "<Q>[hiHelloab]<|im_end|>");
   EXPECT_EQ(runs_text(t.marked_text(2, 6)), ">[hiH]");
   EXPECT_EQ(runs_text(t.marked_text(4, 4)), "");
 }
 
-TEST(TranscriptTest, SpanAtFindsTheSpanThatHoldsTheByte) {
+TEST(TranscriptTest, SpanAtFindsTheSpanOfTheByte) {
   Transcript t;
   EXPECT_EQ(t.span_at(0), 0u);
   append(t, "abc", SpanOrigin::kTemplate);
@@ -112,7 +112,7 @@ TEST(TranscriptTest, SpanAtFindsTheSpanThatHoldsTheByte) {
   for (size_t byte = 0; byte < expected.size(); ++byte) EXPECT_EQ(t.span_at(byte), expected[byte]) << byte;
 }
 
-TEST(TranscriptTest, AReplyIsCutBetweenTokens) {
+TEST(TranscriptTest, ReplyIsCutBetweenTokens) {
   Transcript t;
   append(t, "q", SpanOrigin::kTemplate);
   reply(t, {"Hello", "ab", "th"}, true);
@@ -124,7 +124,7 @@ TEST(TranscriptTest, AReplyIsCutBetweenTokens) {
   EXPECT_EQ(t.spans()[1].token_ends, (std::vector<size_t>{6, 8}));
 }
 
-TEST(TranscriptTest, AReplyWithoutTextStaysAsLongAsItsIds) {
+TEST(TranscriptTest, TextlessReplyStaysIfItsTokensStay) {
   for (const size_t keep_ids : {size_t{1}, size_t{2}}) {
     Transcript t;
     append(t, "q", SpanOrigin::kTemplate);
@@ -135,12 +135,12 @@ TEST(TranscriptTest, AReplyWithoutTextStaysAsLongAsItsIds) {
   }
 }
 
-TEST(TranscriptTest, MarksKeepTheIdsThatChangeInFrontOfThem) {
+TEST(TranscriptTest, MarksKeepChangedTokensBeforeThem) {
   Transcript t;
   append(t, "ab", SpanOrigin::kTemplate);
-  append(t, "cd", SpanOrigin::kInput);  // its mark knows two ids
+  append(t, "cd", SpanOrigin::kInput);  // its mark knows two tokens
   TranscriptPatch patch = patch_of(4, 1, "e", SpanOrigin::kInput);
-  patch.ids = {500, 'c', 'd', 'e'};  // the second id of the text is another one now
+  patch.ids = {500, 'c', 'd', 'e'};  // the second token of the text has changed
   t.apply(patch);
   EXPECT_EQ(t.ids(), (Tokens{'a', 500, 'c', 'd', 'e'}));
   const EncoderMark& mark = *t.spans()[1].mark;
@@ -155,7 +155,7 @@ TEST(TranscriptDeathTest, EncodedSpansAreNotCut) {
   EXPECT_DEATH(t.apply(patch_of(2, 2, "x", SpanOrigin::kInput)), "replaced as a whole");
 }
 
-TEST(TranscriptTest, ACopyGoesOnAlone) {
+TEST(TranscriptTest, CopyIsIndependent) {
   Transcript t;
   append(t, "abc", SpanOrigin::kTemplate);
   Transcript fork = t;
@@ -165,7 +165,7 @@ TEST(TranscriptTest, ACopyGoesOnAlone) {
   EXPECT_EQ(fork.bytes(), "abcHello<|im_end|>");
 }
 
-// What each mark says the ids in front of it were.
+// The tokens before each mark, as the mark knows them.
 std::vector<Tokens> known_ids(const Transcript& t) {
   std::vector<Tokens> out;
   for (const TranscriptSpan& span : t.spans()) {
@@ -176,9 +176,9 @@ std::vector<Tokens> known_ids(const Transcript& t) {
   return out;
 }
 
-// Ids of three spans are about to change with the text behind them. However far preparing comes, nobody sees it, and
-// another patch can be applied in place of the one that was prepared.
-TEST(TranscriptTest, PreparingCanEndAnywhere) {
+// A patch changes tokens that the marks of three spans know. prepare() may fail at any allocation without visible
+// effect, and another patch can be applied instead of the prepared one.
+TEST(TranscriptTest, PrepareMayFailAnywhere) {
   size_t n_failed = 0;
   for (size_t n = 0;; ++n) {
     SCOPED_TRACE(n);
@@ -206,7 +206,7 @@ TEST(TranscriptTest, PreparingCanEndAnywhere) {
   EXPECT_GT(n_failed, 4u);
 }
 
-TEST(TranscriptTest, WhatWasPreparedIsAppliedWithoutMemory) {
+TEST(TranscriptTest, PreparedPatchIsAppliedWithoutAllocation) {
   Transcript t;
   for (const char* text : {"abc", "de", "fg", "h"}) append(t, text, SpanOrigin::kTemplate);
   TranscriptPatch patch = patch_of(8, 2, std::string(40, 'x'), SpanOrigin::kTemplate);
@@ -219,13 +219,13 @@ TEST(TranscriptTest, WhatWasPreparedIsAppliedWithoutMemory) {
   EXPECT_EQ(t.bytes(), "abcdefgh" + std::string(40, 'x') + "Helloab<|im_end|>");
 }
 
-// The twin: one entry an id, with the bytes it stands for.
+// The reference: one element per token, with its bytes.
 struct Flat {
   struct Id {
     TokenId id;
     std::string bytes;
     SpanOrigin origin;
-    size_t reply = 0;  // of sampled ids: which one
+    size_t reply = 0;  // of sampled tokens: which one
   };
   std::vector<Id> ids;
 
@@ -244,9 +244,9 @@ struct Flat {
   }
 };
 
-// Grown by text and replies, cut at the ends of encoded spans and in replies behind ids with text: those without, at
-// the end of a reply, lie on its border and stay with it.
-TEST(TranscriptTest, AgreesWithTheFlatTwinOnRandomHistories) {
+// Grows by text and replies. Cuts at ends of encoded spans and in replies after tokens with text: tokens without text
+// at the end of a reply are on its border and stay with it.
+TEST(TranscriptTest, RandomHistoriesMatchFlatReference) {
   const std::vector<std::string> pieces = {"a", "ab", "abc", "Hello", "th", "<|tool|>", "\n\n"};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     uint64_t n = 0;
@@ -262,7 +262,7 @@ TEST(TranscriptTest, AgreesWithTheFlatTwinOnRandomHistories) {
           return flat.ids[i].origin == SpanOrigin::kTemplate || flat.ids[i].origin == SpanOrigin::kInput;
         };
         while (keep > 0 && keep < flat.ids.size() && encoded(keep) && encoded(keep - 1)) --keep;
-        const auto in_one_reply = [&](size_t i) {  // ids i - 1 and i
+        const auto in_one_reply = [&](size_t i) {  // tokens i - 1 and i
           return i > 0 && i < flat.ids.size() && flat.ids[i].reply > 0 && flat.ids[i].reply == flat.ids[i - 1].reply;
         };
         size_t end = keep;

@@ -1,4 +1,4 @@
-// Answers that are pulled.
+// Answers pulled by TurnStream.
 #include "ibid/turn_stream.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-TEST(TurnStreamTest, ThePiecesAreTheAnswer) {
+TEST(TurnStreamTest, PiecesAddUpToTheAnswer) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
   ChatSession chat = f.session();
@@ -23,7 +23,7 @@ TEST(TurnStreamTest, ThePiecesAreTheAnswer) {
     text += *piece;
     ++n_pieces;
   }
-  EXPECT_FALSE(stream.next().has_value()) << "over is over";
+  EXPECT_FALSE(stream.next().has_value()) << "the stream stays over";
   const Turn turn = must(stream.finish());
   EXPECT_EQ(text, "Hello worlothe");
   EXPECT_EQ(turn.text, text);
@@ -31,7 +31,7 @@ TEST(TurnStreamTest, ThePiecesAreTheAnswer) {
   expect_replays(chat);
 }
 
-TEST(TurnStreamTest, WhatIsNotPulledIsNoReasonToWait) {
+TEST(TurnStreamTest, FinishDropsPiecesThatWereNotPulled) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello"})});
   ChatSession chat = f.session();
@@ -39,7 +39,7 @@ TEST(TurnStreamTest, WhatIsNotPulledIsNoReasonToWait) {
   EXPECT_EQ(must(stream.finish()).text, "Hello");
 }
 
-TEST(TurnStreamTest, AFailureIsWhatTheCallWouldSay) {
+TEST(TurnStreamTest, FinishReturnsTheErrorOfTheCall) {
   ChatFixture f;
   ChatSession chat = f.session();
   TurnStream stream(chat, "\xff");
@@ -47,7 +47,7 @@ TEST(TurnStreamTest, AFailureIsWhatTheCallWouldSay) {
   EXPECT_EQ(stream.finish().status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(TurnStreamTest, CancellingKeepsWhatWasSaid) {
+TEST(TurnStreamTest, CancelKeepsPartialAnswer) {
   ChatFixture f;
   ChatSession chat = f.session();
   TurnOptions options = greedy(1000);
@@ -61,7 +61,7 @@ TEST(TurnStreamTest, CancellingKeepsWhatWasSaid) {
   expect_replays(chat);
 }
 
-TEST(TurnStreamTest, TheCallersStopTokenAndTheDestructorCancelToo) {
+TEST(TurnStreamTest, StopTokenAndDestructorCancel) {
   ChatFixture f;
   ChatSession chat = f.session();
   std::stop_source source;
@@ -86,7 +86,7 @@ TEST(TurnStreamTest, TheCallersStopTokenAndTheDestructorCancelToo) {
   EXPECT_EQ(SessionSnapshot(chat), before);
 }
 
-TEST(TurnStreamTest, OneThreadPullsManyByOneBellAndNeverWaitsInPoll) {
+TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneBell) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
   std::vector<ChatSession> chats;
@@ -110,7 +110,7 @@ TEST(TurnStreamTest, OneThreadPullsManyByOneBellAndNeverWaitsInPoll) {
   }
 }
 
-TEST(TurnStreamTest, EveryCallThatGivesATurnCanBePulledAndTheSessionIsBusyMeanwhile) {
+TEST(TurnStreamTest, AllStartsCanBePulledWhileSessionIsBusy) {
   ChatFixture f;
   ChatSession chat = f.session(), twin = f.session();
   EXPECT_EQ(TurnStream(chat, TurnStart::answer(), greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
@@ -129,7 +129,7 @@ TEST(TurnStreamTest, EveryCallThatGivesATurnCanBePulledAndTheSessionIsBusyMeanwh
   discards.stop_mode = StopMode::kDiscard;
   { const TurnStream dropped = TurnStream(chat, TurnStart::regenerate(), discards); }
   { const TurnStream dropped = TurnStream(chat, TurnStart::edit(0, "q"), discards); }
-  EXPECT_TRUE(SessionSnapshot(chat) == before) << "what was taken away is back";
+  EXPECT_TRUE(SessionSnapshot(chat) == before) << "discarded turns restore the messages";
   expect_replays(chat);
 }
 

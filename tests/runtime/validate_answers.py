@@ -1,11 +1,11 @@
-"""validate_answers.py CASES: whether answers are what their schemas accept, as python-jsonschema sees it.
+"""validate_answers.py CASES: validates answers against their schemas with python-jsonschema.
 
-CASES has a line for each schema, ["schema", SCHEMA], and behind it one for each answer to it, ["answer", TEXT]. Prints
-what is wrong. Exit code: 0, 1 where an answer is not valid, 77 where jsonschema is not installed. Numbers are decimals:
+CASES has a line for each schema, ["schema", SCHEMA], followed by a line for each answer to it, ["answer", TEXT]. Prints
+invalid answers. Exit code: 0; 1 if an answer is invalid; 77 if jsonschema is not installed. Numbers are decimals:
 0.07 is a multiple of 0.01.
 
-jsonschema looks at some formats only where further packages are installed, and at times as draft 3 had them. So these
-are read here, with Python's own readers.
+jsonschema checks some formats only if further packages are installed, and some as in draft 3. These formats are checked
+here, with Python's own parsers.
 """
 import datetime
 import decimal

@@ -1,6 +1,6 @@
-// Conversations with a model of which one layer sees its last positions only, over memory that has room for these and
-// no more. FakeModel checks that every pass finds the rows that it reads, leased, and of the right text; what is read
-// again is counted here. The same with recurrent layers beside them.
+// Conversations on a model in which one layer sees only its last positions, with memory for these and no more.
+// FakeModel checks that every pass finds the rows that it reads, leased and of the right text; these tests count the
+// prefill. Also with recurrent layers.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,7 +21,7 @@ FakeModel::Options windowed(bool recurrent = false) {
   return {.max_seq_len = 32768, .n_layers = 6, .recurrent = recurrent, .window = kWindow};
 }
 
-// What sequences of so many positions take at rest, and a turn of one of them beside its end.
+// Memory of idle sequences of these lengths, and of a turn of one of them.
 size_t budget_for(std::initializer_list<size_t> lengths, bool recurrent = false) {
   const FakeModel model(windowed(recurrent));
   const KvLayout& layout = model.kv_layout();
@@ -48,10 +48,10 @@ size_t end_of(const Turn& turn) { return turn.usage.n_prompt + turn.usage.n_deco
 class WindowedChatTest : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Recurrent, WindowedChatTest, testing::Bool());
 
-TEST_P(WindowedChatTest, AChatThatGrowsReadsNothingAgainInTheMemoryOfItsWindow) {
+TEST_P(WindowedChatTest, GrowingChatPrefillsNothingAgainInMemoryOfItsWindow) {
   WindowedChat f(budget_for({15'000}, GetParam()), GetParam());
   ChatSession chat = f.session({.system = "be the best"});
-  size_t n_before = 0;  // positions behind the turn before
+  size_t n_before = 0;  // positions after the previous turn
   for (size_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 7 == 0 ? kLong : "Hello", greedy()));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
@@ -64,7 +64,7 @@ TEST_P(WindowedChatTest, AChatThatGrowsReadsNothingAgainInTheMemoryOfItsWindow) 
   f.expect_sound();
 }
 
-TEST_P(WindowedChatTest, SeveralChatsTakeTurnsAndReadNothingAgain) {
+TEST_P(WindowedChatTest, AlternatingChatsPrefillNothingAgain) {
   WindowedChat f(budget_for({3000, 3000, 8000}, GetParam()), GetParam());
   std::vector<ChatSession> chats;
   for (size_t i = 0; i < 3; ++i) chats.push_back(f.session({.system = std::string(200, static_cast<char>('x' + i))}));
@@ -85,7 +85,7 @@ TEST_P(WindowedChatTest, SeveralChatsTakeTurnsAndReadNothingAgain) {
   f.expect_sound();
 }
 
-TEST_P(WindowedChatTest, RegeneratingReadsNothing) {
+TEST_P(WindowedChatTest, RegeneratePrefillsNothing) {
   WindowedChat f(budget_for({3000}, GetParam()), GetParam());
   ChatSession chat = f.session({.system = kLong});
   must(chat.send(kLong, greedy()));
@@ -97,10 +97,10 @@ TEST_P(WindowedChatTest, RegeneratingReadsNothing) {
   expect_replays(chat);
 }
 
-TEST(WindowedChat, EditsGoOnWhereTheTextChanged) {
+TEST(WindowedChat, EditsResumeAtChangedText) {
   WindowedChat f;
   ChatSession chat = f.session({.system = kLong});
-  std::vector<size_t> ends;  // positions behind each answer
+  std::vector<size_t> ends;  // positions after each answer
   for (size_t i = 0; i < 8; ++i) ends.push_back(end_of(must(chat.send("Hello " + std::string(60 * i, 'x'), greedy()))));
   for (size_t i = 7; i > 0; --i) {
     const Turn turn = must(chat.edit(2 * i + 1, "the other", greedy()));
@@ -110,13 +110,13 @@ TEST(WindowedChat, EditsGoOnWhereTheTextChanged) {
   expect_replays(chat);
 }
 
-// What lies behind the window went for what was read since: an edit there reads again, with the same bits.
-TEST(WindowedChat, AnEditBehindWhatMemoryHasReadsAgainOnce) {
+// Rows before the window were evicted for later prefill: an edit there prefills them again, with the same bits.
+TEST(WindowedChat, EditBeforeTheWindowPrefillsAgainOnce) {
   WindowedChat f(budget_for({9000}));
   ChatSession chat = f.session({.system = kLong});
   for (size_t i = 0; i < 10; ++i) must(chat.send(kLong, greedy()));
   const Turn edited = must(chat.edit(3, "the other", greedy()));
-  EXPECT_GT(edited.usage.n_read_again, 0u) << "else there was room for everything";
+  EXPECT_GT(edited.usage.n_read_again, 0u) << "the budget was large enough for everything";
   expect_replays(chat);
   const size_t end = end_of(edited);
   const Turn next = must(chat.send("Hello", greedy()));
@@ -126,7 +126,7 @@ TEST(WindowedChat, AnEditBehindWhatMemoryHasReadsAgainOnce) {
   f.expect_sound();
 }
 
-TEST_P(WindowedChatTest, ForksAndSeveralAnswersShareWhatTheyHave) {
+TEST_P(WindowedChatTest, ForksAndSeveralAnswersShareRows) {
   WindowedChat f(budget_for({3000, 3000, 3000, 3000}, GetParam()), GetParam());
   ChatSession chat = f.session({.system = kLong});
   must(chat.send(kLong, greedy()));
@@ -140,7 +140,7 @@ TEST_P(WindowedChatTest, ForksAndSeveralAnswersShareWhatTheyHave) {
   expect_replays(fork);
 }
 
-TEST(WindowedChat, ARewindIsNoLoss) {
+TEST(WindowedChat, RewindPrefillsNothingAgain) {
   WindowedChat f;
   ChatSession chat = f.session({.system = kLong});
   std::vector<size_t> ends;
@@ -152,7 +152,7 @@ TEST(WindowedChat, ARewindIsNoLoss) {
   expect_replays(chat);
 }
 
-TEST(WindowedChat, AStatelessHistoryGoesOnWhereAnotherSessionStopped) {
+TEST(WindowedChat, StatelessHistoryResumesWhereAnotherSessionStopped) {
   WindowedChat f(budget_for({4000, 4000}));
   f.say(std::vector<Tokens>(10, f.tokenizer->sampled({"ab"})));  // as the text of the answer is encoded
   ChatSession first = f.session({.system = kLong});
@@ -170,7 +170,7 @@ TEST(WindowedChat, AStatelessHistoryGoesOnWhereAnotherSessionStopped) {
   }
 }
 
-TEST(WindowedChat, AFileIsLoadedIntoTheMemoryOfItsWindow) {
+TEST(WindowedChat, FileIsLoadedIntoMemoryOfItsWindow) {
   MemoryFileOps files;
   ASSERT_TRUE(files.make_directory("/s").ok());
   const auto parts = [&] {
