@@ -67,9 +67,9 @@ Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t to
   return seconds_since(start);
 }
 
-// Total time of at least `rounds` samples and one warm-up; short ones are repeated up to kLeastSampled_s in total.
+// Total time of at least `rounds` samples and one warm-up; short ones are repeated up to kLeastSampledSeconds in total.
 double sampled_s(size_t rounds, double one_s) {
-  const double n = std::clamp(kLeastSampled_s / std::max(one_s, 1e-9), static_cast<double>(rounds),
+  const double n = std::clamp(kLeastSampledSeconds / std::max(one_s, 1e-9), static_cast<double>(rounds),
                               static_cast<double>(std::max(rounds, kMostSamples)));
   return (n + 1) * one_s + kPeaksPerFigure_s;
 }

@@ -17,7 +17,7 @@ namespace ibid {
 inline constexpr size_t kRateDecodeTokens = 48;
 inline constexpr size_t kRateTurnTokens = 44;
 // Short prefills are repeated for this long in total, to average out the noise of the clock and other processes.
-inline constexpr double kLeastSampled_s = 0.2;
+inline constexpr double kLeastSampledSeconds = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
 // The turns of bench/lab/chat_turns.h: short ones after a system message,

@@ -69,7 +69,7 @@ Status RateBench::stand_at(size_t n) {
 Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool one_by_one) {
   std::vector<double> samples;
   double sum = 0;
-  for (size_t round = 0; round <= rounds_ || (sum < kLeastSampled_s && round <= kMostSamples); ++round) {
+  for (size_t round = 0; round <= rounds_ || (sum < kLeastSampledSeconds && round <= kMostSamples); ++round) {
     TRY(stand_at(depth));
     if (one_by_one) TRY(feed(Tokens{static_cast<TokenId>((1234 + round) % model_.vocab_size())}));
     const double start = now();

@@ -24,7 +24,7 @@
 // without recurrent layers, which can resume from every position.
 #pragma once
 
-#include <string.h>
+#include <cstring>
 
 #include <algorithm>
 #include <cstddef>
