@@ -69,7 +69,7 @@ std::vector<std::string> all_names(const CLI::App& command) {
 }
 
 // Returns the subcommands that may follow a command; `help` takes the names of its siblings.
-std::vector<std::string> words_behind(const CLI::App& command) {
+std::vector<std::string> words_after(const CLI::App& command) {
   return command_names(command.get_name() == "help" ? *command.get_parent() : command);
 }
 
@@ -109,7 +109,7 @@ std::string bash_completion(const CLI::App& root) {
       if (files) value = "COMPREPLY=($(compgen -f -W '" + words + "' -- \"$cur\")); return";
       text += "        " + joined(names_of(*option), "|") + ") " + value + " ;;\n";
     }
-    const std::string behind = joined(words_behind(*command), " ");
+    const std::string behind = joined(words_after(*command), " ");
     text += "      esac\n      words='" + behind + (behind.empty() ? "" : " ") + joined(all_names(*command), " ") + "'";
     text += (behind.empty() ? "" : "\n      ((COMP_CWORD == 2)) && command=") + std::string(" ;;\n");
   }
@@ -156,7 +156,7 @@ std::string zsh_completion(const CLI::App& root) {
         text += " \\\n        '*'" + name + "'['" + help + "']" + value + "'";
       }
     }
-    const std::string behind = joined(words_behind(*command), " ");
+    const std::string behind = joined(words_after(*command), " ");
     if (!behind.empty()) text += " \\\n        '1:command:(" + behind + ")'";
     text += " \\\n        '*:file:_files' ;;\n";
   }
@@ -182,7 +182,7 @@ std::string fish_completion(const CLI::App& root) {
             shell_quoted(command->get_description(), "\\") + "\n";
   }
   for (const CLI::App* command : shown_commands(root)) {
-    const std::string behind = joined(words_behind(*command), " ");
+    const std::string behind = joined(words_after(*command), " ");
     if (behind.empty()) continue;
     text += "complete -c ibid -f -n " + shell_quoted("__fish_seen_subcommand_from " + command->get_name()) + " -a " +
             shell_quoted(behind) + "\n";

@@ -119,7 +119,7 @@ void ThreadTeam::run_region(Region region, void* context) {
   run_on(n_threads, &Timed::run, &timed);
   const int64_t end_ns = now_ns();
   // Threads can also be late at the start and at the end of a region.
-  Lateness late = barrier_.take_lateness();
+  WaitTime late = barrier_.take_lateness();
   late.add(timed.begin_ns - begin_ns + end_ns - timed.end_ns, 1);
   crowding_.record(n_threads, begin_ns, end_ns, late);
 }
@@ -131,16 +131,16 @@ int ThreadTeam::size_of(int n_threads) {
   return n_threads == 0 ? available_cpus() : n_threads;
 }
 
-ThreadTeam::ThreadTeam(int size, WhenCrowded when_crowded)
+ThreadTeam::ThreadTeam(int size, OversubscriptionPolicy when_crowded)
     : size_(size),
       process_(getpid()),
       barrier_(size),
-      gives_way_(when_crowded == WhenCrowded::kGiveWay && barrier_.spins()),
+      gives_way_(when_crowded == OversubscriptionPolicy::kGiveWay && barrier_.spins()),
       crowding_(size),
       seats_(static_cast<size_t>(size) - 1),
       threads_(std::make_unique<std::vector<std::thread>>()) {}
 
-Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, WhenCrowded when_crowded) try {
+Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, OversubscriptionPolicy when_crowded) try {
   std::unique_ptr<ThreadTeam> team(new ThreadTeam(size_of(n_threads), when_crowded));
   TRY(team->start());
   return team;
@@ -219,7 +219,7 @@ void ThreadTeam::wait_for_leavers() {
   caller_asleep_.store(false, std::memory_order_relaxed);
 }
 
-void Crowding::record(int n, int64_t begin_ns, int64_t end_ns, Lateness late) {
+void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime late) {
   DCHECK(n >= 1 && n <= n_threads_);
   if (n == 1) return;
   const int64_t wall_ns = end_ns - begin_ns;

@@ -5,7 +5,7 @@
 // create() starts the threads, so failure is a Status; they live as long as the team (docs/decisions/0014). A waiting
 // thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a futex. So a
 // peer that lost its core to another process costs its time slice, not a live-lock. A team may also leave out threads
-// that keep losing their core (Crowding); those sleep on.
+// that keep losing their core (Oversubscription); those sleep on.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 namespace ibid {
 
 // Time that a region waited for its threads, beyond the time in which a thread that has a core arrives.
-struct Lateness {
+struct WaitTime {
   int64_t ns = 0;
   int64_t thread_ns = 0;  // each wait times the number of threads that were missing
 
@@ -34,13 +34,13 @@ struct Lateness {
   }
 };
 
-// Crowding: the number of threads for a region while other programs want the cores too. A thread that loses its core
+// Oversubscription: the number of threads for a region while other programs want the cores too. A thread that loses its core
 // gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one
 // competing program on one core costs most of the throughput of all cores; fewer threads, each with a core to itself,
 // cost only the lost core. If some threads keep being late, regions run without that many, and retry from time to time
 // with all of them. A single wait, however long, changes nothing: virtual machines have many. Pure arithmetic: no clock
 // and no threads; not thread-safe.
-class Crowding {
+class Oversubscription {
  public:
   // Waiting time to lose before regions get fewer threads; regions without waiting reduce the loss.
   static constexpr int64_t kPatienceNs = 40'000'000;
@@ -49,13 +49,13 @@ class Crowding {
   static constexpr int64_t kLongestNs = 1'000'000'000;
 
   // REQUIRES: n_threads >= 1.
-  explicit Crowding(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
+  explicit Oversubscription(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
 
   // Number of threads for a region that starts at now_ns: 1 to n_threads.
   int n_threads(int64_t now_ns) const { return now_ns < until_ns_ ? n_fewer_ : n_threads_; }
 
   // Records how a region of n threads went. REQUIRES: 1 <= n <= n_threads.
-  void record(int n, int64_t begin_ns, int64_t end_ns, Lateness late);
+  void record(int n, int64_t begin_ns, int64_t end_ns, WaitTime late);
 
  private:
   const int n_threads_;
@@ -90,7 +90,7 @@ class Barrier {
   void wait() { wait_for(count_); }
 
   // Returns the lateness since the last call, and resets it. REQUIRES: no thread waits.
-  Lateness take_lateness() { return std::exchange(late_, {}); }
+  WaitTime take_lateness() { return std::exchange(late_, {}); }
 
   // False if there are more threads than CPUs: then threads must wait for cores, and lateness has no meaning.
   bool spins() const { return spin_ns_ > 0; }
@@ -102,7 +102,7 @@ class Barrier {
 
   const int count_;
   const int64_t spin_ns_;
-  Lateness late_;  // written by one thread at a time, the first to arrive, between two barriers
+  WaitTime late_;  // written by one thread at a time, the first to arrive, between two barriers
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -129,7 +129,7 @@ class Worker {
 };
 
 // Policy of a team whose threads lose their cores to other programs.
-enum class WhenCrowded {
+enum class OversubscriptionPolicy {
   kInsist,   // waits for them: every region has all threads
   kGiveWay,  // runs regions without them for a while
 };
@@ -143,7 +143,7 @@ class ThreadTeam {
  public:
   // Starts the threads; 0 means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads. Error: kOutOfMemory if a
   // thread cannot be started (memory or a system limit); those already started are joined.
-  static Result<std::unique_ptr<ThreadTeam>> create(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist);
+  static Result<std::unique_ptr<ThreadTeam>> create(int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist);
   // Number of threads that create(n_threads) starts.
   static int size_of(int n_threads);
   ~ThreadTeam();
@@ -169,7 +169,7 @@ class ThreadTeam {
     std::atomic<bool> asleep{false};
   };
 
-  ThreadTeam(int size, WhenCrowded when_crowded);
+  ThreadTeam(int size, OversubscriptionPolicy when_crowded);
   Status start();
   void run_region(Region region, void* context);
   void run_on(int n_threads, Region region, void* context);
@@ -182,7 +182,7 @@ class ThreadTeam {
   const pid_t process_;
   Barrier barrier_;
   const bool gives_way_;
-  Crowding crowding_;
+  Oversubscription crowding_;
 
   // The current region: written before the seats are called, read after that. A null region ends the threads.
   int n_threads_ = 0;

@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-using Call = DemandedCalls::Call;
+using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
 constexpr size_t kMostBranches = 64;     // of a value's choices, nested ones included
@@ -286,8 +286,8 @@ class ArgumentWriter {
         return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "enum",
                             "arrays and objects, where arguments are not written as JSON");
       }
-      const size_t below = branch.asks_nothing() ? std::min(depth - 1, kMostAnyDepth) : depth - 1;
-      if (below == 0 && branch.asks_nothing()) continue;
+      const size_t below = branch.is_unconstrained() ? std::min(depth - 1, kMostAnyDepth) : depth - 1;
+      if (below == 0 && branch.is_unconstrained()) continue;
       if (below == 0 && has_type(branch, kArrayType | kObjectType)) {
         return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "",
                             "values within values, where arguments are not written as JSON");

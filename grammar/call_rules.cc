@@ -50,13 +50,13 @@ class WordAutomaton {
   std::vector<Node> nodes_;
 };
 
-// Writes tool calls (DemandedCalls) into the rules of a grammar. Not thread-safe.
+// Writes tool calls (RequiredCalls) into the rules of a grammar. Not thread-safe.
 class CallRules {
  public:
   // `rules` must outlive it and already have its first rule.
   explicit CallRules(GrammarRules& rules) : rules_(rules) {}
 
-  ExprId call(const DemandedCalls::Call& call);
+  ExprId call(const RequiredCalls::Call& call);
   // Error: kLimitExceeded if a call had words that are too long.
   const Status& status() const { return status_; }
   GrammarRules& operator*() { return rules_; }
@@ -151,18 +151,18 @@ constexpr size_t kMostCalls = 16;
 // Each call is written out; if calls are large, fewer are allowed.
 constexpr size_t kMostCallStates = 200'000;
 
-size_t n_states_of(const DemandedCalls::Call& call) {
+size_t n_states_of(const RequiredCalls::Call& call) {
   size_t n = 0;
-  for (const DemandedCalls::Piece& piece : call) {
+  for (const RequiredCalls::Piece& piece : call) {
     n += 1 + piece.words.size() + 4 * piece.text_up_to.size();
-    for (const DemandedCalls::Call& one : piece.one_of) n += n_states_of(one);
+    for (const RequiredCalls::Call& one : piece.one_of) n += n_states_of(one);
   }
   return n;
 }
 
-size_t n_states_of_any(const DemandedCalls& demanded) {
+size_t n_states_of_any(const RequiredCalls& demanded) {
   size_t n = 1 + demanded.separator.size();
-  for (const DemandedCalls::Call& call : demanded.calls) n += n_states_of(call);
+  for (const RequiredCalls::Call& call : demanded.calls) n += n_states_of(call);
   return n;
 }
 
@@ -170,7 +170,7 @@ ExprId spaces(GrammarRules& rules, uint32_t most) {
   return rules.repeat(rules.choice({rules.bytes(" "), rules.bytes("\n")}), 0, most);
 }
 
-ExprId reasoning(const LeadIn& lead, GrammarRules& rules) {
+ExprId reasoning(const Preamble& lead, GrammarRules& rules) {
   if (lead.end.empty()) return rules.empty();
   const ExprId rest = rules.sequence({text_up_to(lead.end, rules), spaces(rules, 2)});
   if (lead.is_open) return rest;
@@ -178,9 +178,9 @@ ExprId reasoning(const LeadIn& lead, GrammarRules& rules) {
 }
 
 // One call, or several with separators.
-ExprId section(const DemandedCalls& demanded, CallRules& rules) {
+ExprId section(const RequiredCalls& demanded, CallRules& rules) {
   std::vector<ExprId> calls;
-  for (const DemandedCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
+  for (const RequiredCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
   const ExprId call = rules->choice(calls);
   if (!demanded.several) return rules->sequence({call, rules->bytes(demanded.end)});
   const size_t n_most = std::clamp<size_t>(kMostCallStates / n_states_of_any(demanded), 1, kMostCalls);
@@ -210,9 +210,9 @@ ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   return rules.graph(std::move(graph));
 }
 
-ExprId CallRules::call(const DemandedCalls::Call& call) {
+ExprId CallRules::call(const RequiredCalls::Call& call) {
   std::vector<ExprId> parts;
-  for (const DemandedCalls::Piece& piece : call) {
+  for (const RequiredCalls::Piece& piece : call) {
     if (!piece.words.empty()) parts.push_back(rules_.bytes(piece.words));
     if (piece.grammar) parts.push_back(rules_.call(rule_of(*piece.grammar)));
     if (Status words = check_words({piece.text_up_to, piece.text_up_to}); !words.ok()) {
@@ -222,7 +222,7 @@ ExprId CallRules::call(const DemandedCalls::Call& call) {
     }
     if (piece.one_of.empty()) continue;
     std::vector<ExprId> ways;
-    for (const DemandedCalls::Call& one : piece.one_of) ways.push_back(this->call(one));
+    for (const RequiredCalls::Call& one : piece.one_of) ways.push_back(this->call(one));
     const ExprId one = rules_.choice(ways);
     parts.push_back(piece.repeats ? rules_.repeat(one, 0, kUnbounded) : one);
   }
@@ -244,7 +244,7 @@ Status check_words(const std::vector<std::string>& words) {
                                          std::to_string(WordAutomaton::kMostBytes) + " bytes"};
 }
 
-Result<Grammar> compile_calls(const DemandedCalls& demanded) {
+Result<Grammar> compile_calls(const RequiredCalls& demanded) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
   TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
   GrammarRules rules;
@@ -257,7 +257,7 @@ Result<Grammar> compile_calls(const DemandedCalls& demanded) {
   return make_grammar(std::move(rules), "calls", true);
 }
 
-Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar) {
+Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar) {
   return compile_calls({.lead = lead, .calls = {{{.grammar = grammar}}}});
 }
 
@@ -388,7 +388,7 @@ class TextGraph {
 
   // Reasoning may contain any words, and may be cut off.
   void add_lead(uint32_t content) {
-    const LeadIn& lead = text_.lead;
+    const Preamble& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);
     if (lead.end.empty() || (lead.begin.empty() && !lead.is_open)) return;
     const WordAutomaton end({lead.end});

@@ -62,19 +62,19 @@ Result<Grammar> compile_regex(std::string_view pattern);
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
 // The text before the constrained part of an answer. Its words may be written in any tokens, special ones included.
-struct LeadIn {
+struct Preamble {
   std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: none
   std::string end = {};      // "</think>"
   bool is_open = false;      // the prompt has opened `begin` already
   std::string opening = {};  // required words after that ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
-  bool operator==(const LeadIn&) const = default;
+  bool operator==(const Preamble&) const = default;
 };
 // The lead-in, then a text of the grammar; up to two spaces or line breaks may follow `end`.
-Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar);
+Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 
 // Tool calls that must make up the answer.
-struct DemandedCalls {
+struct RequiredCalls {
   // A part of a call: its words, then a text of its grammar, then the other members that are set.
   struct Piece {
     std::string words = {};                 // literal, in any tokens
@@ -84,14 +84,14 @@ struct DemandedCalls {
     bool repeats = false;                   // any number of one_of in sequence
   };
   using Call = std::vector<Piece>;
-  LeadIn lead = {};                         // its opening begins the calls
+  Preamble lead = {};                         // its opening begins the calls
   std::vector<Call> calls = {};             // each call is one of these
   bool several = false;                     // up to 16 calls, followed by up to two spaces or line breaks
   std::string separator = {}, end = {};     // between two calls, and after the last one
   std::optional<Piece> otherwise = {};      // allowed instead of the opening and the calls
 };
 // Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
-Result<Grammar> compile_calls(const DemandedCalls& demanded);
+Result<Grammar> compile_calls(const RequiredCalls& demanded);
 
 // Tool calls in an answer of any text. Reasoning before it may contain any words. The answer may end anywhere except
 // inside a call, or inside a word that begins one.
@@ -100,9 +100,9 @@ struct CallsInText {
     std::string word = {};    // if the text contains this word, it must continue with `rest`
     bool in_front = false;    // only at the beginning of the text; spaces may precede it and follow its brackets
     bool ends = false;        // only spaces may follow `rest`
-    std::optional<DemandedCalls::Call> rest = {};  // nullopt: the word is forbidden
+    std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
-  LeadIn lead = {};           // its opening is ignored
+  Preamble lead = {};           // its opening is ignored
   std::vector<Begin> begins = {};
   bool several = true;        // else none of the words may follow a rest
 };
@@ -121,7 +121,7 @@ std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
 
-// --- Arguments of calls in other notations than a JSON object, as pieces of a grammar of calls (DemandedCalls).
+// --- Arguments of calls in other notations than a JSON object, as pieces of a grammar of calls (RequiredCalls).
 
 struct ArgumentNotation {
   enum class Form {
@@ -140,7 +140,7 @@ struct ArgumentNotation {
 // are declared and others are allowed, any may come (kKeywords: none). Errors: those of compile_json_schema();
 // kUnsupported also for what this notation cannot enforce: choices of whole objects, combined constraints on unquoted
 // strings, item counts and deeply nested values in kBare.
-Result<DemandedCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
+Result<RequiredCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);
 
 }  // namespace ibid

@@ -31,7 +31,7 @@ namespace ibid {
 
 class TokenMasks {
  public:
-  // The arguments must outlive it. free_text: special tokens are allowed in the first rule (LeadIn, DemandedCalls).
+  // The arguments must outlive it. free_text: special tokens are allowed in the first rule (Preamble, RequiredCalls).
   TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
 
   // Adds the tokens that may follow `config`. in_front: at the beginning of an answer. If configs.trouble() is set

@@ -104,14 +104,14 @@ Result<SchemaId> ObjectCompiler::schema_of(std::string_view name, const SchemaId
     matched = true;
   }
   if (!matched) out = part_.other_properties;
-  for (const AskedOfNames& asked : asked_of_names_) {
+  for (const NameConstraints& asked : asked_of_names_) {
     TRY_ASSIGN(const bool allowed, is_name(asked, std::string(name)));
     if (!allowed) return kNoSchema;
   }
   return out;
 }
 
-Result<bool> ObjectCompiler::is_name(const AskedOfNames& asked, const std::string& name) {
+Result<bool> ObjectCompiler::is_name(const NameConstraints& asked, const std::string& name) {
   if ((asked.part.types & kStringType) == 0 || (asked.part.values && !asked.listed.contains(name))) return false;
   return string_allowed(document_, asked.part, name);
 }
@@ -186,7 +186,7 @@ Result<ExprId> ObjectCompiler::other_names(std::optional<size_t> pattern) {
   for (size_t i = 0; i < patterns_.size(); ++i) {
     if (!pattern || *pattern == i) parts.push_back({&patterns_[i], !pattern});
   }
-  for (const AskedOfNames& asked : asked_of_names_) {
+  for (const NameConstraints& asked : asked_of_names_) {
     if ((asked.part.types & kStringType) == 0) return rules_.nothing();
     TRY_ASSIGN(const GrammarRules allowed, string_rules(document_, asked.part));
     Result<RegularLanguage> language = RegularLanguage::compile(allowed, document_.budget());

@@ -58,7 +58,7 @@ ExprId SchemaCompiler::call(SchemaId schema) {
 
 Result<ExprId> SchemaCompiler::values_of(SchemaId schema) {
   TRY_ASSIGN(SchemaPart part, read_schema(document_, schema));
-  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.asks_nothing()) {  // nothing to merge
+  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.is_unconstrained()) {  // nothing to merge
     std::vector<ExprId> branches;
     for (const SchemaId branch : part.choices[0].branches) branches.push_back(call(branch));
     return rules_.choice(branches);
@@ -70,7 +70,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   TRY(spend(kWayCost, part.schema));
   if (!part.choices.empty()) return chosen(part, depth);
   if (part.values) return listed(part);
-  if (part.asks_nothing()) return writer_.any_value();
+  if (part.is_unconstrained()) return writer_.any_value();
   std::vector<ExprId> parts;
   if (part.types & kNullType) parts.push_back(rules_.bytes("null"));
   if (part.types & kBooleanType) parts.insert(parts.end(), {rules_.bytes("true"), rules_.bytes("false")});
@@ -106,7 +106,7 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   const SchemaPart::Choice choice = std::move(part.choices.front());
   part.choices.erase(part.choices.begin());
   if (choice.exclusive) TRY(check_exclusive(part, choice));
-  const bool alone = part.asks_nothing() && part.choices.empty();
+  const bool alone = part.is_unconstrained() && part.choices.empty();
   std::vector<ExprId> exprs;
   for (const SchemaId branch : choice.branches) {
     TRY_ASSIGN(const ExprId expr, alone ? Result<ExprId>(call(branch)) : branch_of(part, branch, depth));
@@ -127,7 +127,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
     return schema_error(ErrorCode::kLimitExceeded, place, "",
                         "more than " + std::to_string(kMostExclusive) + " branches to be compared with each other");
   }
-  std::deque<DisjointSchemas::Compared> branches;
+  std::deque<DisjointnessChecker::Compared> branches;
   HeldBytes held(document_.budget());
   size_t n_held = 0;
   for (const SchemaId branch : choice.branches) {
@@ -137,7 +137,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
     if (!held.set(n_held)) return document_.budget().status("schema: " + place);
     branches.emplace_back(std::move(merged));
   }
-  DisjointSchemas compare(document_);
+  DisjointnessChecker compare(document_);
   for (size_t i = 0; i < branches.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       TRY_ASSIGN(const bool disjoint, compare.are_disjoint(branches[j], branches[i]));
@@ -376,7 +376,7 @@ unsigned possible_types(const SchemaPart& part) {
 }  // namespace
 
 // True if `a` requires a property that `b` forbids, or both require one with disjoint values.
-Result<bool> DisjointSchemas::differ_in_property(const Compared& a, const Compared& b, size_t depth) {
+Result<bool> DisjointnessChecker::differ_in_property(const Compared& a, const Compared& b, size_t depth) {
   const bool closed = b.part.pattern_properties.empty() && b.part.other_properties == kNoSchema;
   for (const std::string_view name : a.part.required) {
     TRY(document_.spend(1, a.part.schema));
@@ -390,7 +390,7 @@ Result<bool> DisjointSchemas::differ_in_property(const Compared& a, const Compar
   return false;
 }
 
-Result<bool> DisjointSchemas::values_differ(SchemaId a, SchemaId b, size_t depth) {
+Result<bool> DisjointnessChecker::values_differ(SchemaId a, SchemaId b, size_t depth) {
   const uint64_t key = uint64_t{std::min(a, b)} << 32 | std::max(a, b);
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   TRY_ASSIGN(SchemaPart in_a, read_schema(document_, a));
@@ -401,7 +401,7 @@ Result<bool> DisjointSchemas::values_differ(SchemaId a, SchemaId b, size_t depth
   return disjoint;
 }
 
-Result<bool> DisjointSchemas::are_disjoint(const Compared& compared_a, const Compared& compared_b, size_t depth) {
+Result<bool> DisjointnessChecker::are_disjoint(const Compared& compared_a, const Compared& compared_b, size_t depth) {
   const SchemaPart& a = compared_a.part;
   const SchemaPart& b = compared_b.part;
   const size_t n_values = (a.values ? a.values->size() : 0) + (b.values ? b.values->size() : 0);

@@ -64,9 +64,9 @@ Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, co
 const char* format_pattern(std::string_view name);
 
 // Decides whether schemas have no value in common.
-class DisjointSchemas {
+class DisjointnessChecker {
  public:
-  explicit DisjointSchemas(SchemaDocument& document) : document_(document) {}
+  explicit DisjointnessChecker(SchemaDocument& document) : document_(document) {}
 
   struct Compared {
     explicit Compared(SchemaPart its) : part(std::move(its)), index(part) {}
@@ -102,14 +102,14 @@ class ObjectCompiler {
     bool required;
   };
   // The constraints of one schema of propertyNames.
-  struct AskedOfNames {
+  struct NameConstraints {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
   };
   Status read_property_names();
   Status list_properties();
   Result<SchemaId> schema_of(std::string_view name, const SchemaId* own);
-  Result<bool> is_name(const AskedOfNames& asked, const std::string& name);
+  Result<bool> is_name(const NameConstraints& asked, const std::string& name);
   // `"name": value` for undeclared names.
   Result<ExprId> other_pairs();
   // Undeclared names that match a pattern, or none of the patterns (nullopt); nothing() if no name does.
@@ -125,7 +125,7 @@ class ObjectCompiler {
   const SchemaPart& part_;
   GrammarRules& rules_;
   JsonWriter& writer_;
-  std::vector<AskedOfNames> asked_of_names_;
+  std::vector<NameConstraints> asked_of_names_;
   std::vector<std::string_view> names_;        // declared, then those only required
   std::vector<Property> properties_;           // those of names_ that are allowed
   std::vector<RegularLanguage> patterns_;      // names that match patternProperties

@@ -198,7 +198,7 @@ struct SchemaPart {
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
   // True if any value satisfies it, choices aside.
-  bool asks_nothing() const;
+  bool is_unconstrained() const;
   // Approximate number of its elements: the cost of copying it.
   size_t size() const;
 };

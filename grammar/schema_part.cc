@@ -492,7 +492,7 @@ bool SchemaPart::asks_of_objects() const {
          other_properties != kAnySchema || !property_names.empty();
 }
 
-bool SchemaPart::asks_nothing() const {
+bool SchemaPart::is_unconstrained() const {
   return types == kAllTypes && !values && !numbers.any() && !asks_of_strings() && !asks_of_arrays() &&
          !asks_of_objects();
 }

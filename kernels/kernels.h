@@ -42,7 +42,7 @@ struct Activation {
 };
 
 // An INT8 block whose largest magnitude is below this counts as zeros: 127 / max would overflow.
-inline constexpr float kTinyBlock = 1e-35f;
+inline constexpr float kMinBlockMagnitude = 1e-35f;
 
 // Softmax weights of INT8 values are 16-bit integers: the sum over 256 positions just fits 32 bits
 // (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
@@ -108,7 +108,7 @@ struct Kernels {
   // --- rows
   // Quantises blocks [blocks.begin, blocks.end) of 32 columns of a row into row `row` of `out`; blocks after
   // n_cols are padding, for which x is not read. q = round(x * (127 / max)). A block whose largest magnitude
-  // is below kTinyBlock counts as zeros; a block of zeros has scale 0. x: the row, n_cols floats.
+  // is below kMinBlockMagnitude counts as zeros; a block of zeros has scale 0. x: the row, n_cols floats.
   void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
   // Both norms: if the mean of squares exceeds_float(), the norm of x * kHugeRow with eps 0.

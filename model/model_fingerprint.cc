@@ -70,7 +70,7 @@ void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
     for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
     if (layer.block.is_latent()) builder.add("latent rows", layer.row.latent_dim);
     if (!layout.has_exceptions()) continue;
-    for (const KvPart part : {layer.block.keys(), layer.block.values()}) {
+    for (const KvNumberFormat part : {layer.block.keys(), layer.block.values()}) {
       builder.add("kv format", static_cast<uint64_t>(part));
     }
   }

@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-// Shorter spans share the lowest level: they cannot be a repetition before kLeastIds tokens anyway.
+// Shorter spans share the lowest level: they cannot be a repetition before kMinTokens tokens anyway.
 constexpr size_t kShortest = 32;
 
 // The length of a level's window: twice its longest period, so that its smallest period is the only one that is not a
@@ -15,7 +15,7 @@ constexpr size_t kLowestWindow = 2 * kShortest;
 
 // Minimum number of tokens covered by the repetitions, rounded up to whole spans.
 size_t ids_of_repetition(size_t period) {
-  const size_t times = (RepetitionDetector::kLeastIds + period - 1) / period;
+  const size_t times = (RepetitionDetector::kMinTokens + period - 1) / period;
   return period * std::max(RepetitionDetector::kTimes, times);
 }
 

@@ -1,9 +1,9 @@
 // RepetitionDetector: detects that an answer has begun to repeat the same span of tokens at its end. Small models fall
 // into such loops and never leave them.
 //
-// An answer repeats itself if it ends in at least kTimes consecutive copies of a span that have at least kLeastIds
+// An answer repeats itself if it ends in at least kTimes consecutive copies of a span that have at least kMinTokens
 // tokens together. Tokens are compared, not text, and only equal tokens count. So a numbered list, a table whose cells
-// differ, or a refrain with a new verse in between never ends an answer. (A row of kLeastIds equal tokens does, even if
+// differ, or a refrain with a new verse in between never ends an answer. (A row of kMinTokens equal tokens does, even if
 // it was requested.)
 //
 // push() returns true at the very token that completes the repetition.
@@ -30,7 +30,7 @@ namespace ibid {
 class RepetitionDetector {
  public:
   static constexpr size_t kTimes = 8;
-  static constexpr size_t kLeastIds = 256;
+  static constexpr size_t kMinTokens = 256;
 
   // Appends the next token. Returns true if the tokens so far end in a repetition, as above.
   bool push(TokenId id);

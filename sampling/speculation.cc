@@ -162,7 +162,7 @@ void Drafter::truncate(size_t n) {
   n_sampled_ = 0;
 }
 
-void Drafter::forget_ids() noexcept {
+void Drafter::forget_tokens() noexcept {
   index_ = SuffixIndex();
   match_ = {};
   n_sampled_ = 0;

@@ -228,8 +228,8 @@ Tokens PipelineTokenizer::encode(std::string_view text, TextOrigin origin, bool 
   return out;
 }
 
-GrowingEncoding PipelineTokenizer::encode_growing(const MarkedText& marked, TextContext before) const {
-  GrowingEncoding out;
+PartialEncoding PipelineTokenizer::encode_growing(const MarkedText& marked, TextContext before) const {
+  PartialEncoding out;
   out.resume = before;
   if (marked.empty()) return out;
   const std::string_view text = marked.view();
@@ -352,7 +352,7 @@ void PieceTokenizer::encode_piece(std::string_view piece, bool /*only_template*/
       return;
     }
   }
-  model_->encode_stretch(piece, out);
+  model_->encode_part(piece, out);
 }
 
 std::string_view PieceTokenizer::first_token_bytes(TokenId id) const {

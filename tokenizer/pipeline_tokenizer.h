@@ -46,7 +46,7 @@ class PipelineTokenizer : public Tokenizer {
 
   size_t vocab_size() const override { return spec_.vocabulary.size(); }
   Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
-  GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const override;
+  PartialEncoding encode_growing(const MarkedText& text, TextContext before) const override;
   std::string_view token_bytes(TokenId id) const override { return spec_.vocabulary.bytes(id); }
   std::string decode(TokenSpan ids) const override;
   bool is_special(TokenId id) const override;

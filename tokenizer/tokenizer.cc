@@ -9,8 +9,8 @@
 
 namespace ibid {
 
-GrowingEncoding Tokenizer::encode_growing(const MarkedText& text, TextContext before) const {
-  GrowingEncoding out;
+PartialEncoding Tokenizer::encode_growing(const MarkedText& text, TextContext before) const {
+  PartialEncoding out;
   for (const MarkedText::Run run : text.runs()) {
     const Tokens tokens = encode(run.bytes, run.origin);
     out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
@@ -23,7 +23,7 @@ IncrementalEncoder::Delta IncrementalEncoder::append(std::string_view bytes, Tex
   if (bytes.empty()) return {n_tokens(), {}};
   pending_.append(bytes, origin);
   bytes_encoded_ += pending_.size();
-  const GrowingEncoding now = tokenizer_->encode_growing(pending_, context_);
+  const PartialEncoding now = tokenizer_->encode_growing(pending_, context_);
 
   const size_t n_kept = common_prefix_length(now.tokens, pending_tokens_);
   Delta delta{n_final_ + n_kept, Tokens(now.tokens.begin() + static_cast<ptrdiff_t>(n_kept), now.tokens.end())};

@@ -29,7 +29,7 @@ struct TextContext {
 };
 
 // The tokens of a text that may still grow at its end.
-struct GrowingEncoding {
+struct PartialEncoding {
   Tokens tokens;              // of the whole text so far
   size_t n_final_tokens = 0;  // number of first tokens that no append can change ...
   size_t n_final_bytes = 0;   // ... and the bytes they encode; encoding may resume after these
@@ -49,7 +49,7 @@ class Tokenizer {
   // Encodes a text whose parts have different origins: pre-tokens may span origins, matches of added tokens may not.
   // That is the only difference from encode() of the bytes. Additions of a post-processor are not included. The default
   // reports no final tokens and encodes each part alone: enough for tokenizers without merges.
-  virtual GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const;
+  virtual PartialEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
   // The bytes of a token, special tokens included; empty for an id out of range. The view lives as long as the

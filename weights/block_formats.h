@@ -30,7 +30,7 @@
 //   IQ3_S    256 in 110 B  d f16 | i low 8[64] | i high 1-bit[8] | signs[32] | sc 4-bit[4]   d (2 sc + 1) (+- t)
 //   IQ4_XS   256 in 136 B  d f16 | sc high 2-bit u16 | sc low nibbles[4] | c nibbles[128]    d (sc - 32) t
 //   IQ4_NL   32 in  18 B   d f16 | c nibbles[16]                                     d t
-//   F8_E4M3, F8_E5M2 with scales: 32 in 36 B   s f32 | c bytes[32]     s c; of two tensors (weights/made_tensors.h)
+//   F8_E4M3, F8_E5M2 with scales: 32 in 36 B   s f32 | c bytes[32]     s c; of two tensors (weights/assembled_tensors.h)
 //   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
 //   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
 //

@@ -9,7 +9,7 @@
 #include "base/checked.h"
 #include "base/json_limits.h"
 #include "base/text.h"
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 
 namespace ibid {
 
@@ -131,7 +131,7 @@ Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOpt
   std::unique_ptr<GgufFile> model(new GgufFile(path, std::move(file), std::move(header)));
   if (split.count > 1 && !options.vocabulary_only) TRY(model->open_other_parts(split, options));
   model->index_names();
-  TRY(model->make_parts_whole());
+  TRY(model->assemble_tensors());
   return std::unique_ptr<ModelFile>(std::move(model));
 }
 
@@ -174,10 +174,10 @@ void GgufFile::index_names() {
             [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
 }
 
-Status GgufFile::make_parts_whole() {
+Status GgufFile::assemble_tensors() {
   const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
-  TRY_ASSIGN(std::vector<MadeTensor> made, make_expanding_tensors(stored));
-  std::ranges::sort(made, {}, &MadeTensor::name);
+  TRY_ASSIGN(std::vector<AssembledTensor> made, make_expanding_tensors(stored));
+  std::ranges::sort(made, {}, &AssembledTensor::name);
   made_ = std::move(made);
   return {};
 }
@@ -205,7 +205,7 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
       std::lower_bound(by_name_.begin(), by_name_.end(), name,
                        [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
   if (at != by_name_.end() && header_.tensors[*at].name == name) return &header_.tensors[*at].view;
-  const auto whole = std::ranges::lower_bound(made_, name, {}, &MadeTensor::name);
+  const auto whole = std::ranges::lower_bound(made_, name, {}, &AssembledTensor::name);
   return whole != made_.end() && whole->name == name ? &whole->view : nullptr;
 }
 

@@ -15,7 +15,7 @@
 #include "base/mapped_file.h"
 #include "base/result.h"
 #include "weights/gguf_header.h"
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -81,7 +81,7 @@ class GgufFile : public ModelFile {
   // Opens the other parts of the model whose first part is open.
   Status open_other_parts(const GgufSplit& split, const OpenOptions& options);
   void index_names();
-  Status make_parts_whole();
+  Status assemble_tensors();
 
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
@@ -91,7 +91,7 @@ class GgufFile : public ModelFile {
   GgufHeader header_;               // of the first part, with the tensors of all parts
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
-  std::vector<MadeTensor> made_;   // assembled from several tensors (weights/made_tensors.h), sorted by name
+  std::vector<AssembledTensor> made_;   // assembled from several tensors (weights/assembled_tensors.h), sorted by name
 };
 
 // Every key with its value as stored, for copying to another file. REQUIRES: the container is kGguf.

@@ -27,7 +27,7 @@ Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, cons
   if (sniffed.content == Content::kSafetensors || (named_safetensors && file.bytes().size() > 8)) {
     return SafetensorsModel::open_file(std::move(file));
   }
-  return foreign_content_error(file.bytes(), path, "a GGUF or safetensors file");
+  return wrong_content_error(file.bytes(), path, "a GGUF or safetensors file");
 }
 
 namespace {
@@ -97,7 +97,7 @@ Sniffed sniff(std::span<const std::byte> file) {
   return {Content::kOther, ""};
 }
 
-Status foreign_content_error(std::span<const std::byte> file, const std::string& path,
+Status wrong_content_error(std::span<const std::byte> file, const std::string& path,
                              std::string_view wanted) {
   if (file.size() <= 8) {
     return {ErrorCode::kTruncated,

@@ -102,7 +102,7 @@ Sniffed sniff(std::span<const std::byte> file);
 
 // The error for a file of another type than `wanted`: kTruncated if it is too short to tell, else kBadMagic with what
 // it looks like.
-Status foreign_content_error(std::span<const std::byte> file, const std::string& path,
+Status wrong_content_error(std::span<const std::byte> file, const std::string& path,
                              std::string_view wanted);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 
 #include <algorithm>
 #include <array>
@@ -140,7 +140,7 @@ class Int4Checker {
               std::string_view path)
       : parts_(parts), field_(std::string(path) + ": tensor " + in_quotes(name)) {
     layout_.packing = packing;
-    layout_.less = packing == Int4Packing::kGptq && config.zeros_are_less_one ? 1 : 0;
+    layout_.less = packing == Int4Packing::kGptq && config.zeros_minus_one ? 1 : 0;
   }
 
   Status check() {
@@ -262,13 +262,13 @@ class Int4Checker {
 
 }  // namespace
 
-Result<MadeTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
+Result<AssembledTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
                              const QuantizationConfig& config, std::string_view path) {
   Int4Checker checker(name, packing, parts, config, path);
   TRY(checker.check());
   const DType presented = checker.presented();
   Layout layout = checker.take_layout();
-  MadeTensor made;
+  AssembledTensor made;
   made.name = name;
   made.view.dtype = presented;
   made.view.shape = Shape{{layout.n_out, layout.n_in}, 2};

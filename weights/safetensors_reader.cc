@@ -74,7 +74,7 @@ Result<std::unique_ptr<ModelFile>> SafetensorsModel::open_file(MappedFile file) 
   TRY(model->read_config());
   TRY(model->take(std::move(file), nullptr));
   model->index_names();
-  TRY(model->make_parts_whole());
+  TRY(model->assemble_tensors());
   return std::unique_ptr<ModelFile>(std::move(model));
 }
 
@@ -104,7 +104,7 @@ Status SafetensorsModel::open_weights(bool follow_symlinks) {
     TRY(open_shards(*index, follow_symlinks));
   }
   index_names();
-  return make_parts_whole();
+  return assemble_tensors();
 }
 
 Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_symlinks) {
@@ -133,7 +133,7 @@ Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* w
   // Known file types are reported by name; for any other the parser reports the violated rule.
   const Sniffed sniffed = sniff(file.bytes());
   if (sniffed.content != Content::kSafetensors && !sniffed.looks_like.empty()) {
-    return foreign_content_error(file.bytes(), file.path(), "a safetensors file");
+    return wrong_content_error(file.bytes(), file.path(), "a safetensors file");
   }
   Result<SafetensorsHeader> parsed = parse_safetensors_header(file.bytes(), file.path());
   TRY(file.check_unchanged());  // first: a parse error may be due to the change
@@ -174,11 +174,11 @@ void SafetensorsModel::index_names() {
             [this](uint32_t a, uint32_t b) { return names_[a] < names_[b]; });
 }
 
-Status SafetensorsModel::make_parts_whole() {
+Status SafetensorsModel::assemble_tensors() {
   TRY_ASSIGN(const QuantizationConfig config, read_quantization_config(values(), config_path_));
   const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
-  TRY_ASSIGN(std::vector<MadeTensor> made, make_tensors(stored, config));
-  std::ranges::sort(made, {}, &MadeTensor::name);
+  TRY_ASSIGN(std::vector<AssembledTensor> made, make_tensors(stored, config));
+  std::ranges::sort(made, {}, &AssembledTensor::name);
   made_ = std::move(made);
   return {};
 }
@@ -191,7 +191,7 @@ void SafetensorsModel::release(const TensorView& tensor) const {
 }
 
 const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
-  const auto whole = std::ranges::lower_bound(made_, name, {}, &MadeTensor::name);
+  const auto whole = std::ranges::lower_bound(made_, name, {}, &AssembledTensor::name);
   if (whole != made_.end() && whole->name == name) return &whole->view;
   const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                    [this](uint32_t i, std::string_view n) { return names_[i] < n; });

@@ -11,7 +11,7 @@
 
 #include "base/json_limits.h"
 #include "base/mapped_file.h"
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 #include "weights/model_file.h"
 #include "weights/model_json.h"
 
@@ -79,7 +79,7 @@ class SafetensorsModel : public ModelFile {
   Status take(MappedFile file, const std::vector<std::string>* wanted);
   void index_names();
   // Assembles the tensors that are stored in parts. REQUIRES: index_names() was called.
-  Status make_parts_whole();
+  Status assemble_tensors();
 
   std::string path_;
   std::string directory_;
@@ -89,7 +89,7 @@ class SafetensorsModel : public ModelFile {
   std::vector<std::string> names_;
   std::vector<TensorView> views_;                                   // of names_
   std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
-  std::vector<MadeTensor> made_;                                    // sorted by name; they take precedence over views_
+  std::vector<AssembledTensor> made_;                                    // sorted by name; they take precedence over views_
   std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
   std::vector<std::string> warnings_;
 };

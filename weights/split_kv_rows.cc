@@ -7,7 +7,7 @@
 // They are presented as one tensor, blk.L.attn_kv_b.weight, [heads (nope_dim + value_dim), kv_rank]: for each head the
 // rows of keys, then those of values. It has the type of both if that is F32, F16 or BF16, else F32, because the blocks
 // of a transposed matrix are not blocks of its rows.
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 
 #include <algorithm>
 #include <array>
@@ -116,10 +116,10 @@ Status check(const TensorView& keys, const TensorView& values, const std::string
 
 }  // namespace
 
-Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored) {
+Result<std::vector<AssembledTensor>> make_expanding_tensors(const StoredTensors& stored) {
   constexpr std::string_view kKeys = ".attn_k_b.weight";
   constexpr std::array kAlike = {DType::kF32, DType::kF16, DType::kBF16};
-  std::vector<MadeTensor> all;
+  std::vector<AssembledTensor> all;
   for (const std::string& name : *stored.names) {
     if (!name.starts_with("blk.") || !name.ends_with(kKeys)) continue;
     const std::string stem = name.substr(0, name.size() - kKeys.size());
@@ -128,7 +128,7 @@ Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stor
     const TensorView keys = of_heads(*stored.find(name)), values = of_heads(*stored_values);
     TRY(check(keys, values, name, stored.path));
     const bool alike = keys.dtype == values.dtype && std::ranges::find(kAlike, keys.dtype) != kAlike.end();
-    MadeTensor made;
+    AssembledTensor made;
     made.name = stem + ".attn_kv_b.weight";
     made.view.dtype = alike ? keys.dtype : DType::kF32;
     made.view.shape = Shape{{keys.shape[0] * (keys.shape[2] + values.shape[1]), keys.shape[1]}, 2};

@@ -151,7 +151,7 @@ double first_ms(const LoadSample& sample) { return sample.first_ms; }
 double token_ms(const LoadSample& sample) { return sample.token_ms; }
 
 struct Sums {
-  size_t n_answered = 0, n_prompt = 0, n_cached = 0, n_said = 0;
+  size_t n_answered = 0, n_prompt = 0, n_cached = 0, n_completion_tokens = 0;
   size_t least_said = SIZE_MAX, most_said = 0;
   bool has_prompt = true, has_cached = true;
 };
@@ -165,9 +165,9 @@ Sums sums_of(const LoadResult& result) {
     sums.has_cached = sums.has_cached && sample.n_cached;
     sums.n_prompt += sample.n_prompt.value_or(0);
     sums.n_cached += sample.n_cached.value_or(0);
-    sums.n_said += sample.n_said;
-    sums.least_said = std::min(sums.least_said, sample.n_said);
-    sums.most_said = std::max(sums.most_said, sample.n_said);
+    sums.n_completion_tokens += sample.n_completion_tokens;
+    sums.least_said = std::min(sums.least_said, sample.n_completion_tokens);
+    sums.most_said = std::max(sums.most_said, sample.n_completion_tokens);
   }
   return sums;
 }
@@ -253,7 +253,7 @@ std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape)
   const auto add = [&](const char* what, double value) {
     figures.push_back(figure_of(what, shape, {value, value, value}));
   };
-  if (result.wall_seconds > 0) add("serve_rate", static_cast<double>(sums.n_said) / result.wall_seconds);
+  if (result.wall_seconds > 0) add("serve_rate", static_cast<double>(sums.n_completion_tokens) / result.wall_seconds);
   if (sums.has_prompt) add("serve_prompt", static_cast<double>(sums.n_prompt));
   if (sums.has_cached) add("serve_cached", static_cast<double>(sums.n_cached));
   if (sums.n_answered > 0) {
@@ -275,8 +275,8 @@ std::string table_of(const LoadResult& result, const LoadShape& shape) {
   text += row_of("time per token, ms", values_of(result, all, token_ms));
   const char* counted = result.counts_are_servers ? "tokens" : "pieces of text (the server counts no tokens)";
   if (sums.n_answered > 0) {
-    text += formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "said in all", sums.n_said, counted,
-                      result.wall_seconds, static_cast<double>(sums.n_said) / result.wall_seconds);
+    text += formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "said in all", sums.n_completion_tokens, counted,
+                      result.wall_seconds, static_cast<double>(sums.n_completion_tokens) / result.wall_seconds);
     text += formatted("%-24s %zu to %zu\n", "of each answer", sums.least_said, sums.most_said);
   }
   text += sums.has_prompt ? formatted("%-24s %zu\n", "prompt tokens", sums.n_prompt)
@@ -301,7 +301,7 @@ std::string requests_csv(const LoadResult& result, const std::string& engine) {
     text += csv_field(engine) + formatted(",%zu,%zu,%.4f,%.3f,%.3f,%.4f,", sample.user + 1, sample.round + 1,
                                           sample.start_s, sample.first_ms, sample.total_ms, sample.token_ms);
     text += optional_text(sample.n_prompt) + "," + optional_text(sample.n_cached) + "," +
-            std::to_string(sample.n_said) + "," + csv_field(one_line(sample.failure)) + "\n";
+            std::to_string(sample.n_completion_tokens) + "," + csv_field(one_line(sample.failure)) + "\n";
   }
   return text;
 }

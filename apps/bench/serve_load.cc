@@ -107,12 +107,12 @@ class Load {
     }
     sample.n_prompt = reply->n_prompt;
     sample.n_cached = reply->n_cached;
-    sample.n_said = reply->n_said.value_or(reply->n_parts);
-    if (!reply->n_said) no_counts();
+    sample.n_completion_tokens = reply->n_completion_tokens.value_or(reply->n_parts);
+    if (!reply->n_completion_tokens) no_counts();
     sample.first_ms = reply->first_ms;
     sample.total_ms = reply->total_ms;
-    if (sample.n_said > 1) {
-      sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_said - 1);
+    if (sample.n_completion_tokens > 1) {
+      sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_completion_tokens - 1);
     }
     return reply->content;  // without reasoning, which clients do not send back
   }

@@ -39,14 +39,14 @@ struct LoadSample {
   double total_ms = 0;
   double token_ms = 0;         // mean time between tokens; 0: only one token
   std::optional<size_t> n_prompt, n_cached;  // as reported by the server
-  size_t n_said = 0;           // generated tokens as reported by the server, else the received pieces
+  size_t n_completion_tokens = 0;           // generated tokens as reported by the server, else the received pieces
   std::string failure;         // empty: answered
 };
 
 struct LoadResult {
   std::vector<LoadSample> samples;  // sorted by user, then round
   double wall_seconds = 0;          // from the first question to the end of the last answer
-  bool counts_are_servers = true;   // false: n_said counts pieces
+  bool counts_are_servers = true;   // false: n_completion_tokens counts pieces
 };
 
 // Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a

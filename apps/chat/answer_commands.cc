@@ -13,7 +13,7 @@ namespace ibid {
 namespace {
 
 // Returns "812 bytes, 190 tokens".
-std::string size_text(const AttachedFile& file, const Talk& talk) {
+std::string size_text(const AttachedFile& file, const ChatBackend& talk) {
   const std::optional<size_t> n_tokens = talk.count_tokens(file.text);
   return std::to_string(file.text.size()) + " bytes" + (n_tokens ? ", " + std::to_string(*n_tokens) + " tokens" : "");
 }
@@ -38,7 +38,7 @@ AnswerCommands::Next AnswerCommands::message(std::string_view text) {
 
 AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::string& what, bool& said) {
   const size_t n_before = messages().size();
-  std::unique_ptr<Talk> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<ChatBackend> before = copy_if_room_is_short(text.size());
   keep_question(text);
   bool interrupted = false;
   const std::optional<Turn> turn =
@@ -106,9 +106,9 @@ size_t AnswerCommands::next_attempt(size_t question) {
   return attempt;
 }
 
-std::unique_ptr<Talk> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
-  if (!now().is_room_short(n_bytes)) return nullptr;
-  Result<std::unique_ptr<Talk>> copy = now().fork();
+std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
+  if (!now().may_overflow_context(n_bytes)) return nullptr;
+  Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   return copy.ok() ? *std::move(copy) : nullptr;
 }
 
@@ -131,7 +131,7 @@ AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
     return interrupted ? Next::kInterrupted : Next::kGoOn;
   }
   const size_t question = last_from(messages(), Role::kUser);
-  Result<std::unique_ptr<Talk>> next = now().fork();
+  Result<std::unique_ptr<ChatBackend>> next = now().fork();
   if (!next.ok()) {
     state_.fail(next.status());
     return Next::kGoOn;
@@ -186,13 +186,13 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   }
   const size_t n_before = messages().size();
   const std::string text(argument);
-  std::unique_ptr<Talk> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<ChatBackend> before = copy_if_room_is_short(text.size());
   keep_question(text);
   InterruptScope interrupt;
   TurnOptions options = options_of(n_before, 0);
   options.stop = interrupt.token();
   if (!options.sampler.seed) options.sampler.seed = std::random_device()();
-  AnswersOnScreen shown(state_.screen, std::min(*n, Talk::kMaxAnswers), options, n_turns(messages()) + 1);
+  AnswersOnScreen shown(state_.screen, std::min(*n, ChatBackend::kMaxAnswers), options, n_turns(messages()) + 1);
   const Result<std::vector<Turn>> turns =
       now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.hear(i, event); });
   if (!turns.ok()) {
@@ -206,7 +206,7 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
     }
     state_.answers = {state_.branches.here()};
     for (size_t i = 1; i < turns->size(); ++i) {
-      Result<std::unique_ptr<Talk>> other =
+      Result<std::unique_ptr<ChatBackend>> other =
           now().choose(i).ok() ? now().fork() : Status(ErrorCode::kOutOfMemory, "");
       if (other.ok()) state_.answers.push_back({state_.branches.add(*std::move(other)), SIZE_MAX});
     }
@@ -241,7 +241,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
   // Errors of the text are reported by the turn, errors of the file by the save() after it.
-  Result<std::unique_ptr<Talk>> copy = now().fork();
+  Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);
 }

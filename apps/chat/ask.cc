@@ -25,7 +25,7 @@ namespace {
 struct AskArguments {
   ModelArguments model;
   TurnArguments turn;
-  FormArguments form;
+  ResponseFormatArguments form;
   MessageArguments message;
   std::vector<std::string> words;
   const CLI::Option* model_option = nullptr;
@@ -77,7 +77,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
   signal(SIGPIPE, SIG_IGN);  // so that the terminal's echo is restored before the program ends
   AnswerWriter output;
-  SignOfLife waiting(STDERR_FILENO);
+  ProgressIndicator waiting(STDERR_FILENO);
   waiting.say("reading");
   TRY_ASSIGN(const Turn turn, session.send(text, options, [&](const TurnEvent& event) {
     if (event.kind == TurnEvent::Kind::kPrefill) waiting.say(reading_line(event));

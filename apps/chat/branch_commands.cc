@@ -141,9 +141,9 @@ bool BranchCommands::make_way() {
   }
 }
 
-BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(Talk&)>& change,
+BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatBackend&)>& change,
                                                 const std::string& what, const std::string& words) {
-  Result<std::unique_ptr<Talk>> fresh = now().fork();
+  Result<std::unique_ptr<ChatBackend>> fresh = now().fork();
   Status status = fresh.status();
   if (status.ok()) status = change(**fresh);
   if (!status.ok()) {
@@ -158,7 +158,7 @@ BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(Talk&
 }
 
 BranchCommands::Next BranchCommands::clear(std::string_view) {
-  return begin_anew([](Talk& talk) { return talk.reset(); }, "/clear",
+  return begin_anew([](ChatBackend& talk) { return talk.reset(); }, "/clear",
                     "a new conversation (/undo returns to the old one)");
 }
 
@@ -170,7 +170,7 @@ BranchCommands::Next BranchCommands::system(std::string_view argument) {
     return Next::kGoOn;
   }
   const std::string text(argument == "none" ? std::string_view() : argument);
-  return begin_anew([&](Talk& talk) { return talk.set_system(text); }, "/system",
+  return begin_anew([&](ChatBackend& talk) { return talk.set_system(text); }, "/system",
                     text.empty() ? "a new conversation without a system message (/undo returns to the old one)"
                                  : "a new conversation with this system message (/undo returns to the old one)");
 }
@@ -185,7 +185,7 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
     note(state_.files.status().message());
     return Next::kGoOn;
   }
-  Result<KeptConversation> taken = KeptConversation::take(*state_.files, name);
+  Result<SavedConversation> taken = SavedConversation::take(*state_.files, name);
   if (state_.kept && state_.kept->name() == name) {
     note("it is kept as '" + name + "' already, after every turn");
     return Next::kGoOn;

@@ -26,7 +26,7 @@ bool begins(const Json& shorter, const Json& longer) {
 }
 
 // Keeps the first n messages. The last of them may be an unanswered question.
-Status cut(Talk& session, size_t n) {
+Status cut(ChatBackend& session, size_t n) {
   const Json& messages = session.messages();
   if (n == messages.size()) return {};
   if (n == 0 || !is_from(messages[n - 1], Role::kUser)) return session.rewind_to(n);
@@ -61,7 +61,7 @@ void Branches::put_aside() {
   left.elsewhere = now_elsewhere_;
 }
 
-void Branches::replace(std::unique_ptr<Talk> next, std::string what) {
+void Branches::replace(std::unique_ptr<ChatBackend> next, std::string what) {
   record(here(), std::move(what));
   put_aside();
   now_ = std::move(next);
@@ -69,7 +69,7 @@ void Branches::replace(std::unique_ptr<Talk> next, std::string what) {
   now_elsewhere_ = false;
 }
 
-void Branches::was_rewritten(std::unique_ptr<Talk> before, std::string what) {
+void Branches::was_rewritten(std::unique_ptr<ChatBackend> before, std::string what) {
   if (!what.empty()) record({now_id_, before->messages().size()}, std::move(what));
   others_[now_id_].session = std::move(before);
   now_id_ = next_id_++;
@@ -77,7 +77,7 @@ void Branches::was_rewritten(std::unique_ptr<Talk> before, std::string what) {
   changed_ = true;
 }
 
-size_t Branches::add(std::unique_ptr<Talk> session) {
+size_t Branches::add(std::unique_ptr<ChatBackend> session) {
   changed_ = true;
   others_[next_id_].session = std::move(session);
   return next_id_++;
@@ -103,7 +103,7 @@ const Json* Branches::messages_of(Branch& branch) {
 }
 
 Status Branches::move_to(Place place) {
-  Talk* from = now_.get();
+  ChatBackend* from = now_.get();
   if (place.branch == now_id_) {
     if (place.n_messages == messages().size()) return {};
   } else {
@@ -112,7 +112,7 @@ Status Branches::move_to(Place place) {
     TRY(load(found->second));
     from = found->second.session.get();
     if (place.n_messages >= from->messages().size()) {
-      std::unique_ptr<Talk> next = std::move(found->second.session);
+      std::unique_ptr<ChatBackend> next = std::move(found->second.session);
       const bool elsewhere = found->second.elsewhere;
       others_.erase(found);
       put_aside();
@@ -122,7 +122,7 @@ Status Branches::move_to(Place place) {
       return {};
     }
   }
-  TRY_ASSIGN(std::unique_ptr<Talk> copy, from->fork());
+  TRY_ASSIGN(std::unique_ptr<ChatBackend> copy, from->fork());
   TRY(cut(*copy, place.n_messages));
   put_aside();
   now_ = std::move(copy);
@@ -233,7 +233,7 @@ void Branches::set_file_gone(size_t number) {
   if (!found->second.session) others_.erase(found);
 }
 
-const Talk* Branches::session_of(size_t number) const { return others_.at(number).session.get(); }
+const ChatBackend* Branches::session_of(size_t number) const { return others_.at(number).session.get(); }
 
 void Branches::keep_elsewhere(const std::function<std::string(size_t number)>& renamed) {
   now_elsewhere_ = true;
@@ -243,24 +243,24 @@ void Branches::keep_elsewhere(const std::function<std::string(size_t number)>& r
   }
 }
 
-KeptConversation::KeptConversation(SessionFiles files, std::string name, std::unique_ptr<FileLock> lock)
+SavedConversation::SavedConversation(SessionFiles files, std::string name, std::unique_ptr<FileLock> lock)
     : files_(std::move(files)), name_(std::move(name)), lock_(std::move(lock)), is_new_(!files_.exists(name_)) {
   if (const Result<std::vector<size_t>> numbers = files_.branches(name_); numbers.ok()) {
     on_disk_.insert(numbers->begin(), numbers->end());
   }
 }
 
-Result<KeptConversation> KeptConversation::take(SessionFiles files, std::string name) {
+Result<SavedConversation> SavedConversation::take(SessionFiles files, std::string name) {
   TRY(check_session_name(name));
   TRY_ASSIGN(std::unique_ptr<FileLock> lock, files.lock(name));
-  return KeptConversation(std::move(files), std::move(name), std::move(lock));
+  return SavedConversation(std::move(files), std::move(name), std::move(lock));
 }
 
-Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, SessionOptions options) const {
+Result<ChatSession> SavedConversation::open(std::shared_ptr<Engine> engine, SessionOptions options) const {
   if (is_new_) return ChatSession::create(std::move(engine), std::move(options));
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), files_.path(name_)));
-  if (session.losses().any()) {
-    remark("ibid: all messages of '" + name_ + "' are there; lost were " + session.losses().to_string());
+  if (session.load_warnings().any()) {
+    remark("ibid: all messages of '" + name_ + "' are there; lost were " + session.load_warnings().to_string());
   }
   const Json& messages = session.state().messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
@@ -271,17 +271,17 @@ Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, Sessi
   return session;
 }
 
-std::string KeptConversation::saved_with() const {
+std::string SavedConversation::saved_with() const {
   if (is_new_) return "";
   const Result<SavedSession> saved = read_saved_session(files_.ops(), files_.path(name_));
   return saved.ok() ? model_file_name(saved->model_name) : "";
 }
 
-void KeptConversation::add_branches(Branches& branches) const {
+void SavedConversation::add_branches(Branches& branches) const {
   for (const size_t number : on_disk_) branches.add_file(number, files_.branch_path(name_, number));
 }
 
-Status KeptConversation::save(Branches& branches) {
+Status SavedConversation::save(Branches& branches) {
   if (!branches.changed()) return branches.now().save(files_.path(name_));
   std::set<size_t> wanted;
   for (const Branches::View& view : branches.others()) {
@@ -303,7 +303,7 @@ Status KeptConversation::save(Branches& branches) {
   return {};
 }
 
-Status KeptConversation::move_to(const std::string& name, Branches& branches) {
+Status SavedConversation::move_to(const std::string& name, Branches& branches) {
   TRY(check_session_name(name));
   if (name == name_) return {ErrorCode::kDuplicate, "this is the name that it has; take another one"};
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock, files_.lock(name));

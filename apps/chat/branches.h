@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 #include "apps/sessions/session_files.h"
 #include "base/result.h"
 #include "runtime/session/session_state.h"
@@ -26,10 +26,10 @@ namespace ibid {
 class Branches {
  public:
   // REQUIRES: not nullptr.
-  explicit Branches(std::unique_ptr<Talk> now) : now_(std::move(now)) {}
+  explicit Branches(std::unique_ptr<ChatBackend> now) : now_(std::move(now)) {}
 
-  Talk& now() { return *now_; }
-  const Talk& now() const { return *now_; }
+  ChatBackend& now() { return *now_; }
+  const ChatBackend& now() const { return *now_; }
   const Json& messages() const { return now_->messages(); }
 
   // A place in a branch, after its first n_messages. Valid while the branch grows.
@@ -44,10 +44,10 @@ class Branches {
   // Records that the current branch has grown; it had n_before messages.
   void has_grown(size_t n_before, std::string what);
   // Makes `next` the current branch; the previous one becomes an inactive branch.
-  void replace(std::unique_ptr<Talk> next, std::string what);
+  void replace(std::unique_ptr<ChatBackend> next, std::string what);
   // Records that older messages of the current branch changed; `before`: its previous state. what: empty adds no undo
   // step.
-  void was_rewritten(std::unique_ptr<Talk> before, std::string what);
+  void was_rewritten(std::unique_ptr<ChatBackend> before, std::string what);
   // Makes `place` the current branch, or a truncated copy if that branch is longer; the previous one stays. Errors:
   // those of Talk::load() and fork(); kNotFound: no such branch. On error nothing has changed.
   Status go(Place place, std::string what);
@@ -59,7 +59,7 @@ class Branches {
   void take_back();
 
   // Adds an inactive branch. Returns its number.
-  size_t add(std::unique_ptr<Talk> session);
+  size_t add(std::unique_ptr<ChatBackend> session);
 
   // --- queries
 
@@ -74,13 +74,13 @@ class Branches {
   // Counts the branches that continue after the first n messages of the current branch, which end with a question.
   size_t n_answers_to(size_t n);
 
-  // --- the file of each branch; KeptConversation writes the files
+  // --- the file of each branch; SavedConversation writes the files
 
   // Adds a branch that is read from `path` on demand. REQUIRES: the number is not in use.
   void add_file(size_t number, std::string path);
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
-  const Talk* session_of(size_t number) const;
+  const ChatBackend* session_of(size_t number) const;
   // Marks all branches, the current one included, as saved under another name; they remain reachable by /undo only.
   // renamed: returns the new path of a branch.
   void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
@@ -95,7 +95,7 @@ class Branches {
 
  private:
   struct Branch {
-    std::unique_ptr<Talk> session;  // nullptr: in the file
+    std::unique_ptr<ChatBackend> session;  // nullptr: in the file
     std::optional<Json> messages;        // of the file, once read
     std::string problem;                 // why the file could not be read
     std::string path;                    // empty: in no file
@@ -112,7 +112,7 @@ class Branches {
   void put_aside();  // makes now_ an inactive branch; the caller then assigns now_
   void record(Place before, std::string what);
 
-  std::unique_ptr<Talk> now_;
+  std::unique_ptr<ChatBackend> now_;
   size_t now_id_ = 1;
   bool now_elsewhere_ = false;
   size_t next_id_ = 2;
@@ -123,11 +123,11 @@ class Branches {
 
 // A conversation saved under a name: its lock, and the files of its branches. The write order loses nothing if the
 // process ends at any point: branches first, then the conversation, then the removal of obsolete files.
-class KeptConversation {
+class SavedConversation {
  public:
   // Locks the name for this process, then looks up its files. Errors: kInvalidArgument: not a valid name; kBusy:
   // another process holds it.
-  static Result<KeptConversation> take(SessionFiles files, std::string name);
+  static Result<SavedConversation> take(SessionFiles files, std::string name);
 
   const std::string& name() const { return name_; }
   const SessionFiles& files() const { return files_; }
@@ -146,13 +146,13 @@ class KeptConversation {
   // Writes what has changed. Errors: those of Talk::save(), kIo. On error the previous files are still there.
   Status save(Branches& branches);
   // Writes `asked`: the current branch with an unanswered question.
-  Status save_question(const Talk& asked) { return asked.save(files_.path(name_)); }
+  Status save_question(const ChatBackend& asked) { return asked.save(files_.path(name_)); }
   // Saves everything under another name and leaves this one without branches; the next save() starts it anew. Errors:
   // kInvalidArgument, kBusy, kDuplicate; those of save().
   Status move_to(const std::string& name, Branches& branches);
 
  private:
-  KeptConversation(SessionFiles files, std::string name, std::unique_ptr<FileLock> lock);
+  SavedConversation(SessionFiles files, std::string name, std::unique_ptr<FileLock> lock);
 
   SessionFiles files_;
   std::string name_;

@@ -16,10 +16,10 @@
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
-#include "apps/chat/remote_talk.h"
+#include "apps/chat/remote_backend.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/screen.h"
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
@@ -42,7 +42,7 @@ struct ChatJson {
   // Returns the options of the answer to question number `turn`, counted from 0.
   std::function<TurnOptions(size_t turn)> options;
   // Save a named conversation: with an unanswered question, and after its answer.
-  std::function<Status(const Talk& asked)> keep_question;
+  std::function<Status(const ChatBackend& asked)> keep_question;
   std::function<Status()> keep;
   std::optional<std::string> first;  // message sent before those of standard input
   bool verbose = false;              // report the speed of each answer on standard error
@@ -68,7 +68,7 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
 }
 
 // Returns at the end of standard input: 0; 1 if any message failed; kInterruptedStatus; kReaderGone.
-Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
+Result<int> lead_chat_json(ChatBackend& talk, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
   int exit_code = 0;
@@ -83,7 +83,7 @@ Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
     options.stop = interrupt.token();
     const CompletionIdentity identity = new_completion(chat.model);
     // Errors of the message are reported by the turn, errors of the file by chat.keep().
-    if (Result<std::unique_ptr<Talk>> asked = talk.fork();
+    if (Result<std::unique_ptr<ChatBackend>> asked = talk.fork();
         asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
       (void)chat.keep_question(**asked);
     }
@@ -128,7 +128,7 @@ class CacheEnding {
 struct ChatArguments {
   ModelArguments model;
   TurnArguments turn;
-  FormArguments form;
+  ResponseFormatArguments form;
   MessageArguments message;
   std::string resume;
   bool json = false;
@@ -142,14 +142,14 @@ struct ChatArguments {
 
 // An opened conversation and its description.
 struct Opened {
-  std::unique_ptr<Talk> talk;
+  std::unique_ptr<ChatBackend> talk;
   TurnOptions turn;
   std::string model;   // model name
   std::string title;   // title line above the conversation
   size_t context = 0;  // in tokens; 0: unknown
 };
 
-void tell_what_begins(const KeptConversation& kept, Screen& screen) {
+void tell_what_begins(const SavedConversation& kept, Screen& screen) {
   std::string near;
   for (const std::string& name : kept.files().names_near(kept.name())) {
     near += (near.empty() ? " (there is '" : ", '") + name + "'";
@@ -157,7 +157,7 @@ void tell_what_begins(const KeptConversation& kept, Screen& screen) {
   screen.note("a new conversation, kept as '" + kept.name() + "'" + near + (near.empty() ? "" : ")"));
 }
 
-void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session, Screen& screen) {
+void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
   const size_t n_held = session.state().kv().length();
   screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
@@ -173,7 +173,7 @@ void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session,
   if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
 }
 
-void tell_what_is_kept(const KeptConversation& kept, const ChatSession& session, Screen& screen) {
+void tell_what_is_kept(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
   if (kept.is_new()) {
     tell_what_begins(kept, screen);
   } else {
@@ -190,7 +190,7 @@ Result<SessionFiles> session_files() {
 
 // Resumes the named conversation or creates a new one.
 Result<ChatSession> open_session(const ChatArguments& arguments, const std::shared_ptr<Engine>& engine,
-                                 const std::optional<KeptConversation>& kept) {
+                                 const std::optional<SavedConversation>& kept) {
   const WhenFull policy = *when_full_by_name(arguments.when_full);
   TRY_ASSIGN(std::string system, arguments.turn.system_message());
   SessionOptions options{.system = std::move(system), .when_full = policy};
@@ -228,7 +228,7 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
 }
 
 // As lead(), with --json.
-Result<int> lead_in_json(Opened opened, std::optional<KeptConversation> kept, ChatJson chat) {
+Result<int> lead_in_json(Opened opened, std::optional<SavedConversation> kept, ChatJson chat) {
   Branches branches(std::move(opened.talk));
   if (kept) kept->add_branches(branches);
   chat.model = opened.model;
@@ -237,7 +237,7 @@ Result<int> lead_in_json(Opened opened, std::optional<KeptConversation> kept, Ch
     if (of_turn.sampler.seed) *of_turn.sampler.seed += kSeedsOfATurn * turn;
     return of_turn;
   };
-  chat.keep_question = [&](const Talk& asked) { return kept ? kept->save_question(asked) : Status(); };
+  chat.keep_question = [&](const ChatBackend& asked) { return kept ? kept->save_question(asked) : Status(); };
   chat.keep = [&] { return kept ? kept->save(branches) : Status(); };
   return lead_chat_json(branches.now(), chat);
 }
@@ -253,7 +253,7 @@ void tell_what_answers(const ChatArguments& arguments, const Opened& opened, boo
 }
 
 // Runs an opened conversation in one of three modes: terminal, pipe or JSON.
-Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::optional<KeptConversation> kept,
+Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::optional<SavedConversation> kept,
                         LineReader& reader, Screen& screen) {
   TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
   const bool verbose = arguments.message.verbose;
@@ -276,14 +276,14 @@ Result<Opened> open_server(const ChatArguments& arguments) {
   TRY_ASSIGN(const std::string system, arguments.turn.system_message());
   TRY_ASSIGN(Json fields, arguments.form.fields());
   TRY_ASSIGN(const std::shared_ptr<RemoteModel> model, find_remote_model(std::move(address), name));
-  Opened opened{.talk = std::make_unique<RemoteTalk>(model, system),
+  Opened opened{.talk = std::make_unique<RemoteBackend>(model, system),
                 .turn = arguments.turn.given_options(),
                 .model = model->model.name,
                 .title = model->name(),
                 .context = model->model.context};
   model->fields = std::move(fields);
   for (const SamplingOption* option : arguments.turn.given()) model->given.insert(option);
-  if (answer_reader(arguments) == AnswerReader::kPerson) spare_person(*model, opened.turn);
+  if (answer_reader(arguments) == AnswerReader::kPerson) limit_answers_for_people(*model, opened.turn);
   return opened;
 }
 
@@ -300,11 +300,11 @@ Result<int> run_chat(const ChatArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // a closed standard output is detected when writing
   const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
   if (!arguments.url.empty()) return run_chat_with_server(arguments, interactive);
-  std::optional<KeptConversation> kept;
+  std::optional<SavedConversation> kept;
   std::string cache_directory;
   if (arguments.resume_option->count() > 0) {
     TRY_ASSIGN(SessionFiles files, session_files());
-    TRY_ASSIGN(kept, KeptConversation::take(std::move(files), arguments.resume));
+    TRY_ASSIGN(kept, SavedConversation::take(std::move(files), arguments.resume));
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
   TRY(arguments.message.message().status());
@@ -324,7 +324,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
   tell_what_answers(arguments, opened, interactive, screen);
   if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);
-  opened.talk = std::make_unique<LocalTalk>(std::move(session));
+  opened.talk = std::make_unique<LocalBackend>(std::move(session));
   std::optional<CacheEnding> cache_ending;
   if (!arguments.json) cache_ending.emplace(engine, screen);
   return lead_opened(arguments, std::move(opened), std::move(kept), reader, screen);

@@ -21,7 +21,7 @@ constexpr size_t kMaxBranches = 100;
 
 }  // namespace
 
-ConversationState::ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where)
+ConversationState::ConversationState(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& where)
     : branches(std::move(talk)),
       turn_options(std::move(options.turn)),
       files(std::move(options.files)),
@@ -71,7 +71,7 @@ bool looks_like_a_path(std::string_view word) {
 
 }  // namespace
 
-Conversation::Conversation(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& screen)
+Conversation::Conversation(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& screen)
     : state_(std::move(talk), std::move(options), screen) {}
 
 Conversation::Next Conversation::handle(const std::string& line) {

@@ -30,7 +30,7 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 struct ConversationOptions {
   TurnOptions turn;
   Result<SessionFiles> files;            // where /save writes, or why it cannot
-  std::optional<KeptConversation> kept;  // nullopt: not saved
+  std::optional<SavedConversation> kept;  // nullopt: not saved
   bool commands = false;                 // interactive: lines may be commands, and @FILE attaches a file
   bool verbose = false;                  // show the speed of each answer
   AskPerson ask_person;
@@ -42,7 +42,7 @@ struct ConversationState {
   enum class Next { kGoOn, kLeave, kInterrupted };
 
   // `where` must outlive the state.
-  ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where);
+  ConversationState(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& where);
   ConversationState(const ConversationState&) = delete;
   ConversationState& operator=(const ConversationState&) = delete;
 
@@ -55,7 +55,7 @@ struct ConversationState {
   Branches branches;
   TurnOptions turn_options;
   Result<SessionFiles> files;
-  std::optional<KeptConversation> kept;
+  std::optional<SavedConversation> kept;
   const bool commands;
   const bool verbose;
   const AskPerson ask_person;
@@ -75,7 +75,7 @@ class ConversationCommands {
   explicit ConversationCommands(ConversationState& state) : state_(state) {}
 
  protected:
-  Talk& now() { return state_.branches.now(); }
+  ChatBackend& now() { return state_.branches.now(); }
   const Json& messages() const { return state_.branches.messages(); }
   void note(const std::string& text) { state_.note(text); }
 
@@ -109,7 +109,7 @@ class AnswerCommands : public ConversationCommands {
   size_t next_attempt(size_t question);
   size_t n_turns_before(size_t message) const;
   // Returns a copy of the conversation if a message of n_bytes may make a full context drop messages; else nullptr.
-  std::unique_ptr<Talk> copy_if_room_is_short(size_t n_bytes);
+  std::unique_ptr<ChatBackend> copy_if_room_is_short(size_t n_bytes);
   // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
   void fail_turn(const Status& status);  // Ctrl-C is not reported as a failure
@@ -139,7 +139,7 @@ class BranchCommands : public ConversationCommands {
   void go(Branches::Place place, const std::string& what, const std::string& words);
   // Asks where to save a named conversation before it is restarted. Returns false if the user cancels or saving fails.
   bool make_way();
-  Next begin_anew(const std::function<Status(Talk&)>& change, const std::string& what, const std::string& words);
+  Next begin_anew(const std::function<Status(ChatBackend&)>& change, const std::string& what, const std::string& words);
 
   std::vector<Branches::Place> forks_;  // places where /fork was used
 };
@@ -172,7 +172,7 @@ class Conversation {
  public:
   using Next = ConversationState::Next;
 
-  Conversation(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& screen);
+  Conversation(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& screen);
 
   // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
@@ -180,7 +180,7 @@ class Conversation {
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }
-  const Talk& talk() const { return state_.branches.now(); }
+  const ChatBackend& talk() const { return state_.branches.now(); }
 
   // --- used by the command table
   AnswerCommands& answers() { return answers_; }

@@ -38,7 +38,7 @@ class Screen {
   const AnswerPlace place_;
   const bool notes_to_terminal_;
   AnswerWriter answer_;
-  SignOfLife waiting_;
+  ProgressIndicator waiting_;
 };
 
 // Shows several answers generated in parallel one after the other: streams the first unfinished one and buffers the

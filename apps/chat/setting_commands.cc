@@ -60,7 +60,7 @@ SettingCommands::Next SettingCommands::pin(std::string_view argument) {
     note("/pin N: the number of a message (/history shows them)");
     return Next::kGoOn;
   }
-  Result<std::unique_ptr<Talk>> pinned = now().fork();
+  Result<std::unique_ptr<ChatBackend>> pinned = now().fork();
   Status status = pinned.status();
   if (status.ok()) status = (*pinned)->pin(*message);
   if (!status.ok()) {

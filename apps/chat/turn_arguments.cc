@@ -185,7 +185,7 @@ Result<std::optional<Grammar>> named(const std::string& name, Result<Grammar> gr
 
 }  // namespace
 
-void FormArguments::add(CLI::App& command) {
+void ResponseFormatArguments::add(CLI::App& command) {
   CLI::Option* schema = add_text_option(command, "--json-schema", json_schema,
                                         "answers are JSON that this schema accepts: a file, or the schema itself");
   schema->type_name("FILE|JSON");
@@ -216,14 +216,14 @@ void FormArguments::add(CLI::App& command) {
   }
 }
 
-Result<FormArguments::Source> FormArguments::source() const {
+Result<ResponseFormatArguments::Source> ResponseFormatArguments::source() const {
   if (is_inline_json(json_schema)) return Source{"--json-schema", json_schema};
   const std::string& path = json_schema.empty() ? grammar_file : json_schema;
   TRY_ASSIGN(std::string text, read_file(system_file_ops(), path, kMaxFormBytes));
   return Source{path, std::move(text)};
 }
 
-Result<std::optional<Grammar>> FormArguments::grammar() const {
+Result<std::optional<Grammar>> ResponseFormatArguments::grammar() const {
   if (!regex.empty()) return named("--regex", compile_regex(regex));
   if (!choices.empty()) return named("--choices", compile_choices(choices));
   if (json_schema.empty() && grammar_file.empty()) return std::optional<Grammar>();
@@ -231,7 +231,7 @@ Result<std::optional<Grammar>> FormArguments::grammar() const {
   return named(given.name, json_schema.empty() ? compile_gbnf(given.text) : compile_json_schema(given.text));
 }
 
-Result<Json> FormArguments::fields() const {
+Result<Json> ResponseFormatArguments::fields() const {
   TRY(grammar().status());
   Json fields = Json::object();
   if (!regex.empty()) fields["structured_outputs"]["regex"] = regex;

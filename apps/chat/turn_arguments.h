@@ -53,7 +53,7 @@ struct TurnArguments {
 
 // Options for the response format: --json-schema, --grammar, --regex, --choices (docs/structured_output.md). At most
 // one may be given.
-struct FormArguments {
+struct ResponseFormatArguments {
   std::string json_schema;  // a file, or the schema itself if it begins with {
   std::string grammar_file;
   std::string regex;

@@ -62,7 +62,7 @@ struct ChatReply {
   std::string finish_reason;        // as the server reports it; empty: stopped
   bool was_stopped = false;         // by the stop token; the reply is partial
   // As reported by the server; absent: not reported.
-  std::optional<size_t> n_prompt, n_cached, n_said;
+  std::optional<size_t> n_prompt, n_cached, n_completion_tokens;
   std::optional<uint64_t> seed;
   std::string model;                // that generated the answer
   size_t n_parts = 0;               // received pieces of text

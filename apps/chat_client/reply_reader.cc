@@ -210,7 +210,7 @@ void ReplyReader::take_costs(const Json& chunk) {
   }
   if (const Json* usage = member(chunk, "usage")) {
     reply_.n_prompt = whole_member(*usage, "prompt_tokens");
-    reply_.n_said = whole_member(*usage, "completion_tokens");
+    reply_.n_completion_tokens = whole_member(*usage, "completion_tokens");
     if (const Json* details = member(*usage, "prompt_tokens_details")) {
       reply_.n_cached = whole_member(*details, "cached_tokens");
     }

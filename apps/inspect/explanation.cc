@@ -28,7 +28,7 @@ Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions
 
 }  // namespace
 
-Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options) {
+Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options) {
   Inspection inspection;
   Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
   inspection.verdict = file.ok() ? plan_of(inspection, **file, options) : file.status();
@@ -39,9 +39,9 @@ Result<Inspection> look_at_model(const std::string& path, const ModelOptions& op
   return inspection;
 }
 
-void look_at_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress) {
+void inspect_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress) {
   if (!inspection.runs()) return;
-  const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(n_threads, WhenCrowded::kGiveWay);
+  const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(n_threads, OversubscriptionPolicy::kGiveWay);
   inspection.verdict = team.ok() ? check_finite_weights(*inspection.file, *inspection.config, **team, progress)
                                  : team.status();
 }

@@ -38,11 +38,11 @@ struct Inspection {
 
 // Inspects the header of the model at `path`. If the tensors are unusable, the metadata can still be shown. Error: that
 // of the file, if nothing can be shown.
-Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options);
+Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options);
 
 // Reads all weights of a model with an ok verdict, and sets the verdict to that of loading: NaN and infinite weights
 // are errors. progress(bytes read) is called repeatedly.
-void look_at_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress);
+void inspect_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress);
 
 // Memory of a conversation of `context` positions: weights, scratch buffers, keys and values.
 struct MemoryNeed {

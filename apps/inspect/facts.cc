@@ -95,7 +95,7 @@ Fact recurrent_fact(const ModelConfig& config) {
 
 namespace {
 
-const char* part_name(KvPart part) {
+const char* part_name(KvNumberFormat part) {
   constexpr const char* kNames[] = {"32 bits", "16 bits", "8 bits", "4 bits"};
   return kNames[static_cast<size_t>(part)];
 }
@@ -103,7 +103,7 @@ const char* part_name(KvPart part) {
 // Appends the layers with more precise keys or values than the type: "keys in 16 bits: 0-2, 4, 8 (5 of 24)".
 void add_exceptions(const ModelConfig& config, const KvLayout& layout, bool keys, std::string& text, Json& json) {
   const KvRowFormat usual(layout.dtype());
-  for (const KvPart part : {KvPart::kF16, KvPart::kInt8}) {
+  for (const KvNumberFormat part : {KvNumberFormat::kF16, KvNumberFormat::kInt8}) {
     if (part >= (keys ? usual.keys : usual.values)) continue;
     std::vector<size_t> layers;
     for (size_t l = 0; l < config.n_layers; ++l) {
@@ -118,7 +118,7 @@ void add_exceptions(const ModelConfig& config, const KvLayout& layout, bool keys
     text += (text.empty() ? "" : "; ") + std::string(name) + " in " + part_name(part) + ": layers " +
             ranges_text(layers) + " (" + std::to_string(layers.size()) + " of " + std::to_string(layout.n_layers()) +
             ")";
-    json[std::string(name) + (part == KvPart::kF16 ? "_in_16_bits" : "_in_8_bits")] = std::move(layers);
+    json[std::string(name) + (part == KvNumberFormat::kF16 ? "_in_16_bits" : "_in_8_bits")] = std::move(layers);
   }
 }
 

@@ -189,10 +189,10 @@ Status check(Explanation& explanation, int n_threads) {
 // Returns 0 if the model runs and its weights have no damage, else 1.
 Result<int> inspect(const InspectArguments& arguments) {
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
-  TRY_ASSIGN(Inspection inspection, look_at_model(path, arguments.model.options()));
+  TRY_ASSIGN(Inspection inspection, inspect_model(path, arguments.model.options()));
   if (!arguments.quick) {
     ByteProgress progress(0, inspection.file->file_bytes());
-    look_at_weights(inspection, arguments.model.n_threads, [&](uint64_t bytes) { progress.show(bytes); });
+    inspect_weights(inspection, arguments.model.n_threads, [&](uint64_t bytes) { progress.show(bytes); });
   }
   Explanation explanation = explain(std::move(inspection), arguments.model.options());
   explanation.sampling = sampling_of(path);

@@ -56,7 +56,7 @@ std::string types_of(const ModelFile& file) {
 
 Summary summarize(const LocalModel& model) {
   Summary summary;
-  Result<Inspection> inspection = look_at_model(model.path, {});
+  Result<Inspection> inspection = inspect_model(model.path, {});
   if (!inspection.ok()) {
     summary.verdict = inspection.status();
     return summary;

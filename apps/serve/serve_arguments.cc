@@ -65,7 +65,7 @@ void ServeArguments::add(CLI::App& command) {
       ->group(kCommonGroup);
   command.add_flag("--log", log, "a line of JSON on standard error for each request, without anybody's text")
       ->group(kCommonGroup);
-  add_door(command);
+  add_access_options(command);
   add_limits(command);
   running.add_running(command);
   add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to go on after a restart")
@@ -90,7 +90,7 @@ void ServeArguments::add_environment(CLI::App& command) {
   }
 }
 
-void ServeArguments::add_door(CLI::App& command) {
+void ServeArguments::add_access_options(CLI::App& command) {
   add_text_option(command, "--api-key-file", api_key_file,
                   "who may ask: a key a line, NAME=KEY for keys that share; or IBID_API_KEY")
       ->type_name("FILE")

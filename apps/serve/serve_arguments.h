@@ -47,7 +47,7 @@ struct ServeArguments {
   std::vector<ModelArguments> models_to_serve() const;
 
  private:
-  void add_door(CLI::App& command);
+  void add_access_options(CLI::App& command);
   void add_limits(CLI::App& command);
   static void add_environment(CLI::App& command);
 };

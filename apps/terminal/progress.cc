@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenBytes{200};
 constexpr std::chrono::milliseconds kBetweenSigns{100};
 constexpr double kSure = 1.0;                     // seconds before a rate is shown
-constexpr std::chrono::seconds kWorthTelling{2};  // SignOfLife shows the elapsed time from then on
+constexpr std::chrono::seconds kWorthTelling{2};  // ProgressIndicator shows the elapsed time from then on
 
 std::string duration(double seconds) {
   const auto whole = static_cast<uint64_t>(std::ceil(seconds));
@@ -55,10 +55,10 @@ void ByteProgress::show(uint64_t done) {
   std::fprintf(stderr, "\r\x1b[K%s", progress_line(before_, done, total_, since.count()).c_str());
 }
 
-SignOfLife::SignOfLife(int screen_fd, Clock::duration silence)
+ProgressIndicator::ProgressIndicator(int screen_fd, Clock::duration silence)
     : screen_(screen_fd), silence_(silence), works_(obeys_sequences(screen_fd)), dim_(shows_colours(screen_fd)) {}
 
-SignOfLife::~SignOfLife() {
+ProgressIndicator::~ProgressIndicator() {
   end();
   if (!thread_.joinable()) return;
   {
@@ -69,7 +69,7 @@ SignOfLife::~SignOfLife() {
   thread_.join();
 }
 
-void SignOfLife::say(std::string what) {
+void ProgressIndicator::say(std::string what) {
   if (!works_) return;
   {
     const std::lock_guard lock(mutex_);
@@ -88,7 +88,7 @@ void SignOfLife::say(std::string what) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void SignOfLife::end() {
+void ProgressIndicator::end() {
   if (!works_) return;
   const std::lock_guard lock(mutex_);
   what_.clear();
@@ -96,7 +96,7 @@ void SignOfLife::end() {
   shown_.clear();
 }
 
-void SignOfLife::run() {
+void ProgressIndicator::run() {
   std::unique_lock lock(mutex_);
   while (!leaves_) {
     if (what_.empty()) {
@@ -110,7 +110,7 @@ void SignOfLife::run() {
   }
 }
 
-void SignOfLife::draw() {
+void ProgressIndicator::draw() {
   std::string line = what_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since_);
   if (seconds >= kWorthTelling) line += " · " + std::to_string(seconds.count()) + " s";

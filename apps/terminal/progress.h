@@ -37,15 +37,15 @@ std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double
 // Progress indicator for a wait: "reading 512 of 6459 tokens · 3 s". Appears after `silence`, so that fast steps do not
 // flicker; end() erases it. say() and end() may be called from any thread. REQUIRES: nothing else writes to the
 // terminal between say() and end().
-class SignOfLife {
+class ProgressIndicator {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kSilence{200};
 
-  explicit SignOfLife(int screen_fd, Clock::duration silence = kSilence);
-  ~SignOfLife();
-  SignOfLife(const SignOfLife&) = delete;
-  SignOfLife& operator=(const SignOfLife&) = delete;
+  explicit ProgressIndicator(int screen_fd, Clock::duration silence = kSilence);
+  ~ProgressIndicator();
+  ProgressIndicator(const ProgressIndicator&) = delete;
+  ProgressIndicator& operator=(const ProgressIndicator&) = delete;
 
   // Starts the indicator, or changes its text. REQUIRES: the cursor is at the start of an empty row.
   void say(std::string what);

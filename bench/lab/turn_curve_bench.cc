@@ -74,7 +74,7 @@ TurnOptions greedy(size_t max_tokens) {
 }
 
 // Logits after the session's last token: they depend on every stored bit.
-Result<std::vector<float>> logits_behind(const ChatSession& session) {
+Result<std::vector<float>> logits_after(const ChatSession& session) {
   TRY_ASSIGN(KvCacheEntry entry, session.state().kv().fork());
   const TokenSpan ids = session.ids();
   const size_t n_left = entry.slice_to_at_most(ids.size() - 1);
@@ -129,7 +129,7 @@ Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t r
   sample.n_cached = turn.usage.n_cached;
   sample.n_read = turn.usage.n_prefilled;
   sample.ids = session.ids();
-  TRY_ASSIGN(sample.logits, logits_behind(session));
+  TRY_ASSIGN(sample.logits, logits_after(session));
   return sample;
 }
 
@@ -175,7 +175,7 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
 Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
   SessionOptions options;
   options.cache_namespace = kNamespace;
-  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
+  options.prefill_when_idle = false;  // two engines on one model: nothing runs between the turns
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));

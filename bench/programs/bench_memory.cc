@@ -8,7 +8,7 @@
 //   least   the pool has the minimum budget: all positions of layers that read all of them, windows, and
 //           the states of the passes; all other data is evicted
 //   engine  the pool has the budget of an engine with that context, and the store keeps the states that the
-//           engine keeps of a prompt (runtime/generate/state_borders.h)
+//           engine keeps of a prompt (runtime/generate/checkpoint_positions.h)
 //
 // `all_bytes` is computed: all positions in all layers, as if no layer had a window or a state.
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@
 #include "kernels/ops/dispatch.h"
 #include "model/load_model.h"
 #include "runtime/engine/engine_state.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -51,9 +51,9 @@ class LongSequence {
   // Appends all positions. Passes end at checkpoints.
   Status fill(bool keeps_states) {
     const size_t state_bytes = model_.kv_layout().state_bytes();
-    StateBorders borders;
+    CheckpointPositions borders;
     if (keeps_states && state_bytes != 0) {
-      borders = StateBorders(0, positions_, {}, state_share(state_bytes, positions_, pool_.budget_bytes()));
+      borders = CheckpointPositions(0, positions_, {}, state_share(state_bytes, positions_, pool_.budget_bytes()));
     }
     while (entry_.length() < positions_) {
       const size_t begin = entry_.length();

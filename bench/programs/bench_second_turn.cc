@@ -3,7 +3,7 @@
 //
 //   bench_second_turn MODEL [--histories 4096,16384] [--rounds 3] [--threads N] [--kv f16]
 //
-// Checkpoints are at the positions of the engine's (runtime/generate/state_borders.h). Two ways to continue:
+// Checkpoints are at the positions of the engine's (runtime/generate/checkpoint_positions.h). Two ways to continue:
 //
 //   kept     resumes at the end of the first prompt, as a session does
 //   nothing  prefills the whole prompt again
@@ -19,7 +19,7 @@
 #include "base/json_limits.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "model/load_model.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -71,7 +71,7 @@ class SecondTurn {
  private:
   // Prefills a prompt up to the logits of its last token, with checkpoints on the way.
   Status read(const Tokens& prompt) {
-    const StateBorders borders(entry_.length(), prompt.size(), {}, share_);
+    const CheckpointPositions borders(entry_.length(), prompt.size(), {}, share_);
     while (entry_.length() < prompt.size()) {
       const size_t begin = entry_.length();
       const size_t end = borders.next(begin, std::min(prompt.size(), begin + model_.max_chunk()));

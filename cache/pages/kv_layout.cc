@@ -108,19 +108,19 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
 // numbers, scales: start of each. In quantised parts only the scales can be non-finite.
-bool part_is_finite(KvPart part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
+bool part_is_finite(KvNumberFormat part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
                     size_t scale_bytes) {
   switch (part) {
-    case KvPart::kF32: return floats_are_finite(numbers, order.bytes());
-    case KvPart::kF16: return halves_are_finite(numbers, order.bytes());
-    case KvPart::kInt8: return floats_are_finite(scales, scale_bytes);
-    case KvPart::kInt4: break;
+    case KvNumberFormat::kF32: return floats_are_finite(numbers, order.bytes());
+    case KvNumberFormat::kF16: return halves_are_finite(numbers, order.bytes());
+    case KvNumberFormat::kInt8: return floats_are_finite(scales, scale_bytes);
+    case KvNumberFormat::kInt4: break;
   }
   return halves_are_finite(scales, scale_bytes);
 }
 
 bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
-  const auto scale_bytes = [&](KvPart part) { return KvScales::of(block, part).all_bytes(); };
+  const auto scale_bytes = [&](KvNumberFormat part) { return KvScales::of(block, part).all_bytes(); };
   if (!part_is_finite(block.keys(), key_order(block), head + block.k, head + block.k_scale,
                       scale_bytes(block.keys()))) {
     return false;

@@ -18,7 +18,7 @@ constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
-// Budget for all pages of the pool, and logits besides (StoreRoom::endings_budget_bytes()).
+// Budget for all pages of the pool, and logits besides (StoreBudget::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
@@ -148,7 +148,7 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   // Nothing below fails.
   PrefixNode& last = insertion.apply(removed.nodes);
   if (options.rest != nullptr) {
-    KvAtRest& rest = *options.rest;
+    IdleSequence& rest = *options.rest;
     if (mark != nullptr) rest.mark_ = std::move(mark);
     rest.store_ = this;
     rest.space_ = space.id();
@@ -173,7 +173,7 @@ Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry,
   return status;
 }
 
-Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending) {
+Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<CachedLogits> ending) {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
   const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
@@ -194,7 +194,7 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
 Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids,
                                         std::span<const float> logits) try {
   if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
-  auto ending = std::make_unique<PrefixEnding>();
+  auto ending = std::make_unique<CachedLogits>();
   ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
   return remember(name_space, ids, std::move(ending));
 } catch (const std::bad_alloc&) {

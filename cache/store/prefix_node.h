@@ -13,7 +13,7 @@
 
 #include "cache/pages/kv_page_pool.h"
 #include "cache/store/eviction_queue.h"
-#include "cache/store/prefix_endings.h"
+#include "cache/store/cached_logits.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
 #include "ibid/token.h"
@@ -39,7 +39,7 @@ struct PrefixNode {
 
   NodeRank rank;        // EvictionQueue's: eviction order
   NodeHolds holds;      // PrefixHolds's: pins and marks
-  NodeEndings endings;  // PrefixEndings's: logits after its tokens
+  NodeEndings endings;  // CachedLogitsIndex's: logits after its tokens
   NodeLink link;        // NodeList's: next node of the list that the node is in
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }

@@ -67,7 +67,7 @@ void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpa
   const size_t length = begin + child.length;
   if (length > best.length) best = {child.node, length};
   if (length == ids.size() && child.length > 0 && best.ending == nullptr) {
-    best.ending = PrefixEndings::find(*child.node, child.length);
+    best.ending = CachedLogitsIndex::find(*child.node, child.length);
   }
 }
 
@@ -207,7 +207,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   }
   link(node);
   // Logits of the node move to the first node that begins with their tokens, if that is another one.
-  for (const std::unique_ptr<PrefixEnding>& ending : node.endings.all()) {
+  for (const std::unique_ptr<CachedLogits>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
     if (first.node != &node) endings_.move(*ending, *first.node);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "cache/store/eviction_queue.h"
-#include "cache/store/prefix_endings.h"
+#include "cache/store/cached_logits.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"
 #include "cache/store/store_spaces.h"
@@ -36,7 +36,7 @@ class PrefixTree {
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
-    PrefixEnding* ending = nullptr;  // longest_prefix(): the logits after all tokens; null if not stored
+    CachedLogits* ending = nullptr;  // longest_prefix(): the logits after all tokens; null if not stored
   };
   // Nodes that are not in the tree yet, by page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
@@ -105,8 +105,8 @@ class PrefixTree {
 
   PrefixHolds& holds() { return holds_; }
   const PrefixHolds& holds() const { return holds_; }
-  PrefixEndings& endings() { return endings_; }
-  const PrefixEndings& endings() const { return endings_; }
+  CachedLogitsIndex& endings() { return endings_; }
+  const CachedLogitsIndex& endings() const { return endings_; }
 
   // For the snapshot: all nodes, in no order; the leaves as a heap.
   const NodeMap& nodes() const { return nodes_; }
@@ -130,7 +130,7 @@ class PrefixTree {
   NodeMap nodes_;
   EvictionQueue queue_;
   PrefixHolds holds_;
-  PrefixEndings endings_;
+  CachedLogitsIndex endings_;
   uint64_t last_serial_ = 0;
   Work work_;
 };

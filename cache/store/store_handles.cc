@@ -36,7 +36,7 @@ void LruKvCacheStore::unpin(uint64_t pin) {
 
 // --- idle sequences
 
-void KvAtRest::unmark() noexcept {
+void IdleSequence::unmark() noexcept {
   if (store_ != nullptr) store_->unmark(*mark_);
   store_ = nullptr;
   mark_.reset();
@@ -47,7 +47,7 @@ void LruKvCacheStore::unmark(PrefixMark& mark) {
   tree_.holds().set_mark(mark, nullptr, 0);
 }
 
-bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
+bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& rest) {
   if (rest.store_ == nullptr) return false;
   {
     const std::lock_guard lock(mutex_);
@@ -65,7 +65,7 @@ bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
 }
 
 // Returns what is stored of the sequence, up to the last position from which it can resume. May throw std::bad_alloc.
-LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const KvAtRest& rest, bool uses) {
+LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const IdleSequence& rest, bool uses) {
   AtRest found;
   if (rest.store_ == nullptr) return found;
   const std::lock_guard lock(mutex_);
@@ -82,14 +82,14 @@ LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const KvAtRest& rest, bool uses
   return found;
 }
 
-Status LruKvCacheStore::wake(KvAtRest& rest, KvCacheEntry& entry) try {
+Status LruKvCacheStore::wake(IdleSequence& rest, KvCacheEntry& entry) try {
   AtRest found = at_rest(rest, true);
   return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
 } catch (const std::bad_alloc&) {
   return {ErrorCode::kOutOfMemory, "no heap memory"};
 }
 
-Result<KvCacheEntry> LruKvCacheStore::look_at(const KvAtRest& rest) try {
+Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) try {
   KvCacheEntry entry(pool_);
   AtRest found = at_rest(rest, false);
   TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
@@ -98,8 +98,8 @@ Result<KvCacheEntry> LruKvCacheStore::look_at(const KvAtRest& rest) try {
   return Status(ErrorCode::kOutOfMemory, "no heap memory");
 }
 
-KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
-  KvAtRest copy;
+IdleSequence LruKvCacheStore::copy(const IdleSequence& rest) {
+  IdleSequence copy;
   copy.tokens_ = rest.tokens_;
   if (rest.store_ == nullptr) return copy;
   copy.mark_ = std::make_unique<PrefixMark>();

@@ -1,4 +1,4 @@
-// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted, KvAtRest
+// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted, IdleSequence
 // is an idle sequence whose pages may be evicted, PrivateNamespace is a namespace that is removed with its owner.
 //
 // Pins and idle sequences have one owner at a time and are not thread-safe. The store is, and must outlive them.
@@ -43,26 +43,26 @@ class PrefixPin {
 // compares no tokens.
 //
 //   insert(.., {.rest = &rest})   makes the positions findable, and marks them
-//   put_to_rest(entry, rest)      empties the entry; the pages belong to the store only
-//   wake(rest, entry)             fills the entry with what was not evicted; the mark stays, for put_to_rest()
+//   make_idle(entry, rest)      empties the entry; the pages belong to the store only
+//   wake(rest, entry)             fills the entry with what was not evicted; the mark stays, for make_idle()
 //
 // Without its mark (the handle is destroyed, or marks another sequence) a page is evicted like all others.
-class KvAtRest {
+class IdleSequence {
  public:
-  KvAtRest() = default;
-  KvAtRest(KvAtRest&& other) noexcept
+  IdleSequence() = default;
+  IdleSequence(IdleSequence&& other) noexcept
       : store_(std::exchange(other.store_, nullptr)),
         space_(other.space_),
         mark_(std::move(other.mark_)),
         tokens_(std::exchange(other.tokens_, {})) {}
-  KvAtRest& operator=(KvAtRest other) noexcept {
+  IdleSequence& operator=(IdleSequence other) noexcept {
     std::swap(store_, other.store_);
     std::swap(space_, other.space_);
     mark_.swap(other.mark_);
     tokens_.swap(other.tokens_);
     return *this;
   }
-  ~KvAtRest() { unmark(); }
+  ~IdleSequence() { unmark(); }
 
   // Tokens of the sequence when it became idle. Empty after wake().
   TokenSpan tokens() const { return tokens_; }

@@ -162,12 +162,12 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
   return *node;
 }
 
-size_t StoreRoom::excess_pages(size_t bytes) const {
+size_t StoreBudget::excess_pages(size_t bytes) const {
   const size_t excess = saturating_sub(bytes, budget_bytes_);
   return excess / page_charge_bytes_ + (excess % page_charge_bytes_ != 0 ? 1 : 0);
 }
 
-Status StoreRoom::make_for(const StoreInsertion& insertion, Removed& removed) {
+Status StoreBudget::make_for(const StoreInsertion& insertion, Removed& removed) {
   const size_t new_bytes = insertion.n_new() * page_charge_bytes_;
   const size_t wanted = charge_bytes() + new_bytes;
   if (wanted <= budget_bytes_) return {};
@@ -184,11 +184,11 @@ Status StoreRoom::make_for(const StoreInsertion& insertion, Removed& removed) {
   return {};
 }
 
-Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, Removed& removed) {
-  PrefixEndings& endings = tree_.endings();
+Status StoreBudget::make_for(const CachedLogits& ending, PrefixNode& node, Removed& removed) {
+  CachedLogitsIndex& endings = tree_.endings();
   const size_t bytes = ending.charge_bytes();
   size_t dropped = 0;
-  for (const PrefixEnding* old = endings.oldest();
+  for (const CachedLogits* old = endings.oldest();
        old != nullptr && endings.bytes() - dropped + bytes > endings_budget_bytes(); old = old->younger()) {
     dropped += old->charge_bytes();
   }
@@ -204,11 +204,11 @@ Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, Removed
   return {};
 }
 
-StateIndex::IsReached StoreRoom::is_reached() const {
+StateIndex::IsReached StoreBudget::is_reached() const {
   return [this](SpaceId space, TokenSpan ids) { return tree_.longest_prefix(space, ids).length >= ids.size(); };
 }
 
-const PrefixNode& StoreRoom::evict_first(Removed& removed) noexcept {
+const PrefixNode& StoreBudget::evict_first(Removed& removed) noexcept {
   const PrefixNode& gone = tree_.evict_first(removed.nodes);
   if (states_.size() == 0) return gone;
   try {
@@ -219,6 +219,6 @@ const PrefixNode& StoreRoom::evict_first(Removed& removed) noexcept {
   return gone;
 }
 
-void StoreRoom::remove_unreached(Removed& removed) { states_.remove_all_unreached(is_reached(), removed.states); }
+void StoreBudget::remove_unreached(Removed& removed) { states_.remove_all_unreached(is_reached(), removed.states); }
 
 }  // namespace ibid

@@ -1,7 +1,7 @@
 // StoreInsertion: inserts the pages of one entry into the tree of LruKvCacheStore. prepare() does all that can fail: it
 // plans and allocates. apply() cannot fail, and is called after the store made room.
 //
-// StoreRoom: the budget of LruKvCacheStore. Neither is thread-safe: the store locks.
+// StoreBudget: the budget of LruKvCacheStore. Neither is thread-safe: the store locks.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ibid {
 
-class KvAtRest;
+class IdleSequence;
 
 enum class Sharing {
   kPrivate,  // found by the same namespace only
@@ -33,7 +33,7 @@ struct InsertOptions {
   Retention retention = Retention::kOrdinary;
   // If set, it marks the stored positions of the entry after the call; after an error, nothing. It may mark other
   // positions before.
-  KvAtRest* rest = nullptr;
+  IdleSequence* rest = nullptr;
 };
 
 class StoreInsertion {
@@ -86,10 +86,10 @@ class StoreInsertion {
 // Makes room in the budget: for pages by evicting others and, if that is not enough, dropping logits; for logits by
 // dropping older ones and evicting pages. Makes all of the room or none. With a page it removes the recurrent states
 // that cannot be resumed without it.
-class StoreRoom {
+class StoreBudget {
  public:
   // All references must outlive it.
-  StoreRoom(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, StateIndex& states,
+  StoreBudget(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, StateIndex& states,
             PrefixTree& tree)
       : budget_bytes_(budget_bytes),
         page_charge_bytes_(page_charge_bytes),
@@ -113,7 +113,7 @@ class StoreRoom {
 
   // Error: kOutOfMemory, nothing changed.
   Status make_for(const StoreInsertion& insertion, Removed& removed);
-  Status make_for(const PrefixEnding& ending, PrefixNode& node, Removed& removed);
+  Status make_for(const CachedLogits& ending, PrefixNode& node, Removed& removed);
   // Removes the page that is evicted first, and returns its node. O(length of its sequence) if there are states.
   // REQUIRES: tree.count_evictable(1) == 1.
   const PrefixNode& evict_first(Removed& removed) noexcept;

@@ -86,7 +86,7 @@ namespace {
 
 // Lets other threads run first, but with an ordinary share: in the idle class the thread could starve while a caller
 // waits for its pages.
-void push_nobody_aside() {
+void lower_priority() {
 #ifdef SCHED_BATCH
   const sched_param none{};
   static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none));
@@ -271,7 +271,7 @@ void WriteBehind::forget(const Sha256Digest& name_space) {
 // --- Writing
 
 void WriteBehind::run(const std::stop_token& stop) {
-  push_nobody_aside();
+  lower_priority();
   const std::stop_callback interrupts(stop, [this] { idle_->interrupt(); });
   for (;;) {
     {

@@ -165,7 +165,7 @@ class IBID_EXPORT ChatSession {
   size_t n_in_memory() const;
   WhenFull when_full() const;
   // The parts of the file that load() could not use; empty for other sessions.
-  const SessionLosses& losses() const;
+  const LoadWarnings& load_warnings() const;
   // Sums over the turns that were committed.
   const Usage& usage() const;
   // Timings of the last committed turn.

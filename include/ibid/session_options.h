@@ -25,7 +25,7 @@ struct SessionOptions {
   WhenFull when_full = WhenFull::kError;  // policy for a conversation that exceeds the context
   // Some templates rewrite earlier messages (drop thinking, for example). If true, the rewritten history is prefilled
   // in idle time after the answer. Any call of the session but save() cancels that within one layer.
-  bool repair_when_idle = true;
+  bool prefill_when_idle = true;
 };
 
 struct LoadOptions {
@@ -44,7 +44,7 @@ struct SaveReport {
 };
 
 // The damaged parts of a loaded conversation. Its messages are complete.
-struct IBID_EXPORT SessionLosses {
+struct IBID_EXPORT LoadWarnings {
   size_t n_replies = 0;             // answers, the last ones, that keep only their text: their tokens were damaged
   std::vector<std::string> fields;  // "pinned", "usage" ...: these have the values of a new session
   // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has none.

@@ -37,9 +37,9 @@ class IBID_EXPORT TurnStream {
   // Begins a turn as ChatSession::run() does. If it cannot begin, the stream is over at once, and finish() returns the
   // error. bell: nullptr, or one that several streams share; the thread that pulls them waits for it.
   TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options = TurnOptions(),
-             std::shared_ptr<Bell> bell = nullptr);
+             std::shared_ptr<Waker> bell = nullptr);
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
-             std::shared_ptr<Bell> bell = nullptr)
+             std::shared_ptr<Waker> bell = nullptr)
       : TurnStream(session, TurnStart::send(message), std::move(options), std::move(bell)) {}
   ~TurnStream();  // cancels, and waits for the end of the turn
   TurnStream(TurnStream&&) noexcept;

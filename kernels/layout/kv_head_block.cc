@@ -17,7 +17,7 @@ size_t copy_part(const KvPartOrder& order, const std::byte* from, std::byte* to,
   const size_t n_groups = n_rows / order.group(), n_rest = n_rows % order.group();
   size_t copied = copy_bytes(from, to, order.offset, n_groups * order.group_bytes());
   for (size_t cell = 0; n_rest > 0 && cell < order.n_cells; ++cell) {
-    const size_t at = order.of_cell(n_rows - n_rest, cell * order.cell_dims());
+    const size_t at = order.element_offset(n_rows - n_rest, cell * order.cell_dims());
     copied += copy_bytes(from, to, at, n_rest * order.cell_bytes());
   }
   return copied;
@@ -41,7 +41,7 @@ KvHeadBlock KvHeadBlock::make(KvRowFormat format, size_t head_dim, size_t latent
   block.format = format;
   block.head_dim = head_dim;
   block.latent_dim = latent_dim;
-  block.k_dim = block.keys() == KvPart::kInt4 ? block.nibble_groups() * kNibbleGroup : (head_dim + 3) / 4 * 4;
+  block.k_dim = block.keys() == KvNumberFormat::kInt4 ? block.nibble_groups() * kNibbleGroup : (head_dim + 3) / 4 * 4;
   block.v_dim = (block.value_dim() + 15) / 16 * 16;
   block.k = 0;
   block.k_scale = block.k + key_order(block).bytes();

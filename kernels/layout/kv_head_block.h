@@ -20,7 +20,7 @@ namespace ibid {
 //             computed with the stored (rounded) scale and minimum; max and minimum saturate at +-65504 before
 // k_dim = head_dim rounded up to 4 (INT4: 32); v_dim = head_dim rounded up to 16, stored rounded up to 32 in INT4; the
 // padding is zero. F16 rounds to nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below
-// kTinyBlock are stored as zeros. INT8 keys are stored as q + 128, like 8-bit weights; values as q.
+// kMinBlockMagnitude are stored as zeros. INT8 keys are stored as q + 128, like 8-bit weights; values as q.
 // KvRowFormat holds the formats of keys and values; they may differ, also between layers.
 //
 // INT8 and INT4 parts are rotated: the stored numbers are the Hadamard transform of the head
@@ -40,20 +40,20 @@ inline constexpr size_t kLatentUnit = 32;       // both parts of a latent row ar
 inline constexpr size_t kAttentionBlock = 256;  // positions per partial softmax; partial results are merged in order
 
 // Storage format of the keys, or of the values, of a head.
-enum class KvPart : uint8_t { kF32, kF16, kInt8, kInt4 };
+enum class KvNumberFormat : uint8_t { kF32, kF16, kInt8, kInt4 };
 
-constexpr bool is_coded(KvPart part) { return part >= KvPart::kInt8; }  // integers with scales, stored rotated
+constexpr bool is_coded(KvNumberFormat part) { return part >= KvNumberFormat::kInt8; }  // integers with scales, stored rotated
 
 // The formats of a layer's keys and values.
 struct KvRowFormat {
-  KvPart keys = KvPart::kF32;
-  KvPart values = KvPart::kF32;
+  KvNumberFormat keys = KvNumberFormat::kF32;
+  KvNumberFormat values = KvNumberFormat::kF32;
 
   // Format of a KV type, except in layers that override it (model/weights/kv_precision.h).
   constexpr KvRowFormat(KvDType dtype)  // NOLINT: every KV type is a format
-      : keys(dtype == KvDType::kK8V4 ? KvPart::kInt8 : dtype == KvDType::kInt4 ? KvPart::kInt4 : KvPart(dtype)),
-        values(dtype >= KvDType::kK8V4 ? KvPart::kInt4 : KvPart(dtype)) {}
-  constexpr KvRowFormat(KvPart k, KvPart v) : keys(k), values(v) {}
+      : keys(dtype == KvDType::kK8V4 ? KvNumberFormat::kInt8 : dtype == KvDType::kInt4 ? KvNumberFormat::kInt4 : KvNumberFormat(dtype)),
+        values(dtype >= KvDType::kK8V4 ? KvNumberFormat::kInt4 : KvNumberFormat(dtype)) {}
+  constexpr KvRowFormat(KvNumberFormat k, KvNumberFormat v) : keys(k), values(v) {}
   bool operator==(const KvRowFormat&) const = default;
 };
 
@@ -66,8 +66,8 @@ struct KvHeadBlock {
   // Latent rows: v is the offset of the values in the output of latent_values(), and v_scale equals k_scale.
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
-  KvPart keys() const { return format.keys; }
-  KvPart values() const { return is_latent() ? keys() : format.values; }
+  KvNumberFormat keys() const { return format.keys; }
+  KvNumberFormat values() const { return is_latent() ? keys() : format.values; }
   bool is_latent() const { return latent_dim != 0; }
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
   size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }       // of a key
@@ -110,12 +110,12 @@ struct KvPartOrder {
   // Byte offset of dimension d of a position in the block.
   [[gnu::always_inline]] size_t at(size_t position, size_t d) const {
     const size_t low = (size_t{1} << pair_bit) - 1;
-    return of_cell(position, paired() ? (d >> 1 & ~low) | (d & low) : d);
+    return element_offset(position, paired() ? (d >> 1 & ~low) | (d & low) : d);
   }
   // True if dimension d is stored in the high half of its byte.
   [[gnu::always_inline]] bool is_high(size_t d) const { return paired() && (d >> pair_bit & 1) != 0; }
   // As at(), with d counted in stored elements: numbers, or bytes with a pair of numbers.
-  [[gnu::always_inline]] size_t of_cell(size_t position, size_t d) const {
+  [[gnu::always_inline]] size_t element_offset(size_t position, size_t d) const {
     return offset + (position >> group_bits) * group_bytes() + (d >> cell_bits) * cell_stride() +
            (position & (group() - 1)) * cell_bytes() + ((d & (cell_dims() - 1)) << element_bits);
   }
@@ -128,10 +128,10 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
 // INT8 and INT4 keys have four bytes per position in a cell: one byte dot product (vpdpbusd) multiplies four.
 [[gnu::always_inline]] inline KvPartOrder key_order(const KvHeadBlock& block) {
   switch (block.keys()) {
-    case KvPart::kF32: return {block.k, block.head_dim, kKeyGroupBits, 0, 2};
-    case KvPart::kF16: return {block.k, block.head_dim, kKeyGroupBits, 0, 1};
-    case KvPart::kInt8: return {block.k, block.k_dim / 4, kKeyGroupBits, 2, 0};
-    case KvPart::kInt4: break;
+    case KvNumberFormat::kF32: return {block.k, block.head_dim, kKeyGroupBits, 0, 2};
+    case KvNumberFormat::kF16: return {block.k, block.head_dim, kKeyGroupBits, 0, 1};
+    case KvNumberFormat::kInt8: return {block.k, block.k_dim / 4, kKeyGroupBits, 2, 0};
+    case KvNumberFormat::kInt4: break;
   }
   return {block.k, block.k_dim / 8, kKeyGroupBits, 2, 0, 2};
 }
@@ -140,10 +140,10 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
 // Values of latent rows have this layout only in the output of Kernels::latent_values.
 [[gnu::always_inline]] inline KvPartOrder value_order(const KvHeadBlock& block) {
   switch (block.values()) {
-    case KvPart::kF32: return {block.v, block.v_dim, 0, 0, 2};
-    case KvPart::kF16: return {block.v, block.v_dim, 0, 0, 1};
-    case KvPart::kInt8: return {block.v, block.v_dim, kValueGroupBits, 0, 0};
-    case KvPart::kInt4: break;
+    case KvNumberFormat::kF32: return {block.v, block.v_dim, 0, 0, 2};
+    case KvNumberFormat::kF16: return {block.v, block.v_dim, 0, 0, 1};
+    case KvNumberFormat::kInt8: return {block.v, block.v_dim, kValueGroupBits, 0, 0};
+    case KvNumberFormat::kInt4: break;
   }
   return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
@@ -153,9 +153,9 @@ struct KvScales {
   size_t arrays;
   size_t bytes;
 
-  static KvScales of(const KvHeadBlock& block, KvPart part) {
-    if (part == KvPart::kInt8) return {block.is_latent() ? size_t{2} : size_t{1}, sizeof(float)};
-    if (part == KvPart::kInt4) return {2 * block.nibble_groups(), sizeof(uint16_t)};
+  static KvScales of(const KvHeadBlock& block, KvNumberFormat part) {
+    if (part == KvNumberFormat::kInt8) return {block.is_latent() ? size_t{2} : size_t{1}, sizeof(float)};
+    if (part == KvNumberFormat::kInt4) return {2 * block.nibble_groups(), sizeof(uint16_t)};
     return {0, 0};
   }
   size_t array_bytes() const { return kPagePositions * bytes; }

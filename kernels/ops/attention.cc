@@ -268,8 +268,8 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   const Scratch own = scratch_of(worker.index());
   AttentionThread thread(kernels, shape, block, layer_offset, q, out, stride, own);
   const AttentionTaskList tasks(shape, sequences);
-  const AttentionPlace begin = tasks.share_begin(worker.index(), worker.count());
-  const AttentionPlace end = tasks.share_begin(worker.index() + 1, worker.count());
+  const TaskPosition begin = tasks.share_begin(worker.index(), worker.count());
+  const TaskPosition end = tasks.share_begin(worker.index() + 1, worker.count());
 
   AttentionTask open;       // begun by this thread, whose later reads other threads do
   size_t open_index = 0;
@@ -290,7 +290,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   if (!open.empty()) {
     size_t done = end.read;
     for (int other = worker.index() + 1; done < open.n_reads; ++other) {
-      const AttentionPlace stop = tasks.share_begin(other + 1, worker.count());
+      const TaskPosition stop = tasks.share_begin(other + 1, worker.count());
       const size_t until = stop.task == open_index ? stop.read : open.n_reads;
       thread.merge_tail(open, done, until, scratch_of(other));
       done = until;

@@ -65,7 +65,7 @@ size_t AttentionTask::read_at(size_t part) const {
   return read;
 }
 
-AttentionPlace AttentionTaskList::share_begin(int index, int count) const {
+TaskPosition AttentionTaskList::share_begin(int index, int count) const {
   if (index == 0) return {0, 0};
   if (index == count) return {std::numeric_limits<size_t>::max(), 0};
   size_t total = 0, n_tasks = 0;
@@ -76,14 +76,14 @@ AttentionPlace AttentionTaskList::share_begin(int index, int count) const {
   });
   const size_t wanted = total / static_cast<size_t>(count) * static_cast<size_t>(index);
   size_t before = 0;
-  AttentionPlace place{n_tasks, 0};
+  TaskPosition place{n_tasks, 0};
   for_each([&](size_t task_index, const AttentionTask& task) {
     if (before + task.cost <= wanted) {
       before += task.cost;
       return true;
     }
     const size_t read = task.read_at(wanted - before);
-    place = read == task.n_reads ? AttentionPlace{task_index + 1, 0} : AttentionPlace{task_index, read};
+    place = read == task.n_reads ? TaskPosition{task_index + 1, 0} : TaskPosition{task_index, read};
     return false;
   });
   return place;

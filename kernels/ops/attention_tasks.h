@@ -89,7 +89,7 @@ size_t first_visible(const AttentionShape& shape, size_t position);
 size_t tile_tokens(const AttentionShape& shape);
 
 // A position in the order of all tasks and their reads.
-struct AttentionPlace {
+struct TaskPosition {
   size_t task = 0;
   size_t read = 0;
 };
@@ -122,7 +122,7 @@ class AttentionTaskList {
 
   // Start of the share of thread `index` of `count`: at equal parts of the cost, between two reads.
   // index == count: the end of all tasks.
-  AttentionPlace share_begin(int index, int count) const;
+  TaskPosition share_begin(int index, int count) const;
 
   // True if some task is divided among threads. The same on all threads.
   bool any_split(int count) const;

@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-using namespace twins;
+using namespace reference_kernels;
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
@@ -72,8 +72,8 @@ float int4_score(const KvHeadBlock& block, const std::byte* head, size_t p, cons
 }
 
 float score(const KvHeadBlock& block, const std::byte* head, size_t p, const Query& query) {
-  if (block.keys() == KvPart::kInt8) return int8_score(block, head, p, query);
-  if (block.keys() == KvPart::kInt4) return int4_score(block, head, p, query);
+  if (block.keys() == KvNumberFormat::kInt8) return int8_score(block, head, p, query);
+  if (block.keys() == KvNumberFormat::kInt4) return int4_score(block, head, p, query);
   return float_score(block, head, p, query.q);
 }
 
@@ -172,8 +172,8 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row) {
       add_values(block, tile.heads[p / kPagePositions], p % kPagePositions, weight, out);
     }
   }
-  if (block.values() == KvPart::kInt8) add_int8_values(block, tile, begin, end, scores, out);
-  if (block.values() == KvPart::kInt4) add_int4_values(block, tile, begin, end, scores, out);
+  if (block.values() == KvNumberFormat::kInt8) add_int8_values(block, tile, begin, end, scores, out);
+  if (block.values() == KvNumberFormat::kInt4) add_int4_values(block, tile, begin, end, scores, out);
   tile.result.max[row] = largest;
   tile.result.sum[row] = reduce_add16(lanes);
 }

@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "kernels/layout/kv_head_block.h"
 
-namespace ibid::twins {
+namespace ibid::reference_kernels {
 
 template <typename T>
 T read(const std::byte* base, size_t index) {
@@ -29,15 +29,15 @@ struct Quantizer {
   Quantizer(const float* x, size_t n) {
     float largest = 0;
     for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
-    if (!(largest >= kTinyBlock)) return;
+    if (!(largest >= kMinBlockMagnitude)) return;
     scale = largest / 127.0f;
     inverse = 127.0f / largest;
   }
   int8_t operator()(float x) const { return static_cast<int8_t>(std::nearbyint(x * inverse)); }
 };
 
-inline float load_float(KvPart part, const std::byte* at) {
-  return part == KvPart::kF32 ? read<float>(at, 0) : fp16_to_float(read<uint16_t>(at, 0));
+inline float load_float(KvNumberFormat part, const std::byte* at) {
+  return part == KvNumberFormat::kF32 ? read<float>(at, 0) : fp16_to_float(read<uint16_t>(at, 0));
 }
 
 inline int nibble(const KvPartOrder& order, const std::byte* head, size_t p, size_t d) {

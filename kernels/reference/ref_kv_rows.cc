@@ -12,14 +12,14 @@
 namespace ibid {
 namespace {
 
-using namespace twins;
+using namespace reference_kernels;
 
 constexpr float kLargestHalf = 65504.0f;
 
 float clamp_to_half(float x) { return x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x; }
 
-void store_float(KvPart part, std::byte* at, float x) {
-  if (part == KvPart::kF32) {
+void store_float(KvNumberFormat part, std::byte* at, float x) {
+  if (part == KvNumberFormat::kF32) {
     write(at, 0, x);
   } else {
     write(at, 0, float_to_fp16(clamp_to_half(x)));
@@ -45,7 +45,7 @@ void hadamard_of(const KvHeadBlock& block, float* k) {
 
 // The keys or the values of a head: format, layout and offset of the scales.
 struct Part {
-  KvPart kind;
+  KvNumberFormat kind;
   KvPartOrder order;
   size_t scales;     // offset in the head's block
   size_t head_dim;
@@ -54,7 +54,7 @@ struct Part {
   size_t first_dims;   // INT8: number of leading dimensions with the first scale; the others have the second
 
   static Part keys(const KvHeadBlock& block) {
-    const bool coded = block.keys() == KvPart::kInt8 || block.keys() == KvPart::kInt4;
+    const bool coded = block.keys() == KvNumberFormat::kInt8 || block.keys() == KvNumberFormat::kInt4;
     return {block.keys(),  key_order(block), block.k_scale, block.head_dim, coded ? block.k_dim : block.head_dim, 128,
             block.is_latent() ? block.latent_dim : block.head_dim};
   }
@@ -65,7 +65,7 @@ struct Part {
       part.head_dim = part.n_dims = block.latent_dim;
       return part;
     }
-    const size_t n = block.values() == KvPart::kInt4 ? block.nibble_groups() * kNibbleGroup : block.v_dim;
+    const size_t n = block.values() == KvNumberFormat::kInt4 ? block.nibble_groups() * kNibbleGroup : block.v_dim;
     return {block.values(), value_order(block), block.v_scale, block.head_dim, n, 0, block.head_dim};
   }
 };
@@ -125,10 +125,10 @@ void store_int4(const Part& part, std::byte* head, size_t p, const float* x) {
 
 void store_part(const Part& part, std::byte* head, size_t p, const float* x) {
   switch (part.kind) {
-    case KvPart::kF32:
-    case KvPart::kF16: return store_floats(part, head, p, x);
-    case KvPart::kInt8: return store_int8(part, head, p, x);
-    case KvPart::kInt4: return store_int4(part, head, p, x);
+    case KvNumberFormat::kF32:
+    case KvNumberFormat::kF16: return store_floats(part, head, p, x);
+    case KvNumberFormat::kInt8: return store_int8(part, head, p, x);
+    case KvNumberFormat::kInt4: return store_int4(part, head, p, x);
   }
 }
 
@@ -156,7 +156,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
         *target = to.is_high(d) ? *target | code << 4 : code;   // the low half is written first
       } else {
         std::memcpy(target, source, number);
-        if (block.keys() == KvPart::kInt8) *target ^= std::byte{0x80};
+        if (block.keys() == KvNumberFormat::kInt8) *target ^= std::byte{0x80};
       }
     }
   }
@@ -168,13 +168,13 @@ void load_part(const Part& part, const std::byte* head, size_t p, float* x) {
     const std::byte* at = head + part.order.at(p, d);
     const size_t scale = nibble_scale(d / kNibbleGroup, p);
     switch (part.kind) {
-      case KvPart::kF32:
-      case KvPart::kF16: x[d] = load_float(part.kind, at); break;
-      case KvPart::kInt8:
+      case KvNumberFormat::kF32:
+      case KvNumberFormat::kF16: x[d] = load_float(part.kind, at); break;
+      case KvNumberFormat::kInt8:
         x[d] = read<float>(head + part.scales, d < part.first_dims ? p : kPagePositions + p) *
                static_cast<float>(static_cast<int8_t>(read<uint8_t>(at, 0) - part.zero));
         break;
-      case KvPart::kInt4:
+      case KvNumberFormat::kInt4:
         x[d] = std::fma(half(head + part.scales, scale), static_cast<float>(nibble(part.order, head, p, d)),
                         half(head + part.scales, scale + kPagePositions));
         break;

@@ -144,7 +144,7 @@ void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& ou
     if (b < out.n_cols / kQuantBlock) std::memcpy(block, x + b * kQuantBlock, sizeof(block));
     float largest = 0.0f;
     for (float value : block) largest = std::fmax(largest, std::fabs(value));
-    const bool is_zero = largest < kTinyBlock;
+    const bool is_zero = largest < kMinBlockMagnitude;
     const float inverse = is_zero ? 0.0f : 127.0f / largest;
     int32_t sums[2] = {0, 0};
     for (size_t k = 0; k < kQuantBlock; ++k) {

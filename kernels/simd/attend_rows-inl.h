@@ -198,11 +198,11 @@ class Operands {
         n_pages_(last + 1 - first),
         unequal_(block.keys() != block.values()),
         distance_(unequal_ ? n_pages_ : (kFetchAhead + block.k_scale - 1) / block.k_scale),
-        keys_widened_(tile.n_rows > kWidenRows && block.keys() == KvPart::kF16),
-        values_widened_(tile.n_rows > kWidenRows && block.values() == KvPart::kF16) {}
+        keys_widened_(tile.n_rows > kWidenRows && block.keys() == KvNumberFormat::kF16),
+        values_widened_(tile.n_rows > kWidenRows && block.values() == KvNumberFormat::kF16) {}
 
-  KvPart key_type() const { return keys_widened_ ? KvPart::kF32 : block_.keys(); }
-  KvPart value_type() const { return values_widened_ ? KvPart::kF32 : block_.values(); }
+  KvNumberFormat key_type() const { return keys_widened_ ? KvNumberFormat::kF32 : block_.keys(); }
+  KvNumberFormat value_type() const { return values_widened_ ? KvNumberFormat::kF32 : block_.values(); }
 
   // Converts all keys, but values only of visible positions, since the others may hold anything.
   void widen_all(Span seen) const {

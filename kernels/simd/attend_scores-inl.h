@@ -67,7 +67,7 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
 // Scores of a register tile's rows for their visible positions of a page. `type`: of the keys in the stream.
 template <size_t kRows>
 void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
-                KvPart type, RowTile rows, size_t page) {
+                KvNumberFormat type, RowTile rows, size_t page) {
   constexpr size_t kWidth = kTilePanels * kKeyGroup;
   const Span here = intersect(rows.seen, page_span(page));
   const float* q = tile.q + rows.first * tile.q_stride;
@@ -76,10 +76,10 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
     float* scores = s.scores + rows.first * kScoreStride + p;
     const size_t group = p % kPagePositions / kKeyGroup;
     switch (type) {
-      case KvPart::kInt4:
+      case KvNumberFormat::kInt4:
         score_nibbles<kRows>(stream, group, reinterpret_cast<const uint16_t*>(scales), block, s, rows.first, scores);
         break;
-      case KvPart::kInt8: {
+      case KvNumberFormat::kInt8: {
         const auto* k_scale = reinterpret_cast<const float*>(scales);
         const Span first{0, block.is_latent() ? block.latent_dim : block.k_dim};
         score_int8<kRows, 0>(stream, group, k_scale, block.k_dim, first, s, rows.first, scores);
@@ -88,10 +88,10 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
                              rows.first, scores);
         break;
       }
-      case KvPart::kF16:
+      case KvNumberFormat::kF16:
         score_floats<kRows, uint16_t>(stream, group, q, tile.q_stride, block.head_dim, scores);
         break;
-      case KvPart::kF32:
+      case KvNumberFormat::kF32:
         score_floats<kRows, float>(stream, group, q, tile.q_stride, block.head_dim, scores);
         break;
     }
@@ -100,7 +100,7 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
 
 // Scores of all rows for one page. `type`: of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
-                KvPart type, size_t page) {
+                KvNumberFormat type, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     switch (rows.count) {

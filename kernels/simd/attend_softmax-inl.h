@@ -18,7 +18,7 @@ IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span o
     const I16 codes = d < of.end ? quantize(q + d, of.end - d, quantizer.inverse) : set1(int32_t{0});
     store_i8(s.q + row * s.q_stride + d, codes);
     sum = add(sum, codes);
-    if (block.keys() != KvPart::kInt4 || d % kNibbleGroup == 0) continue;
+    if (block.keys() != KvNumberFormat::kInt4 || d % kNibbleGroup == 0) continue;
     sums[d / kNibbleGroup] = static_cast<float>(reduce_add(sub(sum, before))) * factor;
     before = sum;
   }
@@ -39,7 +39,7 @@ void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const Ti
 }
 
 // Sets the scores of positions in `hull` that are not visible to the row to -inf.
-IBID_INLINE void hide_unseen(float* scores, Span hull, Span seen) {
+IBID_INLINE void mask_invisible(float* scores, Span hull, Span seen) {
   for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
     const Span lanes = intersect(seen, {p, p + 16});
     if (lanes.begin == p && lanes.end == p + 16) {
@@ -93,7 +93,7 @@ struct RowCount {
 // Calls act(RowCount, RowTile) for rows with visible positions: kSoftmaxRows together if all of them have some, else
 // row by row.
 template <typename Act>
-IBID_INLINE void each_seeing(const TileScratch& s, size_t n_rows, const Act& act) {
+IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act& act) {
   for (size_t first = 0; first < n_rows;) {
     const RowTile rows = next_tile(s, first, n_rows);
     bool together = rows.count == kSoftmaxRows;
@@ -120,7 +120,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   for (size_t r = 0; r < kRows; ++r) {
     const Span seen = s.spans[rows.first + r];
     if (tile.softcap != 0.0f) cap_scores(tile, scores + r * kScoreStride, seen);
-    hide_unseen(scores + r * kScoreStride, rows.seen, seen);
+    mask_invisible(scores + r * kScoreStride, rows.seen, seen);
     largest[r] = set1(kNoScore);
     sum[r] = zero();
   }
@@ -169,7 +169,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
 template <size_t kRows>
 IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows,
                                Span pages) {
-  if (block.values() == KvPart::kInt8) {
+  if (block.values() == KvNumberFormat::kInt8) {
     softmax_rows<kRows, true>(block, tile, s, rows, pages);
   } else {
     softmax_rows<kRows, false>(block, tile, s, rows, pages);
@@ -178,7 +178,7 @@ IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile,
 
 // Softmax of all rows of the tile. `pages`: the positions of the pages whose values will be read.
 void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
-  each_seeing(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
+  for_visible_rows(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
     softmax_group<decltype(count)::kRows>(block, tile, s, rows, pages);
   });
 }

@@ -156,12 +156,12 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
 
 // `type`: of the values in the stream; INT4 values are summed for a whole block instead (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
-                KvPart type, size_t page) {
+                KvNumberFormat type, size_t page) {
   switch (type) {
-    case KvPart::kF32: value_rows<float>(block, tile, s, stream, page); break;
-    case KvPart::kF16: value_rows<uint16_t>(block, tile, s, stream, page); break;
-    case KvPart::kInt8: code_rows(block, tile, s, stream, page); break;
-    case KvPart::kInt4: break;
+    case KvNumberFormat::kF32: value_rows<float>(block, tile, s, stream, page); break;
+    case KvNumberFormat::kF16: value_rows<uint16_t>(block, tile, s, stream, page); break;
+    case KvNumberFormat::kInt8: code_rows(block, tile, s, stream, page); break;
+    case KvNumberFormat::kInt4: break;
   }
 }
 

@@ -29,15 +29,15 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
   const Span pages{page_span(first).begin, page_span(last).end};
   softmax(block, tile, s, pages);
-  if (block.values() == KvPart::kInt4) return add_nibble_values(block, tile, s, operands, next, fetch);
-  if (block.values() == KvPart::kInt8) {
+  if (block.values() == KvNumberFormat::kInt4) return add_nibble_values(block, tile, s, operands, next, fetch);
+  if (block.values() == KvNumberFormat::kInt8) {
     __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
   }
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
     value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
   }
-  if (block.values() == KvPart::kInt8) finish_codes(block, tile, s);
+  if (block.values() == KvNumberFormat::kInt8) finish_codes(block, tile, s);
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {

@@ -32,7 +32,7 @@ void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, fl
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch) {
-  const bool int8 = block.keys() == KvPart::kInt8 && block.values() == KvPart::kInt8;
+  const bool int8 = block.keys() == KvNumberFormat::kInt8 && block.values() == KvNumberFormat::kInt8;
   if (int8 && tile.n_rows >= kAmxMinQueries) return attend_int8_tile(block, tile, scratch);
   vectors.attend_tile(block, tile, scratch);
 }

@@ -97,7 +97,7 @@ IBID_INLINE RowQuantizer quantizer_of(const float* x, size_t n) {
   V16 largest = zero();
   for (size_t i = 0; i < n; i += 16) largest = max(abs(load_upto(x + i, n - i)), largest);
   const float top = reduce_max(largest);
-  if (!(top >= kTinyBlock)) return {0.0f, 0.0f};
+  if (!(top >= kMinBlockMagnitude)) return {0.0f, 0.0f};
   return {top / 127.0f, 127.0f / top};
 }
 
@@ -231,19 +231,19 @@ void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* h
 
 void store_key(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, float* rotated) {
   switch (block.keys()) {
-    case KvPart::kF32: return store_key_f32(block, head, position, k);
-    case KvPart::kF16: return store_key_f16(block, head, position, k);
-    case KvPart::kInt8: return store_key_int8(block, head, position, rotated);
-    case KvPart::kInt4: return store_int4(block, key_order(block), head, block.k_scale, position, rotated);
+    case KvNumberFormat::kF32: return store_key_f32(block, head, position, k);
+    case KvNumberFormat::kF16: return store_key_f16(block, head, position, k);
+    case KvNumberFormat::kInt8: return store_key_int8(block, head, position, rotated);
+    case KvNumberFormat::kInt4: return store_int4(block, key_order(block), head, block.k_scale, position, rotated);
   }
 }
 
 void store_value(const KvHeadBlock& block, std::byte* head, size_t position, const float* v, float* rotated) {
   switch (block.values()) {
-    case KvPart::kF32: return store_value_f32(block, head, position, v);
-    case KvPart::kF16: return store_value_f16(block, head, position, v);
-    case KvPart::kInt8: return store_value_int8(block, head, position, rotated);
-    case KvPart::kInt4: return store_int4(block, value_order(block), head, block.v_scale, position, rotated);
+    case KvNumberFormat::kF32: return store_value_f32(block, head, position, v);
+    case KvNumberFormat::kF16: return store_value_f16(block, head, position, v);
+    case KvNumberFormat::kInt8: return store_value_int8(block, head, position, rotated);
+    case KvNumberFormat::kInt4: return store_int4(block, value_order(block), head, block.v_scale, position, rotated);
   }
 }
 

@@ -49,7 +49,7 @@ IBID_INLINE __m128i load16(const std::byte* from) { return _mm_loadu_si128(reint
 IBID_INLINE void store16(std::byte* to, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x); }
 
 constexpr size_t kPageGroups = kPagePositions / kKeyGroup;
-constexpr size_t kCellsAbreast = kKeyGroup / kValueGroup;   // groups of four positions per group of sixteen
+constexpr size_t kValueGroupsPerKeyGroup = kKeyGroup / kValueGroup;   // groups of four positions per group of sixteen
 
 void turn_floats(const KvHeadBlock& block, const float* keys, float* values) {
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
@@ -74,9 +74,9 @@ void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* valu
   const __m128i highest = _mm_set1_epi8(-128);
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {
     for (size_t d = 0; d < block.v_dim; d += 4) {
-      for (size_t j = 0; j < kCellsAbreast; ++j) {
+      for (size_t j = 0; j < kValueGroupsPerKeyGroup; ++j) {
         const __m128i code = turn_bytes(load16(keys + d * kKeyGroup + 16 * j));
-        store16(values + ((group * kCellsAbreast + j) * block.v_dim + d) * kValueGroup, _mm_xor_si128(code, highest));
+        store16(values + ((group * kValueGroupsPerKeyGroup + j) * block.v_dim + d) * kValueGroup, _mm_xor_si128(code, highest));
       }
     }
   }
@@ -92,11 +92,11 @@ void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* va
       if (d % kNibbleGroup >= 16) continue;
       const std::byte* from = keys + d / 2 * kKeyGroup;
       const size_t to = d / kNibbleGroup * 64 + d % kNibbleGroup * kValueGroup;
-      for (size_t j = 0; j < kCellsAbreast; ++j) {
+      for (size_t j = 0; j < kValueGroupsPerKeyGroup; ++j) {
         const __m128i a = load16(from + 16 * j), b = load16(from + 8 * kKeyGroup + 16 * j);
         const __m128i first = _mm_or_si128(_mm_and_si128(a, low), _mm_slli_epi16(_mm_and_si128(b, low), 4));
         const __m128i second = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(a, 4), low), _mm_and_si128(b, high));
-        std::byte* out = values + (group * kCellsAbreast + j) * value_group + to;
+        std::byte* out = values + (group * kValueGroupsPerKeyGroup + j) * value_group + to;
         store16(out, turn_bytes(first));
         store16(out + 16, turn_bytes(second));
       }
@@ -108,12 +108,12 @@ void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* va
 void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* values) {
   const std::byte* keys = head + block.k;
   switch (block.keys()) {
-    case KvPart::kF32:
+    case KvNumberFormat::kF32:
       return turn_floats(block, reinterpret_cast<const float*>(keys), reinterpret_cast<float*>(values));
-    case KvPart::kF16:
+    case KvNumberFormat::kF16:
       return turn_halves(block, reinterpret_cast<const uint16_t*>(keys), reinterpret_cast<uint16_t*>(values));
-    case KvPart::kInt8: return turn_codes(block, keys, values);
-    case KvPart::kInt4: return turn_nibbles(block, keys, values);
+    case KvNumberFormat::kInt8: return turn_codes(block, keys, values);
+    case KvNumberFormat::kInt4: return turn_nibbles(block, keys, values);
   }
 }
 

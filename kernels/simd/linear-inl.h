@@ -16,7 +16,7 @@ IBID_INLINE void quantize_block(const float* x, size_t row, size_t b, const Quan
   const V16 first = loadu(x), second = loadu(x + 16);
   const float largest = reduce_max(max(abs(first), abs(second)));
   float scale = 0.0f, inverse = 0.0f;
-  if (!(largest < kTinyBlock)) {
+  if (!(largest < kMinBlockMagnitude)) {
     scale = largest / 127.0f;
     inverse = 127.0f / largest;
   }

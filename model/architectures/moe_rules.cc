@@ -34,19 +34,19 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
 }
 
 // GGUF's expert_gating_func values, starting at 1.
-constexpr RouterScores kWays[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
+constexpr RouterScores kGgufGatingFunctions[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
 
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
   constexpr Key kHf{"way to choose experts", "", "scoring_func|moe_router_activation_func"};
   if (file.has(keys::kRouterScores)) {
     TRY_ASSIGN(const size_t way, file.integer(keys::kRouterScores, 0, kMaxExperts));
-    if (way > std::size(kWays)) {
+    if (way > std::size(kGgufGatingFunctions)) {
       return {ErrorCode::kUnsupported,
               file.file().path() + ": " + file.key_of(keys::kRouterScores) + " " + std::to_string(way) +
                   " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
                   "chosen)"};
     }
-    if (way > 0) router.scores = kWays[way - 1];
+    if (way > 0) router.scores = kGgufGatingFunctions[way - 1];
   }
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kHf));
   if (!name) return {};
@@ -157,7 +157,7 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
 }  // namespace
 
 size_t gguf_number_of(RouterScores scores) {
-  return static_cast<size_t>(std::ranges::find(kWays, scores) - std::begin(kWays)) + 1;
+  return static_cast<size_t>(std::ranges::find(kGgufGatingFunctions, scores) - std::begin(kGgufGatingFunctions)) + 1;
 }
 
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {

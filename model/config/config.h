@@ -147,7 +147,7 @@ struct ModelConfig {
     const LayerConfig& of = layers[layer];
     return of.attends || of.state_layer == kNoState ? norm_places : recurrent_norms;
   }
-  bool norms_behind(size_t layer) const { return norms_of(layer) != NormPlaces::kBefore; }
+  bool has_post_norms(size_t layer) const { return norms_of(layer) != NormPlaces::kBefore; }
   bool has_mlp(size_t layer) const { return layers[layer].ffn_dim != 0 || layers[layer].has_experts; }
   // The input of wo.
   size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }

@@ -15,7 +15,7 @@ namespace ibid {
 // Returns the number of rows per pass that suits cores with second-level caches of cache_bytes (0: unknown): 256 per
 // MiB, in [128, 512]. With more rows, activations evict each other from the cache. Results are bit-identical for any
 // number. default_max_chunk() returns the number for this machine.
-size_t rows_that_suit(size_t cache_bytes);
+size_t rows_for_cache(size_t cache_bytes);
 
 // Maximum context that a user may request.
 inline constexpr size_t kMaxContext = size_t{1} << 24;

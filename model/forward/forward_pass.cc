@@ -38,13 +38,13 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
   PassPart part(worker, pass, pass.n_rows());
   if (layers.begin == 0) embed(part);
   for (size_t layer = layers.begin; layer < layers.end; ++layer) {
-    look_for_stop(part, layer);
+    check_cancelled(part, layer);
     if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
     mix_tokens(part, layer);
     if (pass.stopped_layer <= layer) return;  // read after barriers: all workers decide alike
     mlp_block(part, layer);
     finish_layer(part, layer);
-    look_for_lost_rows(part, layer);
+    check_rows_finite(part, layer);
   }
   if (layers.end == config.n_layers) finish_pass(part);
 }

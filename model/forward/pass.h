@@ -65,8 +65,8 @@ struct Pass {
   // The layer in which the pass stops because it was cancelled. A flag would not do: one worker may already be in the
   // next layer and note the cancellation there, before another worker has read the result of this layer's check.
   std::atomic<size_t> stopped_layer{kNoLayer};
-  std::atomic<size_t> lost_router{kNoLayer};  // first layer whose router logits are not finite
-  std::atomic<size_t> lost_layer{kNoLayer};   // first layer after which a row of x is not finite
+  std::atomic<size_t> nonfinite_router_layer{kNoLayer};  // first layer whose router logits are not finite
+  std::atomic<size_t> nonfinite_layer{kNoLayer};   // first layer after which a row of x is not finite
 
   size_t n_rows() const { return tokens.size(); }
   // KV pages that a layer attends over.

@@ -234,24 +234,24 @@ void finish_logits(const PassPart& p) {
 // Stores the layer unless one is stored already; several workers may report it.
 void note_lost_router(const PassPart& p, size_t layer) {
   size_t none = Pass::kNoLayer;
-  p.pass.lost_router.compare_exchange_strong(none, layer);
+  p.pass.nonfinite_router_layer.compare_exchange_strong(none, layer);
 }
 
 // A number that is not finite persists in x, so x is checked. Other buffers would not show it: int8 inputs of later
 // layers hide it, and rows that want no logits would be committed.
-void look_for_lost_rows(const PassPart& p, size_t layer) {
+void check_rows_finite(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   if (p.computes_all && p.worker.index() != 0) return;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     if (all_finite({p.buffers.x.row(i), m.config.dim})) continue;
     size_t none = Pass::kNoLayer;
-    p.pass.lost_layer.compare_exchange_strong(none, layer);
+    p.pass.nonfinite_layer.compare_exchange_strong(none, layer);
     return;
   }
 }
 
 // All workers read the result after the barriers of the layer's attention.
-void look_for_stop(const PassPart& p, size_t layer) {
+void check_cancelled(const PassPart& p, size_t layer) {
   if (p.worker.index() != 0) return;
   if (p.pass.observer) p.pass.observer(layer);
   if (p.pass.stop.stop_requested()) p.pass.stopped_layer = layer;

@@ -63,9 +63,9 @@ void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, flo
 // --- Reasons to stop a pass.
 
 // Checks for cancellation. All workers read the result after the barriers of the layer's attention.
-void look_for_stop(const PassPart& p, size_t layer);
+void check_cancelled(const PassPart& p, size_t layer);
 void note_lost_router(const PassPart& p, size_t layer);
 // Checks x for numbers that are not finite, which persist in it.
-void look_for_lost_rows(const PassPart& p, size_t layer);
+void check_rows_finite(const PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

@@ -31,7 +31,7 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options, KvLayout layout) {
   TRY_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : active_isa());
-  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(options.n_threads, WhenCrowded::kGiveWay));
+  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(options.n_threads, OversubscriptionPolicy::kGiveWay));
   std::unique_ptr<TransformerModel> model(
       new TransformerModel(std::move(config), options, std::move(layout), std::move(team)));
   const bool reference = options.numerics == Numerics::kReference;
@@ -104,13 +104,13 @@ Status check_finite(const Logits& logits, const forward::Pass& pass) {
 
 Status TransformerModel::failure_of(const forward::Pass& pass) {
   if (pass.stopped_layer != forward::Pass::kNoLayer) return {ErrorCode::kCancelled, "the pass was cancelled"};
-  if (pass.lost_router != forward::Pass::kNoLayer) {
-    return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.lost_router) +
+  if (pass.nonfinite_router_layer != forward::Pass::kNoLayer) {
+    return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.nonfinite_router_layer) +
                                        " computed no finite number"};
   }
-  if (pass.lost_layer != forward::Pass::kNoLayer) {
+  if (pass.nonfinite_layer != forward::Pass::kNoLayer) {
     return {ErrorCode::kNonFinite,
-            "layer " + std::to_string(pass.lost_layer) + " computed a number that is not finite"};
+            "layer " + std::to_string(pass.nonfinite_layer) + " computed a number that is not finite"};
   }
   return {};
 }

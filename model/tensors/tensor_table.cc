@@ -70,8 +70,8 @@ bool attends(const Config& c, size_t l) {
 }
 bool mixes(const Config& c, size_t l) { return c.layers[l].attends || c.layers[l].state_layer != kNoState; }
 bool before(const Config& c, size_t l) { return mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter; }
-bool after(const Config& c, size_t l) { return mixes(c, l) && c.norms_behind(l); }
-bool after_ffn(const Config& c, size_t l) { return c.has_mlp(l) && c.norms_behind(l); }
+bool after(const Config& c, size_t l) { return mixes(c, l) && c.has_post_norms(l); }
+bool after_ffn(const Config& c, size_t l) { return c.has_mlp(l) && c.has_post_norms(l); }
 // A parallel MLP may share attention's norm.
 Presence before_ffn(const Config& c, size_t l) {
   if (!c.has_mlp(l) || c.norms_of(l) == NormPlaces::kAfter) return Presence::kNo;

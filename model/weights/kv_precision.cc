@@ -299,7 +299,7 @@ Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const Mode
 
 KvRowFormat format_of(KvDType dtype, const KvNoise& noise) {
   const auto coarsest = [](double of, double int8_limit, double int4_limit) {
-    return !(of <= int8_limit) ? KvPart::kF16 : !(of <= int4_limit) ? KvPart::kInt8 : KvPart::kInt4;
+    return !(of <= int8_limit) ? KvNumberFormat::kF16 : !(of <= int4_limit) ? KvNumberFormat::kInt8 : KvNumberFormat::kInt4;
   };
   const KvRowFormat format(dtype);
   return {std::min(format.keys, coarsest(noise.score, kInt8ScoreLimit, kInt4ScoreLimit)),

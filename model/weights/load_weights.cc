@@ -26,9 +26,9 @@ namespace {
 // transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
 
 // Rows [H row_value_dim, nope_dim]: row r of a head is column r of its key rows; rows beyond kv_rank are zero.
-class TurnedKeys : public RowSource {
+class TransposedKeys : public RowSource {
  public:
-  TurnedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
+  TransposedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
       : whole_(whole), dtype_(dtype), rank_(shape.kv_rank), width_(shape.row_value_dim()), nope_(shape.nope_dim),
         of_head_(shape.nope_dim + shape.value_dim) {}
 
@@ -105,7 +105,7 @@ LatentExpansionSources split_latent_expansion(const ModelConfig& config, const T
   parts.values.order = {.first = shape.nope_dim, .block = shape.value_dim, .stride = shape.nope_dim + shape.value_dim};
   const DType stored = whole.tensor.dtype;
   const DType dtype = dtype_is_float(stored) && dtype_block(stored).values == 1 ? stored : DType::kF32;
-  parts.turned = std::make_unique<TurnedKeys>(whole.tensor, shape, dtype);
+  parts.turned = std::make_unique<TransposedKeys>(whole.tensor, shape, dtype);
   parts.keys.name = whole.name;
   parts.keys.n_rows = config.n_heads * shape.row_value_dim();
   parts.keys.n_cols = shape.nope_dim;

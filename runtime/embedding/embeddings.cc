@@ -47,7 +47,7 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
 }
 
 Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
-                       std::shared_ptr<Bell> bell)
+                       std::shared_ptr<Waker> bell)
     : engine_(engine),
       texts_(std::move(texts)),
       options_(std::move(options)),
@@ -77,7 +77,7 @@ size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
 }
 
 Result<std::unique_ptr<Embeddings>> Embeddings::begin(EngineState& engine, std::vector<Tokens> texts,
-                                                      EmbeddingOptions options, std::shared_ptr<Bell> bell) try {
+                                                      EmbeddingOptions options, std::shared_ptr<Waker> bell) try {
   std::unique_ptr<Embeddings> all(
       new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
   TRY(all->engine_.check_process());
@@ -177,7 +177,7 @@ Result<std::vector<std::vector<float>>> Embeddings::finish() {
 
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options) try {
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, bell));
   while (!all->advance()) bell->wait();
   return all->finish();

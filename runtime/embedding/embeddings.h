@@ -40,7 +40,7 @@ class Embeddings {
   // or a token outside the vocabulary, kContextFull with needed and available tokens; kOutOfMemory; those of
   // Scheduler::submit().
   static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
-                                                   EmbeddingOptions options, std::shared_ptr<Bell> bell);
+                                                   EmbeddingOptions options, std::shared_ptr<Waker> bell);
   // Cancels, and waits for running tasks.
   ~Embeddings();
   Embeddings(const Embeddings&) = delete;
@@ -57,7 +57,7 @@ class Embeddings {
 
  private:
   Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
-             std::shared_ptr<Bell> bell);
+             std::shared_ptr<Waker> bell);
   Status check() const;
   Status submit_next();
   void hear();
@@ -72,7 +72,7 @@ class Embeddings {
   EngineState& engine_;
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   std::deque<size_t> waiting_;        // indexes of texts
   std::vector<UnderWay> under_way_;
   size_t n_bytes_ = 0;                // of keys and values of running texts

@@ -8,7 +8,7 @@
 namespace ibid {
 
 TextEmbedding::TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop,
-                             std::shared_ptr<Bell> bell)
+                             std::shared_ptr<Waker> bell)
     : Task(priority, std::move(stop), std::move(bell)),
       entry_(engine.pool()),
       rest_(text.ids),

@@ -28,7 +28,7 @@ class TextEmbedding final : public Task {
     TokenSpan ids;
     size_t n_dims;
   };
-  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
+  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
 
   // After is_over() only. Errors: kCancelled, and those of LanguageModel::forward().
   Status take_status() { return std::move(status_); }

@@ -25,7 +25,7 @@
 #include "ibid/token.h"
 #include "model/forward/language_model.h"
 #include "runtime/generate/constraint_cache.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "runtime/scheduler/pending_prefixes.h"
 #include "runtime/scheduler/scheduler.h"
 #include "templates/chat_template.h"

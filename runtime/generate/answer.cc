@@ -16,7 +16,7 @@ namespace {
 
 // Expected tokens after the token sampled last, at most as many as are fed as a whole. If that token was not the
 // expected one, clears `expected`.
-TokenSpan expected_behind(TokenId id, size_t n_sampled, Tokens& expected) {
+TokenSpan expected_after(TokenId id, size_t n_sampled, Tokens& expected) {
   if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
     expected.clear();
     return {};
@@ -27,7 +27,7 @@ TokenSpan expected_behind(TokenId id, size_t n_sampled, Tokens& expected) {
 }  // namespace
 
 Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
-               std::shared_ptr<Bell> bell)
+               std::shared_ptr<Waker> bell)
     : Task(request.priority, request.stop, std::move(bell)),
       tokenizer_(setting.tokenizer),
       model_(setting.model),
@@ -185,7 +185,7 @@ void Answer::decode(std::span<const float> row, const LogitsRows* rows) {
     TokenId id = 0;
     if (!sample(row, id)) return;
     if (now_.n_sampled == request_.max_tokens || now_.length == model_.max_seq_len()) return end(FinishReason::kLength);
-    if (i == draft_.size() || draft_[i] != id) return draft_behind(id);
+    if (i == draft_.size() || draft_[i] != id) return draft_after(id);
     ++now_.length;
     ++now_.n_accepted;
     row = rows->row(++i);
@@ -220,10 +220,10 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
   return !ends;
 }
 
-void Answer::draft_behind(TokenId id) {
+void Answer::draft_after(TokenId id) {
   entry_.slice_to_length(now_.length);  // drop the rows of rejected drafts
   const size_t n_most = n_drafts_at_most();
-  const TokenSpan expected = expected_behind(id, now_.n_sampled, request_.expected);
+  const TokenSpan expected = expected_after(id, now_.n_sampled, request_.expected);
   draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
   if (draft_.empty() && request_.drafter != nullptr) next_tokens_.propose(*request_.drafter, n_most, draft_);
   fed_.assign(1, id);
@@ -264,7 +264,7 @@ void Answer::tell(TurnEvent event) {
     const std::lock_guard lock(mutex_);
     queued_.push_back({std::move(event), now_});
   }
-  more_text ? bell().ring_softly() : bell().ring();
+  more_text ? bell().wake_softly() : bell().ring();
 }
 
 void Answer::end(FinishReason reason) {

@@ -51,7 +51,7 @@ class Answer final : public Task {
   // prompt if the sampler reads one. The setting's parts, entry, the request's drafter and constraint must outlive this
   // object. REQUIRES: max_tokens > 0; tokens to prefill, or prompt_logits.
   Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
-         std::shared_ptr<Bell> bell);
+         std::shared_ptr<Waker> bell);
 
   // --- the owner's thread
 
@@ -95,7 +95,7 @@ class Answer final : public Task {
   void decode(std::span<const float> row, const LogitsRows* rows);
   // Returns false if the sampled token, or an error, ended the answer.
   bool sample(std::span<const float> row, TokenId& id);
-  void draft_behind(TokenId id);
+  void draft_after(TokenId id);
   size_t n_drafts_at_most() const;
   void pass_failed(Status status);
   void tell_text(std::string_view text);
@@ -127,7 +127,7 @@ class Answer final : public Task {
   ReplyText reply_;
   RepetitionDetector repetition_;             // updated only if it may end the answer
   Tokens sampled_;
-  LogprobsTold logprobs_;                     // of each of them but an end of turn, if requested
+  LogprobQueue logprobs_;                     // of each of them but an end of turn, if requested
   Tokens draft_;                              // fed after the last token; row i + 1 of the logits is after draft_[i]
   Tokens fed_;                                // the next pass: the last token and its draft
   AnswerProgress now_;

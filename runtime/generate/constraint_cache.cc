@@ -41,11 +41,11 @@ Result<Grammar> compile_text(ConstraintKind kind, std::string_view text, Compile
 }  // namespace
 
 Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintKind kind, std::string_view text,
-                                                                      const LeadIn& lead, std::stop_token stop) {
+                                                                      const Preamble& lead, std::stop_token stop) {
   const auto compile = [&](CompileBudget& budget) -> Result<Grammar> {
     TRY_ASSIGN(Grammar grammar, compile_text(kind, text, budget));
     if (lead.empty()) return grammar;
-    return compile_behind(lead, grammar);
+    return compile_after(lead, grammar);
   };
   return find_or_make({kind, std::string(text), lead}, compile, std::move(stop));
 }

@@ -42,7 +42,7 @@ class ConstraintCache {
   // lead: text that may precede the constrained part of an answer. Errors: those of grammar/grammar.h; kCancelled after
   // `stop`; kOutOfMemory.
   Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text,
-                                                      const LeadIn& lead = {}, std::stop_token stop = {});
+                                                      const Preamble& lead = {}, std::stop_token stop = {});
 
   // Compiles with compile(), which is called only if nothing is cached for `key`. Keys must be unique among all callers
   // of this function. compile() must not call the cache.
@@ -65,7 +65,7 @@ class ConstraintCache {
   struct Entry {
     std::optional<ConstraintKind> kind;  // unset: `text` is a key
     std::string text;
-    LeadIn lead;
+    Preamble lead;
     std::optional<Made> made = {};
   };
   using Entries = std::list<std::shared_ptr<Entry>>;

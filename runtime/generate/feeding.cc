@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
                  Publish publish)
     : Task(priority, std::move(stop), std::move(bell)),
       entry_(entry),
@@ -46,7 +46,7 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
 
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
             Logits& logits, Priority priority) try {
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
   TRY(scheduler.submit(feeding));
   while (!feeding.is_over()) bell->wait();

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "ibid/token.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/task.h"
 
@@ -24,10 +24,10 @@ class Feeding final : public Task {
   struct Part {
     TokenSpan ids;
     WantLogits want = WantLogits::kNone;  // for the logits of the last pass
-    StateBorders borders = {};            // of the sequence
+    CheckpointPositions borders = {};            // of the sequence
   };
   // The entry must outlive it.
-  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
           Publish publish = {});
 
   // After is_over() only. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then has
@@ -38,12 +38,12 @@ class Feeding final : public Task {
  private:
   Wish next(SequenceChunk& chunk) noexcept override;
   void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
-  bool gives_way() const noexcept override { return true; }
+  bool is_preemptible() const noexcept override { return true; }
 
   KvCacheEntry& entry_;
   TokenSpan rest_;
   const WantLogits want_;
-  const StateBorders borders_;
+  const CheckpointPositions borders_;
   const Publish publish_;
   Status status_;
   Logits logits_;

@@ -14,7 +14,7 @@
 #include "ibid/token.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "runtime/scheduler/pass_plan.h"
 #include "runtime/scheduler/pending_prefixes.h"
 #include "sampling/constraint.h"
@@ -44,7 +44,7 @@ struct GenerateRequest {
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  StateBorders borders;     // of the prompt, for the recurrent states
+  CheckpointPositions borders;     // of the prompt, for the recurrent states
   size_t max_tokens = 0;              // at least 1
   std::vector<TokenId> stop_ids;      // ids that end the turn
   size_t min_tokens = 0;              // stop tokens are not sampled before as many others

@@ -1,4 +1,4 @@
-// LogprobsTold: log-probabilities of an answer's tokens, and how many of them were emitted. A value for one thread.
+// LogprobQueue: log-probabilities of an answer's tokens, and how many of them were emitted. A value for one thread.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-class LogprobsTold {
+class LogprobQueue {
  public:
   void add(TokenLogprobs one) { all_.push_back(std::move(one)); }
 

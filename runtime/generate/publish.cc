@@ -8,7 +8,7 @@ namespace ibid {
 // pages. Then all rows are published if a waiting prompt needs such a state; and at the prompt's end, if the state
 // before the first user message is one: other conversations with the same beginning resume there.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
-             const StateBorders& borders, size_t n_unread) {
+             const CheckpointPositions& borders, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
   if (entry.layout().n_states() == 0) {
     shared.publish(entry, false);

@@ -5,13 +5,13 @@
 
 #include "cache/pages/kv_cache_entry.h"
 #include "runtime/generate/generate.h"
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 #include "runtime/scheduler/pending_prefixes.h"
 
 namespace ibid {
 
 // Call after a pass, with n_unread tokens of the prompt left.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
-             const StateBorders& borders, size_t n_unread);
+             const CheckpointPositions& borders, size_t n_unread);
 
 }  // namespace ibid

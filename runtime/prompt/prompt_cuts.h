@@ -1,4 +1,4 @@
-// PromptCuts: positions at which later prompts may diverge from a prompt. Plain data.
+// BranchPoints: positions at which later prompts may diverge from a prompt. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace ibid {
 
-struct PromptCuts {
+struct BranchPoints {
   size_t opening = 0;           // before the first user message; 0: unknown
   std::vector<size_t> answers;  // before and after each answer, ascending
 };

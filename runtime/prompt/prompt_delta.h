@@ -65,7 +65,7 @@ struct AheadPrompt {
   Tokens ids;
   size_t n_transcript = 0;  // leading tokens that are the transcript's
   bool is_whole = false;    // the whole prompt: a question awaits its answer
-  PromptCuts cuts = {};
+  BranchPoints cuts = {};
 };
 
 // Plans the prompt of n_messages messages. Its first `begin` bytes are the transcript's; `text` is the rest. Sets all

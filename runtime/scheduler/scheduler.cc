@@ -151,7 +151,7 @@ size_t Scheduler::ask_tasks() noexcept {
 
 // The owner may destroy the task as soon as it is over.
 void Scheduler::retire(Task& task) noexcept {
-  const std::shared_ptr<Bell> bell = std::move(task.bell_);
+  const std::shared_ptr<Waker> bell = std::move(task.bell_);
   task.over_.store(true, std::memory_order_release);
   bell->ring();
 }
@@ -231,7 +231,7 @@ bool Scheduler::end_idle_readings(const Task& task) noexcept {
   if (task.priority_ == Priority::kLow) return false;
   bool any = false;
   for (Task* other : tasks_) {
-    if (other->priority_ != Priority::kLow || !other->gives_way()) continue;
+    if (other->priority_ != Priority::kLow || !other->is_preemptible()) continue;
     other->cancel();
     any = true;
   }

@@ -33,7 +33,7 @@ struct LogitsRows {
 class Task {
  public:
   // The bell rings when the task is over. The task may also ring it before.
-  Task(Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell)
+  Task(Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell)
       : priority_(priority), stop_(std::move(stop)), bell_(std::move(bell)) {}
   virtual ~Task() = default;
   Task(const Task&) = delete;
@@ -51,10 +51,10 @@ class Task {
   };
 
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
-  Bell& bell() const { return *bell_; }
+  Waker& bell() const { return *bell_; }
 
   // True for tasks whose result is only useful later: at low priority they end if another task finds no memory.
-  virtual bool gives_way() const noexcept { return false; }
+  virtual bool is_preemptible() const noexcept { return false; }
 
  private:
   friend class Scheduler;
@@ -71,7 +71,7 @@ class Task {
 
   const Priority priority_;
   const std::stop_token stop_;
-  std::shared_ptr<Bell> bell_;
+  std::shared_ptr<Waker> bell_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> over_{false};
 

@@ -43,7 +43,7 @@ Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std:
 
 Result<Turn> ChatSession::run(const TurnStart& start, const TurnOptions& options, const TurnCallback& on_event) {
   return guarded([&]() -> Result<Turn> {
-    TurnCall call(*state_, options, std::make_shared<Bell>());
+    TurnCall call(*state_, options, std::make_shared<Waker>());
     TRY(call.begin(start, on_event, static_cast<bool>(on_event)));
     return call.run(on_event);
   });
@@ -56,7 +56,7 @@ Result<Usage> ChatSession::prefill(std::stop_token stop, Priority priority) {
 Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                                         const AnswersCallback& on_event) {
   return state_->exclusively([&]() -> Result<std::vector<Turn>> {
-    TRY_ASSIGN(Proposal proposal, state_->proposal_of(TurnStart::send(message)));
+    TRY_ASSIGN(PendingEdit proposal, state_->proposal_of(TurnStart::send(message)));
     if (n < 1 || n > kMaxAnswers) {
       return {ErrorCode::kInvalidArgument, "answers: " + std::to_string(n) + ", allowed is 1 to " +
                                                std::to_string(kMaxAnswers)};
@@ -138,7 +138,7 @@ Status ChatSession::pin(size_t message) {
     if (message >= dialogue.messages().size()) {
       return {ErrorCode::kInvalidArgument, "there is no message " + std::to_string(message)};
     }
-    Proposal proposal{.n_kept = dialogue.messages().size(), .pinned = dialogue.pinned()};
+    PendingEdit proposal{.n_kept = dialogue.messages().size(), .pinned = dialogue.pinned()};
     proposal.pinned->insert(message);
     dialogue.propose(std::move(proposal)).commit();
     return {};
@@ -182,7 +182,7 @@ std::string ChatSession::messages_json() const { return json_to_string(state_->m
 const Tokens& ChatSession::ids() const { return state_->transcript().ids(); }
 size_t ChatSession::n_in_memory() const { return state_->kv().length(); }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
-const SessionLosses& ChatSession::losses() const { return state_->losses; }
+const LoadWarnings& ChatSession::load_warnings() const { return state_->load_warnings; }
 const Usage& ChatSession::usage() const { return state_->branch.dialogue.usage(); }
 const Timings& ChatSession::timings() const { return state_->branch.dialogue.timings(); }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return state_->engine; }

@@ -85,9 +85,9 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
 
 // A render does not say which message a span of input shows: matches spans and message texts in order, from the end.
 // Skips texts that the template does not show as a whole; a missing cut only costs prefill.
-PromptCuts Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
+BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
   constexpr size_t kMostPassedBy = 4;
-  PromptCuts found{.opening = n_opening_ids(delta)};
+  BranchPoints found{.opening = n_opening_ids(delta)};
   const std::vector<TranscriptSpan>& fresh = delta.patch.spans;
   const std::vector<TranscriptSpan>& known = transcript_.spans();
   const size_t n_known = transcript_.span_at(delta.patch.keep_bytes);
@@ -135,7 +135,7 @@ size_t Dialogue::n_bytes() const {
 
 // --- proposals
 
-DialogueChange Dialogue::propose(Proposal proposal) {
+DialogueChange Dialogue::propose(PendingEdit proposal) {
   const size_t n_kept = proposal.n_kept;
   CHECK_LE(n_kept, messages_.size());
   if (n_kept < messages_.size() || !proposal.added.empty() || proposal.pinned || proposal.system) planned_.reset();
@@ -194,7 +194,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   TurnCost cost = first.cost;  // of the plans that did not fit
   const auto with = [](const Json& fewer, size_t first_changed) {
     const auto changed = fewer.begin() + static_cast<std::ptrdiff_t>(first_changed);
-    return Proposal{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};
+    return PendingEdit{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};
   };
   const auto count_tokens = [&](const Json& fewer, size_t first_changed) -> Result<size_t> {
     const DialogueChange trial = propose(with(fewer, first_changed));
@@ -209,7 +209,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   TurnPlan out;
   if (is_shorter) {
     out.left_out = fitted->left_out;
-    Proposal proposal = with(fitted->messages, fitted->first_changed);
+    PendingEdit proposal = with(fitted->messages, fitted->first_changed);
     proposal.pinned = std::move(fitted->pinned);
     out.fitted.emplace(propose(std::move(proposal)));
   }
@@ -225,7 +225,7 @@ Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   }
   std::optional<AheadPrompt> certain;
   for (const char* text : kProbes) {
-    const DialogueChange probe = propose(Proposal::of(messages_.size(), user_message(text)));
+    const DialogueChange probe = propose(PendingEdit::of(messages_.size(), user_message(text)));
     TRY_ASSIGN(const PromptDelta delta, plan());
     Tokens ids = PromptIds(delta, transcript_).from(0);
     if (certain) {
@@ -239,7 +239,7 @@ Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
 }
 
 std::optional<size_t> Dialogue::n_ids_that_stay() {
-  const DialogueChange probe = propose(Proposal::of(messages_.size(), user_message(kProbes[0])));
+  const DialogueChange probe = propose(PendingEdit::of(messages_.size(), user_message(kProbes[0])));
   const Result<PromptDelta> delta = plan();
   if (!delta.ok()) return std::nullopt;
   return delta->n_keep;
@@ -253,7 +253,7 @@ std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, cons
   if (!reply.end_of_turn || reply.end_of_turn_text.empty()) return std::nullopt;
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) return std::nullopt;
-  Proposal answered = Proposal::of(messages_.size(), message);
+  PendingEdit answered = PendingEdit::of(messages_.size(), message);
   for (const Json& call : *calls) {
     Json result = make_message(Role::kTool, kProbes[0]);
     if (const std::string* id = text_member(call, "id")) result["tool_call_id"] = *id;

@@ -31,15 +31,15 @@
 namespace ibid {
 
 // A requested change of the messages.
-struct Proposal {
+struct PendingEdit {
   size_t n_kept = 0;          // leading messages that stay
   std::vector<Json> added = {};  // messages that follow them
   std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
   bool goes_back = false;     // the user reverts messages: losing their tokens needs no explanation
 
-  static Proposal of(size_t n_kept, Json message) {
-    Proposal proposal{.n_kept = n_kept};
+  static PendingEdit of(size_t n_kept, Json message) {
+    PendingEdit proposal{.n_kept = n_kept};
     proposal.added.push_back(std::move(message));
     return proposal;
   }
@@ -74,14 +74,14 @@ class Dialogue {
     return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
   }
   // Positions after the first n_read tokens at which later prompts may diverge from the plan's. O(tokens after n_read).
-  PromptCuts cuts(const PromptDelta& delta, size_t n_read) const;
+  BranchPoints cuts(const PromptDelta& delta, size_t n_read) const;
   // Memory of messages, text, tokens and the drafter's index, approximately.
   size_t n_bytes() const;
   const Usage& usage() const { return usage_; }
   const Timings& timings() const { return timings_; }
 
   // Applies the proposal. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
-  [[nodiscard]] DialogueChange propose(Proposal proposal);
+  [[nodiscard]] DialogueChange propose(PendingEdit proposal);
 
   // Sets the template's variables from the next plan on. std::bad_alloc: nothing has changed.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {

@@ -14,7 +14,7 @@ size_t LookBack::index(const PromptIds& prompt) {
   return ids.size();
 }
 
-size_t LookBack::lend(const PromptIds& prompt, Sampler& sampler) {
+size_t LookBack::checkout(const PromptIds& prompt, Sampler& sampler) {
   const size_t n_steps = history_.n_steps();
   // Still true if the turn fails.
   n_counted_ = std::min({n_counted_, prompt.n_keep(), history_.size()});
@@ -30,7 +30,7 @@ void LookBack::settle(size_t n_keep, size_t n_ids, bool indexed, bool counted) n
 }
 
 void LookBack::forget() noexcept {
-  drafter_.forget_ids();
+  drafter_.forget_tokens();
   n_indexed_ = 0;
   history_ = TokenHistory();
   n_counted_ = 0;

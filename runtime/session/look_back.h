@@ -26,7 +26,7 @@ class LookBack {
   // forget() may be called.
   size_t index(const PromptIds& prompt);
   // Moves the history, with the tokens of the prompt, to the sampler until take_back(). Returns the steps this took.
-  size_t lend(const PromptIds& prompt, Sampler& sampler);
+  size_t checkout(const PromptIds& prompt, Sampler& sampler);
   void take_back(TokenHistory history) { history_ = std::move(history); }
   // Keeps the tokens that a failed answer had sampled, as drafts for the next turn.
   void expect(Tokens sampled) noexcept { expected_ = std::move(sampled); }

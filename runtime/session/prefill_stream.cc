@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "runtime/session/reading_ahead.h"
+#include "runtime/session/prefill_ahead.h"
 #include "runtime/session/session_state.h"
 
 namespace ibid {
@@ -14,11 +14,11 @@ struct PrefillStream::Parts {
 
   SessionState& state;
   const SessionGuard guard;
-  std::unique_ptr<ReadingAhead> reading;  // null: nothing to prefill
+  std::unique_ptr<PrefillAhead> reading;  // null: nothing to prefill
 };
 
 PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop,
-                             std::shared_ptr<Bell> bell)
+                             std::shared_ptr<Waker> bell)
     : status_(begin(session, priority, std::move(stop), std::move(bell))) {
   if (!status_.ok()) parts_.reset();
 }
@@ -31,7 +31,7 @@ PrefillStream::~PrefillStream() {
 }
 
 Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_token stop,
-                            std::shared_ptr<Bell> bell) try {
+                            std::shared_ptr<Waker> bell) try {
   parts_ = std::make_unique<Parts>(session.state());
   TRY(parts_->guard.status());
   TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));

@@ -15,7 +15,7 @@ namespace ibid {
 
 class PrefillStream {
  public:
-  PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
+  PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
   ~PrefillStream();  // cancels, and waits for the end
   PrefillStream(PrefillStream&&) noexcept;
   PrefillStream& operator=(PrefillStream&&) = delete;
@@ -29,7 +29,7 @@ class PrefillStream {
 
  private:
   struct Parts;
-  Status begin(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell);
+  Status begin(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
 
   std::unique_ptr<Parts> parts_;  // null: it is over
   Status status_;                 // not ok: it could not begin

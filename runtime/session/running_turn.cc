@@ -57,7 +57,7 @@ bool has_late_ids(const ReplyFormat& format) {
 }  // namespace
 
 RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
-                         std::shared_ptr<Bell> bell)
+                         std::shared_ptr<Waker> bell)
     : branch_(branch),
       engine_(setting.engine),
       setting_(setting),
@@ -91,7 +91,7 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-Status RunningTurn::begin(Proposal proposal, const TurnCallback& on_event, bool tells) {
+Status RunningTurn::begin(PendingEdit proposal, const TurnCallback& on_event, bool tells) {
   Status status;
   try {
     status = try_begin(std::move(proposal), on_event, tells);
@@ -104,7 +104,7 @@ Status RunningTurn::begin(Proposal proposal, const TurnCallback& on_event, bool 
   return status;
 }
 
-Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, bool tells) {
+Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event, bool tells) {
   Dialogue& dialogue = branch_.dialogue;
   TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, engine_.tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
@@ -124,21 +124,21 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   const PromptIds prompt(delta, dialogue.transcript());
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    TRY_ASSIGN(rows_, branch_.cache.lend(prompt, options_.priority, options_.stop));
+    TRY_ASSIGN(rows_, branch_.cache.checkout(prompt, options_.priority, options_.stop));
     meter_.work() += rows_->work();
     if (options_.speculate) meter_.work().tokens_indexed += branch_.look_back.index(prompt);
   }
   turn_.usage.n_prompt = prompt.size();
   turn_.usage.n_from_disk = rows_->n_from_disk();
-  turn_.usage.n_read_again = rows_->n_read_again();
+  turn_.usage.n_recomputed = rows_->n_recomputed();
   if (rows_->missing() && !turn_.lost_prefix) {
-    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_read_again(), rows_->n_found(),
+    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_recomputed(), rows_->n_found(),
                                              dialogue.transcript(), dialogue.messages().json());
   }
   turn_.seed = sampler.seed();
   if (options_.parse_reply) begin_reply(delta);
   counts_ = sampler.reads_history();
-  if (counts_) meter_.work().history_steps += branch_.look_back.lend(prompt, sampler);
+  if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
   auto answer = std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()},
                                          rows_->entry(), request_answer(prompt, tells), std::move(sampler),
                                          std::move(stops), bell_);
@@ -152,8 +152,8 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.prompt_begin = request.shared ? 0 : rows_->entry().length();
   request.prompt = prompt.from(request.prompt_begin);
   if (engine_.state_share().spacing > 0) {
-    const PromptCuts cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
-    request.borders = StateBorders(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
+    const BranchPoints cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
+    request.borders = CheckpointPositions(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
   }
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
@@ -191,7 +191,7 @@ Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser
     status = out_of_heap();
   }
   drop();
-  if (status.code() == ErrorCode::kNonFinite) branch_.cache.forget_foreign_rows();
+  if (status.code() == ErrorCode::kNonFinite) branch_.cache.drop_imported_kv();
   return status;
 }
 
@@ -226,8 +226,8 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // Tokens that another session prefilled meanwhile were not prefilled here.
-  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, rows_->n_found()));
-  if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
+  usage.n_recomputed = saturating_sub(usage.n_recomputed, saturating_sub(usage.n_cached, rows_->n_found()));
+  if (usage.n_recomputed == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
   }
   usage.n_decoded = progress.n_sampled;

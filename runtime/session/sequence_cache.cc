@@ -46,15 +46,15 @@ Result<KvCacheEntry> SequenceCache::held() const {
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
   TRY_ASSIGN(KvCacheEntry entry, held());
   if (entry.length() >= n_read_) return entry;
-  SharedRows::Found found = rows_.look_up(ids.first(n_read_), foreign_);
+  PrefixPublisher::Found found = rows_.look_up(ids.first(n_read_), foreign_);
   if (found.length() > entry.length()) entry = std::move(found.entry);
   return entry;
 }
 
-void SequenceCache::forget_foreign_rows() noexcept {
+void SequenceCache::drop_imported_kv() noexcept {
   if (foreign_ == nullptr) return;
   kv_.slice_to_length(0);
-  at_rest_ = KvAtRest();
+  at_rest_ = IdleSequence();
   foreign_.reset();
   if (ahead_ && ahead_->foreign != nullptr) ahead_.reset();
 }
@@ -63,7 +63,7 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
   const size_t n_same = entry ? common_prefix_length(entry->tokens(), ids) : 0;
   if (entry) (void)entry->slice_to_at_most(n_same);
   if (ids.empty()) return n_same;
-  SharedRows::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
+  PrefixPublisher::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
   if (entry && entry->length() > found.length()) {
     foreign_ = rows_.new_foreign();
     kv_ = *std::move(entry);
@@ -72,17 +72,17 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
   }
   n_read_ = std::max(kv_.length(), ids.size() - 1);
   rows_.leave(kv_, foreign_, Extent::kAll, &at_rest_);
-  rows_.put_to_rest(kv_, at_rest_, foreign_);
+  rows_.make_idle(kv_, at_rest_, foreign_);
   return n_same;
 }
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
+Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
                                                                    std::stop_token stop,
-                                                                   std::shared_ptr<Bell> bell) {
+                                                                   std::shared_ptr<Waker> bell) {
   const TokenSpan ids = prompt.ids;
-  if (ids.empty()) return std::unique_ptr<ReadingAhead>();
+  if (ids.empty()) return std::unique_ptr<PrefillAhead>();
   Engine& engine = rows_.engine();
   if (ids.size() > engine.max_seq_len()) {
     return {ErrorCode::kContextFull, "the conversation has " + std::to_string(ids.size()) +
@@ -95,26 +95,26 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held());
   Foreign from = entry.slice_to_at_most(n_own) > 0 ? foreign_ : nullptr;
-  if (SharedRows::Found found = rows_.look_up(ids.first(n_most), foreign_, stop); found.length() > entry.length()) {
+  if (PrefixPublisher::Found found = rows_.look_up(ids.first(n_most), foreign_, stop); found.length() > entry.length()) {
     read.n_from_disk = saturating_sub(found.length(), found.n_in_memory);
     entry = std::move(found.entry);
     from = std::move(found.foreign);
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
-  read.n_read_again = saturating_sub(n_own, entry.length());
+  read.n_recomputed = saturating_sub(n_own, entry.length());
   // Moves the pages to the store as soon as the prefill ends, before end_reading() is called.
-  const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
+  const auto leave = [this, from](KvCacheEntry& rows, IdleSequence& rest) {
     rows_.leave(rows, from, Extent::kAll, &rest);
-    if (!rows_.engine().state().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
+    if (!rows_.engine().state().store().make_idle(rows, rest)) rows.slice_to_length(0);
   };
-  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
-  auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
+  PrefillAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
+  auto reading = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
   TRY(reading->submit(engine.state().scheduler()));
   return reading;
 }
 
-Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
+Result<Usage> SequenceCache::end_reading(PrefillAhead& reading) {
   reading.wait();
   if (Status status = reading.take_status(); !status.ok()) {
     may_be_elsewhere_ = true;
@@ -132,20 +132,20 @@ Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
 
 // --- a turn
 
-Result<std::unique_ptr<SequenceCache::Loan>> SequenceCache::lend(const PromptIds& prompt, Priority priority,
+Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const PromptIds& prompt, Priority priority,
                                                                          std::stop_token stop) {
-  std::unique_ptr<Loan> loan(new Loan(*this));
+  std::unique_ptr<Lease> loan(new Lease(*this));
   if (loan->entry_.length() == 0) TRY(rows_.engine().state().store().wake(at_rest_, loan->entry_));
   TRY(loan->arrange(prompt, priority, std::move(stop)));
   return loan;
 }
 
-SequenceCache::Loan::Loan(SequenceCache& cache)
+SequenceCache::Lease::Lease(SequenceCache& cache)
     : cache_(cache),
       entry_(std::exchange(cache.kv_, KvCacheEntry(cache.rows_.engine().state().pool()))),
       foreign_(cache.foreign_) {}
 
-SequenceCache::Loan::~Loan() {
+SequenceCache::Lease::~Lease() {
   // In a child of fork() the store belongs to the parent.
   if (is_kept_ || !cache_.rows_.engine().state().check_process().ok()) return;
   if (was_used_) {
@@ -158,15 +158,15 @@ SequenceCache::Loan::~Loan() {
     }
   }
   cache_.kv_ = std::move(entry_);
-  cache_.rows_.put_to_rest(cache_.kv_, cache_.at_rest_, cache_.foreign_);
+  cache_.rows_.make_idle(cache_.kv_, cache_.at_rest_, cache_.foreign_);
 }
 
-bool SequenceCache::Loan::is_same_prompt(const PromptIds& prompt) const {
+bool SequenceCache::Lease::is_same_prompt(const PromptIds& prompt) const {
   const PromptEnd& end = cache_.prompt_end_;
   return end.logits != nullptr && end.n_ids == prompt.size() && prompt.n_keep() >= prompt.size();
 }
 
-Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
+Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
   was_used_ = true;
   length_before_ = entry_.length();
   // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
@@ -201,7 +201,7 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
   return {};
 }
 
-Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_keep) {
+Result<bool> SequenceCache::Lease::take_ahead(const PromptIds& prompt, size_t& n_keep) {
   if (!cache_.ahead_) return true;
   const ReadAhead& ahead = *cache_.ahead_;
   const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
@@ -220,13 +220,13 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   return n == n_wanted;
 }
 
-void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std::stop_token stop,
+void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, std::stop_token stop,
                                  size_t& n_keep) {
   const Tokens ids = prompt.from(0);
   searched_ = true;
   const bool announces = priority != Priority::kLow && foreign_ == nullptr;
   if (announces && ids.size() - n_keep >= kWorthAnnouncing) shared_ = cache_.rows_.announce();
-  SharedRows::Found found = cache_.rows_.look_up(ids, foreign_, std::move(stop));
+  PrefixPublisher::Found found = cache_.rows_.look_up(ids, foreign_, std::move(stop));
   work_.tokens_compared += found.tokens_compared;
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
     found.logits = cache_.prompt_end_.logits;
@@ -243,7 +243,7 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
   n_keep = n;
 }
 
-void SequenceCache::Loan::replace(KvCacheEntry entry, Foreign from) {
+void SequenceCache::Lease::replace(KvCacheEntry entry, Foreign from) {
   foreign_ = std::move(from);
   work_.pages_touched += entry.pages().size();
   if (before_) {
@@ -253,13 +253,13 @@ void SequenceCache::Loan::replace(KvCacheEntry entry, Foreign from) {
   }
 }
 
-void SequenceCache::Loan::replaced(std::optional<KvCacheEntry> before) noexcept {
+void SequenceCache::Lease::replaced(std::optional<KvCacheEntry> before) noexcept {
   if (!before) return;
   n_copied_before_ = 0;
   if (!before_) before_ = std::move(before);
 }
 
-void SequenceCache::Loan::keep(Kept kept) noexcept {
+void SequenceCache::Lease::keep(Kept kept) noexcept {
   SequenceCache& cache = cache_;
   is_kept_ = true;
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
@@ -279,7 +279,7 @@ void SequenceCache::Loan::keep(Kept kept) noexcept {
   if (searched_ && cache.foreign_ == nullptr) {
     cache.rows_.leave_for_others(cache.kv_, kept.n_prompt, cache.prompt_end_.logits, kept.n_opening);
   }
-  cache.rows_.put_to_rest(cache.kv_, cache.at_rest_, cache.foreign_);
+  cache.rows_.make_idle(cache.kv_, cache.at_rest_, cache.foreign_);
 }
 
 }  // namespace ibid

@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-Result<std::vector<Turn>> SessionState::run_turns(Proposal proposal, size_t n, const TurnOptions& turn_options,
+Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n, const TurnOptions& turn_options,
                                                         const ChatSession::AnswersCallback& on_event) try {
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
   DialogueChange asked = branch.dialogue.propose(std::move(proposal));
@@ -26,14 +26,14 @@ Result<std::vector<Turn>> SessionState::run_turns(Proposal proposal, size_t n, c
   TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
   // Nothing below fails. The first turn reports the prefill of the question, which was done once for all.
   const Usage alone = turns[0].usage;
-  add_reading(turns[0].usage, read);
+  add_prefill_usage(turns[0].usage, read);
   answers[0].dialogue.replace_usage(alone, turns[0].usage);
 
   asked.commit();
   branch = std::move(answers[0]);
   alternatives = std::move(answers);
   chosen = 0;
-  if (options.repair_when_idle) start_idle_work();
+  if (options.prefill_when_idle) start_idle_work();
   return turns;
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -49,7 +49,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<RunningTurn> turn;
     std::optional<Result<Turn>> result;
   };
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   bool heard_text = false;  // of any of them: then a stop keeps the beginnings of the others too
   std::vector<Running> running(branches.size());
   for (size_t i = 0; i < running.size(); ++i) {

@@ -139,10 +139,10 @@ Result<LoadedSession> read_session_file(FileOps& files, const std::string& path,
     if (identity != nullptr) {
       KvCacheEntry entry(pool);
       // After any error in the records, the positions that were not read are prefilled again.
-      loaded.session.losses.rows = read_rows(*file, records, path, *identity, entry, pool);
+      loaded.session.load_warnings.rows = read_rows(*file, records, path, *identity, entry, pool);
       if (entry.length() > 0) loaded.kv = std::move(entry);
     } else if (records < file_bytes) {
-      loaded.session.losses.rows = {ErrorCode::kUnsupported, path + ": the engine has no fingerprint to know them by"};
+      loaded.session.load_warnings.rows = {ErrorCode::kUnsupported, path + ": the engine has no fingerprint to know them by"};
     }
     return loaded;
   } catch (const std::bad_alloc&) {

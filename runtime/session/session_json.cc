@@ -69,14 +69,14 @@ Result<SavedReply> reply_from(const Json& item, const Json& messages) {
 void read_replies(const Json& json, SavedSession& session) {
   const auto found = json.find("replies");
   if (found == json.end() || !found->is_array()) {
-    session.losses.fields.push_back("replies");
+    session.load_warnings.fields.push_back("replies");
     return;
   }
   std::vector<SavedReply>& replies = session.replies;
   for (size_t i = 0; i < found->size(); ++i) {
     Result<SavedReply> reply = reply_from((*found)[i], session.messages);
     if (!reply.ok() || (!replies.empty() && replies.back().message > reply->message)) {
-      session.losses.n_replies = found->size() - i;
+      session.load_warnings.n_replies = found->size() - i;
       return;
     }
     // Older files may have two replies of one message: the first was discarded.
@@ -140,11 +140,11 @@ Result<size_t> length_from(const Json& json) {
 
 // Takes the value; on error keeps the default of a new session and records the loss.
 template <typename T>
-void take(Result<T> value, const char* name, T& out, SessionLosses& losses) {
+void take(Result<T> value, const char* name, T& out, LoadWarnings& load_warnings) {
   if (value.ok()) {
     out = *std::move(value);
   } else {
-    losses.fields.push_back(name);
+    load_warnings.fields.push_back(name);
   }
 }
 
@@ -189,7 +189,7 @@ constexpr size_t kMaxPlaceBytes = 120;
 
 }  // namespace
 
-std::string SessionLosses::to_string() const {
+std::string LoadWarnings::to_string() const {
   std::string text;
   if (n_replies > 0) text = "the ids of " + std::to_string(n_replies) + (n_replies == 1 ? " answer" : " answers");
   for (const std::string& field : fields) text += (text.empty() ? "" : "; ") + field;
@@ -206,7 +206,7 @@ Json session_to_json(const SavedSession& session) {
   json["variables"] = session.variables;
   json["now"] = session.now;
   json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
-  json["repair_when_idle"] = session.repair_when_idle;
+  json["repair_when_idle"] = session.prefill_when_idle;
   json["messages"] = session.messages;
   json["pinned"] = session.pinned;
   Json replies = Json::array();
@@ -230,17 +230,17 @@ Json session_to_json(const SavedSession& session) {
 Result<SavedSession> session_from_json(const Json& json) {
   if (!json.is_object()) return bad_field("(the whole)");
   SavedSession session;
-  SessionLosses& losses = session.losses;
+  LoadWarnings& load_warnings = session.load_warnings;
   TRY_ASSIGN(session.messages, messages_from(json));
-  take(text_from(json, "model"), "model", session.model_name, losses);
-  take(text_from(json, "now"), "now", session.now, losses);
-  take(policy_from(json), "when_full", session.when_full, losses);
-  take(repair_from(json), "repair_when_idle", session.repair_when_idle, losses);
-  take(variables_from(json), "variables", session.variables, losses);
-  take(pins_from(json, session.messages.size()), "pinned", session.pinned, losses);
-  take(usage_from(json), "usage", session.usage, losses);
-  take(numerics_from(json), "numerics_version", session.numerics_version, losses);
-  take(length_from(json), "n_ids", session.n_ids, losses);
+  take(text_from(json, "model"), "model", session.model_name, load_warnings);
+  take(text_from(json, "now"), "now", session.now, load_warnings);
+  take(policy_from(json), "when_full", session.when_full, load_warnings);
+  take(repair_from(json), "repair_when_idle", session.prefill_when_idle, load_warnings);
+  take(variables_from(json), "variables", session.variables, load_warnings);
+  take(pins_from(json, session.messages.size()), "pinned", session.pinned, load_warnings);
+  take(usage_from(json), "usage", session.usage, load_warnings);
+  take(numerics_from(json), "numerics_version", session.numerics_version, load_warnings);
+  take(length_from(json), "n_ids", session.n_ids, load_warnings);
   if (const auto notes = json.find("notes"); notes != json.end()) session.notes = *notes;
   read_replies(json, session);
   return session;

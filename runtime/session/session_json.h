@@ -31,7 +31,7 @@ struct SavedSession {
   Json variables = Json::object();
   std::string now;
   WhenFull when_full = WhenFull::kError;
-  bool repair_when_idle = true;
+  bool prefill_when_idle = true;
   Json messages = Json::array();
   std::set<size_t> pinned;
   std::vector<SavedReply> replies;  // in the order of their messages
@@ -39,7 +39,7 @@ struct SavedSession {
   uint32_t numerics_version = 0;  // of the program that saved it; 0: an older file. Writing uses this program's
   size_t n_ids = 0;  // of the whole conversation when saved, for people; 0: an older file
   Json notes = Json();  // of the program that keeps the file; sessions ignore them. Null: none
-  SessionLosses losses;  // of session_from_json(), which does not check the rows
+  LoadWarnings load_warnings;  // of session_from_json(), which does not check the rows
 };
 
 Json session_to_json(const SavedSession& session);

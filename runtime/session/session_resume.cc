@@ -95,7 +95,7 @@ Status replay(const SavedSession& saved, SessionState& session) {
     if (n < end) dialogue.propose({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();
   };
   dialogue.propose({.n_kept = 0}).commit();
-  session.losses = saved.losses;
+  session.load_warnings = saved.load_warnings;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
     add_up_to(saved.replies[i].message);
     std::optional<SampledReply> reply = reply_of(saved.replies[i], *message(saved.replies[i].message),
@@ -103,7 +103,7 @@ Status replay(const SavedSession& saved, SessionState& session) {
     Result<PromptDelta> delta = dialogue.plan();
     if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
     if (!delta.ok() || !reply) {
-      session.losses.n_replies += saved.replies.size() - i;
+      session.load_warnings.n_replies += saved.replies.size() - i;
       break;
     }
     dialogue.append_answer(*delta, *std::move(reply), *message(saved.replies[i].message));
@@ -121,7 +121,7 @@ Result<std::unique_ptr<SessionState>> replayed(std::shared_ptr<Engine> engine, c
   options.now = saved.now;
   options.cache_namespace = load_options.cache_namespace;
   options.when_full = saved.when_full;
-  options.repair_when_idle = saved.repair_when_idle;
+  options.prefill_when_idle = saved.prefill_when_idle;
   options.system = leading_system_text(saved.messages);
   auto state = std::make_unique<SessionState>(std::move(engine), std::move(setup));
   TRY(replay(saved, *state));
@@ -136,7 +136,7 @@ SavedSession to_saved(const SessionState& session) {
   saved.variables = session.variables;
   saved.now = session.options.now;
   saved.when_full = session.options.when_full;
-  saved.repair_when_idle = session.options.repair_when_idle;
+  saved.prefill_when_idle = session.options.prefill_when_idle;
   const Dialogue& dialogue = session.branch.dialogue;
   saved.messages = dialogue.messages().json();
   saved.pinned = dialogue.pinned();
@@ -181,8 +181,8 @@ Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engin
   TRY_ASSIGN(std::unique_ptr<SessionState> state, replayed(std::move(engine), loaded.session, load_options));
   const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
   const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
-  if (n_same < n_in_file && state->losses.rows.ok()) {
-    state->losses.rows = {ErrorCode::kMismatch, "after " + std::to_string(n_same) + " ids they are of another text"};
+  if (n_same < n_in_file && state->load_warnings.rows.ok()) {
+    state->load_warnings.rows = {ErrorCode::kMismatch, "after " + std::to_string(n_same) + " ids they are of another text"};
   }
   return state;
 }

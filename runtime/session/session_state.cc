@@ -56,7 +56,7 @@ Status check_engine(const EngineState& engine, bool plain) {
 }
 
 // Returns the proposal that replaces the messages of a dialogue from number n_kept on.
-Result<Proposal> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
+Result<PendingEdit> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
   if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
   for (const Json& message : added) TRY(check_message(message));
   const size_t n_messages = dialogue.messages().size();
@@ -64,7 +64,7 @@ Result<Proposal> replacement(const Dialogue& dialogue, size_t n_kept, Json added
     return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_kept) + " messages, there are " +
                                              std::to_string(n_messages)};
   }
-  Proposal proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
+  PendingEdit proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
   if (n_kept == 0) proposal.system = leading_system_text(added);
   auto& others = added.get_ref<Json::array_t&>();
   proposal.added.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
@@ -130,7 +130,7 @@ SessionBranch SessionState::new_branch(std::string system) const {
 Status SessionState::append(Json message) {
   return exclusively([&]() -> Status {
     TRY(check_message(message));
-    change(Proposal::of(branch.dialogue.messages().size(), std::move(message)));
+    change(PendingEdit::of(branch.dialogue.messages().size(), std::move(message)));
     return {};
   });
 }
@@ -140,7 +140,7 @@ Status SessionState::set_history(Json history) {
     if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
     for (const Json& message : history) TRY(check_message(message));
     const MessageList& own = branch.dialogue.messages();
-    Proposal proposal;
+    PendingEdit proposal;
     proposal.system = leading_system_text(history);
     auto& others = history.get_ref<Json::array_t&>();
     others = for_template(0, std::move(others));
@@ -155,7 +155,7 @@ Status SessionState::set_history(Json history) {
 
 Status SessionState::replace_from(size_t n_kept, Json added) {
   return exclusively([&]() -> Status {
-    TRY_ASSIGN(Proposal proposal, replacement(branch.dialogue, n_kept, std::move(added)));
+    TRY_ASSIGN(PendingEdit proposal, replacement(branch.dialogue, n_kept, std::move(added)));
     change(std::move(proposal));
     return {};
   });
@@ -196,24 +196,24 @@ KvCacheEntry SessionState::kv() const {
   return *std::move(held);
 }
 
-Result<Proposal> SessionState::proposal_of(const TurnStart& start) const {
+Result<PendingEdit> SessionState::proposal_of(const TurnStart& start) const {
   const Dialogue& dialogue = branch.dialogue;
   const MessageList& own = dialogue.messages();
   const auto user_message = [&] { return make_message(Role::kUser, std::string(start.text)); };
   switch (start.kind) {
     case TurnStart::Kind::kSend: {
       TRY(check_text("the message", start.text));
-      return Proposal::of(own.size(), user_message());
+      return PendingEdit::of(own.size(), user_message());
     }
     case TurnStart::Kind::kAnswer: {
       if (!dialogue.awaits_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
-      return Proposal{.n_kept = own.size()};
+      return PendingEdit{.n_kept = own.size()};
     }
     case TurnStart::Kind::kRegenerate: {
       if (own.empty() || !is_from(own.back(), Role::kAssistant)) {
         return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
       }
-      return Proposal{.n_kept = own.size() - 1, .goes_back = true};
+      return PendingEdit{.n_kept = own.size() - 1, .goes_back = true};
     }
     case TurnStart::Kind::kEdit: break;
   }
@@ -221,7 +221,7 @@ Result<Proposal> SessionState::proposal_of(const TurnStart& start) const {
   if (start.message >= own.size() || !is_from(own[start.message], Role::kUser)) {
     return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is no user message"};
   }
-  Proposal proposal = Proposal::of(start.message, user_message());
+  PendingEdit proposal = PendingEdit::of(start.message, user_message());
   proposal.goes_back = true;
   return proposal;
 }
@@ -256,7 +256,7 @@ std::vector<Json> SessionState::for_template(size_t n_kept, std::vector<Json> ad
   return added;
 }
 
-void SessionState::change(Proposal proposal) {
+void SessionState::change(PendingEdit proposal) {
   proposal.added = for_template(proposal.n_kept, std::move(proposal.added));
   branch.dialogue.propose(std::move(proposal)).commit();
   alternatives.clear();
@@ -264,20 +264,20 @@ void SessionState::change(Proposal proposal) {
 
 void SessionState::begin_after_turn() noexcept {
   alternatives.clear();
-  if (options.repair_when_idle) start_idle_work();
+  if (options.prefill_when_idle) start_idle_work();
 }
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<ReadingAhead>> SessionState::begin_reading_ahead(Priority priority, std::stop_token stop,
-                                                                              std::shared_ptr<Bell> bell) {
+Result<std::unique_ptr<PrefillAhead>> SessionState::begin_reading_ahead(Priority priority, std::stop_token stop,
+                                                                              std::shared_ptr<Waker> bell) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
   return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 
 Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) try {
-  TRY_ASSIGN(const std::unique_ptr<ReadingAhead> reading,
-             begin_reading_ahead(priority, std::move(stop), std::make_shared<Bell>()));
+  TRY_ASSIGN(const std::unique_ptr<PrefillAhead> reading,
+             begin_reading_ahead(priority, std::move(stop), std::make_shared<Waker>()));
   if (reading == nullptr) return Usage{};
   return branch.cache.end_reading(*reading);
 } catch (const std::bad_alloc&) {
@@ -293,14 +293,14 @@ bool SessionState::rewrites_history() {
 void SessionState::start_idle_work() noexcept try {
   if (!rewrites_history()) return;
   idle_stop_ = std::stop_source();
-  Result<std::unique_ptr<ReadingAhead>> reading =
-      begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Bell>());
+  Result<std::unique_ptr<PrefillAhead>> reading =
+      begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Waker>());
   if (reading.ok()) idle_ = *std::move(reading);
 } catch (const std::bad_alloc&) {
 }
 
 void SessionState::stop_idle_work() noexcept try {
-  const std::unique_ptr<ReadingAhead> reading = std::move(idle_);
+  const std::unique_ptr<PrefillAhead> reading = std::move(idle_);
   if (reading == nullptr) return;
   idle_stop_.request_stop();
   (void)branch.cache.end_reading(*reading);
@@ -309,12 +309,12 @@ void SessionState::stop_idle_work() noexcept try {
 
 // --- a call that gives a turn
 
-TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Bell> bell)
+TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell)
     : session_(session), bell_(std::move(bell)), guard_(session), options_(options) {}
 
 Status TurnCall::begin(const TurnStart& start, const TurnCallback& on_event, bool tells) {
   TRY(guard_.status());
-  TRY_ASSIGN(Proposal proposal, session_.proposal_of(start));
+  TRY_ASSIGN(PendingEdit proposal, session_.proposal_of(start));
   turn_.emplace(session_.branch, session_.setting(), options_, bell_);
   Status status = turn_->begin(std::move(proposal), on_event, tells);
   if (!status.ok()) turn_.reset();

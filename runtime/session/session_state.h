@@ -104,7 +104,7 @@ class SessionState {
   // --- parts of these calls, for a caller that holds the session
 
   // Returns the change of messages that `start` asks for. Errors: kInvalidArgument.
-  Result<Proposal> proposal_of(const TurnStart& start) const;
+  Result<PendingEdit> proposal_of(const TurnStart& start) const;
 
   // Returns an independent copy of the conversation. May throw std::bad_alloc.
   std::unique_ptr<SessionState> fork();
@@ -114,7 +114,7 @@ class SessionState {
   // (templates/reply/protocol_messages.h). Every message that a session receives is converted here.
   std::vector<Json> for_template(size_t n_kept, std::vector<Json> added) const;
   // Changes the messages, converted by for_template(), without a turn. std::bad_alloc: nothing has changed.
-  void change(Proposal proposal);
+  void change(PendingEdit proposal);
 
   RunningTurn::Setting setting() const { return {engine->state(), options.when_full, &variables}; }
   // Call after a turn was committed: drops the alternatives and starts the work in idle time.
@@ -122,7 +122,7 @@ class SessionState {
 
   // session_answers.cc: decodes n answers to the proposed messages, each in its own branch with seed + 0, 1, ...; the
   // session continues with the first.
-  Result<std::vector<Turn>> run_turns(Proposal proposal, size_t n, const TurnOptions& options,
+  Result<std::vector<Turn>> run_turns(PendingEdit proposal, size_t n, const TurnOptions& options,
                                       const ChatSession::AnswersCallback& on_event);
   Status choose(size_t answer);
 
@@ -133,8 +133,8 @@ class SessionState {
 
   // Starts read_ahead() and returns; the bell rings at the end. Returns null if there is nothing to prefill. Errors: as
   // read_ahead(); may throw std::bad_alloc.
-  Result<std::unique_ptr<ReadingAhead>> begin_reading_ahead(Priority priority, std::stop_token stop,
-                                                            std::shared_ptr<Bell> bell);
+  Result<std::unique_ptr<PrefillAhead>> begin_reading_ahead(Priority priority, std::stop_token stop,
+                                                            std::shared_ptr<Waker> bell);
 
   // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (it drops
   // thinking, for example), and there is memory for that.
@@ -147,7 +147,7 @@ class SessionState {
   Json variables;          // of the template
   bool plain = false;
   SessionBranch branch;
-  SessionLosses losses;                     // of load()
+  LoadWarnings load_warnings;                     // of load()
   std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
   size_t chosen = 0;
   std::atomic<bool> busy{false};
@@ -160,7 +160,7 @@ class SessionState {
   bool rewrites_history();
 
   std::stop_source idle_stop_{std::nostopstate};
-  std::unique_ptr<ReadingAhead> idle_;  // last: destroyed before anything that it uses
+  std::unique_ptr<PrefillAhead> idle_;  // last: destroyed before anything that it uses
 };
 
 // Saves and loads a session (session_resume.cc). Errors of files as in ChatSession::save() and load().
@@ -178,7 +178,7 @@ Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSe
 class TurnCall {
  public:
   // `options` must outlive it. `bell` rings when there are new events.
-  TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Bell> bell);
+  TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell);
   // Cancels and rolls back a turn that is not finished.
   ~TurnCall() = default;
   TurnCall(const TurnCall&) = delete;
@@ -198,7 +198,7 @@ class TurnCall {
 
  private:
   SessionState& session_;
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   const SessionGuard guard_;
   const TurnOptions& options_;
   std::optional<RunningTurn> turn_;

@@ -30,7 +30,7 @@ ReplyParser::Listener TurnReply::with_ids(const ReplyParser::Listener& on_event)
     if (event.kind != TurnEvent::Kind::kCallBegin && event.kind != TurnEvent::Kind::kCallEnd) return on_event(event);
     ids_.calls.resize(event.call);
     ids_.calls.push_back({.id = event.id});
-    give_call_ids(ids_, seed_);
+    assign_call_ids(ids_, seed_);
     TurnEvent named = event;
     named.id = ids_.calls.back().id;
     on_event(named);
@@ -46,7 +46,7 @@ ParsedReply TurnReply::finish(std::string_view text, const ReplyParser::Listener
   if (text.size() > n_bytes_) feed(text.substr(n_bytes_), on_event);
   parser_.finish(with_ids(on_event));
   ParsedReply reply = parser_.reply();
-  give_call_ids(reply, seed_);
+  assign_call_ids(reply, seed_);
   return reply;
 }
 

@@ -26,7 +26,7 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:
-  // seed: for ids of calls to which the model gave none (give_call_ids()).
+  // seed: for ids of calls to which the model gave none (assign_call_ids()).
   TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed)
       : parser_(format, context), seed_(seed) {}
 

@@ -14,14 +14,14 @@ namespace ibid {
 
 class TurnStream::Pulled {
  public:
-  Pulled(ChatSession& session, TurnOptions options, std::shared_ptr<Bell> bell)
-      : bell_(bell != nullptr ? std::move(bell) : std::make_shared<Bell>()),
+  Pulled(ChatSession& session, TurnOptions options, std::shared_ptr<Waker> bell)
+      : bell_(bell != nullptr ? std::move(bell) : std::make_shared<Waker>()),
         options_(std::move(options)),
         callers_stop_(std::exchange(options_.stop, stop_.get_token()), Stops{&stop_}),
         call_(std::in_place, session.state(), options_, bell_) {}
 
   static std::unique_ptr<Pulled> begin(ChatSession& session, const TurnStart& start, TurnOptions&& options,
-                                       std::shared_ptr<Bell>&& bell) {
+                                       std::shared_ptr<Waker>&& bell) {
     std::unique_ptr<Pulled> pulled;
     try {
       pulled = std::make_unique<Pulled>(session, std::move(options), std::move(bell));
@@ -123,7 +123,7 @@ class TurnStream::Pulled {
     call_.reset();
   }
 
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   std::stop_source stop_;
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
@@ -136,7 +136,7 @@ class TurnStream::Pulled {
 TurnStream::TurnStream(TurnStream&&) noexcept = default;
 TurnStream::~TurnStream() = default;
 
-TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options, std::shared_ptr<Bell> bell)
+TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options, std::shared_ptr<Waker> bell)
     : pulled_(Pulled::begin(session, start, std::move(options), std::move(bell))) {}
 
 std::optional<std::string> TurnStream::poll() { return pulled_ == nullptr ? std::nullopt : pulled_->poll(); }

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/http/door.h"
+#include "server/http/request_filter.h"
 #include "server/http/network.h"
 #include "server/http/reply.h"
 #include "server/http/request_reader.h"

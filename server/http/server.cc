@@ -83,7 +83,7 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, Router rou
     parts->url = "unix:" + options.unix_socket;
   }
   const bool has_room = guarded([&] {
-    Door door({.allowed_hosts = options.allowed_hosts, .allowed_origins = options.allowed_origins, .port = parts->port},
+    RequestFilter door({.allowed_hosts = options.allowed_hosts, .allowed_origins = options.allowed_origins, .port = parts->port},
               options.api_keys, std::move(router));
     parts->room = std::make_shared<ServerRoom>(options, std::move(door), std::move(error_body));
   });

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "server/http/door.h"
+#include "server/http/request_filter.h"
 #include "server/http/reply.h"
 #include "server/http/server.h"
 
@@ -162,7 +162,7 @@ class ExchangeCount {
 };
 
 struct ServerRoom {
-  ServerRoom(const ServerOptions& server_options, Door server_door, Server::ErrorBody server_error_body)
+  ServerRoom(const ServerOptions& server_options, RequestFilter server_door, Server::ErrorBody server_error_body)
       : options(server_options),
         door(std::move(server_door)),
         error_body(std::move(server_error_body)),
@@ -178,7 +178,7 @@ struct ServerRoom {
   // A handler may let go of its exchange, and so report it, when the room is gone.
   const std::shared_ptr<std::atomic<uint64_t>> n_slow_clients = std::make_shared<std::atomic<uint64_t>>(0);
   const ServerOptions options;
-  const Door door;
+  const RequestFilter door;
   const Server::ErrorBody error_body;
   const std::shared_ptr<const OnRecord> report;
   const std::shared_ptr<BodyBudget> bodies;

@@ -77,9 +77,9 @@ void read_response_format(const Json& value, AnswerRequest& request) {
   }
   const std::string where = wrapped == nullptr ? ".schema" : ".json_schema.schema";
   if (const Json* schema = member(wrapped == nullptr ? value : *wrapped, "schema")) {
-    read_at(where, [&] { set_form(request, AnswerForm::Kind::kJsonSchema, *schema, "response_format" + where); });
+    read_at(where, [&] { set_form(request, ResponseFormat::Kind::kJsonSchema, *schema, "response_format" + where); });
   } else if (kind == "json_object") {
-    set_form(request, AnswerForm::Kind::kJsonObject, Json(), "response_format");
+    set_form(request, ResponseFormat::Kind::kJsonObject, Json(), "response_format");
   } else {
     throw Fault{.message = "must be an object", .param = ".json_schema.schema", .code = "missing_required_parameter"};
   }
@@ -122,7 +122,7 @@ struct FieldName {
   consteval FieldName(const char (&name)[N]) { std::copy_n(name, N, text); }
 };
 
-template <AnswerForm::Kind Kind, FieldName Name>
+template <ResponseFormat::Kind Kind, FieldName Name>
 void read_form(const Json& value, AnswerRequest& request) {
   set_form(request, Kind, value, Name.text);
 }
@@ -137,20 +137,20 @@ void read_json_form(const Json& value, AnswerRequest& request) {
       throw Fault{.message = "must be a JSON schema, which is an object"};
     }
   }
-  set_form(request, AnswerForm::Kind::kJsonSchema, schema, Name.text);
+  set_form(request, ResponseFormat::Kind::kJsonSchema, schema, Name.text);
 }
 
 void read_json_object(const Json& value, AnswerRequest& request) {
   if (!value.get<bool>()) return;
-  set_form(request, AnswerForm::Kind::kJsonObject, Json(), "structured_outputs.json_object");
+  set_form(request, ResponseFormat::Kind::kJsonObject, Json(), "structured_outputs.json_object");
 }
 
 void read_structured_outputs(const Json& value, AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kForms[] = {
       {{"json"}, read_json_form<"structured_outputs.json">},
-      {{"regex", Shape::kText}, read_form<AnswerForm::Kind::kRegex, "structured_outputs.regex">},
-      {{"choice", Shape::kList}, read_form<AnswerForm::Kind::kChoices, "structured_outputs.choice">},
-      {{"grammar", Shape::kText}, read_form<AnswerForm::Kind::kGbnf, "structured_outputs.grammar">},
+      {{"regex", Shape::kText}, read_form<ResponseFormat::Kind::kRegex, "structured_outputs.regex">},
+      {{"choice", Shape::kList}, read_form<ResponseFormat::Kind::kChoices, "structured_outputs.choice">},
+      {{"grammar", Shape::kText}, read_form<ResponseFormat::Kind::kGbnf, "structured_outputs.grammar">},
       {{"json_object", Shape::kBoolean}, read_json_object}};
   read_fields<AnswerRequest>(value, kForms, request, ".");
 }
@@ -210,19 +210,19 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
       Standing::kRead, R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},
      read_salt},
     {{"grammar", Shape::kText, "what the text must be, as GBNF", 1, kMaxFormBytes},
-     read_form<AnswerForm::Kind::kGbnf, "grammar">},
+     read_form<ResponseFormat::Kind::kGbnf, "grammar">},
     {{"json_schema", Shape::kObject, "what the text must be, as a JSON schema"},
-     read_form<AnswerForm::Kind::kJsonSchema, "json_schema">},
+     read_form<ResponseFormat::Kind::kJsonSchema, "json_schema">},
     {{"guided_json", Shape::kAny, "the same as json_schema, or its text", 0, 0, Standing::kRead,
       R"({"type":["object","string"]})"},
      read_json_form<"guided_json">},
     {{"guided_regex", Shape::kText, "what the text must be, as a regular expression", 1, kMaxFormBytes},
-     read_form<AnswerForm::Kind::kRegex, "guided_regex">},
+     read_form<ResponseFormat::Kind::kRegex, "guided_regex">},
     {{"guided_choice", Shape::kList, "the texts that the answer may be", 1, kMaxChoices, Standing::kRead,
       R"({"type":"array","items":{"type":"string","minLength":1}})"},
-     read_form<AnswerForm::Kind::kChoices, "guided_choice">},
+     read_form<ResponseFormat::Kind::kChoices, "guided_choice">},
     {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes},
-     read_form<AnswerForm::Kind::kGbnf, "guided_grammar">},
+     read_form<ResponseFormat::Kind::kGbnf, "guided_grammar">},
     {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object", 0, 0, Standing::kRead,
       kStructuredSchema},
      read_structured_outputs},
@@ -314,21 +314,21 @@ void read_effort(const Json& value, AnswerRequest& request) {
   if (effort != "none") request.variables["reasoning_effort"] = effort;
 }
 
-void set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field) {
-  AnswerForm& form = request.form;
-  if (form.kind != AnswerForm::Kind::kText) {
+void set_form(AnswerRequest& request, ResponseFormat::Kind kind, const Json& value, std::string field) {
+  ResponseFormat& form = request.form;
+  if (form.kind != ResponseFormat::Kind::kText) {
     throw Fault{.message = "is a second form of the answer; a request has one at most"};
   }
-  if (kind == AnswerForm::Kind::kJsonSchema) {
+  if (kind == ResponseFormat::Kind::kJsonSchema) {
     if (!value.is_object()) throw wrong_type("must be a JSON schema, which is an object");
     form.text = json_to_string(value);
-  } else if (kind == AnswerForm::Kind::kChoices) {
+  } else if (kind == ResponseFormat::Kind::kChoices) {
     read_each(value, [&](const Json& choice) {
       if (!choice.is_string() || is_text(choice, "")) throw wrong_type("must be a text");
       form.choices.push_back(choice.get<std::string>());
     });
     if (form.choices.empty()) throw Fault{.message = "must have a choice"};
-  } else if (kind != AnswerForm::Kind::kJsonObject) {
+  } else if (kind != ResponseFormat::Kind::kJsonObject) {
     form.text = value.get<std::string>();
   }
   form.kind = kind;

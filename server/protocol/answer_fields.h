@@ -52,7 +52,7 @@ void read_effort(const Json& value, AnswerRequest& request);
 
 // Sets the form of the answer, of which a request has one at most. A schema is any object.
 // field: where it stands in the request; fault.cc knows all of these.
-void set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field);
+void set_form(AnswerRequest& request, ResponseFormat::Kind kind, const Json& value, std::string field);
 
 inline void set_max_tokens(const Json& value, AnswerRequest& request) { store(value, request.options.max_tokens); }
 inline constexpr double kMostMaxTokens = 2147483647;

@@ -160,7 +160,7 @@ void read_format_at(const Json& format, std::string field, MessagesCall& call) {
   if (type_of(format) != "json_schema") throw Fault{.message = "must be \"json_schema\"", .param = ".type"};
   const Json* schema = member(format, "schema");
   read_at(".schema", [&] {
-    set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, field + ".schema");
+    set_form(call.request, ResponseFormat::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, field + ".schema");
   });
 }
 

@@ -51,7 +51,7 @@ std::string for_clients(const std::string& context_full) {
 }
 
 // Errors of options begin with the option's name, which clients want apart: "logit_bias: token id 90000 ...". So do
-// those of forms, by AnswerForm::field.
+// those of forms, by ResponseFormat::field.
 Fault fault_of_field(const Status& status) {
   static constexpr std::string_view kFields[] = {
       "logit_bias", "n", "tool_choice", "tools", "grammar", "json_schema", "guided_json", "guided_regex",

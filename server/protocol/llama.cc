@@ -98,7 +98,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"stop", options.stop_strings},
           {"ignore_eos", false},
           {"n_probs", options.n_logprobs.value_or(0)},
-          {"grammar", request.form.kind == AnswerForm::Kind::kGbnf ? request.form.text : ""},
+          {"grammar", request.form.kind == ResponseFormat::Kind::kGbnf ? request.form.text : ""},
           {"stream", stream}};
 }
 

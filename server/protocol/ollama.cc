@@ -56,9 +56,9 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
 
 void read_ollama_format(const Json& value, OllamaCall& call) {
   if (is_text(value, "")) return;
-  if (is_text(value, "json")) return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "format");
+  if (is_text(value, "json")) return set_form(call.request, ResponseFormat::Kind::kJsonObject, Json(), "format");
   if (value.is_string()) throw Fault{.message = "must be \"json\" or a JSON schema"};
-  set_form(call.request, AnswerForm::Kind::kJsonSchema, value, "format");
+  set_form(call.request, ResponseFormat::Kind::kJsonSchema, value, "format");
 }
 
 void read_think(const Json& value, OllamaCall& call) {

@@ -41,14 +41,14 @@ void read_text(const Json& value, ResponseCall& call) {
   const Json* format = member(value, "format");
   if (format == nullptr || type_of(*format) == "text") return;
   if (type_of(*format) == "json_object") {
-    return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "text.format");
+    return set_form(call.request, ResponseFormat::Kind::kJsonObject, Json(), "text.format");
   }
   if (type_of(*format) != "json_schema") {
     throw Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".format.type"};
   }
   const Json* schema = member(*format, "schema");
   read_at(".format.schema", [&] {
-    set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, "text.format.schema");
+    set_form(call.request, ResponseFormat::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, "text.format.schema");
   });
 }
 

@@ -9,7 +9,7 @@
 #include "runtime/session/prefill_stream.h"
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
-#include "server/service/answer_form.h"
+#include "server/service/response_format.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
 #include "server/store/cache_namespace.h"
@@ -46,7 +46,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
 class AnswerJob final : public Job {
  public:
   AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
-            std::shared_ptr<Bell> bell)
+            std::shared_ptr<Waker> bell)
       : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
              bytes_of_prompt(request), request.keep_alive},
             std::move(bell)),
@@ -89,7 +89,7 @@ class AnswerJob final : public Job {
   Next after_reading(Conversations& conversations);
   void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
-  void add_reading(Turn& turn) const;
+  void add_prefill_usage(Turn& turn) const;
   void put_back(Conversation conversation, Conversations& conversations) const;
   void fail(Status status);
 
@@ -320,7 +320,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
   }
-  if (i == 0 && parts_.size() > 1) add_reading(*turn);
+  if (i == 0 && parts_.size() > 1) add_prefill_usage(*turn);
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
@@ -332,8 +332,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
 
 // The first answer reports the prefill of the question, which was done once for all answers. Parts that were evicted
 // before the answer began are in its own prefill.
-void AnswerJob::add_reading(Turn& turn) const {
-  ibid::add_reading(turn.usage, read_.usage);
+void AnswerJob::add_prefill_usage(Turn& turn) const {
+  ibid::add_prefill_usage(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
   turn.timings.ttft_ms += read_.ms();
   turn.timings.total_ms += read_.ms();
@@ -373,7 +373,7 @@ void AnswerJob::end(const Status& status) {
 }  // namespace
 
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
-                                     std::stop_token gone, std::shared_ptr<Bell> bell) {
+                                     std::stop_token gone, std::shared_ptr<Waker> bell) {
   return std::make_unique<AnswerJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell));
 }
 

@@ -1,4 +1,4 @@
-#include "server/service/answer_form.h"
+#include "server/service/response_format.h"
 
 #include <algorithm>
 #include <iterator>
@@ -14,8 +14,8 @@
 namespace ibid::serve {
 namespace {
 
-using Call = DemandedCalls::Call;
-using Piece = DemandedCalls::Piece;
+using Call = RequiredCalls::Call;
+using Piece = RequiredCalls::Piece;
 
 // Ids in models that were trained to write them: any nine letters and digits.
 constexpr const char* kCallId = "[a-zA-Z0-9]{9}";

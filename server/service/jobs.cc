@@ -13,10 +13,10 @@ namespace ibid::serve {
 
 size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
   const size_t n_read = std::min(need.n_prompt, max_seq_len);
-  const size_t n_said = std::min(need.n_answer, max_seq_len - n_read);
+  const size_t n_completion_tokens = std::min(need.n_answer, max_seq_len - n_read);
   // An answer writes its first rows into a copy of the prompt's last page.
   const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
-                         need.n_answers * (KvLayout::pages_for(n_said) + 1);
+                         need.n_answers * (KvLayout::pages_for(n_completion_tokens) + 1);
   const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
   return n_pages * layout.page_bytes() + n_states * layout.state_bytes();
 }
@@ -59,7 +59,7 @@ Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, 
 class EmbeddingJob final : public Job {
  public:
   EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone,
-               std::shared_ptr<Bell> bell, Clock& clock)
+               std::shared_ptr<Waker> bell, Clock& clock)
       : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
              bytes_of_inputs(request), request.keep_alive},
             std::move(bell)),
@@ -151,7 +151,7 @@ void EmbeddingJob::end(const Status& status) {
 }  // namespace
 
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
-                                        std::stop_token gone, std::shared_ptr<Bell> bell, Clock& clock) {
+                                        std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock) {
   return std::make_unique<EmbeddingJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell),
                                         clock);
 }

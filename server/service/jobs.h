@@ -115,7 +115,7 @@ class Job {
 
  protected:
   // bell: rings when the client has left, and when there are events.
-  Job(Asked asked, std::shared_ptr<Bell> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
+  Job(Asked asked, std::shared_ptr<Waker> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
 
   // From now on the job stops when the client leaves. Derived classes call these at the end of their constructor and
   // the beginning of their destructor, so that their members exist meanwhile.
@@ -127,7 +127,7 @@ class Job {
     stop_.request_stop();
   }
 
-  const std::shared_ptr<Bell>& bell() const { return bell_; }
+  const std::shared_ptr<Waker>& bell() const { return bell_; }
   std::stop_token stop_token() const { return stop_.get_token(); }
 
   Status status_;
@@ -135,7 +135,7 @@ class Job {
 
  private:
   const Asked asked_;
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   std::atomic<ErrorCode> why_{ErrorCode::kOk};
   std::stop_source stop_;
   std::optional<std::stop_callback<std::function<void()>>> gone_;
@@ -143,9 +143,9 @@ class Job {
 
 // gone: the client has left. Destroying the job has the same effect, and waits for the end of its turns.
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
-                                     std::stop_token gone, std::shared_ptr<Bell> bell);
+                                     std::stop_token gone, std::shared_ptr<Waker> bell);
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
-                                        std::stop_token gone, std::shared_ptr<Bell> bell, Clock& clock);
+                                        std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
 
 // A short question about a model for which it computes nothing: the length of a prompt, the tokens of a text.
 template <typename Value>
@@ -153,7 +153,7 @@ class TaskJob final : public Job {
  public:
   // May throw std::bad_alloc.
   using Ask = std::function<Result<Value>(const ModelLeasePtr& lease)>;
-  TaskJob(Asked asked, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Bell> bell)
+  TaskJob(Asked asked, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Waker> bell)
       : Job(std::move(asked), std::move(bell)), ask_(std::move(ask)), then_(std::move(then)) {
     watch(std::move(gone));
   }

@@ -200,7 +200,7 @@ bool ModelHost::is_stale(const Model& model) const {
   return now.ok() && !(*now == model.file);
 }
 
-ModelLeasePtr ModelHost::lend(Model& model) const {
+ModelLeasePtr ModelHost::checkout(Model& model) const {
   return std::make_shared<const ModelLease>(board_, model.shared_from_this(), &clock_);
 }
 
@@ -209,7 +209,7 @@ Result<ModelLeasePtr> ModelHost::get_loaded(std::string_view name) {
   TRY_ASSIGN(Model * model, find(name));
   model->used_ns = clock_.steady_ns();
   if (model->is_loading || model->engine == nullptr || is_stale(*model)) return ModelLeasePtr();
-  return lend(*model);
+  return checkout(*model);
 }
 
 Result<ModelLeasePtr> ModelHost::get(std::string_view name) {
@@ -248,7 +248,7 @@ Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
     if (model.n_leases > 0) return ModelLeasePtr();
     let_go(model, lock);
   }
-  if (model.engine != nullptr) return lend(model);
+  if (model.engine != nullptr) return checkout(model);
   return load(model, lock);
 }
 
@@ -282,7 +282,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
   model.n_bytes = n_bytes;
   model.file = *file;
   model.used_ns = clock_.steady_ns();
-  return is_over(lend(model));
+  return is_over(checkout(model));
 }
 
 uint64_t ModelHost::n_bytes_loaded() const {

@@ -122,7 +122,7 @@ class ModelHost {
   ModelHost(Loader loader, Clock& clock, const ModelHostOptions& options);
   Result<Model*> find(std::string_view name) const;
   bool is_stale(const Model& model) const;
-  ModelLeasePtr lend(Model& model) const;
+  ModelLeasePtr checkout(Model& model) const;
   Result<ModelLeasePtr> get_if_free(Model& model, Lock& lock);
   Result<ModelLeasePtr> load(Model& model, Lock& lock);
   // Unloads models until `bytes` more fit. False: they will after others have returned leases. Error: kOutOfMemory:

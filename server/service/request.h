@@ -33,7 +33,7 @@ struct ToolChoice {
 };
 
 // The format that the answer's text must have.
-struct AnswerForm {
+struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
   Kind kind = Kind::kText;
   std::string text = {};                   // the schema as JSON text, the grammar, the expression
@@ -53,7 +53,7 @@ struct AnswerRequest {
   Json tools = Json();
   ToolChoice tool_choice = {};
   Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
-  AnswerForm form = {};
+  ResponseFormat form = {};
   size_t n = 1;                      // answers, at most ChatSession::kMaxAnswers; 0: the prompt is only read
   // Sampler, stop strings, max_tokens, logprobs. The service sets stop, constraint, and which parts are parsed.
   TurnOptions options = TurnOptions();

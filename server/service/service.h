@@ -118,7 +118,7 @@ class Service final : public Backend {
   const AdmissionOptions options_;
   Conversations conversations_;
   mutable ModelHeaders headers_;
-  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  const std::shared_ptr<Waker> bell_ = std::make_shared<Waker>();
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable quiet_;

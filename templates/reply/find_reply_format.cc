@@ -205,7 +205,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
   if (!one) return std::nullopt;
   WrittenCalls calls{*one, {}, frame->end_of_answer};
   calls.two = written(Json::array({call, probe_call(probe::kOtherTool, probe::kOtherId, as_text)}));
-  std::optional<CallSyntax> syntax = read_off_calls(calls);
+  std::optional<CallSyntax> syntax = infer_call_syntax(calls);
   if (!syntax) return std::nullopt;
   return FoundCalls{*std::move(syntax), as_text};
 }

@@ -66,6 +66,6 @@ struct WrittenCalls {
 };
 
 // nullopt if the text does not show name and arguments in a known form.
-std::optional<CallSyntax> read_off_calls(const WrittenCalls& written);
+std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written);
 
 }  // namespace ibid

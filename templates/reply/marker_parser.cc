@@ -459,12 +459,12 @@ bool ChannelParser::between(ReplyOutput& out) {
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
   const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
   // Only spaces are expected here. Other text is content, including the spaces before it.
-  const size_t n_said = n_without_end_spaces(text);
-  if (n_said > 0) {
-    spaces_ += text.substr(0, n_said);
+  const size_t n_completion_tokens = n_without_end_spaces(text);
+  if (n_completion_tokens > 0) {
+    spaces_ += text.substr(0, n_completion_tokens);
     say(std::exchange(spaces_, {}), out);
   }
-  spaces_ += text.substr(n_said);
+  spaces_ += text.substr(n_completion_tokens);
   drop(text.size());
   if (at == std::string_view::npos) return false;
   spaces_.clear();

@@ -113,7 +113,7 @@ Json protocol_message(const ParsedReply& reply) {
   return message;
 }
 
-void give_call_ids(ParsedReply& reply, uint64_t seed) {
+void assign_call_ids(ParsedReply& reply, uint64_t seed) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   constexpr size_t kIdBytes = 9;
   for (size_t i = 0; i < reply.calls.size(); ++i) {

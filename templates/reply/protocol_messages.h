@@ -28,7 +28,7 @@ Json messages_for_template(Json messages, const ReplyFormat& format);
 Json protocol_message(const ParsedReply& reply);
 
 // Sets ids of calls that have none: nine letters and digits, which every template accepts. Deterministic in `seed`.
-void give_call_ids(ParsedReply& reply, uint64_t seed);
+void assign_call_ids(ParsedReply& reply, uint64_t seed);
 
 // --- OfferedTools: the names of the tools offered to a model, and the types of their parameters. A value with copies.
 // Immutable once built; not thread-safe before.

@@ -271,7 +271,7 @@ std::string_view closing_json(std::string_view text) {
 
 }  // namespace
 
-std::optional<CallSyntax> read_off_calls(const WrittenCalls& written) {
+std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   const std::string_view one = written.one;
   std::optional<CallPlaces> places = find_places(one);
   if (!places) return std::nullopt;

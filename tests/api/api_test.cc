@@ -117,13 +117,13 @@ TEST_F(ApiTest, LoadRestoresSavedMessages) {
   const Result<ChatSession> loaded = ChatSession::load(engine, path);
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->messages(), chat.messages());
-  EXPECT_FALSE(loaded->losses().any());
+  EXPECT_FALSE(loaded->load_warnings().any());
   EXPECT_EQ(ChatSession::load(engine, directory.file("none")).status().code(), ErrorCode::kNotFound);
 }
 
 TEST_F(ApiTest, StreamsShareABell) {
   ChatSession second = session_of(engine);
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   TurnStream one(chat, "first", greedy(), bell);
   TurnStream two(second, "second", greedy(), bell);
   std::string text_one, text_two;

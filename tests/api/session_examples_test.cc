@@ -293,9 +293,9 @@ TEST_F(SessionExamplesTest, Saving) {
   expect_replays(*resumed);
   // BEGIN docs/sessions.md
   const Result<ChatSession> kept = ChatSession::load(engine, "talk.ibid");
-  if (kept.ok() && kept->losses().any()) std::cerr << "without " << kept->losses().to_string() << '\n';
+  if (kept.ok() && kept->load_warnings().any()) std::cerr << "without " << kept->load_warnings().to_string() << '\n';
   // END
-  EXPECT_TRUE(kept.ok() && !kept->losses().any());
+  EXPECT_TRUE(kept.ok() && !kept->load_warnings().any());
 }
 
 TEST_F(SessionExamplesTest, Errors) {

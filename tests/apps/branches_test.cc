@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 #include "apps/sessions/message_text.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/faulty_file_ops.h"
@@ -38,14 +38,14 @@ class BranchesTest : public testing::Test {
     must(branches.now().send(text, greedy(), {}));
     branches.has_grown(n_before, "say " + text);
   }
-  static std::unique_ptr<Talk> talk_of(Process& process) {
-    return std::make_unique<LocalTalk>(process.session());
+  static std::unique_ptr<ChatBackend> talk_of(Process& process) {
+    return std::make_unique<LocalBackend>(process.session());
   }
   static Tokens ids_of(const Branches& branches) {
-    return dynamic_cast<const LocalTalk&>(branches.now()).session().ids();
+    return dynamic_cast<const LocalBackend&>(branches.now()).session().ids();
   }
   static void begin_anew(Branches& branches) {
-    std::unique_ptr<Talk> fresh = *branches.now().fork();
+    std::unique_ptr<ChatBackend> fresh = *branches.now().fork();
     ASSERT_TRUE(fresh->reset().ok());
     branches.replace(std::move(fresh), "/clear");
   }
@@ -136,7 +136,7 @@ TEST_F(BranchesTest, CountsKnownAnswersToAQuestion) {
   say(branches, "x");
   EXPECT_EQ(branches.n_answers_to(1), 1u);
   for (const char* text : {"other", "another"}) {
-    std::unique_ptr<Talk> next = *branches.now().fork();
+    std::unique_ptr<ChatBackend> next = *branches.now().fork();
     Json history = Json::array();
     history.push_back(next->messages()[0]);
     history.push_back({{"role", "assistant"}, {"content", text}});
@@ -167,9 +167,9 @@ class KeptBranchesTest : public BranchesTest {
   // Saves the conversation "talk": current branch xz, other branch xy.
   void have_a_talk() {
     Process process(memory_);
-    KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
+    SavedConversation kept = *SavedConversation::take(files(memory_), "talk");
     EXPECT_TRUE(kept.is_new());
-    Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
+    Branches branches(std::make_unique<LocalBackend>(*kept.open(process.engine, {})));
     say(branches, "x");
     say(branches, "y");
     ASSERT_TRUE(kept.save(branches).ok());
@@ -182,9 +182,9 @@ class KeptBranchesTest : public BranchesTest {
 TEST_F(KeptBranchesTest, BranchesSurviveARestart) {
   have_a_talk();
   Process process(memory_);
-  KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
+  SavedConversation kept = *SavedConversation::take(files(memory_), "talk");
   EXPECT_FALSE(kept.is_new());
-  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
+  Branches branches(std::make_unique<LocalBackend>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   EXPECT_EQ(now(branches), "xz");
   EXPECT_THAT(others(branches), ElementsAre("xy"));
@@ -201,8 +201,8 @@ TEST_F(KeptBranchesTest, DamagedBranchIsReportedAndKept) {
   const std::string path = files(memory_).branch_path("talk", number);
   ASSERT_TRUE(write_file_atomically(memory_, path, std::as_bytes(std::span("x", 1))).ok());
   Process process(memory_);
-  KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
-  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
+  SavedConversation kept = *SavedConversation::take(files(memory_), "talk");
+  Branches branches(std::make_unique<LocalBackend>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   ASSERT_EQ(branches.others().size(), 1u);
   EXPECT_EQ(branches.others()[0].messages, nullptr);
@@ -219,8 +219,8 @@ TEST_F(KeptBranchesTest, InterruptedSaveLosesNoMessages) {
     ASSERT_TRUE(memory.make_directory("/s").ok());
     FaultyFileOps faulty(memory);
     Process process(faulty);
-    KeptConversation kept = *KeptConversation::take(files(faulty), "talk");
-    Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
+    SavedConversation kept = *SavedConversation::take(files(faulty), "talk");
+    Branches branches(std::make_unique<LocalBackend>(*kept.open(process.engine, {})));
     say(branches, "x");
     say(branches, "y");
     ASSERT_TRUE(kept.save(branches).ok());
@@ -244,8 +244,8 @@ TEST_F(KeptBranchesTest, InterruptedSaveLosesNoMessages) {
 TEST_F(KeptBranchesTest, MoveToRenamesAllBranchesAndUndoStillReaches) {
   have_a_talk();
   Process process(memory_);
-  KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
-  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
+  SavedConversation kept = *SavedConversation::take(files(memory_), "talk");
+  Branches branches(std::make_unique<LocalBackend>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   EXPECT_EQ(free_name_like(files(memory_), "talk"), "talk-2");
   EXPECT_EQ(kept.move_to("talk", branches).code(), ErrorCode::kDuplicate);
@@ -268,7 +268,7 @@ TEST_F(KeptBranchesTest, OpenRefusesADifferentSystemMessageThatIsNotAString) {
   saved.messages = *parse_json(R"([{"role":"system","content":[{"type":"text","text":"be"}]}])", "messages");
   ASSERT_TRUE(write_session_file(memory_, "/s/odd.ibid", saved, nullptr, {}).ok());
   Process process(memory_);
-  const KeptConversation kept = *KeptConversation::take(files(memory_), "odd");
+  const SavedConversation kept = *SavedConversation::take(files(memory_), "odd");
   EXPECT_EQ(kept.open(process.engine, {.system = "other"}).status().code(), ErrorCode::kInvalidArgument);
 }
 
@@ -291,7 +291,7 @@ TEST_F(KeptBranchesTest, TakeLocksTheNameBeforeLookingItUp) {
     have_a_talk();
   };
   Process process(memory_);
-  const KeptConversation kept = *KeptConversation::take(files(ops), "talk");
+  const SavedConversation kept = *SavedConversation::take(files(ops), "talk");
   EXPECT_FALSE(kept.is_new());
   EXPECT_EQ(questions(kept.open(process.engine, {})->state().messages()), "xz");
 }

@@ -195,10 +195,10 @@ class OpenTerminal {
   ScreenModel screen_{24, 80};
 };
 
-TEST(SignOfLife, AppearsAfterSilenceChangesAndDisappears) {
+TEST(ProgressIndicator, AppearsAfterSilenceChangesAndDisappears) {
   const ScopedVariable term("TERM", "xterm");
   OpenTerminal terminal;
-  SignOfLife sign(terminal.fd());
+  ProgressIndicator sign(terminal.fd());
   sign.say("reading 1 of 9 tokens");
   terminal.await([](const ScreenModel& s) { return s.row(0) == "reading 1 of 9 tokens"; });
   sign.say("reading 5 of 9 tokens");
@@ -208,11 +208,11 @@ TEST(SignOfLife, AppearsAfterSilenceChangesAndDisappears) {
   terminal.await([](const ScreenModel& s) { return s.row(0).empty() && s.cursor_column() == 0; });
 }
 
-TEST(SignOfLife, FastStepsDoNotFlicker) {
+TEST(ProgressIndicator, FastStepsDoNotFlicker) {
   const ScopedVariable term("TERM", "xterm");
   OpenTerminal terminal;
   {
-    SignOfLife sign(terminal.fd(), std::chrono::hours(1));
+    ProgressIndicator sign(terminal.fd(), std::chrono::hours(1));
     for (int i = 0; i < 100; ++i) {
       sign.say("loading");
       sign.end();

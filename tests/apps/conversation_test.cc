@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 #include "apps/sessions/message_text.h"
 #include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
@@ -21,7 +21,7 @@ TEST(ConversationTest, QuestionIsSavedBeforeTheModelReadsIt) {
   ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));
   f.say({f.tokenizer->sampled({"a"}), f.tokenizer->sampled({"b"}), f.tokenizer->sampled({"c"})});
   const SessionFiles files(memory, "/s");
-  Result<KeptConversation> kept = KeptConversation::take(files, "talk");
+  Result<SavedConversation> kept = SavedConversation::take(files, "talk");
   ASSERT_TRUE(kept.ok()) << kept.status().message();
   std::string last;  // last saved message at the start of a pass
   size_t n_passes = 0;
@@ -35,7 +35,7 @@ TEST(ConversationTest, QuestionIsSavedBeforeTheModelReadsIt) {
   Screen screen(AnswerPlace::kChat);
   ConversationOptions options{.turn = {}, .files = files, .kept = *std::move(kept), .commands = true};
   options.turn = greedy(1);  // in the initializer gcc 14 warns of a destructor
-  Conversation conversation(std::make_unique<LocalTalk>(f.session()), std::move(options), screen);
+  Conversation conversation(std::make_unique<LocalBackend>(f.session()), std::move(options), screen);
   for (const auto& [line, question] : {std::pair("one", "one"), std::pair("/edit two", "two"),
                                        std::pair("/answers 2 three", "three")}) {
     last.clear();

@@ -16,7 +16,7 @@ struct Regions {
   // Records a region of `wall_ms` that waited `late_ms` for `n_missing` threads. Returns its thread count.
   int run(int64_t wall_ms, int64_t late_ms = 0, int n_missing = 1) {
     const int n = crowding.n_threads(now_ns);
-    Lateness late;
+    WaitTime late;
     late.add(late_ms * kMs, n_missing);
     crowding.record(n, now_ns, now_ns + wall_ms * kMs, late);
     now_ns += wall_ms * kMs;
@@ -38,16 +38,16 @@ struct Regions {
     return now_ns - start_ns;
   }
 
-  Crowding crowding;
+  Oversubscription crowding;
   int64_t now_ns = 5'000'000 * kMs;
 };
 
-TEST(Crowding, PunctualThreadsAreAllUsed) {
+TEST(Oversubscription, PunctualThreadsAreAllUsed) {
   Regions regions(4);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
 }
 
-TEST(Crowding, SingleWaitsChangeNothing) {
+TEST(Oversubscription, SingleWaitsChangeNothing) {
   Regions regions(2);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(regions.run(33, 30), 2);
@@ -55,7 +55,7 @@ TEST(Crowding, SingleWaitsChangeNothing) {
   }
 }
 
-TEST(Crowding, ASingleLongWaitChangesNothing) {
+TEST(Oversubscription, ASingleLongWaitChangesNothing) {
   Regions regions(2);
   ASSERT_EQ(regions.run(1000, 990), 2);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(regions.run(3), 2);
@@ -64,7 +64,7 @@ TEST(Crowding, ASingleLongWaitChangesNothing) {
   EXPECT_EQ(regions.run(3), 1) << "two consecutive waits suffice";
 }
 
-TEST(Crowding, ALateThreadIsLeftOut) {
+TEST(Oversubscription, ALateThreadIsLeftOut) {
   Regions regions(2);
   EXPECT_LE(regions.until_fewer(), 100 * kMs);
   EXPECT_EQ(regions.run(6), 1);
@@ -72,7 +72,7 @@ TEST(Crowding, ALateThreadIsLeftOut) {
   EXPECT_EQ(regions.run(3), 2);
 }
 
-TEST(Crowding, LeavesOutAsManyThreadsAsWereMissing) {
+TEST(Oversubscription, LeavesOutAsManyThreadsAsWereMissing) {
   Regions one(8), three(8);
   one.until_fewer(1);
   EXPECT_EQ(one.run(3), 7);
@@ -83,9 +83,9 @@ TEST(Crowding, LeavesOutAsManyThreadsAsWereMissing) {
   three.until(8);
 }
 
-TEST(Crowding, MissingThreadsAreWeightedByWaitingTime) {
-  Crowding crowding(8);
-  Lateness late;
+TEST(Oversubscription, MissingThreadsAreWeightedByWaitingTime) {
+  Oversubscription crowding(8);
+  WaitTime late;
   late.add(99 * kMs, 2);
   late.add(1 * kMs, 7);
   crowding.record(8, 0, 100 * kMs, late);
@@ -94,7 +94,7 @@ TEST(Crowding, MissingThreadsAreWeightedByWaitingTime) {
 }
 
 // With eight threads, one that is late for a sixteenth of the time costs half of its contribution.
-TEST(Crowding, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
+TEST(Oversubscription, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
   Regions two(2), eight(8), late(8);
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(two.run(100, 49), 2);
@@ -105,26 +105,26 @@ TEST(Crowding, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
   EXPECT_EQ(late.run(100), 7);
 }
 
-TEST(Crowding, TrialsBecomeRareWhileCompetitionLasts) {
+TEST(Oversubscription, TrialsBecomeRareWhileCompetitionLasts) {
   for (const int n : {2, 3}) {
     Regions regions(n);
     const int64_t first_ns = regions.until_fewer();
-    int64_t period_ns = Crowding::kShortestNs;
+    int64_t period_ns = Oversubscription::kShortestNs;
     for (int i = 0; i < 6; ++i) {
       EXPECT_EQ(regions.until(n), period_ns);
       EXPECT_LT(regions.until_fewer(), first_ns) << "a trial takes as long as the first detection";
-      period_ns = std::min(4 * period_ns, Crowding::kLongestNs);
+      period_ns = std::min(4 * period_ns, Oversubscription::kLongestNs);
     }
-    EXPECT_EQ(period_ns, Crowding::kLongestNs);
+    EXPECT_EQ(period_ns, Oversubscription::kLongestNs);
     // The competing program ends. A later one is detected as the first was.
     regions.until(n);
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), n);
     EXPECT_EQ(regions.until_fewer(), first_ns);
-    EXPECT_EQ(regions.until(n), Crowding::kShortestNs);
+    EXPECT_EQ(regions.until(n), Oversubscription::kShortestNs);
   }
 }
 
-TEST(Crowding, OneThreadIsNeverReduced) {
+TEST(Oversubscription, OneThreadIsNeverReduced) {
   Regions regions(1);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(regions.run(10, 10), 1);
 }

@@ -19,9 +19,9 @@ struct Number {
 // The floating-point numbers of a page: all, or only the scales if the part is quantised (any code is finite).
 std::vector<Number> numbers(const KvLayout& layout) {
   std::vector<Number> found;
-  const auto add = [&](KvPart part, size_t begin, size_t scales, size_t end) {
-    const bool is_coded = part == KvPart::kInt8 || part == KvPart::kInt4;
-    const size_t bytes = part == KvPart::kF32 || part == KvPart::kInt8 ? 4 : 2;
+  const auto add = [&](KvNumberFormat part, size_t begin, size_t scales, size_t end) {
+    const bool is_coded = part == KvNumberFormat::kInt8 || part == KvNumberFormat::kInt4;
+    const size_t bytes = part == KvNumberFormat::kF32 || part == KvNumberFormat::kInt8 ? 4 : 2;
     const size_t last = is_coded ? end : scales;
     for (size_t at = is_coded ? scales : begin; at < last; at += bytes) found.push_back({at, bytes});
   };
@@ -62,8 +62,8 @@ TEST(FiniteRows, AnyNonFiniteNumberIsFound) {
 }
 
 TEST(FiniteRows, FindsThemInLayersWithTheirOwnFormats) {
-  const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
-                              {1, 8, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
+  const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},
+                              {1, 8, 0, 0, KvRowFormat(KvNumberFormat::kInt4, KvNumberFormat::kF16)}};
   expect_all_found(KvLayout::make(mixed, KvDType::kInt8));
 }
 

@@ -171,9 +171,9 @@ TEST_P(KvCacheEntryLaws, RandomScriptsMatchTheReference) {
     std::mt19937_64 rng(seed);
     const auto below = [&](size_t n) { return static_cast<size_t>(rng() % n); };
     std::vector<KvCacheEntry> entries;
-    std::vector<Tokens> twins;  // expected tokens of each entry
+    std::vector<Tokens> reference_kernels;  // expected tokens of each entry
     entries.emplace_back(pool_);
-    twins.emplace_back();
+    reference_kernels.emplace_back();
     for (int step = 0; step < 40; ++step) {
       const size_t i = below(entries.size());
       switch (below(5)) {
@@ -182,24 +182,24 @@ TEST_P(KvCacheEntryLaws, RandomScriptsMatchTheReference) {
           const Tokens more = random_tokens(rng(), 1 + below(70));
           if (entries[i].length() > 300) break;
           ASSERT_TRUE(feed(entries[i], more).ok());
-          twins[i] = concat(twins[i], more);
+          reference_kernels[i] = concat(reference_kernels[i], more);
           break;
         }
         case 2: {
           const size_t n = below(entries[i].length() + 1);
           entries[i].slice_to_length(n);
-          twins[i].resize(n);
+          reference_kernels[i].resize(n);
           break;
         }
         case 3:
           if (entries.size() < 5) {
             entries.push_back(entries[i].fork().value());
-            twins.push_back(twins[i]);
+            reference_kernels.push_back(reference_kernels[i]);
           }
           break;
         default: ASSERT_TRUE(feed_without_commit(entries[i], random_tokens(rng(), 1 + below(70)), 1).ok());
       }
-      for (size_t j = 0; j < entries.size(); ++j) expect_fresh(entries[j], twins[j]);
+      for (size_t j = 0; j < entries.size(); ++j) expect_fresh(entries[j], reference_kernels[j]);
     }
   }
   EXPECT_EQ(pool_.pages_in_use(), 0u);

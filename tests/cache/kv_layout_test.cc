@@ -41,8 +41,8 @@ class CopyRows : public testing::TestWithParam<KvDType> {};
 // on the page that it came from.
 TEST_P(CopyRows, CopiesTheRowsOnly) {
   const KvRowShape differ[] = {{2, 8},
-                               {1, 24, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
-                               {3, 6, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
+                               {1, 24, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},
+                               {3, 6, 0, 0, KvRowFormat(KvNumberFormat::kInt4, KvNumberFormat::kF16)}};
   const Tokens tokens = random_tokens(1, kPagePositions);
   for (const KvLayout& layout : {tiny_layout(GetParam()), KvLayout::make(differ, GetParam())}) {
     KvPagePool pool(layout, 3 * layout.page_bytes());

@@ -158,7 +158,7 @@ class Story {
     pins_.clear();
     for (const char* name : {"a", "b", "c"}) store_.clear(name);
     store_.clear_shared();
-    twin_ = LruTwin();
+    twin_ = LruReference();
     entries_.clear();
   }
 
@@ -219,7 +219,7 @@ class Story {
   std::mt19937_64 rng_;
   KvPagePool pool_;
   LruKvCacheStore store_;
-  LruTwin twin_;
+  LruReference twin_;
   std::vector<Live> entries_;
   std::vector<PrefixPin> pins_;
   size_t n_inserted_ = 0;

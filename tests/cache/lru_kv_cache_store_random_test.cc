@@ -60,7 +60,7 @@ class Script {
 
   struct Resting {
     std::string name_space;
-    KvAtRest rest;
+    IdleSequence rest;
   };
 
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
@@ -166,12 +166,12 @@ class Script {
     if (sessions_.empty()) return;
     Session session = std::move(sessions_.back());
     sessions_.pop_back();
-    KvAtRest rest;
+    IdleSequence rest;
     const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
     if (status.ok()) twin_.insert(session.name_space, session.entry.tokens(), false);
     const Tokens ids(session.entry.tokens().begin(), session.entry.tokens().end());
     // A last page with another text after these positions is not found again.
-    if (!store_.put_to_rest(session.entry, rest)) {
+    if (!store_.make_idle(session.entry, rest)) {
       sessions_.push_back(std::move(session));
       return;
     }
@@ -193,7 +193,7 @@ class Script {
     ASSERT_EQ(read_rows(entry), fresh_rows(layout_, TokenSpan(ids).first(entry.length())));
     if (below(2) == 0) {
       (void)entry.slice_to_at_most(below(entry.length() + 1));
-      ASSERT_TRUE(store_.put_to_rest(entry, resting.rest));
+      ASSERT_TRUE(store_.make_idle(entry, resting.rest));
     } else {
       if (sessions_.size() < 6) sessions_.push_back({resting.name_space, std::move(entry)});
       at_rest_.erase(at_rest_.begin() + static_cast<ptrdiff_t>(i));
@@ -222,7 +222,7 @@ class Script {
   std::mt19937_64 rng_;
   KvPagePool pool_;
   LruKvCacheStore store_;
-  LruTwin twin_;
+  LruReference twin_;
   std::vector<Session> sessions_;
   std::vector<Resting> at_rest_;
   std::vector<PrefixPin> pins_;

@@ -190,9 +190,9 @@ TEST(StoreStatesTest, IdleSequencesResumeAtAKeptState) {
   ASSERT_TRUE(feed(entry, TokenSpan(ids).first(120)).ok());
   entry.state().keep_here(120);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(120)).ok());
-  KvAtRest rest;
+  IdleSequence rest;
   ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
-  ASSERT_TRUE(store.put_to_rest(entry, rest));
+  ASSERT_TRUE(store.make_idle(entry, rest));
   EXPECT_EQ(pool.state_bytes_in_use(), 2 * kLayout.state_bytes());
   ASSERT_TRUE(store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 200u);

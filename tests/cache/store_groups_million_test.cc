@@ -163,7 +163,7 @@ class GroupStory {
   };
   struct Resting {
     std::string name_space;
-    KvAtRest rest;
+    IdleSequence rest;
     bool is_cleared = false;  // its mark was removed with its namespace, so the store cannot resume it
   };
 
@@ -281,10 +281,10 @@ class GroupStory {
     if (sessions_.empty()) return;
     Session session = std::move(sessions_.back());
     sessions_.pop_back();
-    KvAtRest rest;
+    IdleSequence rest;
     const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
     if (status.ok()) note_insertion(session, {});
-    if (!store_.put_to_rest(session.entry, rest)) return sessions_.push_back(std::move(session));
+    if (!store_.make_idle(session.entry, rest)) return sessions_.push_back(std::move(session));
     at_rest_.push_back({session.name_space, std::move(rest)});
     if (at_rest_.size() > 8) at_rest_.erase(at_rest_.begin() + static_cast<ptrdiff_t>(below(at_rest_.size())));
   }
@@ -343,8 +343,8 @@ class GroupStory {
     sessions_.clear();
     for (const char* name : {"a", "b"}) store_.clear(name);
     store_.clear_shared();
-    twin_ = LruTwin();
-    retained_ = RetainedTwin();
+    twin_ = LruReference();
+    retained_ = RetainedReference();
   }
 
   const KvLayout layout_;
@@ -353,8 +353,8 @@ class GroupStory {
   const bool is_roomy_;
   KvPagePool pool_;
   LruKvCacheStore store_;
-  LruTwin twin_;
-  RetainedTwin retained_;
+  LruReference twin_;
+  RetainedReference retained_;
   std::vector<Session> sessions_;
   std::vector<Resting> at_rest_;
   size_t n_inserted_ = 0;

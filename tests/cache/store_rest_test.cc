@@ -23,20 +23,20 @@ struct World {
   explicit World(size_t n_pages = 40) : pool(layout, n_pages * layout.page_bytes()), store(pool) {}
 
   // Prefills the tokens that are not stored, and makes the sequence idle.
-  KvAtRest rest(TokenSpan tokens, const char* name_space = kAlice) {
+  IdleSequence rest(TokenSpan tokens, const char* name_space = kAlice) {
     KvCacheEntry entry = store.find_longest_prefix(name_space, tokens).entry;
     EXPECT_TRUE(feed(entry, tokens.subspan(entry.length())).ok());
-    KvAtRest rest;
+    IdleSequence rest;
     EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
-    EXPECT_TRUE(store.put_to_rest(entry, rest));
+    EXPECT_TRUE(store.make_idle(entry, rest));
     EXPECT_EQ(entry.length(), 0u);
     EXPECT_EQ(rest.length(), tokens.size());
     expect_sound();
     return rest;
   }
-  void insert(TokenSpan tokens) { const KvAtRest gone = rest(tokens); }
+  void insert(TokenSpan tokens) { const IdleSequence gone = rest(tokens); }
   // Number of stored positions; checks their keys and values.
-  size_t there(const KvAtRest& rest) {
+  size_t there(const IdleSequence& rest) {
     const KvCacheEntry entry = store.look_at(rest).value();
     EXPECT_TRUE(std::equal(entry.tokens().begin(), entry.tokens().end(), rest.tokens().begin()));
     EXPECT_EQ(read_rows(entry), fresh_rows(layout, entry.tokens()));
@@ -51,7 +51,7 @@ struct World {
 
 TEST(StoreRest, IdleSequencesHoldNoPage) {
   World world;
-  const KvAtRest rest = world.rest(random_tokens(1, 200));
+  const IdleSequence rest = world.rest(random_tokens(1, 200));
   EXPECT_EQ(world.there(rest), 200u);
   EXPECT_EQ(world.store.evict(100), 4u);
   EXPECT_EQ(world.pool.pages_in_use(), 0u);
@@ -62,7 +62,7 @@ TEST(StoreRest, IdleSequencesHoldNoPage) {
 
 TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
   World world;
-  KvAtRest rest = world.rest(random_tokens(1, 200));
+  IdleSequence rest = world.rest(random_tokens(1, 200));
   const TokenId* ids = rest.tokens().data();
   const size_t compared = world.store.work().tokens_compared;
   const size_t lookups = world.store.stats().lookups;
@@ -78,39 +78,39 @@ TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
   ASSERT_TRUE(feed(entry, more).ok());
   ASSERT_TRUE(world.store.insert(kAlice, entry, {.rest = &rest}).ok());
   EXPECT_LE(world.store.work().tokens_compared, compared + 2 * kPagePositions);
-  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 270u);
 }
 
 TEST(StoreRest, AMarkResumesTheSequenceAfterARollback) {
   World world;
-  KvAtRest rest = world.rest(random_tokens(1, 200));
+  IdleSequence rest = world.rest(random_tokens(1, 200));
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   ASSERT_TRUE(feed(entry, random_tokens(2, 70)).ok());
   ASSERT_TRUE(world.store.insert(kAlice, entry).ok());
-  EXPECT_FALSE(world.store.put_to_rest(entry, rest)) << "positions beyond the mark would be lost";
+  EXPECT_FALSE(world.store.make_idle(entry, rest)) << "positions beyond the mark would be lost";
   EXPECT_EQ(entry.length(), 270u);
   entry.slice_to_length(200);
-  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 200u);
   // Slice to the middle of a page.
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   entry.slice_to_length(100);
-  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 100u);
   world.expect_sound();
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   entry.slice_to_length(0);
-  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 0u);
   world.expect_sound();
 }
 
 TEST(StoreRest, OtherPagesAreEvictedFirst) {
   World world(12);
-  const KvAtRest first = world.rest(random_tokens(1, 150));
-  const KvAtRest second = world.rest(random_tokens(2, 150));
+  const IdleSequence first = world.rest(random_tokens(1, 150));
+  const IdleSequence second = world.rest(random_tokens(2, 150));
   // Used last and reused, but without a mark of an idle sequence.
   const Tokens others = random_tokens(3, 320);
   world.insert(others);
@@ -123,12 +123,12 @@ TEST(StoreRest, OtherPagesAreEvictedFirst) {
 
 TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
   World world(12);
-  const KvAtRest first = world.rest(random_tokens(1, 180));
-  KvAtRest second = world.rest(random_tokens(2, 180));
-  KvAtRest third = world.rest(random_tokens(3, 180));
+  const IdleSequence first = world.rest(random_tokens(1, 180));
+  IdleSequence second = world.rest(random_tokens(2, 180));
+  IdleSequence third = world.rest(random_tokens(3, 180));
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(world.store.wake(second, entry).ok());
-  ASSERT_TRUE(world.store.put_to_rest(entry, second));
+  ASSERT_TRUE(world.store.make_idle(entry, second));
   world.store.evict(2);
   EXPECT_EQ(world.there(first), 64u) << "tail before head";
   world.store.evict(1);
@@ -142,14 +142,14 @@ TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
 TEST(StoreRest, HeadsStayLiveWhileASequenceIsMarkedOnThem) {
   World world(12);
   const Tokens head = random_tokens(1, 128);
-  std::vector<KvAtRest> all;
+  std::vector<IdleSequence> all;
   for (uint64_t i = 0; i < 5; ++i) all.push_back(world.rest(concat(head, random_tokens(10 + i, 30))));
   EXPECT_EQ(world.store.evict(5), 5u) << "the tails";
-  for (const KvAtRest& rest : all) EXPECT_EQ(world.there(rest), 128u);
+  for (const IdleSequence& rest : all) EXPECT_EQ(world.there(rest), 128u);
   world.expect_sound();
   world.insert(random_tokens(2, 128));
   EXPECT_EQ(world.store.evict(2), 2u);
-  for (const KvAtRest& rest : all) EXPECT_EQ(world.there(rest), 128u);
+  for (const IdleSequence& rest : all) EXPECT_EQ(world.there(rest), 128u);
   all.clear();
   EXPECT_EQ(world.store.snapshot().n_marks, 0u);
   world.insert(random_tokens(2, 128));
@@ -161,7 +161,7 @@ TEST(StoreRest, HeadsStayLiveWhileASequenceIsMarkedOnThem) {
 TEST(StoreRest, AMarkStaysWhenItsPageGrows) {
   World world;
   const Tokens ids = random_tokens(1, 150);
-  const KvAtRest rest = world.rest(TokenSpan(ids).first(100));
+  const IdleSequence rest = world.rest(TokenSpan(ids).first(100));
   world.insert(ids);
   EXPECT_EQ(world.there(rest), 100u);
   EXPECT_EQ(world.store.stats().pages, 3u);
@@ -171,25 +171,25 @@ TEST(StoreRest, AMarkStaysWhenItsPageGrows) {
 TEST(StoreRest, AMarkFollowsAPageThatBecomesShared) {
   World world;
   const Tokens ids = random_tokens(1, 100);
-  const KvAtRest rest = world.rest(TokenSpan(ids).first(90));
+  const IdleSequence rest = world.rest(TokenSpan(ids).first(90));
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).first(80)).ok());
-  KvAtRest of_bob;
+  IdleSequence of_bob;
   ASSERT_TRUE(world.store.insert("bob", entry, {.sharing = Sharing::kShared, .rest = &of_bob}).ok());
   KvCacheEntry longer(world.pool);
   ASSERT_TRUE(feed(longer, ids).ok());
   ASSERT_TRUE(world.store.insert(kAlice, longer, Sharing::kShared).ok());
   world.expect_sound();
   EXPECT_EQ(world.there(rest), 90u);
-  ASSERT_TRUE(world.store.put_to_rest(entry, of_bob));
+  ASSERT_TRUE(world.store.make_idle(entry, of_bob));
   EXPECT_EQ(world.there(of_bob), 80u);
 }
 
 TEST(StoreRest, ACopyMarksTheSamePages) {
   World world;
-  std::optional<KvAtRest> rest = world.rest(random_tokens(1, 150));
-  KvAtRest copy = world.store.copy(*rest);
-  KvAtRest unmarked = world.store.copy(KvAtRest());
+  std::optional<IdleSequence> rest = world.rest(random_tokens(1, 150));
+  IdleSequence copy = world.store.copy(*rest);
+  IdleSequence unmarked = world.store.copy(IdleSequence());
   EXPECT_EQ(world.there(unmarked), 0u);
   EXPECT_EQ(world.store.snapshot().n_marks, 2u);
   rest.reset();
@@ -203,8 +203,8 @@ TEST(StoreRest, ACopyMarksTheSamePages) {
 
 TEST(StoreRest, ClearedNamespacesAreNotResumed) {
   World world;
-  KvAtRest rest = world.rest(random_tokens(1, 150));
-  const KvAtRest of_bob = world.rest(random_tokens(1, 150), "bob");
+  IdleSequence rest = world.rest(random_tokens(1, 150));
+  const IdleSequence of_bob = world.rest(random_tokens(1, 150), "bob");
   world.store.clear(kAlice);
   EXPECT_EQ(world.there(rest), 0u);
   EXPECT_EQ(world.there(of_bob), 150u);
@@ -216,20 +216,20 @@ TEST(StoreRest, ClearedNamespacesAreNotResumed) {
 
 TEST(StoreRest, AFailedInsertMarksNothing) {
   World world(6);
-  KvAtRest rest = world.rest(random_tokens(1, 150));
+  IdleSequence rest = world.rest(random_tokens(1, 150));
   LruKvCacheStore small(world.pool, 0);
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(feed(entry, random_tokens(2, 100)).ok());
-  KvAtRest none;
+  IdleSequence none;
   EXPECT_EQ(small.insert(kAlice, entry, {.rest = &none}).code(), ErrorCode::kOutOfMemory);
-  EXPECT_FALSE(small.put_to_rest(entry, none));
+  EXPECT_FALSE(small.make_idle(entry, none));
   EXPECT_EQ(entry.length(), 100u);
 }
 
 // Every page of the pool can be stored; logits and index memory are extra.
 TEST(StoreRest, EveryPageOfThePoolCanBeIdle) {
   World world(16);
-  std::vector<KvAtRest> all;
+  std::vector<IdleSequence> all;
   for (uint64_t i = 0; i < 100; ++i) {
     all.push_back(world.rest(random_tokens(i, 64)));
     ASSERT_EQ(world.there(all.back()), 64u);
@@ -248,7 +248,7 @@ TEST_P(StoreRestMemoryTest, AllocationFailuresChangeNothing) {
   for (size_t n = 0;; ++n) {
     SCOPED_TRACE(n);
     World world;
-    KvAtRest rest = world.rest(random_tokens(1, 100));
+    IdleSequence rest = world.rest(random_tokens(1, 100));
     KvCacheEntry entry(world.pool);
     FailingNew failing(n, GetParam());
     const ErrorCode woken = world.store.wake(rest, entry).code();
@@ -267,10 +267,10 @@ TEST_P(StoreRestMemoryTest, AllocationFailuresChangeNothing) {
     World world;
     KvCacheEntry entry(world.pool);
     ASSERT_TRUE(feed(entry, random_tokens(1, 200)).ok());
-    KvAtRest rest;
+    IdleSequence rest;
     FailingNew failing(n, GetParam());
     const ErrorCode inserted = world.store.insert(kAlice, entry, {.rest = &rest}).code();
-    const bool rests = world.store.put_to_rest(entry, rest);
+    const bool rests = world.store.make_idle(entry, rest);
     failing.stop();
     world.expect_sound();
     ASSERT_EQ(rests, inserted == ErrorCode::kOk);

@@ -130,9 +130,9 @@ TEST(KvWindows, ForksAndIdleSequencesResumeExactly) {
   ASSERT_TRUE(feed_in_passes(*fork, random_tokens(2, 500), 50).ok());
   expect_exact(*fork);
   expect_exact(entry);
-  KvAtRest rest;
+  IdleSequence rest;
   ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
-  ASSERT_TRUE(store.put_to_rest(entry, rest));
+  ASSERT_TRUE(store.make_idle(entry, rest));
   ASSERT_TRUE(store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 2000u);
   expect_exact(entry);
@@ -149,7 +149,7 @@ struct Chats {
   explicit Chats(size_t budget_bytes) : pool(layout, budget_bytes), store(pool) {}
 
   // One turn of a chat: resumes it, prefills `more`, makes it idle. Returns the position at which it resumed.
-  size_t turn(KvAtRest& rest, TokenSpan more, const char* name_space = "a") {
+  size_t turn(IdleSequence& rest, TokenSpan more, const char* name_space = "a") {
     const Tokens before(rest.tokens().begin(), rest.tokens().end());
     KvCacheEntry entry(pool);
     EXPECT_TRUE(store.wake(rest, entry).ok());
@@ -159,7 +159,7 @@ struct Chats {
     EXPECT_TRUE(fed.ok()) << fed.to_string();
     expect_exact(entry);
     EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
-    EXPECT_TRUE(store.put_to_rest(entry, rest));
+    EXPECT_TRUE(store.make_idle(entry, rest));
     EXPECT_EQ(validate_store(store.snapshot()), std::vector<std::string>());
     return n_found;
   }
@@ -176,7 +176,7 @@ TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
   const size_t budget = bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) +
                         8 * layout.page_bytes();
   Chats chats(budget);
-  KvAtRest a, b;
+  IdleSequence a, b;
   EXPECT_EQ(chats.turn(a, random_tokens(1, kA)), 0u);
   EXPECT_EQ(chats.turn(b, random_tokens(2, kB)), 0u);
   size_t n_a = kA, n_b = kB;
@@ -191,10 +191,10 @@ TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
 TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 1000) + bytes_at_rest(layout, 3000) + 8 * layout.page_bytes());
-  KvAtRest a;
+  IdleSequence a;
   EXPECT_EQ(chats.turn(a, random_tokens(1, 1000)), 0u);
   for (uint64_t seed = 2; seed < 6; ++seed) {
-    KvAtRest dead;
+    IdleSequence dead;
     EXPECT_EQ(chats.turn(dead, random_tokens(seed, 3000)), 0u);
   }
   EXPECT_GT(chats.store.stats().evicted_pages, 100u);
@@ -205,9 +205,9 @@ TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
 TEST(KvWindows, AnEndOfTwoSequencesStaysWhenOneContinues) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
-  KvAtRest a;
+  IdleSequence a;
   EXPECT_EQ(chats.turn(a, random_tokens(1, 960)), 0u);
-  KvAtRest c = chats.store.copy(a);
+  IdleSequence c = chats.store.copy(a);
   EXPECT_EQ(chats.turn(a, random_tokens(2, 4900)), 960u);
   EXPECT_EQ(chats.turn(c, random_tokens(3, 10)), 960u);
   EXPECT_EQ(chats.turn(a, random_tokens(4, 100)), 5860u);
@@ -282,7 +282,7 @@ TEST(KvWindows, RecomputedWindowPartsAreStoredAgain) {
   const KvLayout layout = windowed_layout();
   for (const size_t length : {640u, 1000u}) {
     Chats chats(60 * layout.page_bytes());
-    KvAtRest rest, other;
+    IdleSequence rest, other;
     EXPECT_EQ(chats.turn(rest, random_tokens(1, length)), 0u);
     other = chats.store.copy(rest);
     ASSERT_TRUE(chats.store.remember_logits("a", rest.tokens(), std::vector<float>{1}).ok());

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "server/http/door.h"
+#include "server/http/request_filter.h"
 #include "server/http/request_reader.h"
 #include "server/http/response_writer.h"
 #include "tests/fuzz/script.h"
@@ -64,15 +64,15 @@ void check_target(const http::RequestTarget& target) {
   CHECK(again && again->path == target.path);
 }
 
-const http::Door& door() {
-  static const http::Door the_door = [] {
+const http::RequestFilter& door() {
+  static const http::RequestFilter the_door = [] {
     const auto nothing = [](const http::ExchangePtr&, const http::PathParts&) {};
     http::Router router;
     router.add("GET", "/health", nothing, http::Access::kEverybody);
     router.add("POST", "/v1/models/{...}", nothing, http::Access::kEverybody);
     router.add("GET", "/v1/sessions/{id}/x/{n}", nothing, http::Access::kEverybody);
     router.add("POST", "/locked", nothing);
-    return http::Door({.allowed_hosts = {"a.example"}, .allowed_origins = {"http://b.example"}, .port = 80},
+    return http::RequestFilter({.allowed_hosts = {"a.example"}, .allowed_origins = {"http://b.example"}, .port = 80},
                       {{"fuzzing-key", "mine"}}, std::move(router));
   }();
   return the_door;

@@ -21,7 +21,7 @@ void session(Input input) {
   CHECK(text.ok()) << text.status().message();
   const auto again = session_from_text(*text, "again");
   CHECK(again.ok()) << again.status().message();
-  CHECK(!again->losses.any()) << again->losses.to_string();
+  CHECK(!again->load_warnings.any()) << again->load_warnings.to_string();
   CHECK(session_to_json(*again) == session_to_json(*read));
 }
 

@@ -19,9 +19,9 @@ const ArgumentNotation kBare = {.form = ArgumentNotation::Form::kBare, .quote = 
 const ArgumentNotation kPython = {.form = ArgumentNotation::Form::kKeywords};
 
 Result<Grammar> compiled(const char* schema, const ArgumentNotation& notation) {
-  const Result<DemandedCalls::Call> call = compile_arguments(parse_json(schema, "test").value(), notation);
+  const Result<RequiredCalls::Call> call = compile_arguments(parse_json(schema, "test").value(), notation);
   if (!call.ok()) return call.status();
-  DemandedCalls::Call between = {{.words = "["}};
+  RequiredCalls::Call between = {{.words = "["}};
   between.insert(between.end(), call->begin(), call->end());
   between.push_back({.words = "]"});
   return compile_calls({.calls = {between}});

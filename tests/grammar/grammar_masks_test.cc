@@ -28,7 +28,7 @@ std::vector<TokenId> allowed_by(const TokenConstraint& constraint, size_t vocab_
   return ids_of(mask);
 }
 
-std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const TokenTexts& vocabulary, bool in_front) {
+std::vector<TokenId> allowed_by_twin(const ReferenceMatcher& twin, const TokenTexts& vocabulary, bool in_front) {
   std::vector<TokenId> out;
   for (size_t i = 0; i < vocabulary.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
@@ -37,7 +37,7 @@ std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const TokenTexts& 
                              std::ranges::find(vocabulary.special_tokens().tokens, id)) {
       continue;
     }
-    GrammarTwin one = twin;
+    ReferenceMatcher one = twin;
     if (one.read(bytes)) out.push_back(id);
   }
   return out;
@@ -62,7 +62,7 @@ TEST(GrammarMasksTest, MasksMatchReference) {
     const auto prototype = make_constraint(*grammar, vocabulary);
     for (int run = 0; run < 3; ++run) {
       const auto constraint = prototype->clone();
-      GrammarTwin twin(random.rules());
+      ReferenceMatcher twin(random.rules());
       for (int length = 0; length < 10 && twin.n_stacks() < 300; ++length) {
         const auto allowed = allowed_by(*constraint, vocabulary->size());
         ASSERT_EQ(allowed, allowed_by_twin(twin, *vocabulary, length == 0));

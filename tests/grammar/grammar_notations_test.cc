@@ -160,7 +160,7 @@ TEST(ChoicesTest, AcceptExactlyTheTexts) {
 
 TEST(CallGrammarTest, CallsBeginAtOnceAndFollowEachOther) {
   const Grammar digits = *compile_regex("[0-9]+");
-  DemandedCalls demanded;
+  RequiredCalls demanded;
   demanded.lead.opening = "[";
   demanded.calls = {{{.words = "f(", .grammar = digits}, {.words = ")"}}, {{.words = "g()"}}};
   demanded.separator = ", ";
@@ -185,7 +185,7 @@ TEST(CallGrammarTest, CallsBeginAtOnceAndFollowEachOther) {
 }
 
 TEST(CallGrammarTest, AnswerMayEndAfterABlankSeparator) {
-  DemandedCalls demanded;
+  RequiredCalls demanded;
   demanded.calls = {{{.words = "<c>f</c>"}}};
   demanded.separator = "\n";
   EXPECT_FALSE(accepts(compile_calls(demanded), "<c>f</c>\n"));
@@ -201,7 +201,7 @@ TEST(CallGrammarTest, AnswerMayEndAfterABlankSeparator) {
 
 TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   const Grammar digits = *compile_regex("[0-9]+");
-  const Result<Grammar> may = compile_behind({.begin = "<t>", .end = "</t>"}, digits);
+  const Result<Grammar> may = compile_after({.begin = "<t>", .end = "</t>"}, digits);
   for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1",
                            "<t>\xFF</t</t</t>1"}) {
     EXPECT_TRUE(accepts(may, text)) << text;
@@ -209,11 +209,11 @@ TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   for (const char* text : {"", "<t>12", "a</t>12", "<t>a</t>", "<t>a</t>\n\n\n1", "<t>a</t>1</t>2", "\n12"}) {
     EXPECT_FALSE(accepts(may, text)) << text;
   }
-  const Result<Grammar> open = compile_behind({.begin = "<t>", .end = "</t>", .is_open = true}, digits);
+  const Result<Grammar> open = compile_after({.begin = "<t>", .end = "</t>", .is_open = true}, digits);
   EXPECT_TRUE(accepts(open, "a</t>12"));
   EXPECT_TRUE(accepts(open, "</t>12"));
   EXPECT_FALSE(accepts(open, "12"));
-  const Result<Grammar> opening = compile_behind({.begin = "<t>", .end = "</t>", .opening = "final:"}, digits);
+  const Result<Grammar> opening = compile_after({.begin = "<t>", .end = "</t>", .opening = "final:"}, digits);
   EXPECT_TRUE(accepts(opening, "<t>a</t>final:1"));
   EXPECT_TRUE(accepts(opening, "final:1"));
   EXPECT_FALSE(accepts(opening, "1"));
@@ -233,7 +233,7 @@ TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
 }
 
 TEST(CallGrammarTest, PieceMayBeTextUpToWordsOrAlternatives) {
-  DemandedCalls demanded;
+  RequiredCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
   const Result<Grammar> calls = compile_calls(demanded);
   for (const char* text : {"<p>\n</p>!", "<p>a\n</p>!", "<p>a\n\n</p>\n<q>!", "<p>\n<p>\n<</p \n</p>!"}) {

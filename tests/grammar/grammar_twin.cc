@@ -6,13 +6,13 @@
 
 namespace ibid {
 
-GrammarTwin::GrammarTwin(const GrammarRules& rules) : rules_(rules) { open({{rules.rule_expr(0), 0}}); }
+ReferenceMatcher::ReferenceMatcher(const GrammarRules& rules) : rules_(rules) { open({{rules.rule_expr(0), 0}}); }
 
-bool GrammarTwin::read(std::string_view bytes) {
+bool ReferenceMatcher::read(std::string_view bytes) {
   return std::ranges::all_of(bytes, [&](char c) { return read(static_cast<uint8_t>(c)); });
 }
 
-bool GrammarTwin::read(uint8_t byte) {
+bool ReferenceMatcher::read(uint8_t byte) {
   const std::set<Stack> before = std::exchange(stacks_, {});
   met_.clear();
   may_end_ = false;
@@ -31,7 +31,7 @@ bool GrammarTwin::read(uint8_t byte) {
 }
 
 // The rest of a text or character after a byte. done: nothing is left.
-std::vector<GrammarTwin::Frame> GrammarTwin::after(Frame frame, uint8_t byte, bool& done) const {
+std::vector<ReferenceMatcher::Frame> ReferenceMatcher::after(Frame frame, uint8_t byte, bool& done) const {
   const Expr& expr = rules_.expr(frame.expr);
   if (expr.kind == Expr::Kind::kByteRange) {
     done = expr.a <= byte && byte <= expr.b;
@@ -55,7 +55,7 @@ std::vector<GrammarTwin::Frame> GrammarTwin::after(Frame frame, uint8_t byte, bo
   return {{frame.expr, std::max(frame.matched, 1u) << 8 | byte}};
 }
 
-const std::vector<std::string>& GrammarTwin::spellings(const Expr& expr) const {
+const std::vector<std::string>& ReferenceMatcher::spellings(const Expr& expr) const {
   if (spellings_.size() <= expr.a) spellings_.resize(expr.a + 1);
   std::vector<std::string>& out = spellings_[expr.a];
   if (!out.empty()) return out;
@@ -65,13 +65,13 @@ const std::vector<std::string>& GrammarTwin::spellings(const Expr& expr) const {
   return out;
 }
 
-void GrammarTwin::open_part(const Stack& rest, ExprId part) {
+void ReferenceMatcher::open_part(const Stack& rest, ExprId part) {
   Stack stack = rest;
   stack.push_back({part, 0});
   open(stack);
 }
 
-void GrammarTwin::open(const Stack& stack) {
+void ReferenceMatcher::open(const Stack& stack) {
   if (!met_.insert(stack).second) return;
   if (stack.empty()) {
     may_end_ = true;

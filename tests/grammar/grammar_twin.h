@@ -13,9 +13,9 @@
 
 namespace ibid {
 
-class GrammarTwin {
+class ReferenceMatcher {
  public:
-  explicit GrammarTwin(const GrammarRules& rules);
+  explicit ReferenceMatcher(const GrammarRules& rules);
 
   // Reads a byte. Returns false if no text continues like that.
   bool read(uint8_t byte);

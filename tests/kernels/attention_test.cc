@@ -233,7 +233,7 @@ TEST_P(AttentionTest, AccuracyWithStorage) {
   // of a thousand errors is five times that.
   constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1};
   const auto [keys, values] = GetParam();
-  const bool both_int4 = keys == KvPart::kInt4 && values == KvPart::kInt4;
+  const bool both_int4 = keys == KvNumberFormat::kInt4 && values == KvNumberFormat::kInt4;
   const double bound = both_int4 ? 0.14 : kBounds[static_cast<size_t>(std::max(keys, values))];
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);

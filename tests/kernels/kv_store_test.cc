@@ -15,11 +15,11 @@ TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
   for (const KvRowFormat format : kKvFormats) {
     for (size_t head_dim : kHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
-      const auto half_bytes = [](KvPart part) {
-        return part == KvPart::kF32 ? 8u : part == KvPart::kF16 ? 4u : part == KvPart::kInt8 ? 2u : 1u;
+      const auto half_bytes = [](KvNumberFormat part) {
+        return part == KvNumberFormat::kF32 ? 8u : part == KvNumberFormat::kF16 ? 4u : part == KvNumberFormat::kInt8 ? 2u : 1u;
       };
-      const auto scale_bytes = [&](KvPart part) {
-        return part == KvPart::kInt8 ? 256u : part == KvPart::kInt4 ? 256u * ((head_dim + 31) / 32) : 0u;
+      const auto scale_bytes = [&](KvNumberFormat part) {
+        return part == KvNumberFormat::kInt8 ? 256u : part == KvNumberFormat::kInt4 ? 256u * ((head_dim + 31) / 32) : 0u;
       };
       EXPECT_GE(block.k_scale - block.k, 32 * head_dim * half_bytes(block.keys()));
       EXPECT_GE(block.v_scale - block.v, 32 * block.v_dim * half_bytes(block.values()));
@@ -84,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(Isas, KvStore, ::testing::ValuesIn(vector_isas()),
 
 // Half a quantisation step of x[d] in stored form: 2^-12 relative in half precision, max / 254 in INT8. In INT4
 // (max - min) / 30 of the group, plus the error of rounding scale and minimum to halves.
-float half_step(KvPart part, const std::vector<float>& x, size_t d) {
-  if (part == KvPart::kF32) return 0.0f;
-  if (part == KvPart::kF16) return std::fabs(x[d]) / 2048;
-  if (part == KvPart::kInt4) {
+float half_step(KvNumberFormat part, const std::vector<float>& x, size_t d) {
+  if (part == KvNumberFormat::kF32) return 0.0f;
+  if (part == KvNumberFormat::kF16) return std::fabs(x[d]) / 2048;
+  if (part == KvNumberFormat::kInt4) {
     const auto first = x.begin() + static_cast<ptrdiff_t>(d / kNibbleGroup * kNibbleGroup);
     const auto last = x.begin() + static_cast<ptrdiff_t>(std::min(x.size(), (d / kNibbleGroup + 1) * kNibbleGroup));
     const auto [low, high] = std::minmax_element(first, last);

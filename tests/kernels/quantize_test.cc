@@ -15,7 +15,7 @@ std::vector<float> awkward_row() {
   };
   fill(1, [](float) { return 0.0f; });
   fill(2, [](float k) { return (k - 16.0f) + 0.5f; });    // ties
-  fill(3, [](float k) { return k * 1e-38f; });            // below kTinyBlock
+  fill(3, [](float k) { return k * 1e-38f; });            // below kMinBlockMagnitude
   fill(4, [](float k) { return (k - 10.0f) * 1e-36f; });  // just above
   fill(5, [](float k) { return k == 7.0f ? -3e38f : k * 1e36f; });
   fill(6, [](float k) { return k == 3.0f ? 127.0f : k + 0.5f; });  // scale 1: exact halves
@@ -70,7 +70,7 @@ TEST(Quantize, CodesScalesAndSumsMatchTheirDefinitions) {
   for (size_t b = 0; b < rows.blocks(); ++b) {
     float largest = 0;
     for (size_t k = 0; k < 32 && b < 9; ++k) largest = std::max(largest, std::fabs(x[32 * b + k]));
-    const bool is_zero = largest < kTinyBlock;
+    const bool is_zero = largest < kMinBlockMagnitude;
     EXPECT_EQ(rows.scale[rows.at(0, b)], is_zero ? 0.0f : largest / 127.0f) << b;
     int sums[2] = {0, 0};
     for (size_t k = 0; k < 32; ++k) {

@@ -76,11 +76,11 @@ inline constexpr KvRowFormat kKvFormats[] = {KvDType::kF32,
                                              KvDType::kInt8,
                                              KvDType::kK8V4,
                                              KvDType::kInt4,
-                                             {KvPart::kF16, KvPart::kInt8},
-                                             {KvPart::kF16, KvPart::kInt4},
-                                             {KvPart::kInt8, KvPart::kF16},
-                                             {KvPart::kInt4, KvPart::kF16},
-                                             {KvPart::kInt4, KvPart::kInt8}};
+                                             {KvNumberFormat::kF16, KvNumberFormat::kInt8},
+                                             {KvNumberFormat::kF16, KvNumberFormat::kInt4},
+                                             {KvNumberFormat::kInt8, KvNumberFormat::kF16},
+                                             {KvNumberFormat::kInt4, KvNumberFormat::kF16},
+                                             {KvNumberFormat::kInt4, KvNumberFormat::kInt8}};
 
 // "k_f16_v_int8"
 inline std::string kv_format_name(KvRowFormat format) {

@@ -118,24 +118,24 @@ TEST(KvPrecision, OutliersOfKeysKeepKeysIn16Bits) {
                           {"attn_k.weight", kKvDim, shape().dim, row, DType::kQ8_0},
                           {"attn_q.bias", kQDim, 1, [](size_t r, size_t) { return one_channel(r, 300); }}};
   for (const Planted& planted : kAll) {
-    expect_formats(planted, KvDType::kInt8, {KvPart::kF16, KvPart::kInt8});
-    expect_formats(planted, KvDType::kK8V4, {KvPart::kF16, KvPart::kInt4});
-    expect_formats(planted, KvDType::kInt4, {KvPart::kF16, KvPart::kInt4});
+    expect_formats(planted, KvDType::kInt8, {KvNumberFormat::kF16, KvNumberFormat::kInt8});
+    expect_formats(planted, KvDType::kK8V4, {KvNumberFormat::kF16, KvNumberFormat::kInt4});
+    expect_formats(planted, KvDType::kInt4, {KvNumberFormat::kF16, KvNumberFormat::kInt4});
     expect_formats(planted, KvDType::kF16, KvDType::kF16);
     expect_formats(planted, KvDType::kF32, KvDType::kF32);
   }
   // A large norm makes queries and keys longer; values grow as well, but relative to each other they do not change.
   const Planted norm{"attn_norm.weight", shape().dim, 1, [](size_t, size_t) { return 20.0f; }};
-  expect_formats(norm, KvDType::kInt8, {KvPart::kF16, KvPart::kInt8});
+  expect_formats(norm, KvDType::kInt8, {KvNumberFormat::kF16, KvNumberFormat::kInt8});
 }
 
 TEST(KvPrecision, OutliersOfValuesKeepValuesIn16Bits) {
   const auto row = [](size_t r, size_t c) { return (r == kChannel ? 100.0f : 1.0f) * usual(r, c); };
   const Planted kAll[] = {kValueBias, {"attn_v.weight", kKvDim, shape().dim, row}};
   for (const Planted& planted : kAll) {
-    expect_formats(planted, KvDType::kInt8, {KvPart::kInt8, KvPart::kF16});
-    expect_formats(planted, KvDType::kK8V4, {KvPart::kInt8, KvPart::kF16});
-    expect_formats(planted, KvDType::kInt4, {KvPart::kInt4, KvPart::kF16});
+    expect_formats(planted, KvDType::kInt8, {KvNumberFormat::kInt8, KvNumberFormat::kF16});
+    expect_formats(planted, KvDType::kK8V4, {KvNumberFormat::kInt8, KvNumberFormat::kF16});
+    expect_formats(planted, KvDType::kInt4, {KvNumberFormat::kInt4, KvNumberFormat::kF16});
   }
 }
 
@@ -143,7 +143,7 @@ TEST(KvPrecision, OutliersOfValuesKeepValuesIn16Bits) {
 TEST(KvPrecision, ModerateOutliersRaiseInt4KeysToInt8) {
   const Planted planted{"attn_k.bias", kKvDim, 1, [](size_t r, size_t) { return one_channel(r, 30); }};
   expect_formats(planted, KvDType::kInt8, KvDType::kInt8);
-  expect_formats(planted, KvDType::kInt4, {KvPart::kInt8, KvPart::kInt4});
+  expect_formats(planted, KvDType::kInt4, {KvNumberFormat::kInt8, KvNumberFormat::kInt4});
 }
 
 TEST(KvPrecision, EstimateDoesNotDependOnThreads) {

@@ -135,8 +135,8 @@ TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   EXPECT_EQ(of_formats(usual), fingerprint(path));
   AllDifferent all;
   all.add("INT8 everywhere", of_formats(usual));
-  for (const KvRowFormat other : {KvRowFormat(KvPart::kF16, KvPart::kInt8), KvRowFormat(KvPart::kInt8, KvPart::kF16)}) {
-    const std::string name = other.keys == KvPart::kF16 ? "keys" : "values";
+  for (const KvRowFormat other : {KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8), KvRowFormat(KvNumberFormat::kInt8, KvNumberFormat::kF16)}) {
+    const std::string name = other.keys == KvNumberFormat::kF16 ? "keys" : "values";
     for (size_t layer = 0; layer < config.n_layers; ++layer) {
       std::vector<KvRowFormat> formats = usual;
       formats[layer] = other;

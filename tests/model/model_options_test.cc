@@ -6,12 +6,12 @@ namespace ibid {
 namespace {
 
 TEST(ModelOptionsTest, RowsPerPassSuitTheSecondLevelCache) {
-  EXPECT_EQ(rows_that_suit(1 << 20), 256u);
-  EXPECT_EQ(rows_that_suit(2 << 20), 512u);
-  EXPECT_EQ(rows_that_suit(5 << 18), 320u);
-  EXPECT_EQ(rows_that_suit(256 << 10), 128u) << "few rows would read the weights too often";
-  EXPECT_EQ(rows_that_suit(64 << 20), 512u);
-  EXPECT_EQ(rows_that_suit(0), 256u) << "unknown";
+  EXPECT_EQ(rows_for_cache(1 << 20), 256u);
+  EXPECT_EQ(rows_for_cache(2 << 20), 512u);
+  EXPECT_EQ(rows_for_cache(5 << 18), 320u);
+  EXPECT_EQ(rows_for_cache(256 << 10), 128u) << "few rows would read the weights too often";
+  EXPECT_EQ(rows_for_cache(64 << 20), 512u);
+  EXPECT_EQ(rows_for_cache(0), 256u) << "unknown";
   EXPECT_EQ(ModelOptions{}.max_chunk, default_max_chunk());
 }
 

@@ -141,7 +141,7 @@ TEST_P(SameBits, BitsDoNotDependOnThreads) {
   }
 }
 
-// One sequence, each pass with another number of threads, as in a team with WhenCrowded::kGiveWay.
+// One sequence, each pass with another number of threads, as in a team with OversubscriptionPolicy::kGiveWay.
 TEST_P(SameBits, BitsDoNotDependOnThreadsOfEachPass) {
   std::vector<std::unique_ptr<Subject>> teams;
   for (const int n_threads : {3, 1, 2}) teams.push_back(make(n_threads));

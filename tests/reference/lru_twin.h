@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-class LruTwin {
+class LruReference {
  public:
   void insert(const std::string& name_space, TokenSpan tokens, bool is_shared) {
     sequences_.push_back({name_space, is_shared, Tokens(tokens.begin(), tokens.end())});

@@ -1,4 +1,4 @@
-// RetainedTwin: lower bound of what a store that never ran out of memory must still have, by the rules of its header:
+// RetainedReference: lower bound of what a store that never ran out of memory must still have, by the rules of its header:
 // the inserted tokens, and every resume point of the inserted entries. Searches its own lists linearly. LruKvCacheStore
 // must find prefixes that are at least as long.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace ibid {
 
-class RetainedTwin {
+class RetainedReference {
  public:
   void insert(const std::string& name_space, const KvCacheEntry& entry, const InsertOptions& options) {
     const bool is_shared = options.sharing == Sharing::kShared;

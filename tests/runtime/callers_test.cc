@@ -60,7 +60,7 @@ TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
   };
   const auto question = [](size_t i) { return "Hello " + std::to_string(i % 40) + std::string(i % 3 * 60, 'q'); };
   const SessionOptions about{.system = "be the best " + std::string(100, 'z'), .now = "2026-01-31T12:00:00",
-                             .repair_when_idle = false};
+                             .prefill_when_idle = false};
   // The first pass waits until all streams have begun.
   std::latch begun(kCallers);
   const auto engine = tiny_engine(kind, {}, 2, 48, kShouts, {}, [&](size_t) { begun.wait(); });
@@ -70,7 +70,7 @@ TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
   std::vector<std::jthread> callers;
   for (size_t c = 0; c < kCallers; ++c) {
     callers.emplace_back([&, c] {
-      const auto bell = std::make_shared<Bell>();
+      const auto bell = std::make_shared<Waker>();
       std::vector<TurnStream> streams;
       for (size_t i = c * kEach; i < (c + 1) * kEach; ++i) {
         streams.emplace_back(chats[i], question(i), options(i), bell);

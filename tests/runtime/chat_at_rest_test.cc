@@ -68,7 +68,7 @@ TEST(ChatAtRestTest, IdleSessionsHoldNoPages) {
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, 0u);
   EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing was rewritten";
-  EXPECT_EQ(turn.usage.n_read_again, n_fed);
+  EXPECT_EQ(turn.usage.n_recomputed, n_fed);
   expect_replays(chat);
   must(fork.send("and you?", greedy(8)));
   expect_replays(fork);
@@ -85,7 +85,7 @@ TEST(ChatAtRestTest, PagesOfDestroyedSessionsAreEvictedFirst) {
   must(f.session({.cache_namespace = "carol"}).send(question(3, 600), greedy(8)));
   EXPECT_GT(f.engine->state().store().stats().evicted_pages, 0u);
   const Turn turn = must(chat.send("and then?", greedy(8)));
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_recomputed, 0u);
   EXPECT_GE(turn.usage.n_cached + 1, n_ids);
 }
 
@@ -99,8 +99,8 @@ TEST(ChatAtRestTest, OnlyEvictedTailIsPrefilledAgain) {
   EXPECT_EQ(n_left, (ids.size() - 1) / kPagePositions * kPagePositions);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_left);
-  EXPECT_GT(turn.usage.n_read_again, 0u);
-  EXPECT_LT(turn.usage.n_read_again, kPagePositions);
+  EXPECT_GT(turn.usage.n_recomputed, 0u);
+  EXPECT_LT(turn.usage.n_recomputed, kPagePositions);
   expect_replays(chat);
 }
 
@@ -151,7 +151,7 @@ TEST(ChatAtRestTest, EvictedPagesAreReadFromDisk) {
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_fed);
   EXPECT_EQ(turn.usage.n_from_disk, n_fed);
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_recomputed, 0u);
   expect_replays(chat);
 }
 
@@ -199,8 +199,8 @@ TEST(ChatAtRestTest, OutOfMemoryErrorNamesTheBudget) {
 // --- ten thousand of them
 
 // One of the conversations that the sessions repeat, and its results alone.
-struct Talk {
-  explicit Talk(size_t i) : questions{question(i, 20 + 13 * (i % 11)), question(i + 100, i % 50)} {
+struct ChatBackend {
+  explicit ChatBackend(size_t i) : questions{question(i, 20 + 13 * (i % 11)), question(i + 100, i % 50)} {
     ChatFixture alone;
     ChatSession chat = alone.session();
     for (const std::string& text : questions) {
@@ -217,7 +217,7 @@ struct Talk {
 
 TEST(ChatAtRestTest, TenThousandSessionsShare256Pages) {
   constexpr size_t kSessions = 10'000, kPages = 256, kTalks = 60, kEarly = 20;
-  std::vector<Talk> talks;
+  std::vector<ChatBackend> talks;
   for (size_t i = 0; i < kTalks; ++i) talks.emplace_back(i);
   SmallPool f(kPages);
   std::vector<ChatSession> chats;
@@ -233,19 +233,19 @@ TEST(ChatAtRestTest, TenThousandSessionsShare256Pages) {
   std::vector<size_t> n_turns(kSessions, 0), last_turn(kSessions, 0);
   size_t now = 0, n_early = 0, n_again = 0;
   const auto take_turn = [&](size_t i) {
-    const Talk& talk = talks[i % kTalks];
+    const ChatBackend& talk = talks[i % kTalks];
     const size_t k = n_turns[i]++;
     const Turn turn = must(chats[i].send(talk.questions[k], greedy(5)));
     ASSERT_EQ(chats[i].ids(), talk.ids[k]);
     const std::vector<float> rows = FakeModel::rows_of(chats[i].state().kv());
     ASSERT_EQ(rows.size(), talk.rows[k].size());
     ASSERT_EQ(std::memcmp(rows.data(), talk.rows[k].data(), rows.size() * sizeof(float)), 0);
-    ASSERT_EQ(turn.usage.n_prefilled, talk.n_new[k] + turn.usage.n_read_again);
+    ASSERT_EQ(turn.usage.n_prefilled, talk.n_new[k] + turn.usage.n_recomputed);
     if (k == 1 && now - last_turn[i] <= kEarly) {
       ++n_early;
-      ASSERT_EQ(turn.usage.n_read_again, 0u);
+      ASSERT_EQ(turn.usage.n_recomputed, 0u);
     }
-    n_again += turn.usage.n_read_again > 0;
+    n_again += turn.usage.n_recomputed > 0;
     last_turn[i] = now++;
     if (i % 10 == 0 && k == 0) soon.emplace(now + rng() % kEarly, i);
     if (now % 500 == 0) {

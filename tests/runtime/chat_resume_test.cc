@@ -98,8 +98,8 @@ TEST_F(ChatResumeTest, LossesSayWhyKeysAndValuesAreNotUsed) {
   const auto rows_lost = [&](Process& process, const LoadOptions& options = {}) {
     const Result<ChatSession> chat = ChatSession::load(process.engine, kPath, options);
     EXPECT_TRUE(chat.ok());
-    EXPECT_EQ(chat->losses().any(), !chat->losses().rows.ok());
-    return chat->losses();
+    EXPECT_EQ(chat->load_warnings().any(), !chat->load_warnings().rows.ok());
+    return chat->load_warnings();
   };
   Process same(files), another(files, false, "two");
   EXPECT_TRUE(rows_lost(same).rows.ok());
@@ -111,7 +111,7 @@ TEST_F(ChatResumeTest, LossesSayWhyKeysAndValuesAreNotUsed) {
   const ChatFixture unknown(kChatMl, {}, 64u << 20, std::move(parts));
   const Result<ChatSession> chat = ChatSession::load(unknown.engine, kPath);
   ASSERT_TRUE(chat.ok());
-  EXPECT_EQ(chat->losses().rows.code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(chat->load_warnings().rows.code(), ErrorCode::kUnsupported);
 
   std::string damaged = *read_file(files, kPath, 100u << 20);
   damaged[damaged.size() - 1000] ^= 1;
@@ -154,7 +154,7 @@ TEST_F(ChatResumeTest, TemplateErrorInReplayKeepsMessages) {
   const Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
   ASSERT_TRUE(chat.ok()) << chat.status().to_string();
   EXPECT_EQ(chat->state().messages(), messages);
-  EXPECT_EQ(chat->losses().n_replies, 2u);
+  EXPECT_EQ(chat->load_warnings().n_replies, 2u);
 }
 
 // A template that does not render notes.
@@ -173,7 +173,7 @@ TEST_F(ChatResumeTest, RepliesKeepTheirMessagesWhenHiddenMessagesChange) {
     Process after(files, false, "one", kHidesNotes);
     Result<ChatSession> loaded = ChatSession::load(after.engine, kPath);
     ASSERT_TRUE(loaded.ok()) << when << ": " << loaded.status().to_string();
-    EXPECT_FALSE(loaded->losses().any()) << when;
+    EXPECT_FALSE(loaded->load_warnings().any()) << when;
     EXPECT_EQ(loaded->ids(), chat.ids()) << when;
     EXPECT_EQ(loaded->state().messages(), chat.state().messages()) << when;
   };

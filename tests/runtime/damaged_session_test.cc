@@ -25,7 +25,7 @@ TEST_F(ChatResumeTest, NamespaceOfOlderFilesIsIgnored) {
     json["cache_namespace"] = value;
     const Result<SavedSession> session = session_from_json(json);
     ASSERT_TRUE(session.ok());
-    EXPECT_FALSE(session->losses.any());
+    EXPECT_FALSE(session->load_warnings.any());
   }
 }
 
@@ -107,7 +107,7 @@ TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
                           .replies = {{1, {3, 4}, 5}, {3, {6}, {}}, {5, {7}, 5}},
                           .usage = {.n_prompt = 9}};
   const Json as_read = *session_from_text_as_json(good);
-  ASSERT_FALSE(session_from_json(as_read)->losses.any());
+  ASSERT_FALSE(session_from_json(as_read)->load_warnings.any());
   const std::vector<std::tuple<const char*, Json, std::string>> unsound = {
       {"pinned", {6}, "pinned"},
       {"pinned", {-1}, "pinned"},
@@ -125,7 +125,7 @@ TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
     json[field] = *parse_json(json_to_string(value), field);
     const Result<SavedSession> session = session_from_json(json);
     ASSERT_TRUE(session.ok()) << field;
-    EXPECT_EQ(session->losses.to_string(), lost);
+    EXPECT_EQ(session->load_warnings.to_string(), lost);
     EXPECT_EQ(session->messages, six);
     EXPECT_EQ(session->pinned.size(), std::string(field) == "pinned" ? 0u : 1u);
     EXPECT_EQ(session->replies.size(), std::string(field) == "replies" ? 0u : 3u);
@@ -143,14 +143,14 @@ TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
     const Result<SavedSession> session = session_from_json(json);
     ASSERT_TRUE(session.ok()) << bad;
     EXPECT_EQ(session->replies.size(), 1u) << "replies after a damaged one are dropped: " << bad;
-    EXPECT_EQ(session->losses.n_replies, 2u);
+    EXPECT_EQ(session->load_warnings.n_replies, 2u);
   }
   Json twice = as_read;  // of one message: the first answer was discarded
   twice["replies"][0]["message"] = 3u;
   const SavedSession session = *session_from_json(twice);
   ASSERT_EQ(session.replies.size(), 2u);
   EXPECT_EQ(session.replies[0].ids, Tokens{6});
-  EXPECT_FALSE(session.losses.any());
+  EXPECT_FALSE(session.load_warnings.any());
 }
 
 TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFilesLackIt) {
@@ -163,7 +163,7 @@ TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFilesLackIt) {
     const bool newer = field == "repair_when_idle" || field == "numerics_version" || field == "n_ids";
     ASSERT_EQ(session.ok(), !needed) << field;
     if (!needed) {
-      EXPECT_EQ(session->losses.to_string(), newer ? "" : field);
+      EXPECT_EQ(session->load_warnings.to_string(), newer ? "" : field);
     }
   }
 }
@@ -172,7 +172,7 @@ TEST_F(ChatResumeTest, AnswersFromFirstDamagedOneOnBecomeText) {
   have_a_talk(false, false);
   const SavedSession good = *read_saved_session(files, kPath);
   ASSERT_EQ(good.replies.size(), 2u);
-  ASSERT_FALSE(good.losses.any());
+  ASSERT_FALSE(good.load_warnings.any());
   const auto n_sampled_ids = [](const ChatSession& chat) {
     size_t n = 0;
     for (const TranscriptSpan& span : chat.state().transcript().spans()) {
@@ -190,8 +190,8 @@ TEST_F(ChatResumeTest, AnswersFromFirstDamagedOneOnBecomeText) {
       Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
       ASSERT_TRUE(chat.ok()) << chat.status().to_string();
       EXPECT_EQ(chat->state().messages(), messages) << "all messages are loaded";
-      EXPECT_EQ(chat->losses().n_replies, 2 - unsound);
-      EXPECT_EQ(chat->losses().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
+      EXPECT_EQ(chat->load_warnings().n_replies, 2 - unsound);
+      EXPECT_EQ(chat->load_warnings().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
       must(chat->send("and", greedy()));
       EXPECT_EQ(chat->state().transcript().bytes().substr(0, bytes.size()), bytes);
       EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "of the sound answers and the new one";

@@ -17,13 +17,13 @@
 namespace ibid {
 namespace {
 
-struct Talk {
-  explicit Talk(const char* source = kChatMl, std::string system = {})
+struct ChatBackend {
+  explicit ChatBackend(const char* source = kChatMl, std::string system = {})
       : chat_template(*ChatTemplate::compile(source)),
         dialogue(PromptPlanner(tokenizer, chat_template, {}, system_clock()), std::move(system)) {}
 
-  Proposal question(const char* text) const {
-    return Proposal::of(dialogue.messages().size(), make_message(Role::kUser, text));
+  PendingEdit question(const char* text) const {
+    return PendingEdit::of(dialogue.messages().size(), make_message(Role::kUser, text));
   }
   SampledReply reply(const std::vector<std::string>& pieces) const {
     SampledReply sampled;
@@ -36,7 +36,7 @@ struct Talk {
     return sampled;
   }
   // Runs a whole turn; returns the cost of its plan. Throws std::bad_alloc if memory ran out.
-  TurnCost turn(Proposal proposal, const std::vector<std::string>& pieces) {
+  TurnCost turn(PendingEdit proposal, const std::vector<std::string>& pieces) {
     DialogueChange asked = dialogue.propose(std::move(proposal));
     Result<TurnPlan> planned = dialogue.plan_within({.max_tokens = 10000}, WhenFull::kError);
     if (planned.status().code() == ErrorCode::kOutOfMemory) throw std::bad_alloc();
@@ -79,20 +79,20 @@ struct Seen {
 };
 
 // Two turns, and a pin.
-void talk(Talk& t) {
+void talk(ChatBackend& t) {
   t.turn(t.question("Hello"), {"ab"});
   t.turn(t.question("and"), {"abc", "lo"});
-  Proposal pin{.n_kept = t.dialogue.messages().size(), .pinned = std::set<size_t>{0, 3}};
+  PendingEdit pin{.n_kept = t.dialogue.messages().size(), .pinned = std::set<size_t>{0, 3}};
   t.dialogue.propose(std::move(pin)).commit();
 }
 
-std::vector<Proposal> proposals(const Talk& t) {
-  std::vector<Proposal> out;
+std::vector<PendingEdit> proposals(const ChatBackend& t) {
+  std::vector<PendingEdit> out;
   out.push_back(t.question("more"));
   out.push_back({.n_kept = t.dialogue.messages().size() - 1, .goes_back = true});
-  out.push_back(Proposal::of(2, make_message(Role::kUser, "otherwise")));
+  out.push_back(PendingEdit::of(2, make_message(Role::kUser, "otherwise")));
   out.back().goes_back = true;
-  out.push_back(Proposal::of(0, make_message(Role::kSystem, "be brief")));
+  out.push_back(PendingEdit::of(0, make_message(Role::kSystem, "be brief")));
   out.back().system = "be brief";
   out.push_back({.n_kept = 2, .pinned = std::set<size_t>{1}});
   return out;
@@ -101,7 +101,7 @@ std::vector<Proposal> proposals(const Talk& t) {
 // Counts the tokens before the first user message if other messages have the same text.
 TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
   const std::string shown = "<|im_start|>system\nHello<|im_end|>\n<|im_start|>user\n";
-  Talk equal(kChatMl, "Hello");
+  ChatBackend equal(kChatMl, "Hello");
   {
     const DialogueChange asked = equal.dialogue.propose(equal.question("Hello"));
     const Result<PromptDelta> plan = equal.dialogue.plan();
@@ -113,15 +113,15 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
     EXPECT_EQ(equal.dialogue.n_opening_ids(), equal.tokenizer.template_ids(shown).size()) << turn;
   }
 
-  Talk all_at_once(kChatMl, "Hello");
-  Proposal history{.n_kept = 1};
+  ChatBackend all_at_once(kChatMl, "Hello");
+  PendingEdit history{.n_kept = 1};
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kUser}) {
     history.added.push_back(make_message(role, "Hello"));
   }
   all_at_once.turn(std::move(history), {"ab"});
   EXPECT_EQ(all_at_once.dialogue.n_opening_ids(), all_at_once.tokenizer.template_ids(shown).size());
 
-  Talk other(kChatMl, "ab");
+  ChatBackend other(kChatMl, "ab");
   other.turn(other.question("Hello"), {"ab"});
   EXPECT_EQ(other.dialogue.n_opening_ids(),
             other.tokenizer.template_ids("<|im_start|>system\nab<|im_end|>\n<|im_start|>user\n").size());
@@ -129,11 +129,11 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
 
 // If some messages are not shown, the first match counts, which is never too long.
 TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
-  Talk hidden("{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+  ChatBackend hidden("{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
               "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
               "{{ '<|im_start|>assistant\n' }}{% endif %}",
               "Hello");
-  Proposal history{.n_kept = 1};
+  PendingEdit history{.n_kept = 1};
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kUser}) {
     history.added.push_back(make_message(role, role == Role::kAssistant ? "ab" : "Hello"));
   }
@@ -142,10 +142,10 @@ TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
 }
 
 TEST(DialogueTest, UncommittedProposalIsRolledBack) {
-  Talk t;
+  ChatBackend t;
   talk(t);
   const Seen before(t.dialogue);
-  for (Proposal& proposal : proposals(t)) {
+  for (PendingEdit& proposal : proposals(t)) {
     {
       const DialogueChange change = t.dialogue.propose(std::move(proposal));
       EXPECT_FALSE(Seen(t.dialogue) == before);
@@ -163,7 +163,7 @@ TEST(DialogueTest, UncommittedProposalIsRolledBack) {
 }
 
 TEST(DialogueTest, CommittedProposalStays) {
-  Talk t;
+  ChatBackend t;
   talk(t);
   t.dialogue.propose({.n_kept = 2, .goes_back = true}).commit();
   EXPECT_EQ(t.dialogue.messages().size(), 2u);
@@ -175,14 +175,14 @@ TEST(DialogueTest, CommittedProposalStays) {
 }
 
 TEST(DialogueTest, ChangesEndInReverseOrder) {
-  Talk t;
+  ChatBackend t;
   talk(t);
   const Seen before(t.dialogue);
   {
     const DialogueChange asked = t.dialogue.propose(t.question("more"));
     const Seen in_between(t.dialogue);
     {
-      const DialogueChange fitted = t.dialogue.propose(Proposal::of(0, make_message(Role::kUser, "more")));
+      const DialogueChange fitted = t.dialogue.propose(PendingEdit::of(0, make_message(Role::kUser, "more")));
       EXPECT_EQ(t.dialogue.messages().size(), 1u);
     }
     EXPECT_TRUE(Seen(t.dialogue) == in_between);
@@ -191,7 +191,7 @@ TEST(DialogueTest, ChangesEndInReverseOrder) {
 }
 
 TEST(DialogueTest, DroppedPlanRestoresTurnsOfFullContext) {
-  Talk t(kChatMl, "be brief");
+  ChatBackend t(kChatMl, "be brief");
   for (int i = 0; i < 6; ++i) t.turn(t.question("Hello"), {"ab"});
   const DialogueChange asked = t.dialogue.propose(t.question("more"));
   const Seen before(t.dialogue);
@@ -213,7 +213,7 @@ TEST(DialogueTest, DroppedPlanRestoresTurnsOfFullContext) {
 // Planning the known part of the next prompt leaves no trace.
 TEST(DialogueTest, PlanAheadChangesNothing) {
   for (const char* source : {kChatMl, kStripsThinking}) {
-    Talk t(source);
+    ChatBackend t(source);
     t.turn(t.question("Hello"), {"<think>", "</think>", "ab"});
     const Seen before(t.dialogue);
     const AheadPrompt ahead = t.dialogue.plan_ahead(0).value();
@@ -233,10 +233,10 @@ TEST(DialogueTest, PlanAheadChangesNothing) {
 // The heap fails at every allocation of a proposal, a plan and an answer: nothing uncommitted stays.
 TEST(DialogueTest, FailedAllocationChangesNothing) {
   for (size_t n = 0;; ++n) {
-    Talk t;
+    ChatBackend t;
     talk(t);
     const Seen before(t.dialogue);
-    Proposal proposal = Proposal::of(2, make_message(Role::kUser, "a question that is long enough for the heap"));
+    PendingEdit proposal = PendingEdit::of(2, make_message(Role::kUser, "a question that is long enough for the heap"));
     proposal.pinned = std::set<size_t>{0, 1, 2};
     FailingNew failing(n, false);
     try {
@@ -256,7 +256,7 @@ TEST(DialogueTest, FailedAllocationChangesNothing) {
 Sampler penalised() { return *Sampler::create({.repetition_penalty = 1.5}, 512); }
 
 TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
-  Talk t;
+  ChatBackend t;
   LookBack back;
   for (int i = 0; i < 4; ++i) {
     DialogueChange asked = t.dialogue.propose(t.question("Hello"));
@@ -265,7 +265,7 @@ TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
     const size_t n_new = prompt.size() - prompt.n_keep();
     EXPECT_EQ(back.index(prompt), n_new);
     Sampler sampler = penalised();
-    EXPECT_LE(back.lend(prompt, sampler), n_new);
+    EXPECT_LE(back.checkout(prompt, sampler), n_new);
     EXPECT_EQ(sampler.history().size(), prompt.size());
     SampledReply sampled = t.reply({"ab", "lo"});
     for (const TokenId id : sampled.ids) back.drafter().push(id), sampler.push(id);
@@ -279,10 +279,10 @@ TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
 }
 
 TEST(LookBackTest, FailedTurnsAndTurnsWithoutDraftsAreCaughtUp) {
-  Talk t;
+  ChatBackend t;
   LookBack back;
   talk(t);
-  const size_t n_said = t.dialogue.transcript().ids().size();
+  const size_t n_completion_tokens = t.dialogue.transcript().ids().size();
   for (const char* text : {"one", "another"}) {
     const DialogueChange asked = t.dialogue.propose(t.question(text));
     const PromptDelta delta = t.dialogue.plan().value();
@@ -290,7 +290,7 @@ TEST(LookBackTest, FailedTurnsAndTurnsWithoutDraftsAreCaughtUp) {
     EXPECT_EQ(back.index(prompt), prompt.size()) << "no turn was committed";
     EXPECT_EQ(back.drafter().size(), prompt.size());
   }
-  back.settle(n_said, n_said, false, false);
+  back.settle(n_completion_tokens, n_completion_tokens, false, false);
   back.forget();
   EXPECT_EQ(back.drafter().size(), 0u);
 }

@@ -188,7 +188,7 @@ TEST_F(EmbeddingsTest, StopTokenCancelsEmbeddings) {
   stop.request_stop();
   EXPECT_EQ(embed(engine->state(), some_texts(), {.stop = stop.get_token()}).status().code(), ErrorCode::kCancelled);
   {
-    const auto bell = std::make_shared<Bell>();
+    const auto bell = std::make_shared<Waker>();
     const auto all = Embeddings::begin(engine->state(), some_texts(), {}, bell);
     EXPECT_TRUE(all.ok());  // destroyed while running
   }

@@ -33,7 +33,7 @@ struct Ran {
 // Without callbacks no events are queued, and a cancelled answer ends at its current token.
 inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheEntry& entry, GenerateRequest request,
                       Sampler sampler, StopDetector stops, Clock& clock, const Told& told = {}) {
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   request.tells = told.on_prefill || told.on_text;
   const bool tells = request.tells;
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();

@@ -41,13 +41,13 @@ TEST_F(KeptFiles, OlderFormatKeepsTextAndLosesRows) {
     ASSERT_EQ(session.replies.size(), 2u);
     EXPECT_EQ(session.replies[0].ids.size() + session.replies[1].ids.size(), 22u);
     EXPECT_EQ(session.numerics_version, 0u) << "the older format has no version";
-    EXPECT_EQ(session.losses.n_replies, 0u);
-    EXPECT_TRUE(session.losses.fields.empty());
+    EXPECT_EQ(session.load_warnings.n_replies, 0u);
+    EXPECT_TRUE(session.load_warnings.fields.empty());
     EXPECT_FALSE(loaded->kv.has_value());
-    EXPECT_EQ(session.losses.rows.ok(), name == "without_rows.chat");
-    if (session.losses.rows.ok()) continue;
-    EXPECT_EQ(session.losses.rows.code(), ErrorCode::kUnsupportedVersion);
-    EXPECT_THAT(session.losses.to_string(),
+    EXPECT_EQ(session.load_warnings.rows.ok(), name == "without_rows.chat");
+    if (session.load_warnings.rows.ok()) continue;
+    EXPECT_EQ(session.load_warnings.rows.code(), ErrorCode::kUnsupportedVersion);
+    EXPECT_THAT(session.load_warnings.to_string(),
                 HasSubstr("keys and values (KV record: format version 2, this program reads version 3)"));
   }
 }
@@ -65,11 +65,11 @@ TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndErrorNamesBothVersions) {
   ASSERT_TRUE(same.ok() && other.ok());
   ASSERT_TRUE(same->kv.has_value());
   EXPECT_EQ(same->kv->length(), 100u);
-  EXPECT_FALSE(same->session.losses.any());
+  EXPECT_FALSE(same->session.load_warnings.any());
   EXPECT_EQ(other->session.messages, session.messages);
   EXPECT_FALSE(other->kv.has_value());
-  EXPECT_EQ(other->session.losses.rows.code(), ErrorCode::kUnsupportedVersion);
-  EXPECT_THAT(other->session.losses.rows.message(),
+  EXPECT_EQ(other->session.load_warnings.rows.code(), ErrorCode::kUnsupportedVersion);
+  EXPECT_THAT(other->session.load_warnings.rows.message(),
               HasSubstr("computed by version 1 of the numerics, this program has version 2"));
   EXPECT_EQ(same->session.numerics_version, kNumericsVersion) << "of the program that wrote it";
 }

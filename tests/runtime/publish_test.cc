@@ -44,7 +44,7 @@ struct Prompt {
   KvPagePool pool{model.kv_layout(), 64u << 20};
   Logits logits;
   Tokens ids;
-  StateBorders borders;
+  CheckpointPositions borders;
   PendingPrefixes pending{1};
   KvCacheEntry entry{pool};
   SharedPrompt shared;

@@ -92,7 +92,7 @@ RandomConversation::RandomConversation(uint64_t seed, FileOps& files, std::strin
 void RandomConversation::begin_talk() {
   SessionOptions options = setting_.session;
   if (dice_.chance(20)) options.cache_namespace = "another";
-  talks_.push_back(std::make_unique<Talk>(Talk{process_->new_session(options), options}));
+  talks_.push_back(std::make_unique<ChatBackend>(ChatBackend{process_->new_session(options), options}));
   current_ = talks_.size() - 1;
 }
 
@@ -171,7 +171,7 @@ void RandomConversation::change_talks() {
     return begin_talk();
   }
   note("fork");
-  auto copy = std::make_unique<Talk>(Talk{*talk().session.fork(), talk().options, talk().settled, talk().odd});
+  auto copy = std::make_unique<ChatBackend>(ChatBackend{*talk().session.fork(), talk().options, talk().settled, talk().odd});
   talks_.push_back(std::move(copy));
 }
 
@@ -228,7 +228,7 @@ void RandomConversation::expect_allowed(const Status& status, Interruption inter
 
 void RandomConversation::count(const Turn& turn) {
   ++totals_.n_answered;
-  totals_.n_read_again += turn.usage.n_read_again;
+  totals_.n_recomputed += turn.usage.n_recomputed;
 }
 
 TurnOptions RandomConversation::turn_options() {
@@ -352,7 +352,7 @@ void RandomConversation::append() {
   if (!status.ok()) expect_allowed(status, Interruption::kNone);
 }
 
-void RandomConversation::expect_equal_futures(Talk& saved, ChatSession& loaded) {
+void RandomConversation::expect_equal_futures(ChatBackend& saved, ChatSession& loaded) {
   const FakeTokenizer& tokenizer = process_->tokenizer();
   EXPECT_EQ(pieces_of(loaded.ids(), tokenizer), pieces_of(saved.session.ids(), tokenizer));
   EXPECT_EQ(loaded.state().transcript().bytes(), saved.session.state().transcript().bytes());
@@ -400,7 +400,7 @@ void RandomConversation::restart() {
     }
     ASSERT_TRUE(saved.ok()) << saved.to_string();
   }
-  std::vector<std::unique_ptr<Talk>> before;
+  std::vector<std::unique_ptr<ChatBackend>> before;
   std::vector<SessionFace> faces;
   std::vector<std::pair<SessionOptions, bool>> rest;
   for (const auto& each : talks_) {
@@ -418,7 +418,7 @@ void RandomConversation::restart() {
     if (rest[i].second) {
       EXPECT_EQ(face, faces[i]);
     }
-    talks_.push_back(std::make_unique<Talk>(Talk{*std::move(loaded), rest[i].first, rest[i].second}));
+    talks_.push_back(std::make_unique<ChatBackend>(ChatBackend{*std::move(loaded), rest[i].first, rest[i].second}));
   }
   current_ = 0;
 }

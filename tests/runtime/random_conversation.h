@@ -32,12 +32,12 @@ class RandomConversation {
   struct Totals {
     size_t n_turns = 0;       // all turns
     size_t n_answered = 0;    // successful ones
-    size_t n_read_again = 0;  // tokens, in successful turns
+    size_t n_recomputed = 0;  // tokens, in successful turns
   };
   const Totals& totals() const { return totals_; }
 
  private:
-  struct Talk {
+  struct ChatBackend {
     ChatSession session;
     SessionOptions options;
     bool settled = false;   // its last call was a successful turn
@@ -47,7 +47,7 @@ class RandomConversation {
   // Interruptions of one turn, and the events received.
   struct Circumstances;
 
-  Talk& talk() { return *talks_[current_]; }
+  ChatBackend& talk() { return *talks_[current_]; }
   void begin_talk();
   void call();
   void note(const std::string& what) { calls_ += "  " + what + "\n"; }
@@ -65,7 +65,7 @@ class RandomConversation {
   void forget();
   void restart();
   void save_and_load();
-  void expect_equal_futures(Talk& saved, ChatSession& loaded);
+  void expect_equal_futures(ChatBackend& saved, ChatSession& loaded);
   // Fails unless the code is one that the interruption allows.
   void expect_allowed(const Status& status, Interruption interruption);
   // Checks all sessions; on a checkpoint, whose cold passes take longer, only the current one.
@@ -79,7 +79,7 @@ class RandomConversation {
   FileOps& files_;
   const std::string directory_;
   std::unique_ptr<RandomProcess> process_;
-  std::vector<std::unique_ptr<Talk>> talks_;
+  std::vector<std::unique_ptr<ChatBackend>> talks_;
   size_t current_ = 0;
   size_t n_saved_ = 0;
   Totals totals_;

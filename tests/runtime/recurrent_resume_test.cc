@@ -147,14 +147,14 @@ TEST_F(RecurrentResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
     RecurrentProcess process(recurrent_parts_on(files, false));
     Result<ChatSession> chat = ChatSession::load(process.engine, kTalkPath);
     ASSERT_TRUE(chat.ok()) << chat.status().to_string();
-    EXPECT_FALSE(chat->losses().any()) << chat->losses().to_string();
+    EXPECT_FALSE(chat->load_warnings().any()) << chat->load_warnings().to_string();
     EXPECT_EQ(chat->ids(), ids);
     EXPECT_EQ(chat->state().kv().length(), ends[2]);
     EXPECT_EQ(process.model->take_fed(), Tokens());
     expect_replays(*chat);
     const Turn turn = must(chat->send("x", greedy()));
     EXPECT_EQ(turn.usage.n_cached, ends[2]);
-    EXPECT_EQ(turn.usage.n_read_again, 0u);
+    EXPECT_EQ(turn.usage.n_recomputed, 0u);
     expect_replays(*chat);
   }
   {
@@ -201,7 +201,7 @@ TEST_F(RecurrentResumeTest, DamagedRecordsAreReportedAndNeverUsed) {
       write(bad);
       Result<ChatSession> chat = ChatSession::load(process.engine, kTalkPath);
       ASSERT_TRUE(chat.ok());
-      ASSERT_FALSE(chat->losses().rows.ok()) << "byte " << i << " of the record at " << begin;
+      ASSERT_FALSE(chat->load_warnings().rows.ok()) << "byte " << i << " of the record at " << begin;
       ASSERT_EQ(chat->ids(), ids);
       n_shorter += chat->state().kv().length() < ends[2] ? 1 : 0;
       expect_rows_replay(*chat);

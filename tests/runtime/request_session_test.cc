@@ -133,7 +133,7 @@ TEST(RequestSessionTest, StreamEmitsPrefillProgressAndText) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello"})});
   ChatSession chat = f.session();
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   TurnStream stream = TurnStream(chat, TurnStart::answer(), greedy(), bell);
   EXPECT_EQ(stream.begun(), nullptr) << "nothing awaits an answer";
   EXPECT_EQ(stream.finish().status().code(), ErrorCode::kInvalidArgument);
@@ -163,7 +163,7 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello"})});
     ChatSession chat = f.session();
-    const auto bell = std::make_shared<Bell>();
+    const auto bell = std::make_shared<Waker>();
     TurnStream stream(chat, std::string(100, 'x'), greedy(), bell);
     while (stream.begun() != nullptr) {
       EXPECT_FALSE(stream.is_over()) << "there are events to pull";
@@ -185,7 +185,7 @@ TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
   ASSERT_TRUE(chat.state().append(make_message(Role::kUser, "x")).ok());
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   PrefillStream reading(chat, Priority::kNormal, {}, bell);
   ASSERT_NE(reading.begun(), nullptr);
   EXPECT_EQ(reading.begun()->n_prompt, f.prompt("x").size());
@@ -198,11 +198,11 @@ TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
 }
 
 TEST(BellTest, WaitForEndsAtItsLimit) {
-  Bell bell;
+  Waker bell;
   bell.wait_for(std::chrono::milliseconds(1));
   bell.ring();
   bell.wait_for(std::chrono::hours(1));
-  bell.ring_softly();
+  bell.wake_softly();
   bell.wait_for(std::chrono::hours(1));
 }
 

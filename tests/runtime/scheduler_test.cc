@@ -57,7 +57,7 @@ class TimedModel : public FakeModel {
 // Decodes one token per pass until it is cancelled.
 class Decoder : public Task {
  public:
-  Decoder(KvCacheEntry& entry, std::shared_ptr<Bell> bell)
+  Decoder(KvCacheEntry& entry, std::shared_ptr<Waker> bell)
       : Task(Priority::kNormal, {}, bell), bell_(bell), entry_(entry) {}
 
   void end() {
@@ -77,7 +77,7 @@ class Decoder : public Task {
     id_ = (id_ + 1) % 256;
   }
 
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   KvCacheEntry& entry_;
   TokenId id_ = 0;
 };
@@ -266,7 +266,7 @@ TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
   ASSERT_TRUE(feed(reads, some_ids(64, 3), logits).ok());
   for (TokenId id = 0; id < 3; ++id) ASSERT_TRUE(feed(decodes, {&id, 1}, logits).ok());
   const size_t n_before = model.passes.size();
-  Decoder decoder(decodes, std::make_shared<Bell>());
+  Decoder decoder(decodes, std::make_shared<Waker>());
   ASSERT_TRUE(scheduler->submit(decoder).ok());
   ASSERT_TRUE(feed(reads, some_ids(kPrompt, 4), logits).ok());
   decoder.end();
@@ -294,7 +294,7 @@ TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
 
 TEST_F(SchedulerTest, LowPriorityIsDelayedButNotStarved) {
   KvCacheEntry low(pool), decodes(pool);
-  Decoder decoder(decodes, std::make_shared<Bell>());
+  Decoder decoder(decodes, std::make_shared<Waker>());
   ASSERT_TRUE(scheduler->submit(decoder).ok());
   Logits logits;
   EXPECT_TRUE(feed(low, some_ids(200, 5), logits, {}, Priority::kLow).ok());

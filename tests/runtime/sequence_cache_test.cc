@@ -30,7 +30,7 @@ struct Cached : ChatFixture {
   // Runs and commits a turn over the tokens. Returns the number of cached ones.
   size_t read(const Tokens& ids, size_t n_keep) {
     const PromptDelta delta = plan(ids, n_keep);
-    const auto loan = cache.lend(PromptIds(delta, transcript), Priority::kNormal).value();
+    const auto loan = cache.checkout(PromptIds(delta, transcript), Priority::kNormal).value();
     const size_t n_found = loan->n_found();
     feed_rest(loan->entry(), ids);
     loan->keep({ids, ids.size(), ids.size(), nullptr, 0});
@@ -67,7 +67,7 @@ TEST(SequenceCacheTest, LoanWithoutKeepRestoresRows) {
   for (const bool computes : {false, true}) {
     {
       const PromptDelta delta = Cached::plan(others, 30);
-      const auto loan = c.cache.lend(PromptIds(delta, c.transcript), Priority::kNormal).value();
+      const auto loan = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
       EXPECT_EQ(loan->entry().length(), 30u);
       if (computes) c.feed_rest(loan->entry(), others);
     }
@@ -86,9 +86,9 @@ TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   EXPECT_EQ(c.cache.held()->length(), 0u);
   EXPECT_EQ(c.cache.n_read(), 100u) << "the tokens were computed once";
   const PromptDelta delta = Cached::plan(ids_of(120), 100);
-  const auto loan = c.cache.lend(PromptIds(delta, c.transcript), Priority::kNormal).value();
+  const auto loan = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
   EXPECT_EQ(loan->n_found(), 0u);
-  EXPECT_EQ(loan->n_read_again(), 100u);
+  EXPECT_EQ(loan->n_recomputed(), 100u);
 }
 
 TEST(SequenceCacheTest, CopyIsIndependent) {
@@ -110,7 +110,7 @@ TEST(SequenceCacheTest, NextTurnUsesReadAhead) {
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
   AheadPrompt ahead{Tokens(ids.begin(), ids.begin() + 120), 100, false};
-  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Bell>()).value();
+  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Waker>()).value();
   ASSERT_NE(reading, nullptr);
   const Usage usage = c.cache.end_reading(*reading).value();
   EXPECT_EQ(usage.n_cached, 100u);

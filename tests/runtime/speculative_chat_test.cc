@@ -107,31 +107,31 @@ TEST(SpeculativeChatTest, RandomConversationsAreTheSame) {
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    Twins twins;
+    Twins reference_kernels;
     for (int step = 0; step < 25; ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
-      const size_t which = random() % twins.n_conversations();
+      const size_t which = random() % reference_kernels.n_conversations();
       TurnOptions options{.sampler = {.temperature = random() % 2 == 0 ? 0.0 : 1.0, .min_p = 0.02, .seed = random()},
                           .max_tokens = 1 + random() % 60};
       if (random() % 4 == 0) options.stop_strings = {"th", "\n\n", "o w"};
       if (random() % 3 == 0) options.stop_mode = StopMode::kDiscard;
       const auto action = random() % 10;
       if (action < 6) {
-        twins.send(which, "Hello the world " + std::to_string(random() % 3), options);
-      } else if (action == 6 && twins.n_messages(which) > 1) {
-        twins.regenerate(which, options);
+        reference_kernels.send(which, "Hello the world " + std::to_string(random() % 3), options);
+      } else if (action == 6 && reference_kernels.n_messages(which) > 1) {
+        reference_kernels.regenerate(which, options);
       } else if (action == 7) {
-        twins.rewind_to(which, 1 + 2 * (random() % (twins.n_messages(which) / 2 + 1)));
-      } else if (action == 8 && twins.n_conversations() < 3) {
-        twins.fork(which);
+        reference_kernels.rewind_to(which, 1 + 2 * (random() % (reference_kernels.n_messages(which) / 2 + 1)));
+      } else if (action == 8 && reference_kernels.n_conversations() < 3) {
+        reference_kernels.fork(which);
       } else if (action == 9 && random() % 3 == 0) {
-        twins.reset(which);
+        reference_kernels.reset(which);
       }
-      twins.expect_same();
+      reference_kernels.expect_same();
       if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
-    n_accepted += twins.n_accepted();
-    n_rejected += twins.n_rejected();
+    n_accepted += reference_kernels.n_accepted();
+    n_rejected += reference_kernels.n_rejected();
   }
   EXPECT_GT(n_accepted, 300u);
   EXPECT_GT(n_rejected, 50u);

@@ -119,7 +119,7 @@ class Story {
           << "a draft needs a page that the token before it does not";
     }
     model_.before_layer = nullptr;
-    if (entry.length() < options_.max_seq_len) out.next = logits_behind(entry);
+    if (entry.length() < options_.max_seq_len) out.next = logits_after(entry);
     return out;
   }
 
@@ -135,7 +135,7 @@ class Story {
     };
   }
 
-  std::vector<float> logits_behind(const KvCacheEntry& entry) {
+  std::vector<float> logits_after(const KvCacheEntry& entry) {
     FakeModel other({.max_seq_len = options_.max_seq_len});  // sees only the rows
     const TokenId id = 65;
     KvCacheEntry fork = entry.fork().value();

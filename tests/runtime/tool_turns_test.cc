@@ -107,7 +107,7 @@ TEST_P(ToolTurns, SavedConversationKeepsTokensOfCalls) {
   ASSERT_TRUE(session.save(path).ok());
   Result<ChatSession> loaded = ChatSession::load(f.engine, path);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+  EXPECT_FALSE(loaded->load_warnings().any()) << loaded->load_warnings().to_string();
   EXPECT_EQ(loaded->ids(), session.ids());
   EXPECT_EQ(loaded->state().transcript().bytes(), session.state().transcript().bytes());
 }
@@ -130,7 +130,7 @@ TEST(ToolTurns, SavedConversationKeepsTokensOfMarkers) {
     ASSERT_TRUE(session.save(path).ok());
     Result<ChatSession> loaded = ChatSession::load(f.engine, path);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+    EXPECT_FALSE(loaded->load_warnings().any()) << loaded->load_warnings().to_string();
     EXPECT_EQ(loaded->ids(), session.ids()) << splits;
     const size_t n_new = result_prompt(f, "y").size() + 1;
     ASSERT_TRUE(loaded->state().append(make_message(Role::kTool, "y")).ok());
@@ -226,7 +226,7 @@ TEST(ToolTurns, CallMarkersAreShownOnlyIfCallsAreParsed) {
       ASSERT_TRUE(session.save(path).ok());
       Result<ChatSession> loaded = ChatSession::load(f.engine, path);
       ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-      EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+      EXPECT_FALSE(loaded->load_warnings().any()) << loaded->load_warnings().to_string();
       EXPECT_EQ(loaded->ids(), session.ids());
     }
   }

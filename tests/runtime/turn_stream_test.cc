@@ -91,7 +91,7 @@ TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneBell) {
   f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
   std::vector<ChatSession> chats;
   for (int i = 0; i < 5; ++i) chats.push_back(f.session());
-  const auto bell = std::make_shared<Bell>();
+  const auto bell = std::make_shared<Waker>();
   std::vector<TurnStream> streams;
   for (ChatSession& chat : chats) streams.emplace_back(chat, "x", greedy(), bell);
   std::vector<std::string> texts(streams.size());

@@ -13,7 +13,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kTimes = RepetitionDetector::kTimes;
-constexpr size_t kLeastIds = RepetitionDetector::kLeastIds;
+constexpr size_t kMinTokens = RepetitionDetector::kMinTokens;
 
 // Counts, for every period, how many tokens have had it without interruption.
 class NaiveDetector {
@@ -28,7 +28,7 @@ class NaiveDetector {
       size_t& n = n_equal_[period - 1];
       n = ids_[last - period] == id ? n + 1 : 0;
       const size_t times = (n + period) / period;
-      if (found == 0 && n > 0 && times >= kTimes && times * period >= kLeastIds) found = period;
+      if (found == 0 && n > 0 && times >= kTimes && times * period >= kMinTokens) found = period;
     }
     return found;
   }
@@ -80,7 +80,7 @@ size_t first_that_repeats(const Tokens& text) {
 TEST(RepetitionTest, EveryPeriodIsDetectedAtTheFirstPossibleToken) {
   std::mt19937 random(5);
   for (size_t period = 1; period <= 300; ++period) {
-    const size_t needed = period * std::max(kTimes, (kLeastIds + period - 1) / period);
+    const size_t needed = period * std::max(kTimes, (kMinTokens + period - 1) / period);
     const size_t n_in_front = random() % 400;
     Tokens text;
     for (size_t i = 0; i < n_in_front; ++i) text.push_back(static_cast<TokenId>(100'000 + i));
@@ -153,8 +153,8 @@ TEST(RepetitionTest, SimilarSpansAreNotRepetitions) {
     for (TokenId column = 0; column < 8; ++column) append(table, {30, 100 + (row * 7 + column * 3) % 101, 31});
   }
   EXPECT_EQ(first_that_repeats(table), 0u);
-  EXPECT_EQ(first_that_repeats(Tokens(kLeastIds - 1, 5)), 0u);
-  EXPECT_EQ(first_that_repeats(Tokens(kLeastIds, 5)), kLeastIds);
+  EXPECT_EQ(first_that_repeats(Tokens(kMinTokens - 1, 5)), 0u);
+  EXPECT_EQ(first_that_repeats(Tokens(kMinTokens, 5)), kMinTokens);
 }
 
 TEST(RepetitionTest, WorkDoesNotGrowWithTheText) {

@@ -25,14 +25,14 @@ FakeTokenizer::FakeTokenizer(const std::vector<std::string>& pieces, const std::
   for (const std::string& end : ends) end_of_turn_.push_back(find_token(end).value());
 }
 
-GrowingEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
+PartialEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
   const std::string_view text = marked.view();
   std::vector<size_t> special_until;  // per byte: limit of a special token that begins there; 0: not allowed
   for (const MarkedText::Run run : marked.runs()) {
     const size_t end = special_until.size() + run.bytes.size();
     special_until.resize(end, run.origin == TextOrigin::kTemplate ? end : 0);
   }
-  GrowingEncoding out;
+  PartialEncoding out;
   bool final = true;
   for (size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);

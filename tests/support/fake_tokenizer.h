@@ -20,7 +20,7 @@ class FakeTokenizer : public Tokenizer {
 
   size_t vocab_size() const override { return pieces_.size(); }
   Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
-  GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const override;
+  PartialEncoding encode_growing(const MarkedText& text, TextContext before) const override;
   std::string_view token_bytes(TokenId id) const override;
   std::string decode(TokenSpan ids) const override;
   bool is_special(TokenId id) const override { return id >= first_special_; }

@@ -6,7 +6,7 @@
 
 #include "base/token_prefix.h"
 #include "cache/pages/kv_layout.h"
-#include "cache/store/prefix_endings.h"
+#include "cache/store/cached_logits.h"
 
 namespace ibid {
 
@@ -108,7 +108,7 @@ class Validator {
     for (const size_t mark : node.marks) {
       expect(mark > begin && mark <= begin + node.ids.size(), &node, " has a mark of ids that it does not have");
     }
-    expect(node.endings.size() <= kMaxEndings, &node, " remembers too many logits");
+    expect(node.endings.size() <= kMaxCachedLogits, &node, " remembers too many logits");
     for (size_t i = 0; i < node.endings.size(); ++i) {
       const size_t n_ids = node.endings[i].n_ids;
       expect(n_ids >= 1 && n_ids <= node.ids.size(), &node, " remembers logits behind ids that it does not have");

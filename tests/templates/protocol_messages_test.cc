@@ -57,12 +57,12 @@ TEST(ProtocolMessages, ToolResultsGetTheToolName) {
 
 TEST(ProtocolMessages, MissingCallIdsAreGenerated) {
   ParsedReply reply{"", "", {{"", "add", "{}"}, {"mine", "add", "{}"}, {"", "add", "{}"}}};
-  give_call_ids(reply, 7);
+  assign_call_ids(reply, 7);
   EXPECT_EQ(reply.calls[0].id.size(), 9u);
   EXPECT_EQ(reply.calls[1].id, "mine");
   EXPECT_NE(reply.calls[0].id, reply.calls[2].id);
   ParsedReply again{"", "", {{"", "add", "{}"}}};
-  give_call_ids(again, 7);
+  assign_call_ids(again, 7);
   EXPECT_EQ(again.calls[0].id, reply.calls[0].id);
 }
 
@@ -84,7 +84,7 @@ TEST(ProtocolMessages, WhatComesBackIsWrittenAsItWas) {
       const auto written = write_answer(*chat_template, answer);
       if (!written || written->text.find("get_weather") == std::string::npos) continue;
       ParsedReply reply = parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
-      give_call_ids(reply, 1);
+      assign_call_ids(reply, 1);
       const Json back = message_for_template(protocol_message(reply), format);
       const auto again = write_answer(*chat_template, back);
       ASSERT_TRUE(again.has_value()) << back;

@@ -59,7 +59,7 @@ TEST(CharBpe, SplittingAtBoundariesKeepsTokens) {
       for (uint64_t n = 1 + random() % 60; n > 0; --n) text += alphabet[random() % alphabet.size()];
       Tokens cut, whole, stretches;
       bpe.encode(text, cut);
-      bpe.encode_stretch(text, whole);
+      bpe.encode_part(text, whole);
       ASSERT_EQ(cut, whole) << testing::PrintToString(text);
       for (size_t pos = 0; pos < text.size();) {
         const Piece piece = bpe.scan(text, pos);
@@ -96,7 +96,7 @@ TEST(CharBpe, CharacterWithoutATokenStillMerges) {
   model.written.index(0);
   model.written.set_bytes(1, "?");
   model.written.index(1);
-  model.loose_characters = {{'a', 2}, {'b', 3}};
+  model.characters_without_token = {{'a', 2}, {'b', 3}};
   model.merges = {{2, 3, 0, 0}};
   model.unknown = 1;
   const CharBpe bpe(std::move(model));

@@ -84,7 +84,7 @@ TEST(Unigram, StretchesEncodeToTheTokensOfTheText) {
       unigram.encode(text, whole);
       for (size_t pos = 0; pos < text.size();) {
         const size_t end = unigram.scan(text, pos).end;
-        unigram.encode_stretch(std::string_view(text).substr(pos, end - pos), parts);
+        unigram.encode_part(std::string_view(text).substr(pos, end - pos), parts);
         pos = end;
       }
       ASSERT_EQ(parts, whole) << testing::PrintToString(text);

@@ -340,9 +340,9 @@ TokenId PieceBuilder::symbol_of(std::string_view text) {
   const DecodedChar c = utf8_decode(text, 0);
   if (!c.valid || c.length != text.size()) return kNoToken;
   if (loose_.find(c.code_point) == kNoToken) {
-    const size_t number = bpe_.written.size() + bpe_.loose_characters.size();
+    const size_t number = bpe_.written.size() + bpe_.characters_without_token.size();
     loose_.set(c.code_point, static_cast<TokenId>(number));
-    bpe_.loose_characters.emplace_back(c.code_point, static_cast<TokenId>(number));
+    bpe_.characters_without_token.emplace_back(c.code_point, static_cast<TokenId>(number));
   }
   return loose_.find(c.code_point);
 }

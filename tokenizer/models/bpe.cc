@@ -102,7 +102,7 @@ CharBpe::CharBpe(CharBpeModel model)
     : PieceModel(std::move(model.written)),
       merges_(model.merges),
       byte_ids_(model.byte_ids),
-      loose_(model.loose_characters.size()),
+      loose_(model.characters_without_token.size()),
       unknown_(model.unknown),
       byte_fallback_(model.byte_fallback),
       fuse_unknown_(model.fuse_unknown),
@@ -117,7 +117,7 @@ CharBpe::CharBpe(CharBpeModel model)
     const DecodedChar c = utf8_decode(text, 0);
     if (c.valid && c.length == text.size()) symbols_.set(c.code_point, static_cast<TokenId>(id));
   }
-  for (const auto& [code_point, number] : model.loose_characters) {
+  for (const auto& [code_point, number] : model.characters_without_token) {
     symbols_.set(code_point, number);
     utf8_append(loose_[static_cast<size_t>(number) - written().size()], code_point);
   }
@@ -178,12 +178,12 @@ void CharBpe::encode(std::string_view text, Tokens& out) const {
   }
   for (size_t pos = 0; pos < text.size();) {
     const size_t end = scan(text, pos).end;
-    encode_stretch(text.substr(pos, end - pos), out);
+    encode_part(text.substr(pos, end - pos), out);
     pos = end;
   }
 }
 
-void CharBpe::encode_stretch(std::string_view text, Tokens& out) const {
+void CharBpe::encode_part(std::string_view text, Tokens& out) const {
   const TokenId whole = written().find(text);
   std::atomic<uint8_t>* reachable = whole == kNoToken ? nullptr : &reachable_[static_cast<size_t>(whole)];
   const uint8_t known = reachable == nullptr ? uint8_t{kNo} : reachable->load(std::memory_order_relaxed);

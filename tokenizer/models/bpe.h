@@ -77,7 +77,7 @@ struct CharBpeModel {
 
   Vocabulary written;  // indexed: symbols and results of merges
   // Numbers from written.size() on denote single characters that are no token, but part of one.
-  std::vector<std::pair<uint32_t, TokenId>> loose_characters;
+  std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
   std::array<TokenId, 256> byte_ids;  // <0x00> to <0xFF>; kNoToken for a byte without one
   bool byte_fallback = false;         // a character without a token becomes the tokens of its bytes, if all exist
@@ -92,7 +92,7 @@ class CharBpe final : public PieceModel {
 
   void encode(std::string_view text, Tokens& out) const override;
   Piece scan(std::string_view text, size_t begin) const override;
-  void encode_stretch(std::string_view text, Tokens& out) const override;
+  void encode_part(std::string_view text, Tokens& out) const override;
 
  private:
   // A character of a text. Each byte that is not UTF-8 counts as one.

@@ -32,7 +32,7 @@ class PieceModel {
   // it alone, for any text around it. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
   // As encode(), for a part that scan() returned.
-  virtual void encode_stretch(std::string_view text, Tokens& out) const { encode(text, out); }
+  virtual void encode_part(std::string_view text, Tokens& out) const { encode(text, out); }
 
   const Vocabulary& written() const { return written_; }
 

@@ -23,7 +23,7 @@ class Pattern::Run {
   std::optional<size_t> from(size_t pc, size_t position, bool looking) {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {
-      if (++memory_.steps > kManySteps + kStepsPerByte * (position - window_.begin)) start_to_remember();
+      if (++memory_.steps > kManySteps + kStepsPerByte * (position - window_.begin)) enable_memo();
       const Outcome known = memory_.remembers ? outcome(pc, position, looking) : kUndecided;
       const std::optional<Step> next = known == kUndecided ? step(pc, position) : std::nullopt;
       if ((next && next->done) || known == kMatches) {
@@ -86,7 +86,7 @@ class Pattern::Run {
     return number_of_latin1 || (is_word(c.code_point) && !joins);
   }
 
-  void start_to_remember() {
+  void enable_memo() {
     if (memory_.remembers) return;
     memory_.remembers = true;
     memory_.touched = false;

@@ -77,7 +77,7 @@ TEST(AnthropicTest, ToolsAndThinkingAndFormsReachTheService) {
   EXPECT_EQ(request.tool_choice.kind, ToolChoice::Kind::kNamed);
   EXPECT_FALSE(request.tool_choice.parallel);
   EXPECT_EQ(request.variables["enable_thinking"], true);
-  EXPECT_EQ(request.form.kind, AnswerForm::Kind::kJsonSchema);
+  EXPECT_EQ(request.form.kind, ResponseFormat::Kind::kJsonSchema);
 }
 
 TEST(AnthropicTest, EventsComeInTheProtocolsOrder) {

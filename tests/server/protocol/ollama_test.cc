@@ -39,12 +39,12 @@ TEST(OllamaTest, OptionsAndFormatsReachTheService) {
   EXPECT_EQ(request.options.sampler.temperature, 0.2);
   EXPECT_EQ(request.options.sampler.repetition_penalty, 1.2);
   EXPECT_EQ(request.options.sampler.seed, 3u);
-  EXPECT_EQ(request.form.kind, AnswerForm::Kind::kJsonSchema);
+  EXPECT_EQ(request.form.kind, ResponseFormat::Kind::kJsonSchema);
   EXPECT_EQ(request.variables["enable_thinking"], false);
   EXPECT_EQ(request.when_full, WhenFull::kDropOldestTurns);
   FakeDoor other;
   ASSERT_EQ(other.post("/api/chat", chat_lines(R"(, "format": "json", "options": {"num_predict": -1})"))->status, 200);
-  EXPECT_EQ(other.last().form.kind, AnswerForm::Kind::kJsonObject);
+  EXPECT_EQ(other.last().form.kind, ResponseFormat::Kind::kJsonObject);
   EXPECT_EQ(other.last().options.max_tokens, 0u);
 }
 

@@ -134,7 +134,7 @@ TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
     "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": false,
     "truncate": "oldest", "cache_salt": "s1"})"))->status, 200);
   const AnswerRequest& request = door.last();
-  EXPECT_EQ(request.form.kind, AnswerForm::Kind::kJsonSchema);
+  EXPECT_EQ(request.form.kind, ResponseFormat::Kind::kJsonSchema);
   EXPECT_EQ(request.form.text, R"({"type":"object","b":1,"a":2})");
   EXPECT_EQ(json_to_string(request.variables),
             R"({"enable_thinking":true,"thinking":true,"reasoning_effort":"low","x":[1]})");
@@ -148,7 +148,7 @@ TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
 }
 
 TEST(OpenAiChatTest, TheFormsOfOtherServersAreKnown) {
-  using Kind = AnswerForm::Kind;
+  using Kind = ResponseFormat::Kind;
   const std::pair<const char*, Kind> forms[] = {
       {R"({"grammar": "root ::= \"a\""})", Kind::kGbnf},
       {R"({"json_schema": {"type": "object"}})", Kind::kJsonSchema},

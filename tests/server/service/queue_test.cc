@@ -19,7 +19,7 @@ using State = Scheduled::State;
 class FakeJob final : public Job {
  public:
   FakeJob(std::string owner, size_t prompt_bytes)
-      : Job({.owner = std::move(owner), .prompt_bytes = prompt_bytes}, std::make_shared<Bell>()) {}
+      : Job({.owner = std::move(owner), .prompt_bytes = prompt_bytes}, std::make_shared<Waker>()) {}
   Status plan(const Place&) override { return {}; }
   void end(const Status&) override {}
 };

@@ -186,7 +186,7 @@ struct ServiceFixture {
   // Nothing happens in idle time, so that what was computed is known.
   static AdmissionOptions quiet() {
     AdmissionOptions options;
-    options.conversations.repair_when_idle = false;
+    options.conversations.prefill_when_idle = false;
     return options;
   }
 

@@ -214,7 +214,7 @@ TEST_P(SpecialReplyTest, AFormIsTheContentAndNoMarker) {
   f.says({{f.chat.ids(form.prompt).size(), f.chat.ids(form.reasoning[0] == 0 ? "{" : "<|channel|>final<|message|>")}});
   AnswerRequest request = ask(Json::array({user("x")}));
   request.options.max_tokens = 1000;
-  request.form = {.kind = AnswerForm::Kind::kJsonSchema,
+  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
                   .text = R"({"type": "object", "properties": {"place": {"enum": ["here", "there"]}},
                               "required": ["place"], "additionalProperties": false})"};
   const Answer answer = f.answer(request);

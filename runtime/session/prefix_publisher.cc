@@ -1,4 +1,4 @@
-#include "runtime/session/shared_rows.h"
+#include "runtime/session/prefix_publisher.h"
 
 #include "base/check.h"
 #include "cache/tier/kv_tier.h"
@@ -11,7 +11,7 @@ constexpr size_t kWorthReadingFromDisk = 16;
 
 }  // namespace
 
-SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::stop_token stop) const {
+PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& own, std::stop_token stop) const {
   Found found{engine_->state().store().find_longest_prefix(name_space_, ids)};
   found.n_in_memory = found.length();
   found.tokens_compared = found.length();
@@ -28,7 +28,7 @@ SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::st
 
 // Publishes the full pages of an entry that keeps growing. whole: publishes a fork with its own copy of the last page,
 // so that the entry need not copy that page when it grows.
-bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
+bool PrefixPublisher::publish(KvCacheEntry& entry, bool whole) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (whole) {
     Result<KvCacheEntry> copy = entry.fork();
@@ -39,7 +39,7 @@ bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
   return false;
 }
 
-SharedPrompt SharedRows::announce() const {
+SharedPrompt PrefixPublisher::announce() const {
   SharedPrompt shared;
   shared.pending = &engine_->state().pending();
   shared.name_space = name_space_;
@@ -49,7 +49,7 @@ SharedPrompt SharedRows::announce() const {
   return shared;
 }
 
-void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, KvAtRest* rest) const noexcept {
+void PrefixPublisher::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, IdleSequence* rest) const noexcept {
   if (entry.length() == 0) return;
   const Status status = engine_->state().store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
@@ -58,16 +58,16 @@ void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, 
   engine_->state().tier()->write_behind(name_space_, entry);
 }
 
-void SharedRows::put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept {
+void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
-  if (entry.length() == 0 || store.put_to_rest(entry, rest)) return;
+  if (entry.length() == 0 || store.make_idle(entry, rest)) return;
   // The handle is stale, because the namespace was cleared or heap memory ran out. If there still is no memory, the
   // entry keeps its pages until the next turn, which is cheaper than prefilling again.
-  if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.put_to_rest(entry, rest);
+  if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.make_idle(entry, rest);
 }
 
 // O(prompt), as the search at the start of the turn.
-void SharedRows::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
+void PrefixPublisher::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                                   size_t n_opening) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (logits != nullptr && n_prompt <= entry.length()) {

@@ -1,4 +1,4 @@
-// RemoteTalk: a conversation answered by a server (apps/chat_client/chat_server.h). It stores the messages and sends
+// RemoteBackend: a conversation answered by a server (apps/chat_client/chat_server.h). It stores the messages and sends
 // all of them with each request; the server may cache the common prefix.
 //
 // Reasoning that the server reports separately appears in the answer between "<think>" and "</think>", as models write
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "apps/chat/sampling_options.h"
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 #include "apps/chat_client/chat_server.h"
 
 namespace ibid {
@@ -35,12 +35,12 @@ Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, co
 
 // Limits answers for a person: at most a quarter of the context, and an end at repetition, unless these options were
 // set or the server is not known to support them.
-void spare_person(RemoteModel& model, TurnOptions& options);
+void limit_answers_for_people(RemoteModel& model, TurnOptions& options);
 
-class RemoteTalk final : public Talk {
+class RemoteBackend final : public ChatBackend {
  public:
   // system: empty for no system message.
-  RemoteTalk(std::shared_ptr<RemoteModel> model, const std::string& system);
+  RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system);
 
   const Json& messages() const override { return messages_; }
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
@@ -57,16 +57,16 @@ class RemoteTalk final : public Talk {
   Status set_system(std::string_view text) override;
   Status pin(size_t message) override;
   Status set_when_full(WhenFull policy) override;
-  Result<std::unique_ptr<Talk>> fork() const override;
+  Result<std::unique_ptr<ChatBackend>> fork() const override;
 
   Status can_be_kept() const override;
   Status save(const std::string& path) const override;
-  Result<std::unique_ptr<Talk>> load(const std::string& path) const override;
+  Result<std::unique_ptr<ChatBackend>> load(const std::string& path) const override;
   FileOps& files() const override { return system_file_ops(); }
 
   std::optional<size_t> count_tokens(std::string_view) const override { return std::nullopt; }
   std::optional<WhenFull> when_full() const override { return std::nullopt; }
-  bool is_room_short(size_t) const override { return false; }
+  bool may_overflow_context(size_t) const override { return false; }
   Status take_over(const SamplingOption& option) override;
   bool decides(const SamplingOption& option) const override { return model_->given.contains(&option); }
   std::vector<std::string> describe_model() const override;

@@ -35,7 +35,7 @@ struct StoredTensors {
   std::string_view path;                                    // for messages
 };
 
-struct MadeTensor {
+struct AssembledTensor {
   std::string name;
   TensorView view;
   std::unique_ptr<RowSource> source;  // owns view.source
@@ -45,18 +45,18 @@ struct MadeTensor {
 // its name; kBadNumber.
 struct QuantizationConfig {
   std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
-  bool zeros_are_less_one = false;   // GPTQ's first version stores zero points minus one
+  bool zeros_minus_one = false;   // GPTQ's first version stores zero points minus one
   uint64_t block_rows = 128, block_cols = 128;  // of F8
 };
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
 
 // Assembles all tensors of `stored` that have parts. Errors, with the tensor's name: kMissingTensor (a part), kBadShape
 // and kBadType (parts that do not match), kBadNumber (g_idx out of range), kNonFinite (a scale), kUnsupported.
-Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
+Result<std::vector<AssembledTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
 
 // split_kv_rows.cc: joins the two matrices that GGUF stores for latent attention, in every layer that has both. Errors,
 // with the tensor's name: kBadShape (they do not match), kUnsupported (a type without a decoder).
-Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored);
+Result<std::vector<AssembledTensor>> make_expanding_tensors(const StoredTensors& stored);
 
 // --- packed_int4_rows.cc: matrices of 4-bit integers, eight per word, with a scale and a zero point for each group of
 // a row: GPTQ, AWQ and compressed-tensors.
@@ -76,7 +76,7 @@ struct Int4Parts {
 };
 
 // `name` is the name of the result. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
-Result<MadeTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
+Result<AssembledTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
                              const QuantizationConfig& config, std::string_view path);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-#include "server/service/answer_form.h"
+#include "server/service/response_format.h"
 
 #include <algorithm>
 #include <string>
@@ -25,8 +25,8 @@ constexpr const char* kProbe = "Kestrelquestion";
 std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
 
 // The channel of an answer that has a form, and the end of the reasoning before it (templates of gpt-oss).
-LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
-  LeadIn lead;
+Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
+  Preamble lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
     lead.begin = channels.channel + channels.reasoning_channels.front() + channels.body_begin;
     lead.end = channels.ends.front() + channels.begin + std::string(role_name(Role::kAssistant));
@@ -37,12 +37,12 @@ LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
 
 // The text that the model may write before a call or a form. Whether the prompt has already opened or closed the
 // reasoning depends on the template's variables, so a short prompt is rendered.
-LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
+Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
   const ReplyFormat& format = engine->state().reply_format();
   if (format.channels) return lead_in_channels(*format.channels, to_a_call);
   if (!format.reasoning) return {};
-  LeadIn lead{.begin = solid(format.reasoning->begin), .end = solid(format.reasoning->end)};
+  Preamble lead{.begin = solid(format.reasoning->begin), .end = solid(format.reasoning->end)};
   if (lead.begin.empty() || lead.end.empty()) return {};
   AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}), .tools = request.tools,
                       .variables = request.variables};
@@ -63,10 +63,10 @@ bool may_call(const Engine& engine, const AnswerRequest& request) {
 }
 
 // Calls of the tools and nothing else, one or several.
-Result<DemandedCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
+Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                        Arguments arguments, CompileBudget& budget) {
-  TRY_ASSIGN(DemandedCalls::Call call, call_of(syntax, tools, arguments, budget));
-  DemandedCalls section;
+  TRY_ASSIGN(RequiredCalls::Call call, call_of(syntax, tools, arguments, budget));
+  RequiredCalls section;
   section.calls.push_back(std::move(call));
   section.several = syntax.several;
   section.separator = syntax.separator;
@@ -83,7 +83,7 @@ class Key {
     text_ += part;
     return *this;
   }
-  Key& add(const LeadIn& lead) { return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening); }
+  Key& add(const Preamble& lead) { return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening); }
   const std::string& text() const { return text_; }
 
  private:
@@ -92,7 +92,7 @@ class Key {
 
 Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
-  const LeadIn lead = lead_in_of(engine, request, true);
+  const Preamble lead = lead_in_of(engine, request, true);
   const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
   const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
   return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
@@ -103,7 +103,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
     }
     const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
     if (tools.empty()) return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
-    TRY_ASSIGN(DemandedCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
+    TRY_ASSIGN(RequiredCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
     demanded.lead = lead;
     demanded.lead.opening += format.calls->section_begin;
     demanded.several &= several;
@@ -114,25 +114,25 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
 // Prefix of errors in the cache, in place of the field's name, which differs between requests for one form.
 constexpr std::string_view kOfForm = "form: ";
 
-Status in_field(const Status& status, const AnswerForm& form) {
+Status in_field(const Status& status, const ResponseFormat& form) {
   const std::string& message = status.message();
   if (status.ok() || form.field.empty() || !message.starts_with(kOfForm)) return status;
   return {status.code(), form.field + ": " + message.substr(kOfForm.size())};
 }
 
-Result<Grammar> compile_form(const AnswerForm& form, CompileBudget& budget) {
+Result<Grammar> compile_form(const ResponseFormat& form, CompileBudget& budget) {
   switch (form.kind) {
-    case AnswerForm::Kind::kText:
-    case AnswerForm::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
-    case AnswerForm::Kind::kJsonSchema: return compile_json_schema(form.text, {}, &budget);
-    case AnswerForm::Kind::kGbnf: return compile_gbnf(form.text);
-    case AnswerForm::Kind::kRegex: return compile_regex(form.text);
-    case AnswerForm::Kind::kChoices: return compile_choices(form.choices);
+    case ResponseFormat::Kind::kText:
+    case ResponseFormat::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
+    case ResponseFormat::Kind::kJsonSchema: return compile_json_schema(form.text, {}, &budget);
+    case ResponseFormat::Kind::kGbnf: return compile_gbnf(form.text);
+    case ResponseFormat::Kind::kRegex: return compile_regex(form.text);
+    case ResponseFormat::Kind::kChoices: return compile_choices(form.choices);
   }
   return compile_any_json(AnyJson::kObject);
 }
 
-Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
+Result<Grammar> grammar_of_form(const ResponseFormat& form, CompileBudget& budget) {
   Result<Grammar> grammar = compile_form(form, budget);
   if (grammar.ok() || grammar.status().code() == ErrorCode::kCancelled) return grammar;
   return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
@@ -140,9 +140,9 @@ Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
 
 // The form; or, where there are tools, calls of them instead.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
-  const AnswerForm& form = request.form;
+  const ResponseFormat& form = request.form;
   const CallSyntax* calls = may_call(*engine, request) ? &*engine->state().reply_format().calls : nullptr;
-  const LeadIn lead = lead_in_of(engine, request, false);
+  const Preamble lead = lead_in_of(engine, request, false);
   const bool parallel = request.tool_choice.parallel;
   Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
   for (const std::string& choice : form.choices) key.add(choice);
@@ -150,8 +150,8 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   ConstraintCache& constraints = engine->state().constraints();
   Result<Constraint> made = constraints.make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
-    if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
-    TRY_ASSIGN(DemandedCalls either,
+    if (calls == nullptr) return lead.empty() ? grammar : compile_after(lead, grammar);
+    TRY_ASSIGN(RequiredCalls either,
                section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay, budget));
     either.lead = lead_in_of(engine, request, true);
     either.lead.opening += calls->section_begin;
@@ -172,7 +172,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
   const bool any_strict = std::ranges::any_of(tools, &CallableTool::strict);
   const bool asks = none || !choice.parallel || any_strict;
   if (request.prompt || !format.calls || tools.empty() || !asks) return Constraint();
-  const LeadIn lead = lead_in_of(engine, request, true);
+  const Preamble lead = lead_in_of(engine, request, true);
   const Key key =
       Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
   return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
@@ -180,7 +180,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
     if (none) {
       text.begins = begins_of_calls(*format.calls, nullptr, false);
     } else {
-      TRY_ASSIGN(const DemandedCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
+      TRY_ASSIGN(const RequiredCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
       text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
     }
     return compile_calls_in_text(text);
@@ -192,7 +192,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
 Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice::Kind choice = request.tool_choice.kind;
   const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
-  const bool has_form = request.form.kind != AnswerForm::Kind::kText;
+  const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
   if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
   if (has_form) return {ErrorCode::kUnsupported, "an answer cannot have a form and call a tool at once"};
   return constraint_of_call(engine, request);

@@ -29,9 +29,9 @@ struct Admission {
   std::string cache_namespace = {};
 };
 
-class Door {
+class RequestFilter {
  public:
-  Door(DoorRules rules, std::vector<ApiKey> keys, Router router);
+  RequestFilter(DoorRules rules, std::vector<ApiKey> keys, Router router);
 
   // is_local: over a Unix socket, whose clients are no browsers that a page could use. The Host may be any there.
   // Bytes of a client are in the headers of the result where a browser wants its own Origin and names of headers back,

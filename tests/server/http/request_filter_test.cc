@@ -1,5 +1,5 @@
 #include "base/text.h"
-#include "server/http/door.h"
+#include "server/http/request_filter.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@ void answers_nothing(const ExchangePtr&, const PathParts&) {}
 
 class DoorTest : public testing::Test {
  protected:
-  static Door door(std::vector<ApiKey> keys = {}) {
+  static RequestFilter door(std::vector<ApiKey> keys = {}) {
     Router router;
     router.add("GET", "/open", answers_nothing, Access::kEverybody);
     router.add("POST", "/locked", answers_nothing);
-    return Door({.allowed_hosts = {"llm.example"}, .allowed_origins = {"https://page.example"}, .port = 8080},
+    return RequestFilter({.allowed_hosts = {"llm.example"}, .allowed_origins = {"https://page.example"}, .port = 8080},
                 std::move(keys), std::move(router));
   }
 
@@ -108,7 +108,7 @@ TEST_F(DoorTest, APreflightGivesBackNothingButNamesOfHeaders) {
 
 // Case 133.
 TEST_F(DoorTest, WithoutTheKeyNothingIsToldOfWhatThereIs) {
-  const Door locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+  const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto status = [&](const char* path, Headers headers) {
     return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;
   };
@@ -127,7 +127,7 @@ TEST_F(DoorTest, WithoutTheKeyNothingIsToldOfWhatThereIs) {
 }
 
 TEST_F(DoorTest, AKeyHasItsNamespace) {
-  const Door locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+  const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto whose = [&](const char* key) {
     return locked.admit(head("POST", "/locked", "localhost", {{"x-api-key", key}}), false).cache_namespace;
   };

@@ -16,7 +16,7 @@ STANDARD_HEADERS = "chrono functional map memory optional span stop_token string
 MOST_LINES_ADDED = 2_000
 PUBLIC = re.compile(
     r"ibid::((Engine|ChatSession|TurnStream)::|Status::(to_string|misused)|LostPrefix::to_string|"
-    r"SessionLosses::to_string|(error_code|finish_reason)_name\(|lost_cause_text\(|default_max_chunk\()")
+    r"LoadWarnings::to_string|(error_code|finish_reason)_name\(|lost_cause_text\(|default_max_chunk\()")
 
 
 def run(*command, **options):

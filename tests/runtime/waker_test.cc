@@ -10,26 +10,26 @@ namespace ibid {
 namespace {
 
 TEST(BellTest, RingBeforeWaitEndsTheWait) {
-  Bell bell;
+  Waker bell;
   bell.ring();
   bell.wait();
-  bell.ring_softly();
+  bell.wake_softly();
   bell.wait();
-  bell.ring_softly();
+  bell.wake_softly();
   bell.ring();
   bell.wait();
 }
 
 // The ringer waits until each ring is seen: a lost ring hangs.
 TEST(BellTest, EveryRingEndsAWait) {
-  Bell bell;
+  Waker bell;
   std::atomic<int> n_told{0};
   std::atomic<int> n_heard{0};
   constexpr int kRings = 2000;
   std::thread ringer([&] {
     for (int i = 1; i <= kRings; ++i) {
       n_told.store(i);
-      i % 50 == 0 ? bell.ring_softly() : bell.ring();
+      i % 50 == 0 ? bell.wake_softly() : bell.ring();
       while (n_heard.load() < i) std::this_thread::yield();
     }
   });
@@ -43,13 +43,13 @@ TEST(BellTest, EveryRingEndsAWait) {
 
 // Soft rings of a running answer are coalesced: each wait sees all events before it.
 TEST(BellTest, SoftRingsAreCoalesced) {
-  Bell bell;
+  Waker bell;
   std::atomic<int> n_told{0};
   constexpr int kRings = 200'000;
   std::thread ringer([&] {
     for (int i = 1; i <= kRings; ++i) {
       n_told.store(i);
-      bell.ring_softly();
+      bell.wake_softly();
     }
   });
   int n_waits = 0;

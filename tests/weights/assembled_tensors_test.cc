@@ -1,4 +1,4 @@
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

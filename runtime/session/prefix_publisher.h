@@ -1,4 +1,4 @@
-// SharedRows: finds cached keys and values for a session and publishes the session's own: in the engine's store and its
+// PrefixPublisher: finds cached keys and values for a session and publishes the session's own: in the engine's store and its
 // cache directory, under the session's namespace.
 //
 // It owns no KV and has no state of a conversation. Thread-safe, as the store and the directory are.
@@ -24,9 +24,9 @@ namespace ibid {
 // computed here, in the session's namespace.
 using Foreign = std::shared_ptr<const PrivateNamespace>;
 
-class SharedRows {
+class PrefixPublisher {
  public:
-  SharedRows(std::shared_ptr<Engine> engine, std::string name_space)
+  PrefixPublisher(std::shared_ptr<Engine> engine, std::string name_space)
       : engine_(std::move(engine)), name_space_(std::move(name_space)) {}
 
   Engine& engine() const { return *engine_; }
@@ -58,9 +58,9 @@ class SharedRows {
   // Inserts `entry` into the store, and unless it is imported into the cache directory. rest: becomes its handle
   // (InsertOptions). A full store is not an error: caching is best effort.
   void leave(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
-             KvAtRest* rest = nullptr) const noexcept;
+             IdleSequence* rest = nullptr) const noexcept;
   // Moves the entry's pages to the store, and its tokens to `rest`. Without memory for that the entry keeps them.
-  void put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept;
+  void make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
   // known, and the first n_opening tokens, before the first user message. REQUIRES: not imported.

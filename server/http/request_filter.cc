@@ -1,4 +1,4 @@
-#include "server/http/door.h"
+#include "server/http/request_filter.h"
 
 #include <arpa/inet.h>
 
@@ -92,16 +92,16 @@ std::string_view field(const RequestHead& head, std::string_view name) {
 
 }  // namespace
 
-Door::Door(DoorRules rules, std::vector<ApiKey> keys, Router router)
+RequestFilter::RequestFilter(DoorRules rules, std::vector<ApiKey> keys, Router router)
     : rules_(std::move(rules)), keys_(keys), router_(std::move(router)) {}
 
-bool Door::may_be_called(std::string_view host) const {
+bool RequestFilter::may_be_called(std::string_view host) const {
   const std::optional<HostAndPort> place = read_host(host);
   if (!place) return false;
   return place->is_address || is_localhost(*place) || is_listed(rules_.allowed_hosts, place->host);
 }
 
-bool Door::may_ask(std::string_view origin, std::string_view host) const {
+bool RequestFilter::may_ask(std::string_view origin, std::string_view host) const {
   if (is_listed(rules_.allowed_origins, origin)) return true;
   const int default_port = origin.starts_with("http://") ? 80 : origin.starts_with("https://") ? 443 : 0;
   if (default_port == 0) return false;  // "null", and pages of programs
@@ -114,7 +114,7 @@ bool Door::may_ask(std::string_view origin, std::string_view host) const {
   return (to->port == 0 ? default_port : to->port) == from_port;
 }
 
-void Door::add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const {
+void RequestFilter::add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const {
   admission.headers.emplace_back("Access-Control-Allow-Origin", origin);
   admission.headers.emplace_back("Vary", "Origin");
   admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
@@ -129,7 +129,7 @@ void Door::add_cors(const RequestHead& head, std::string_view origin, Admission&
   admission.headers.emplace_back("Access-Control-Max-Age", "600");
 }
 
-Admission Door::admit(const RequestHead& head, bool is_local) const {
+Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
   Admission admission;
   const auto refuse = [&](int status, std::string_view message) {
     admission.refusal = {status, message};

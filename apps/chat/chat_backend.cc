@@ -1,4 +1,4 @@
-#include "apps/chat/talk.h"
+#include "apps/chat/chat_backend.h"
 
 #include <filesystem>
 #include <utility>
@@ -15,43 +15,43 @@ namespace {
 // Upper estimate of the tokens that a template adds around a message.
 constexpr size_t kAroundAMessage = 256;
 
-Result<std::unique_ptr<Talk>> talk_of(Result<ChatSession> session) {
+Result<std::unique_ptr<ChatBackend>> talk_of(Result<ChatSession> session) {
   if (!session.ok()) return session.status();
-  return std::unique_ptr<Talk>(std::make_unique<LocalTalk>(*std::move(session)));
+  return std::unique_ptr<ChatBackend>(std::make_unique<LocalBackend>(*std::move(session)));
 }
 
 }  // namespace
 
-Result<Turn> LocalTalk::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> LocalBackend::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
   return session_.send(message, options, on_event);
 }
 
-Result<Turn> LocalTalk::answer(const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> LocalBackend::answer(const TurnOptions& options, const TurnCallback& on_event) {
   return session_.answer(options, on_event);
 }
 
-Result<Turn> LocalTalk::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> LocalBackend::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
   return session_.regenerate(options, on_event);
 }
 
-Result<std::vector<Turn>> LocalTalk::send_for_answers(std::string_view message, size_t n,
+Result<std::vector<Turn>> LocalBackend::send_for_answers(std::string_view message, size_t n,
                                                           const TurnOptions& options,
                                                           const AnswersCallback& on_event) {
   return session_.send_for_answers(message, n, options, on_event);
 }
 
-Result<std::unique_ptr<Talk>> LocalTalk::fork() const { return talk_of(session_.fork()); }
+Result<std::unique_ptr<ChatBackend>> LocalBackend::fork() const { return talk_of(session_.fork()); }
 
-Result<std::unique_ptr<Talk>> LocalTalk::load(const std::string& path) const {
+Result<std::unique_ptr<ChatBackend>> LocalBackend::load(const std::string& path) const {
   return talk_of(ChatSession::load(session_.engine(), path));
 }
 
-bool LocalTalk::is_room_short(size_t n_bytes) const {
+bool LocalBackend::may_overflow_context(size_t n_bytes) const {
   // Each token has at least one byte.
   return session_.ids().size() + n_bytes + kAroundAMessage > session_.engine()->max_seq_len();
 }
 
-std::vector<std::string> LocalTalk::describe_model() const {
+std::vector<std::string> LocalBackend::describe_model() const {
   const EngineState& engine = session_.engine()->state();
   const KvLayout& layout = engine.model().kv_layout();
   std::string kept = formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
@@ -63,7 +63,7 @@ std::vector<std::string> LocalTalk::describe_model() const {
           std::move(kept)};
 }
 
-std::vector<std::string> LocalTalk::describe_costs() {
+std::vector<std::string> LocalBackend::describe_costs() {
   const Usage& usage = session_.usage();
   const Timings& last = session_.timings();
   Engine& engine = *session_.engine();

@@ -21,15 +21,15 @@ using testing::HasSubstr;
 const std::string kSchema = R"({"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":99},)"
                             R"("ok":{"type":"boolean"}},"required":["n","ok"],"additionalProperties":false})";
 
-class AnswerForm : public CommandLine {
+class ResponseFormat : public CommandLine {
  protected:
-  AnswerForm() { write_talking_model(model_); }
+  ResponseFormat() { write_talking_model(model_); }
   Outcome ask(const std::string& more) const { return run("ask -m " + model_ + " --seed 3 Hello " + more); }
 
   const std::string model_ = dir_.file("talker.gguf");
 };
 
-TEST_F(AnswerForm, AskAnswersMatchTheResponseFormat) {
+TEST_F(ResponseFormat, AskAnswersMatchTheResponseFormat) {
   for (const std::string& schema : {dir_.write("schema.json", kSchema), "'" + kSchema + "'"}) {
     const Outcome outcome = ask("--json-schema " + schema);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -44,13 +44,13 @@ TEST_F(AnswerForm, AskAnswersMatchTheResponseFormat) {
   EXPECT_TRUE(std::regex_match(ask("--grammar " + grammar).out, std::regex("[a-h][1-8]-[a-h][1-8]\n")));
 }
 
-TEST_F(AnswerForm, EveryChatAnswerMatchesTheResponseFormat) {
+TEST_F(ResponseFormat, EveryChatAnswerMatchesTheResponseFormat) {
   const Outcome outcome = run("chat " + model_ + " --choices yes,no", "Is it?\nReally?\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(std::regex_match(outcome.out, std::regex("(yes|no)\n\n(yes|no)\n"))) << outcome.out;
 }
 
-TEST_F(AnswerForm, InvalidResponseFormatErrorsNameFileAndPosition) {
+TEST_F(ResponseFormat, InvalidResponseFormatErrorsNameFileAndPosition) {
   const std::string schema = dir_.write("wrong.json", R"({"properties": {"a": {"not": {}}}})");
   const Outcome keyword = ask("--json-schema " + schema);
   EXPECT_EQ(keyword.status, 1);
@@ -73,7 +73,7 @@ TEST_F(AnswerForm, InvalidResponseFormatErrorsNameFileAndPosition) {
   EXPECT_THAT(early.err, HasSubstr("--regex: ")) << "checked before the model is resolved";
 }
 
-TEST_F(AnswerForm, ChatWithUrlSendsResponseFormatInRequestFields) {
+TEST_F(ResponseFormat, ChatWithUrlSendsResponseFormatInRequestFields) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const std::string chat = "chat --config '' --url " + server.url();
   const std::string grammar = dir_.write("x.gbnf", "root ::= \"a\"\n");

@@ -1,4 +1,4 @@
-#include "cache/store/prefix_endings.h"
+#include "cache/store/cached_logits.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,28 +8,28 @@
 
 namespace ibid {
 
-PrefixEnding* PrefixEndings::find(const PrefixNode& node, size_t n_ids) {
-  for (const std::unique_ptr<PrefixEnding>& ending : node.endings.endings_) {
+CachedLogits* CachedLogitsIndex::find(const PrefixNode& node, size_t n_ids) {
+  for (const std::unique_ptr<CachedLogits>& ending : node.endings.endings_) {
     if (ending != nullptr && ending->n_ids == n_ids) return ending.get();
   }
   return nullptr;
 }
 
-void PrefixEndings::link(PrefixEnding& ending) {
+void CachedLogitsIndex::link(CachedLogits& ending) {
   ending.last_used_ = ++tick_;
   ending.older_ = std::exchange(youngest_, &ending);
   ending.younger_ = nullptr;
   (ending.older_ != nullptr ? ending.older_->younger_ : oldest_) = &ending;
 }
 
-void PrefixEndings::unlink(PrefixEnding& ending) {
+void CachedLogitsIndex::unlink(CachedLogits& ending) {
   (ending.older_ != nullptr ? ending.older_->younger_ : oldest_) = ending.younger_;
   (ending.younger_ != nullptr ? ending.younger_->older_ : youngest_) = ending.older_;
 }
 
-void PrefixEndings::add(PrefixNode& node, std::unique_ptr<PrefixEnding> ending) {
+void CachedLogitsIndex::add(PrefixNode& node, std::unique_ptr<CachedLogits> ending) {
   CHECK(ending->n_ids >= 1 && ending->n_ids <= node.n_ids);
-  if (PrefixEnding* same = find(node, ending->n_ids)) drop(*same);
+  if (CachedLogits* same = find(node, ending->n_ids)) drop(*same);
   auto& slots = node.endings.endings_;
   auto slot = std::find(slots.begin(), slots.end(), nullptr);
   if (slot == slots.end()) {
@@ -45,41 +45,41 @@ void PrefixEndings::add(PrefixNode& node, std::unique_ptr<PrefixEnding> ending) 
   *slot = std::move(ending);
 }
 
-void PrefixEndings::touch(PrefixEnding& ending) {
+void CachedLogitsIndex::touch(CachedLogits& ending) {
   unlink(ending);
   link(ending);
 }
 
-std::unique_ptr<PrefixEnding> PrefixEndings::take(PrefixEnding& ending) {
+std::unique_ptr<CachedLogits> CachedLogitsIndex::take(CachedLogits& ending) {
   unlink(ending);
   --size_;
   bytes_ -= ending.charge_bytes();
   spaces_.bytes_removed(ending.node_->space, ending.charge_bytes());
-  for (std::unique_ptr<PrefixEnding>& slot : ending.node_->endings.endings_) {
+  for (std::unique_ptr<CachedLogits>& slot : ending.node_->endings.endings_) {
     if (slot.get() == &ending) return std::move(slot);
   }
   CHECK(false) << "an ending that its node does not have";
   return nullptr;
 }
 
-void PrefixEndings::drop(PrefixEnding& ending) { take(ending); }
+void CachedLogitsIndex::drop(CachedLogits& ending) { take(ending); }
 
-void PrefixEndings::drop_all(PrefixNode& node) {
-  for (const std::unique_ptr<PrefixEnding>& ending : node.endings.endings_) {
+void CachedLogitsIndex::drop_all(PrefixNode& node) {
+  for (const std::unique_ptr<CachedLogits>& ending : node.endings.endings_) {
     if (ending != nullptr) drop(*ending);
   }
 }
 
-void PrefixEndings::move(PrefixNode& from, PrefixNode& to, size_t n_ids) {
-  for (const std::unique_ptr<PrefixEnding>& ending : from.endings.endings_) {
+void CachedLogitsIndex::move(PrefixNode& from, PrefixNode& to, size_t n_ids) {
+  for (const std::unique_ptr<CachedLogits>& ending : from.endings.endings_) {
     if (ending != nullptr && ending->n_ids <= n_ids) move(*ending, to);
   }
 }
 
-void PrefixEndings::move(PrefixEnding& ending, PrefixNode& to) { add(to, take(ending)); }
+void CachedLogitsIndex::move(CachedLogits& ending, PrefixNode& to) { add(to, take(ending)); }
 
-void PrefixEndings::recharge(const PrefixNode& node, SpaceId space) {
-  for (const std::unique_ptr<PrefixEnding>& ending : node.endings.endings_) {
+void CachedLogitsIndex::recharge(const PrefixNode& node, SpaceId space) {
+  for (const std::unique_ptr<CachedLogits>& ending : node.endings.endings_) {
     if (ending == nullptr) continue;
     spaces_.bytes_removed(node.space, ending->charge_bytes());
     spaces_.bytes_added(space, ending->charge_bytes());

@@ -1,11 +1,11 @@
-// Bell: wakes a thread when one of its streams has new events. Several answers may share one bell, so that one thread
+// Waker: wakes a thread when one of its streams has new events. Several answers may share one bell, so that one thread
 // waits for all of them. A ring means only that there may be new events.
 //
 // Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
-// small model cost 8 % of its rate. So ring_softly() does not wake a thread within kRest of its last wake-up; ring(),
+// small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up; ring(),
 // for rarer events, does.
 //
-// Any thread may call ring() and ring_softly(); they make no system call unless a thread waits. Only one thread at a
+// Any thread may call ring() and wake_softly(); they make no system call unless a thread waits. Only one thread at a
 // time may call wait().
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace ibid {
 
-class Bell {
+class Waker {
  public:
   // About one frame of a display; faster updates are not visible.
   static constexpr std::chrono::milliseconds kRest{16};
 
-  Bell() = default;
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  Waker() = default;
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
 
   void ring() noexcept { ring(n_rings_, State::kResting); }
   // Wakes the waiting thread, at the earliest kRest after its last wake-up.
-  void ring_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
+  void wake_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
   // Waits until the bell has rung since the last wait() returned. Poll the streams before and after.
   void wait() noexcept { wait_until(Time::max()); }

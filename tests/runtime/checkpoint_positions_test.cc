@@ -1,4 +1,4 @@
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,25 +19,25 @@ TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
 
 TEST(StateBordersTest, BordersAreWhereLaterPromptsDiverge) {
   const StateShare share{.spacing = 512, .n_most = 100};
-  EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, share).positions(), ElementsAre(30, 512, 1024, 1184));
-  EXPECT_THAT(StateBorders(600, 1200, {.opening = 30}, share).positions(), ElementsAre(1024, 1184));
-  EXPECT_THAT(StateBorders(1150, 1200, {.opening = 30}, share).positions(), IsEmpty()) << "one short pass";
-  EXPECT_THAT(StateBorders(0, 40, {.opening = 30}, share).positions(), ElementsAre(30));
-  EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, StateShare()).positions(), IsEmpty());
+  EXPECT_THAT(CheckpointPositions(0, 1200, {.opening = 30}, share).positions(), ElementsAre(30, 512, 1024, 1184));
+  EXPECT_THAT(CheckpointPositions(600, 1200, {.opening = 30}, share).positions(), ElementsAre(1024, 1184));
+  EXPECT_THAT(CheckpointPositions(1150, 1200, {.opening = 30}, share).positions(), IsEmpty()) << "one short pass";
+  EXPECT_THAT(CheckpointPositions(0, 40, {.opening = 30}, share).positions(), ElementsAre(30));
+  EXPECT_THAT(CheckpointPositions(0, 1200, {.opening = 30}, StateShare()).positions(), IsEmpty());
 }
 
 TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
-  const PromptCuts cuts{.opening = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
-  EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+  const BranchPoints cuts{.opening = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
+  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(150, 300, 500, 900, 1184))
       << "the others are less than 128 after a border, or in the prompt's end";
-  EXPECT_THAT(StateBorders(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+  EXPECT_THAT(CheckpointPositions(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(500, 900, 1184));
-  EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(), ElementsAre(500, 900, 1184));
+  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(), ElementsAre(500, 900, 1184));
 }
 
 TEST(StateBordersTest, PassesEndAtTheNextBorder) {
-  const StateBorders borders(0, 1200, {.opening = 30}, {.spacing = 512, .n_most = 100});
+  const CheckpointPositions borders(0, 1200, {.opening = 30}, {.spacing = 512, .n_most = 100});
   EXPECT_EQ(borders.next(0, 1200), 30u);
   EXPECT_EQ(borders.next(30, 1200), 512u);
   EXPECT_EQ(borders.next(30, 200), 200u);

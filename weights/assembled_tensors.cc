@@ -1,4 +1,4 @@
-#include "weights/made_tensors.h"
+#include "weights/assembled_tensors.h"
 
 #include <algorithm>
 #include <array>
@@ -118,7 +118,7 @@ Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, con
 }
 
 // `codes` is a matrix; `scale` its scales, or null. Errors: kBadShape, kBadType, kNonFinite.
-Result<MadeTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
+Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
                             const QuantizationConfig& config, std::string_view path) {
   const std::string field = std::string(path) + ": tensor " + in_quotes(name);
   if (codes.shape.rank != 2) {
@@ -134,7 +134,7 @@ Result<MadeTensor> make_fp8(const std::string& name, const TensorView& codes, co
     const bool e4m3 = codes.dtype == DType::kF8E4M3;
     presented = !whole ? DType::kF32 : e4m3 ? DType::kF8E4M3Scaled : DType::kF8E5M2Scaled;
   }
-  MadeTensor made;
+  AssembledTensor made;
   made.name = name;
   made.source = std::make_unique<Fp8Rows>(codes, scale == nullptr ? std::span<const std::byte>() : scale->data,
                                           std::move(scales), presented);
@@ -180,7 +180,7 @@ class Maker {
  public:
   Maker(const StoredTensors& stored, const QuantizationConfig& config) : stored_(stored), config_(config) {}
 
-  Result<std::vector<MadeTensor>> make() {
+  Result<std::vector<AssembledTensor>> make() {
     for (const std::string& name : *stored_.names) {
       const TensorView& tensor = *stored_.find(name);
       if (tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kF8E5M2) TRY(add(made_fp8(name, tensor)));
@@ -196,19 +196,19 @@ class Maker {
     return name.substr(0, name.size() - suffix.size());
   }
 
-  Status add(Result<MadeTensor> tensor) {
+  Status add(Result<AssembledTensor> tensor) {
     TRY(tensor.status());
     made_.push_back(std::move(tensor).value());
     return {};
   }
 
-  Result<MadeTensor> made_fp8(const std::string& name, const TensorView& codes) const {
+  Result<AssembledTensor> made_fp8(const std::string& name, const TensorView& codes) const {
     const TensorView* scale = stored_.find(name + "_scale_inv");
     if (scale == nullptr) scale = stored_.find(name + "_scale");
     return make_fp8(name, codes, scale, config_, stored_.path);
   }
 
-  Result<MadeTensor> made_words(const std::string& stem, const TensorView& words) const {
+  Result<AssembledTensor> made_words(const std::string& stem, const TensorView& words) const {
     const bool awq = config_.method == "awq";
     if (!awq && config_.method != "gptq") {
       return Status(ErrorCode::kUnsupported, std::string(stored_.path) + ": tensor " + in_quotes(stem + ".qweight") +
@@ -219,7 +219,7 @@ class Maker {
     return make_int4(stem + ".weight", awq ? Int4Packing::kAwq : Int4Packing::kGptq, parts, config_, stored_.path);
   }
 
-  Result<MadeTensor> made_compressed(const std::string& stem, const TensorView& words) const {
+  Result<AssembledTensor> made_compressed(const std::string& stem, const TensorView& words) const {
     const Int4Parts parts{&words, stored_.find(stem + ".weight_zero_point"), stored_.find(stem + ".weight_scale"),
                           stored_.find(stem + ".weight_g_idx")};
     return make_int4(stem + ".weight", Int4Packing::kCompressed, parts, config_, stored_.path);
@@ -243,7 +243,7 @@ class Maker {
     if (std::ranges::find(scales->data, std::byte{255}) != scales->data.end()) {
       return {ErrorCode::kNonFinite, field + " has a scale of 255, which is NaN"};
     }
-    MadeTensor made;
+    AssembledTensor made;
     made.name = name;
     made.source = std::make_unique<MxBlockRows>(blocks, *scales, per_row);
     made.view.dtype = DType::kMXFP4;
@@ -256,7 +256,7 @@ class Maker {
 
   const StoredTensors& stored_;
   const QuantizationConfig& config_;
-  std::vector<MadeTensor> made_;
+  std::vector<AssembledTensor> made_;
 };
 
 Status unsupported(std::string_view path, const std::string& words) {
@@ -309,7 +309,7 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
   if (*method == "gptq" || *method == "awq") TRY(check_bits(config, path, quantization.method));
   if (*method == "compressed-tensors") TRY(check_compressed(config, path));
   TRY_ASSIGN(const auto checkpoint, config.get_string("quantization_config.checkpoint_format"));
-  quantization.zeros_are_less_one = checkpoint.value_or("gptq") != "gptq_v2";
+  quantization.zeros_minus_one = checkpoint.value_or("gptq") != "gptq_v2";
   TRY_ASSIGN(const auto version, config.get_string("quantization_config.version"));
   if (*method == "awq" && version.value_or("gemm") != "gemm" && version.value_or("gemm") != "GEMM") {
     return unsupported(path, "has the version " + in_quotes(*version) + " of awq; gemm is read");
@@ -326,7 +326,7 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
   return quantization;
 }
 
-Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config) {
+Result<std::vector<AssembledTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config) {
   return Maker(stored, config).make();
 }
 

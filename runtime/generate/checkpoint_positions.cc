@@ -1,4 +1,4 @@
-#include "runtime/generate/state_borders.h"
+#include "runtime/generate/checkpoint_positions.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ StateShare state_share(size_t state_bytes, size_t max_seq_len, size_t budget_byt
   return {std::max(kLeast, (spacing + kPagePositions - 1) / kPagePositions * kPagePositions), n_states};
 }
 
-StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cuts, const StateShare& share)
+CheckpointPositions::CheckpointPositions(size_t n_read, size_t n_prompt, const BranchPoints& cuts, const StateShare& share)
     : keeps_(share.spacing > 0) {
   if (!keeps_) return;
   const auto add = [&](size_t border) {
@@ -38,17 +38,17 @@ StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cut
   positions_.erase(std::unique(positions_.begin(), positions_.end()), positions_.end());
 }
 
-size_t StateBorders::next(size_t begin, size_t end) const {
+size_t CheckpointPositions::next(size_t begin, size_t end) const {
   const auto next = std::upper_bound(positions_.begin(), positions_.end(), begin);
   return next == positions_.end() ? end : std::min(*next, end);
 }
 
-size_t StateBorders::last(size_t n) const {
+size_t CheckpointPositions::last(size_t n) const {
   const auto behind = std::upper_bound(positions_.begin(), positions_.end(), n);
   return behind == positions_.begin() ? 0 : *std::prev(behind);
 }
 
-void StateBorders::keep(KvCacheEntry& entry, bool is_end) const {
+void CheckpointPositions::keep(KvCacheEntry& entry, bool is_end) const {
   if (!keeps_) return;
   if (is_end) {
     entry.state().keep_last_pass(entry.length());

@@ -42,7 +42,7 @@ struct FormFixture : ServiceFixture {
   }
   AnswerRequest with_schema(const char* thinking = "") {
     AnswerRequest out = request(thinking);
-    out.form = {.kind = AnswerForm::Kind::kJsonSchema, .text = kSchema};
+    out.form = {.kind = ResponseFormat::Kind::kJsonSchema, .text = kSchema};
     return out;
   }
   AnswerRequest with_call(const char* thinking = "") {
@@ -183,7 +183,7 @@ TEST(AnswerFormTest, AnErrorOfAFormBeginsWithItsField) {
   FormFixture f;
   for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
     AnswerRequest request = f.request();
-    request.form = {.kind = AnswerForm::Kind::kRegex, .text = "(a", .field = field};
+    request.form = {.kind = ResponseFormat::Kind::kRegex, .text = "(a", .field = field};
     const Status status = f.start(request)->wait();
     EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
     const std::string begin = *field == 0 ? "form: " : std::string(field) + ": ";

@@ -1,4 +1,4 @@
-// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalTalk) or
+// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalBackend) or
 // by a server (remote_talk.h). Operations that an implementation does not support fail with kUnsupported and a message
 // for the user.
 //
@@ -25,13 +25,13 @@ namespace ibid {
 
 struct SamplingOption;
 
-class Talk {
+class ChatBackend {
  public:
   static constexpr size_t kMaxAnswers = 16;
 
-  virtual ~Talk() = default;
-  Talk(const Talk&) = delete;
-  Talk& operator=(const Talk&) = delete;
+  virtual ~ChatBackend() = default;
+  ChatBackend(const ChatBackend&) = delete;
+  ChatBackend& operator=(const ChatBackend&) = delete;
 
   // Committed messages: [{"role": ..., "content": ...}, ...].
   virtual const Json& messages() const = 0;
@@ -53,13 +53,13 @@ class Talk {
   virtual Status set_system(std::string_view text) = 0;
   virtual Status pin(size_t message) = 0;
   virtual Status set_when_full(WhenFull policy) = 0;
-  virtual Result<std::unique_ptr<Talk>> fork() const = 0;
+  virtual Result<std::unique_ptr<ChatBackend>> fork() const = 0;
 
   // --- files. can_be_kept() is ok if this kind of conversation can be saved.
   virtual Status can_be_kept() const = 0;
   virtual Status save(const std::string& path) const = 0;
   // Loads another conversation of this kind from a file that save() wrote.
-  virtual Result<std::unique_ptr<Talk>> load(const std::string& path) const = 0;
+  virtual Result<std::unique_ptr<ChatBackend>> load(const std::string& path) const = 0;
   virtual FileOps& files() const = 0;
 
   // --- queries
@@ -67,7 +67,7 @@ class Talk {
   virtual std::optional<size_t> count_tokens(std::string_view text) const = 0;
   virtual std::optional<WhenFull> when_full() const = 0;
   // True if a message of n_bytes may make a full context drop some of the history.
-  virtual bool is_room_short(size_t n_bytes) const = 0;
+  virtual bool may_overflow_context(size_t n_bytes) const = 0;
   // Records that the user set this option. kUnsupported: the option has no effect here.
   virtual Status take_over(const SamplingOption& option) = 0;
   // True if the value in TurnOptions is used; false: the server decides.
@@ -77,13 +77,13 @@ class Talk {
   virtual std::vector<std::string> describe_costs() = 0;
 
  protected:
-  Talk() = default;
+  ChatBackend() = default;
 };
 
-// LocalTalk: a conversation with an engine in this process, held as a ChatSession.
-class LocalTalk final : public Talk {
+// LocalBackend: a conversation with an engine in this process, held as a ChatSession.
+class LocalBackend final : public ChatBackend {
  public:
-  explicit LocalTalk(ChatSession session) : session_(std::move(session)) {}
+  explicit LocalBackend(ChatSession session) : session_(std::move(session)) {}
 
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
@@ -103,16 +103,16 @@ class LocalTalk final : public Talk {
   Status set_system(std::string_view text) override { return session_.set_system(text); }
   Status pin(size_t message) override { return session_.pin(message); }
   Status set_when_full(WhenFull policy) override { return session_.set_when_full(policy); }
-  Result<std::unique_ptr<Talk>> fork() const override;
+  Result<std::unique_ptr<ChatBackend>> fork() const override;
 
   Status can_be_kept() const override { return {}; }
   Status save(const std::string& path) const override { return session_.save(path); }
-  Result<std::unique_ptr<Talk>> load(const std::string& path) const override;
+  Result<std::unique_ptr<ChatBackend>> load(const std::string& path) const override;
   FileOps& files() const override { return session_.engine()->state().files(); }
 
   std::optional<size_t> count_tokens(std::string_view text) const override { return session_.count_tokens(text); }
   std::optional<WhenFull> when_full() const override { return session_.when_full(); }
-  bool is_room_short(size_t n_bytes) const override;
+  bool may_overflow_context(size_t n_bytes) const override;
   Status take_over(const SamplingOption&) override { return {}; }
   bool decides(const SamplingOption&) const override { return true; }
   std::vector<std::string> describe_model() const override;

@@ -1,4 +1,4 @@
-#include "apps/chat/remote_talk.h"
+#include "apps/chat/remote_backend.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,9 +47,9 @@ FinishReason finish_reason(const ChatReply& reply) {
 }
 
 // Emits the parts of an answer as TurnEvents, with the reasoning between the marks.
-class PartTeller {
+class PartEmitter {
  public:
-  PartTeller(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
+  PartEmitter(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
 
   void tell(const ChatPart& part) {
     if (part.kind == ChatPart::Kind::kReading) {
@@ -110,7 +110,7 @@ Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
   turn.usage.n_prompt = reply.n_prompt.value_or(0);
   turn.usage.n_cached = std::min(reply.n_cached.value_or(0), turn.usage.n_prompt);
   turn.usage.n_prefilled = turn.usage.n_prompt - turn.usage.n_cached;
-  turn.usage.n_decoded = reply.n_said.value_or(0);
+  turn.usage.n_decoded = reply.n_completion_tokens.value_or(0);
   turn.timings.ttft_ms = reply.first_ms;
   turn.timings.total_ms = reply.total_ms;
   turn.timings.decode_ms = reply.last_ms - reply.first_ms;
@@ -167,7 +167,7 @@ Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, co
   return remote;
 }
 
-void spare_person(RemoteModel& model, TurnOptions& options) {
+void limit_answers_for_people(RemoteModel& model, TurnOptions& options) {
   const TurnOptions spared = terminal_defaults(model.model.context);
   const auto take = [&](const char* name) {
     const SamplingOption* option = find_sampling_option(name);
@@ -177,14 +177,14 @@ void spare_person(RemoteModel& model, TurnOptions& options) {
   if (model.model.owner == kOurs) take("stop-repetition");
 }
 
-RemoteTalk::RemoteTalk(std::shared_ptr<RemoteModel> model, const std::string& system)
+RemoteBackend::RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system)
     : model_(std::move(model)) {
   if (!system.empty()) messages_.push_back(make_message(Role::kSystem, system));
 }
 
 // --- answers
 
-Json RemoteTalk::request_of(const Json& messages, const TurnOptions& options) const {
+Json RemoteBackend::request_of(const Json& messages, const TurnOptions& options) const {
   Json request = model_->fields;
   if (!model_->model.name.empty()) request["model"] = model_->model.name;
   request["messages"] = messages;
@@ -206,9 +206,9 @@ Json RemoteTalk::request_of(const Json& messages, const TurnOptions& options) co
   return request;
 }
 
-Result<Turn> RemoteTalk::answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> RemoteBackend::answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event) {
   std::string text;
-  PartTeller teller(on_event, text);
+  PartEmitter teller(on_event, text);
   const auto tell = [&](const ChatPart& part) { teller.tell(part); };
   const Result<ChatReply> reply = model_->server.complete(request_of(messages, options), options.stop, tell);
   if (!reply.ok()) return with_ways_out(reply.status());
@@ -226,18 +226,18 @@ Result<Turn> RemoteTalk::answer_to(Json messages, const TurnOptions& options, co
   return turn;
 }
 
-Result<Turn> RemoteTalk::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> RemoteBackend::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
   if (!utf8_is_valid(message)) return Status(ErrorCode::kInvalidArgument, "the message is not valid UTF-8");
   Json messages = messages_;
   messages.push_back(make_message(Role::kUser, std::string(message)));
   return answer_to(std::move(messages), options, on_event);
 }
 
-Result<Turn> RemoteTalk::answer(const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> RemoteBackend::answer(const TurnOptions& options, const TurnCallback& on_event) {
   return answer_to(messages_, options, on_event);
 }
 
-Result<Turn> RemoteTalk::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
+Result<Turn> RemoteBackend::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
   const size_t question = last_from(messages_, Role::kUser);
   if (question == messages_.size()) return Status(ErrorCode::kInvalidArgument, "there is nothing to answer yet");
   Json messages = Json::array();
@@ -245,81 +245,81 @@ Result<Turn> RemoteTalk::regenerate(const TurnOptions& options, const TurnCallba
   return answer_to(std::move(messages), options, on_event);
 }
 
-Result<std::vector<Turn>> RemoteTalk::send_for_answers(std::string_view, size_t, const TurnOptions&,
+Result<std::vector<Turn>> RemoteBackend::send_for_answers(std::string_view, size_t, const TurnOptions&,
                                                            const AnswersCallback&) {
   return unsupported("a server gives one answer at a time here: send the message, and /regen gives others");
 }
 
-Status RemoteTalk::choose(size_t) { return unsupported("there is one answer at a time of a server"); }
+Status RemoteBackend::choose(size_t) { return unsupported("there is one answer at a time of a server"); }
 
 // --- changes
 
-Status RemoteTalk::append(Json message) {
+Status RemoteBackend::append(Json message) {
   messages_.push_back(std::move(message));
   return {};
 }
 
-Status RemoteTalk::rewind_to(size_t n_messages) {
+Status RemoteBackend::rewind_to(size_t n_messages) {
   while (messages_.size() > n_messages) messages_.erase(messages_.size() - 1);
   n_last_ = 0;
   return {};
 }
 
-Status RemoteTalk::set_history(Json messages) {
+Status RemoteBackend::set_history(Json messages) {
   messages_ = std::move(messages);
   n_last_ = 0;
   return {};
 }
 
-Status RemoteTalk::reset() {
+Status RemoteBackend::reset() {
   const bool has_system = !messages_.empty() && is_from(messages_[0], Role::kSystem);
   return rewind_to(has_system ? 1 : 0);
 }
 
-Status RemoteTalk::set_system(std::string_view text) {
+Status RemoteBackend::set_system(std::string_view text) {
   if (!utf8_is_valid(text)) return {ErrorCode::kInvalidArgument, "the system message is not valid UTF-8"};
   TRY(rewind_to(0));
   if (!text.empty()) messages_.push_back(make_message(Role::kSystem, std::string(text)));
   return {};
 }
 
-Status RemoteTalk::pin(size_t) {
+Status RemoteBackend::pin(size_t) {
   return unsupported("nothing is dropped here, so nothing has to be pinned: a full context is the server's to handle");
 }
 
-Status RemoteTalk::set_when_full(WhenFull) {
+Status RemoteBackend::set_when_full(WhenFull) {
   return unsupported("what a full context does is the server's to decide; most refuse the message, and then\n"
                      "/undo, /edit and /clear make room");
 }
 
-Result<std::unique_ptr<Talk>> RemoteTalk::fork() const {
-  auto copy = std::make_unique<RemoteTalk>(model_, "");
+Result<std::unique_ptr<ChatBackend>> RemoteBackend::fork() const {
+  auto copy = std::make_unique<RemoteBackend>(model_, "");
   copy->messages_ = messages_;
   copy->usage_ = usage_;
   copy->last_ = last_;
   copy->n_last_ = n_last_;
-  return std::unique_ptr<Talk>(std::move(copy));
+  return std::unique_ptr<ChatBackend>(std::move(copy));
 }
 
 // --- files
 
-Status RemoteTalk::can_be_kept() const {
+Status RemoteBackend::can_be_kept() const {
   return unsupported("a conversation with a server is not kept in a file: what is kept belongs to a model of this "
                      "machine (ibid chat --resume NAME)");
 }
 
-Status RemoteTalk::save(const std::string&) const { return can_be_kept(); }
+Status RemoteBackend::save(const std::string&) const { return can_be_kept(); }
 
-Result<std::unique_ptr<Talk>> RemoteTalk::load(const std::string&) const { return can_be_kept(); }
+Result<std::unique_ptr<ChatBackend>> RemoteBackend::load(const std::string&) const { return can_be_kept(); }
 
 // --- queries
 
-Status RemoteTalk::take_over(const SamplingOption& option) {
+Status RemoteBackend::take_over(const SamplingOption& option) {
   model_->given.insert(&option);
   return {};
 }
 
-std::vector<std::string> RemoteTalk::describe_model() const {
+std::vector<std::string> RemoteBackend::describe_model() const {
   const ServedModel& model = model_->model;
   std::vector<std::string> lines = {"model            " + (model.name.empty() ? "the server's" : one_line(model.name)),
                                     "server           " + model_->server.name()};
@@ -327,7 +327,7 @@ std::vector<std::string> RemoteTalk::describe_model() const {
   return lines;
 }
 
-std::vector<std::string> RemoteTalk::describe_costs() {
+std::vector<std::string> RemoteBackend::describe_costs() {
   ServedModel& model = model_->model;
   if (model.context == 0) {
     // The model may not have been loaded when the conversation began.

@@ -1,4 +1,4 @@
-// The format of an answer (AnswerForm, ToolChoice) as a constraint that its tokens are sampled under; and calls of
+// The format of an answer (ResponseFormat, ToolChoice) as a constraint that its tokens are sampled under; and calls of
 // tools in the syntax of a model (CallSyntax), of which grammars of answers are made. Pure functions, but for the
 // engine's cache of constraints.
 #pragma once
@@ -45,12 +45,12 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
 
 // One call of one of the tools. Errors: those of the schemas, with the tool's name; kUnsupported for a syntax that has
 // no grammar.
-Result<DemandedCalls::Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
+Result<RequiredCalls::Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                     Arguments arguments, CompileBudget& budget);
 
 // The words with which calls begin in a text, and how the text continues: with one call, or with all of a section. one:
 // null: none of the words may occur. Where a syntax has no words of its own but begins as JSON does, an answer that
 // begins as its calls do is a call.
-std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const DemandedCalls::Call* one, bool several);
+std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const RequiredCalls::Call* one, bool several);
 
 }  // namespace ibid::serve

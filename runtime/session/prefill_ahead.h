@@ -1,4 +1,4 @@
-// ReadingAhead: prefills the beginning of a session's next prompt while no answer runs. Its destructor cancels it
+// PrefillAhead: prefills the beginning of a session's next prompt while no answer runs. Its destructor cancels it
 // within a pass; its stop token within a layer.
 #pragma once
 
@@ -16,11 +16,11 @@
 #include "runtime/generate/feeding.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "runtime/scheduler/scheduler.h"
-#include "runtime/session/shared_rows.h"
+#include "runtime/session/prefix_publisher.h"
 
 namespace ibid {
 
-class ReadingAhead {
+class PrefillAhead {
  public:
   struct Start {
     KvCacheEntry held;   // KV of the first tokens; if the whole prompt is prefilled, at least one token is missing
@@ -32,7 +32,7 @@ class ReadingAhead {
   // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, also after an error, and moves
   // the KV to the store.
   template <typename Leave>
-  ReadingAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell, Leave leave)
+  PrefillAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell, Leave leave)
       : bell_(std::move(bell)),
         entry_(std::move(start.held)),
         prompt_(std::move(start.prompt)),
@@ -41,15 +41,15 @@ class ReadingAhead {
         feeding_(entry_,
                  {.ids = TokenSpan(prompt_.ids).subspan(entry_.length()),
                   .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
-                  .borders = StateBorders(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
+                  .borders = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
                  priority, std::move(stop), bell_,
                  [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
-  ~ReadingAhead() {
+  ~PrefillAhead() {
     feeding_.cancel();
     if (is_submitted_) wait();
   }
-  ReadingAhead(const ReadingAhead&) = delete;
-  ReadingAhead& operator=(const ReadingAhead&) = delete;
+  PrefillAhead(const PrefillAhead&) = delete;
+  PrefillAhead& operator=(const PrefillAhead&) = delete;
 
   // Errors: as Scheduler::submit().
   Status submit(Scheduler& scheduler) {
@@ -65,7 +65,7 @@ class ReadingAhead {
   // After wait() only. Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
   // The KV of all tokens; of fewer if there was no memory for a handle.
-  KvAtRest take_rows() { return std::move(rows_); }
+  IdleSequence take_rows() { return std::move(rows_); }
   size_t n_transcript() const { return prompt_.n_transcript; }
   bool is_whole() const { return prompt_.is_whole; }
   Logits take_logits() { return feeding_.take_logits(); }
@@ -73,9 +73,9 @@ class ReadingAhead {
   const Foreign& foreign() const { return foreign_; }
 
  private:
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Waker> bell_;
   KvCacheEntry entry_;
-  KvAtRest rows_;
+  IdleSequence rows_;
   const AheadPrompt prompt_;
   const Usage usage_;
   const Foreign foreign_;
