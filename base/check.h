@@ -27,7 +27,7 @@ struct CheckVoidify {
 
 }  // namespace ibid
 
-#define CHECK(condition)          \
+#define CHECK(condition)             \
   (condition) ? static_cast<void>(0) \
               : ::ibid::CheckVoidify() & ::ibid::CheckFailure(__FILE__, __LINE__, #condition).stream()
 

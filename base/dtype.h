@@ -11,16 +11,43 @@
 namespace ibid {
 
 enum class DType : uint8_t {
-  kF32, kF16, kBF16,                                   // plain floats
-  kF64, kI8, kI16, kI32, kI64, kU8, kBool,             // plain numbers
-  kF8E4M3, kF8E5M2,                                    // one-byte floats, without a scale
-  kF8E4M3Scaled, kF8E5M2Scaled,                        // a float scale, then 32 of them
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,                   // blocks of 32 (ggml)
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,                   // blocks of 256 (ggml)
-  kTQ1_0, kTQ2_0,                                      // blocks of 256, codes -1, 0, 1
-  kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_XS,  // blocks of 256, codes by codebook
-  kIQ4_NL,                                             // blocks of 32, codes by table
-  kMXFP4, kNVFP4,                                      // blocks of 32 and 64, codes are 4-bit floats
+  kF32,
+  kF16,
+  kBF16,  // plain floats
+  kF64,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kBool,  // plain numbers
+  kF8E4M3,
+  kF8E5M2,  // one-byte floats, without a scale
+  kF8E4M3Scaled,
+  kF8E5M2Scaled,  // a float scale, then 32 of them
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,  // blocks of 32 (ggml)
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,  // blocks of 256 (ggml)
+  kTQ1_0,
+  kTQ2_0,  // blocks of 256, codes -1, 0, 1
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ4_XS,  // blocks of 256, codes by codebook
+  kIQ4_NL,  // blocks of 32, codes by table
+  kMXFP4,
+  kNVFP4,  // blocks of 32 and 64, codes are 4-bit floats
 };
 inline constexpr size_t kDTypeCount = static_cast<size_t>(DType::kNVFP4) + 1;
 

@@ -113,8 +113,7 @@ Status check_replaceable(const std::string& path) {
   const std::filesystem::file_status there = std::filesystem::status(path, error);
   const bool is_stream = std::filesystem::read_symlink(path, error).string().starts_with("/proc/");
   if (!std::filesystem::exists(there) || (std::filesystem::is_regular_file(there) && !is_stream)) return {};
-  return {ErrorCode::kNotRegularFile,
-          path + ": is there already, and is no regular file: only such a one is replaced"};
+  return {ErrorCode::kNotRegularFile, path + ": is there already, and is no regular file: only such a one is replaced"};
 }
 
 Status write_and_sync(File& file, std::span<const std::byte> bytes) {
@@ -126,8 +125,8 @@ Status write_and_sync(File& file, std::span<const std::byte> bytes) {
 }  // namespace
 
 Status errno_status(int error_number, std::string_view path, std::string_view action) {
-  return {ErrorCode::kIo, std::string(path) + ": cannot " + std::string(action) + ": " +
-                              std::generic_category().message(error_number)};
+  return {ErrorCode::kIo,
+          std::string(path) + ": cannot " + std::string(action) + ": " + std::generic_category().message(error_number)};
 }
 
 FileOps& system_file_ops() {
@@ -166,8 +165,8 @@ Result<std::string> read_file(FileOps& files, const std::string& path, uint64_t 
   TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
   TRY_ASSIGN(const uint64_t size, file->size());
   if (size > max_bytes) {
-    return Status(ErrorCode::kLimitExceeded, path + ": " + std::to_string(size) + " bytes, at most " +
-                                                 std::to_string(max_bytes) + " are allowed");
+    return Status(ErrorCode::kLimitExceeded,
+                  path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are allowed");
   }
   std::string text(static_cast<size_t>(size), '\0');
   TRY_ASSIGN(const size_t n, file->read_at(0, std::as_writable_bytes(std::span(text))));

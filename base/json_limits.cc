@@ -87,13 +87,11 @@ class Counter : public SaxErrors {
  private:
   bool value() {
     if (++values_ <= limits_.max_values) return true;
-    return fail(ErrorCode::kLimitExceeded,
-                "more than " + std::to_string(limits_.max_values) + " JSON values");
+    return fail(ErrorCode::kLimitExceeded, "more than " + std::to_string(limits_.max_values) + " JSON values");
   }
   bool open() {
     if (++depth_ <= limits_.max_depth) return value();
-    return fail(ErrorCode::kLimitExceeded,
-                "JSON nested deeper than " + std::to_string(limits_.max_depth) + " levels");
+    return fail(ErrorCode::kLimitExceeded, "JSON nested deeper than " + std::to_string(limits_.max_depth) + " levels");
   }
   bool close() {
     --depth_;
@@ -187,8 +185,8 @@ class Builder : public SaxErrors {
         continue;
       }
       if (!limits_.allow_duplicate_keys) {
-        return fail(ErrorCode::kDuplicate, "the JSON key \"" + plain_words(members[order[i]].first) +
-                                               "\" appears twice in one object");
+        return fail(ErrorCode::kDuplicate,
+                    "the JSON key \"" + plain_words(members[order[i]].first) + "\" appears twice in one object");
       }
       members[order[first]].second = std::move(members[order[i]].second);
       dropped.push_back(order[i]);
@@ -219,8 +217,8 @@ Result<Json> parse_json(std::string_view text, std::string_view what, const Json
   CHECK_LE(limits.max_depth, kMaxJsonDepth);
   if (text.size() > limits.max_bytes) {
     return Status(ErrorCode::kLimitExceeded, std::string(what) + ": " + std::to_string(text.size()) +
-                                                 " bytes of JSON, at most " +
-                                                 std::to_string(limits.max_bytes) + " are allowed");
+                                                 " bytes of JSON, at most " + std::to_string(limits.max_bytes) +
+                                                 " are allowed");
   }
   // The parser takes a NUL for the end of the text and would ignore all that follows.
   if (const size_t at = text.find('\0'); at != std::string_view::npos) {
@@ -234,8 +232,6 @@ Result<Json> parse_json(std::string_view text, std::string_view what, const Json
   return builder.take();
 }
 
-std::string json_to_string(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string json_to_string(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace ibid

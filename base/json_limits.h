@@ -38,7 +38,7 @@ inline constexpr size_t kMaxJsonDepth = 1000;
 struct JsonLimits {
   size_t max_bytes = 100'000'000;
   size_t max_depth = 64;
-  size_t max_values = 20'000'000;   // objects, arrays, strings, numbers and literals together
+  size_t max_values = 20'000'000;  // objects, arrays, strings, numbers and literals together
   bool allow_duplicate_keys = false;
 };
 

@@ -54,8 +54,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return map(std::move(file));
 }
 
-Result<MappedFile> MappedFile::open_in(const std::string& directory, const std::string& name,
-                                       bool follow_symlinks) {
+Result<MappedFile> MappedFile::open_in(const std::string& directory, const std::string& name, bool follow_symlinks) {
   if (!is_plain_name(name)) {
     return Status(ErrorCode::kUnsafePath,
                   directory + ": '" + utf8_sanitize(name.substr(0, NAME_MAX)) + "' is not a plain file name");
@@ -127,7 +126,7 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const auto own = reinterpret_cast<uintptr_t>(data_);
   if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
-  constexpr uintptr_t kPage = 4096;   // if real pages are larger, madvise rejects unaligned ranges, which is harmless
+  constexpr uintptr_t kPage = 4096;  // if real pages are larger, madvise rejects unaligned ranges, which is harmless
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
@@ -138,8 +137,7 @@ Status MappedFile::check_unchanged() const {
   if (::fstat(fd_, &info) != 0) return errno_status(errno, path_, "stat");
   if (static_cast<size_t>(info.st_size) != size_) {
     return {ErrorCode::kChangedOnDisk, path_ + ": had " + std::to_string(size_) +
-                                           " bytes when it was opened, now has " +
-                                           std::to_string(info.st_size)};
+                                           " bytes when it was opened, now has " + std::to_string(info.st_size)};
   }
   if (mtime_ns_of(info) != mtime_ns_) {
     return {ErrorCode::kChangedOnDisk, path_ + ": was modified after it was opened"};
@@ -160,7 +158,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free, "a signal handler mus
 
 struct MappingGuard::Registry {
   static inline std::atomic<Slot*> slots = nullptr;
-  static inline std::mutex mutex;              // of the members below, and of taking and freeing slots
+  static inline std::mutex mutex;  // of the members below, and of taking and freeing slots
   static inline size_t n_guards = 0;
   static inline bool installed = false;
   static inline struct sigaction previous {};  // constant while the handler is installed

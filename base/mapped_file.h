@@ -54,8 +54,7 @@ class MappedFile {
   // Opens `name` in `directory`, for names from an untrusted file: resolved relative to the directory, so it cannot be
   // a path to somewhere else. Errors: those of open(); kNotFound if it does not exist; kUnsafePath if `name` is not a
   // plain file name, or is a symlink and follow_symlinks is false.
-  static Result<MappedFile> open_in(const std::string& directory, const std::string& name,
-                                    bool follow_symlinks = true);
+  static Result<MappedFile> open_in(const std::string& directory, const std::string& name, bool follow_symlinks = true);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

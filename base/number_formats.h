@@ -50,7 +50,7 @@ struct QuantLayout {
 struct NumberFormat {
   DType dtype;
   std::string_view name;
-  int gguf_number;     // enum ggml_type; -1: not a GGUF type
+  int gguf_number;  // enum ggml_type; -1: not a GGUF type
   BlockSize block;
   QuantLayout layout;  // quantised types
 };

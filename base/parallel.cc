@@ -34,8 +34,7 @@ inline void pause_cpu() {
 }
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -153,8 +152,8 @@ Status ThreadTeam::start() {
   try {
     for (int i = 1; i < size_; ++i) threads_->emplace_back([this, i] { serve(i); });
   } catch (const std::system_error& error) {
-    return {ErrorCode::kOutOfMemory, "thread " + std::to_string(threads_->size() + 2) + " of " +
-                                         std::to_string(size_) + " cannot be had: " + error.code().message()};
+    return {ErrorCode::kOutOfMemory, "thread " + std::to_string(threads_->size() + 2) + " of " + std::to_string(size_) +
+                                         " cannot be had: " + error.code().message()};
   }
   return {};
 }
@@ -225,8 +224,7 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   const int64_t wall_ns = end_ns - begin_ns;
   const int64_t late_ns = std::min(late.ns, wall_ns);
   // Mean number of missing threads, weighted by waiting time.
-  const int64_t n_missing =
-      late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
+  const int64_t n_missing = late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
   // The missing threads contribute n_missing / n of the region and cost the time that the region waited for them. The
   // difference, in the time of a region without them, is the loss. Negative if they are slow but still contribute more
   // than they cost.

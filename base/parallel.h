@@ -34,8 +34,8 @@ struct WaitTime {
   }
 };
 
-// Oversubscription: the number of threads for a region while other programs want the cores too. A thread that loses its core
-// gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one
+// Oversubscription: the number of threads for a region while other programs want the cores too. A thread that loses its
+// core gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one
 // competing program on one core costs most of the throughput of all cores; fewer threads, each with a core to itself,
 // cost only the lost core. If some threads keep being late, regions run without that many, and retry from time to time
 // with all of them. A single wait, however long, changes nothing: virtual machines have many. Pure arithmetic: no clock
@@ -143,7 +143,8 @@ class ThreadTeam {
  public:
   // Starts the threads; 0 means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads. Error: kOutOfMemory if a
   // thread cannot be started (memory or a system limit); those already started are joined.
-  static Result<std::unique_ptr<ThreadTeam>> create(int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist);
+  static Result<std::unique_ptr<ThreadTeam>> create(
+      int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist);
   // Number of threads that create(n_threads) starts.
   static int size_of(int n_threads);
   ~ThreadTeam();
@@ -189,8 +190,8 @@ class ThreadTeam {
   Region region_ = nullptr;
   void* context_ = nullptr;
 
-  std::vector<Seat> seats_;                                // [size_ - 1] of threads 1, 2, ...
-  alignas(64) std::atomic<uint32_t> n_inside_{0};          // own threads that have not left the region
+  std::vector<Seat> seats_;                        // [size_ - 1] of threads 1, 2, ...
+  alignas(64) std::atomic<uint32_t> n_inside_{0};  // own threads that have not left the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
 };

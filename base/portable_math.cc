@@ -1,7 +1,7 @@
 #include "base/portable_math.h"
 
-#include <bit>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,8 @@ namespace {
 
 // 1 / (2 k + first)! for k = 0..8: the Taylor coefficients of sine (first = 1) and cosine (first = 0). For |x| <= pi /
 // 4 the first omitted term is below 5e-17 of the result.
-constexpr double kSinCoefficients[] = {1.0,
-                                       -1.0 / 6,
-                                       1.0 / 120,
-                                       -1.0 / 5040,
-                                       1.0 / 362880,
-                                       -1.0 / 39916800,
-                                       1.0 / 6227020800,
-                                       -1.0 / 1307674368000};
+constexpr double kSinCoefficients[] = {1.0,          -1.0 / 6,        1.0 / 120,        -1.0 / 5040,
+                                       1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
 constexpr double kCosCoefficients[] = {1.0,
                                        -1.0 / 2,
                                        1.0 / 24,
@@ -108,7 +102,7 @@ float portable_softplus(float x) {
   p = std::fma(p, z, kSoftplusP1);
   p = std::fma(p, z, kSoftplusP0);
   p = std::fma(p, z, 1.0f);
-  const float above = 0.0f > x ? 0.0f : x;   // NaN stays NaN
+  const float above = 0.0f > x ? 0.0f : x;  // NaN stays NaN
   return std::fma(s + s, p, above);
 }
 

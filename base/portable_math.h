@@ -10,12 +10,12 @@ namespace ibid {
 // Constants of exp, shared with the vector form: n = x log2 e + kRoundShift - kRoundShift, which rounds to even,
 //   f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
 // c2..c6 interpolate (e^f - 1 - f) / f^2 at Chebyshev nodes of |f| <= 1.02 ln(2) / 2: 8e-9 relative.
-inline constexpr float kExpLowest = -87.3f;   // below: 0. 2^n (1 + f + ...) stays a normal number above it
-inline constexpr float kExpHighest = 88.0f;   // above: e^88, so that nothing becomes infinite
+inline constexpr float kExpLowest = -87.3f;  // below: 0. 2^n (1 + f + ...) stays a normal number above it
+inline constexpr float kExpHighest = 88.0f;  // above: e^88, so that nothing becomes infinite
 inline constexpr float kLog2E = 1.44269504f;
 // 1.5 * 2^23: floats of this size are integers, and their lowest bits hold the number that was added.
 inline constexpr float kRoundShift = 0x1.8p23f;
-inline constexpr float kLn2High = 0x1.62e4p-1f;         // 15 bits: n kLn2High is exact
+inline constexpr float kLn2High = 0x1.62e4p-1f;  // 15 bits: n kLn2High is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
 inline constexpr float kExpC2 = 0.5f, kExpC3 = 0.166665696f, kExpC4 = 0.0416665454f;
 inline constexpr float kExpC5 = 0.00836438069f, kExpC6 = 0.00139276846f;
@@ -39,8 +39,8 @@ inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
 inline constexpr float kSoftplusP0 = 0.333333343f, kSoftplusP1 = 0.199998528f, kSoftplusP2 = 0.14296183f;
 inline constexpr float kSoftplusP3 = 0.108532302f, kSoftplusP4 = 0.116124608f;
 
-inline constexpr float kHalfSqrt2 = 0.707106781f;     // of GELU
-inline constexpr float kSqrt2OverPi = 0.797884561f;   // of GELU's tanh form
+inline constexpr float kHalfSqrt2 = 0.707106781f;    // of GELU
+inline constexpr float kSqrt2OverPi = 0.797884561f;  // of GELU's tanh form
 inline constexpr float kGeluCubic = 0.044715f;
 
 // e^x to 2 units in the last place between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays NaN.

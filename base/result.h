@@ -31,14 +31,13 @@ auto guarded(Body&& body) -> decltype(body()) {
 #define IBID_CONCAT(a, b) IBID_CONCAT_INNER(a, b)
 
 // Returns from the calling function when `expression` (a Status) is not ok.
-#define TRY(expression)                                         \
-  do {                                                          \
+#define TRY(expression)                                                                \
+  do {                                                                                 \
     if (::ibid::Status try_status = (expression); !try_status.ok()) return try_status; \
   } while (false)
 
 // TRY_ASSIGN(auto x, f()): x is f()'s value, or the calling function returns f()'s Status.
-#define TRY_ASSIGN(declaration, expression) \
-  TRY_ASSIGN_IMPL(IBID_CONCAT(try_result_, __LINE__), declaration, expression)
+#define TRY_ASSIGN(declaration, expression) TRY_ASSIGN_IMPL(IBID_CONCAT(try_result_, __LINE__), declaration, expression)
 #define TRY_ASSIGN_IMPL(result, declaration, expression) \
   auto result = (expression);                            \
   if (!result.ok()) return result.status();              \

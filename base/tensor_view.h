@@ -45,9 +45,9 @@ class RowSource {
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
-  std::span<const std::byte> data;   // the tensor's bytes, aligned as in the file; empty if source is set
+  std::span<const std::byte> data;  // the tensor's bytes, aligned as in the file; empty if source is set
   const RowSource* source = nullptr;
-  uint64_t first_row = 0;            // offset into the rows of `source`
+  uint64_t first_row = 0;  // offset into the rows of `source`
 
   // Bytes of one row along the last dimension. REQUIRES: rank >= 1, the last dimension is whole blocks.
   size_t row_bytes() const {

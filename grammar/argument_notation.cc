@@ -17,9 +17,9 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;     // of a value's choices, nested ones included
-constexpr size_t kMostBareDepth = 6;     // of values described by a schema
-constexpr size_t kMostAnyDepth = 2;      // of values without a schema
+constexpr size_t kMostBranches = 64;  // of a value's choices, nested ones included
+constexpr size_t kMostBareDepth = 6;  // of values described by a schema
+constexpr size_t kMostAnyDepth = 2;   // of values without a schema
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
 
 std::string_view without_end_spaces(std::string_view text) {
@@ -27,9 +27,7 @@ std::string_view without_end_spaces(std::string_view text) {
   return text.substr(0, last == text.npos ? 0 : last + 1);
 }
 
-void append(Call& call, Call more) {
-  std::move(more.begin(), more.end(), std::back_inserter(call));
-}
+void append(Call& call, Call more) { std::move(more.begin(), more.end(), std::back_inserter(call)); }
 
 Call either(std::vector<Call> ways) {
   if (ways.size() == 1) return std::move(ways.front());
@@ -182,9 +180,8 @@ class ArgumentWriter {
 
   static bool has_type(const SchemaPart& part, unsigned types) {
     if (!part.values) return (part.types & types) != 0;
-    return std::ranges::any_of(*part.values, [&](const ListedValue& value) {
-      return (type_of(*value.json) & part.types & types) != 0;
-    });
+    return std::ranges::any_of(
+        *part.values, [&](const ListedValue& value) { return (type_of(*value.json) & part.types & types) != 0; });
   }
 
   Result<Call> marked_value(SchemaId schema) {
@@ -198,10 +195,9 @@ class ArgumentWriter {
       TRY(add_strings(branch, notation_.before_value, notation_.after_value, ways));
     }
     if (others) {
-      TRY_ASSIGN(Grammar grammar,
-                 json(schema, kAllTypes & ~kStringType));
-      ways.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)},
-                      {.words = notation_.after_value}});
+      TRY_ASSIGN(Grammar grammar, json(schema, kAllTypes & ~kStringType));
+      ways.push_back(
+          {{.words = notation_.before_other_value, .grammar = std::move(grammar)}, {.words = notation_.after_value}});
     }
     if (ways.empty()) return no_value(schema);
     return either(std::move(ways));

@@ -50,13 +50,13 @@ class AutomatonBuilder {
   StateId n_states_ = 0;
   size_t n_edges_ = 0;
   StateId next_block_state_ = kFirstBlockState;
-  std::vector<std::vector<uint32_t>> edges_from_;   // state -> indices in edges_
-  std::vector<bool> productive_;                    // by node
-  std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before reading a byte
+  std::vector<std::vector<uint32_t>> edges_from_;  // state -> indices in edges_
+  std::vector<bool> productive_;                   // by node
+  std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
   std::vector<ExprId> rule_exprs_;
-  std::vector<bool> is_outermost_rule_;             // the first one, and the bodies of its blocks
-  bool outermost_ = false;                          // the rule that is being added is one of these
+  std::vector<bool> is_outermost_rule_;  // the first one, and the bodies of its blocks
+  bool outermost_ = false;               // the rule that is being added is one of these
   ByteAutomaton out_;
 };
 
@@ -111,8 +111,8 @@ void AutomatonBuilder::add_rule(ExprId expr) {
 
 StateId AutomatonBuilder::add_state() {
   if (n_states_ + n_edges_ >= limits_.max_states && status_.ok()) {
-    status_ = {ErrorCode::kLimitExceeded, "the grammar has more than " + std::to_string(limits_.max_states) +
-                                              " states"};
+    status_ = {ErrorCode::kLimitExceeded,
+               "the grammar has more than " + std::to_string(limits_.max_states) + " states"};
   }
   out_.outermost_.push_back(outermost_);
   return n_states_++;
@@ -120,16 +120,16 @@ StateId AutomatonBuilder::add_state() {
 
 void AutomatonBuilder::add_edge(StateId from, Edge edge) {
   if (n_states_ + ++n_edges_ > limits_.max_states && status_.ok()) {
-    status_ = {ErrorCode::kLimitExceeded, "the grammar has more than " + std::to_string(limits_.max_states) +
-                                              " states and edges"};
+    status_ = {ErrorCode::kLimitExceeded,
+               "the grammar has more than " + std::to_string(limits_.max_states) + " states and edges"};
   }
   if (status_.ok()) edges_.emplace_back(from, edge);
 }
 
 void AutomatonBuilder::add(ExprId id, StateId from, StateId to, size_t depth) {
   if (depth > limits_.max_depth && status_.ok()) {
-    status_ = {ErrorCode::kLimitExceeded, "the grammar nests more than " + std::to_string(limits_.max_depth) +
-                                              " expressions"};
+    status_ = {ErrorCode::kLimitExceeded,
+               "the grammar nests more than " + std::to_string(limits_.max_depth) + " expressions"};
   }
   if (!status_.ok()) return;
   const Expr& expr = grammar_.expr(id);
@@ -210,7 +210,11 @@ void AutomatonBuilder::add_repeat(const Expr& expr, StateId from, StateId to, si
 }
 
 void AutomatonBuilder::add_block(const Expr& expr, StateId from, StateId to) {
-  Block block{.base = next_block_state_, .min = expr.min, .max = expr.max, .after = to, .calls = false,
+  Block block{.base = next_block_state_,
+              .min = expr.min,
+              .max = expr.max,
+              .after = to,
+              .calls = false,
               .outermost = outermost_};
   if (!is_one_byte(grammar_, grammar_.child(expr, 0), block.ranges)) {
     block.calls = true;
@@ -314,7 +318,7 @@ void AutomatonBuilder::find_productive() {
     }
     for (const size_t i : blocks_before[node]) {
       const Block& block = out_.blocks_[i];
-      block.calls && block.min > 0 ? reach_by(n_states_ + i, block.rule) : reach(n_states_ + i);
+      block.calls&& block.min > 0 ? reach_by(n_states_ + i, block.rule) : reach(n_states_ + i);
     }
     for (const RuleId rule : starts[node]) {
       out_.rules_[rule].productive = true;
@@ -392,8 +396,8 @@ Status AutomatonBuilder::find_ranks() {
   }
   if (rank == out_.rules_.size()) return {};
   // Unranked rules are on, or reachable from, a cycle. Upwards through callers, the first rule met twice is on it.
-  RuleId at = static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) -
-                                  n_callers.begin());
+  RuleId at =
+      static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // an unranked caller of the rule
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {

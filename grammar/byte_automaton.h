@@ -25,8 +25,8 @@ inline constexpr StateId kFirstBlockState = StateId{1} << 30;
 class ByteAutomaton {
  public:
   struct Limits {
-    size_t max_states = 1'000'000;       // states and edges
-    size_t max_depth = 500;              // of nested expressions
+    size_t max_states = 1'000'000;  // states and edges
+    size_t max_depth = 500;         // of nested expressions
     uint64_t max_block_states = 1u << 30;
   };
 
@@ -40,11 +40,11 @@ class ByteAutomaton {
   // In state base + k, k of the repeated texts were read.
   struct Block {
     StateId base;
-    uint32_t min, max;              // max may be kUnbounded: then state base + min repeats
+    uint32_t min, max;  // max may be kUnbounded: then state base + min repeats
     StateId after;
-    bool calls;                     // the body is `rule`; else one byte of `ranges`
-    bool dead = false;              // the body matches no text
-    bool outermost = false;         // is_outermost() of its states
+    bool calls;              // the body is `rule`; else one byte of `ranges`
+    bool dead = false;       // the body matches no text
+    bool outermost = false;  // is_outermost() of its states
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
@@ -88,8 +88,8 @@ class ByteAutomaton {
   std::vector<uint32_t> edge_begin_;  // [n_states + 1]
   std::vector<Edge> edges_;
   std::vector<bool> final_, tail_, outermost_;
-  std::vector<Block> blocks_;         // ascending by base
-  std::vector<Rule> rules_;           // the grammar's rules, then bodies of blocks
+  std::vector<Block> blocks_;  // ascending by base
+  std::vector<Rule> rules_;    // the grammar's rules, then bodies of blocks
 };
 
 struct Grammar::Parts {

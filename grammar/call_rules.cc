@@ -240,8 +240,8 @@ Status check_words(const std::vector<std::string>& words) {
   size_t n_bytes = 0;
   for (const std::string& word : words) n_bytes += word.size();
   if (n_bytes <= WordAutomaton::kMostBytes) return {};
-  return {ErrorCode::kLimitExceeded, "markers of reasoning and calls: words of more than " +
-                                         std::to_string(WordAutomaton::kMostBytes) + " bytes"};
+  return {ErrorCode::kLimitExceeded,
+          "markers of reasoning and calls: words of more than " + std::to_string(WordAutomaton::kMostBytes) + " bytes"};
 }
 
 Result<Grammar> compile_calls(const RequiredCalls& demanded) {
@@ -272,7 +272,7 @@ struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
-    uint32_t behind = 0;    // node of `anywhere` after the same bytes
+    uint32_t behind = 0;      // node of `anywhere` after the same bytes
     size_t begin = SIZE_MAX;  // index of the Begin whose word ends here
   };
   std::vector<Node> nodes;
@@ -376,10 +376,10 @@ class TextGraph {
         const uint32_t child = node.child[byte];
         const uint32_t next = anywhere_.next(node.behind, static_cast<uint8_t>(byte));
         const uint32_t word = anywhere_.word_at(next);
-        targets[byte] = child != kNowhere                                      ? base + child
+        targets[byte] = child != kNowhere                                           ? base + child
                         : node.takes_spaces && is_space(static_cast<uint8_t>(byte)) ? base + i
-                        : word == WordAutomaton::kNoWord || is_open_[word]     ? free_ + next
-                                                                               : kNowhere;
+                        : word == WordAutomaton::kNoWord || is_open_[word]          ? free_ + next
+                                                                                    : kNowhere;
       }
       add_byte_edges(base + i, targets, rules_, graph_);
     }

@@ -48,9 +48,7 @@ class CompileBudget {
 
   bool ok() const { return code_ == ErrorCode::kOk; }
   // Errors: kLimitExceeded, kCancelled. `what` names the grammar.
-  Status status(const std::string& what) const {
-    return ok() ? Status() : Status(code_, what + ": " + why_);
-  }
+  Status status(const std::string& what) const { return ok() ? Status() : Status(code_, what + ": " + why_); }
 
   uint64_t n_work() const { return n_work_; }
   size_t peak_bytes() const { return peak_bytes_; }

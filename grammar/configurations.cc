@@ -36,7 +36,7 @@ Configurations::Configurations(const ByteAutomaton& automaton, const Limits& lim
 
 void Configurations::clear() {
   configs_.clear();
-  configs_.emplace_back();          // kDead
+  configs_.emplace_back();  // kDead
   stacks_.assign(2, {});
   config_index_.clear();
   stack_index_.clear();
@@ -271,8 +271,8 @@ class ProductWalk {
     number_of(start);
     for (uint32_t at = 0; at < states_.size(); ++at) {
       if (states_.size() > max_states_) {
-        return {ErrorCode::kLimitExceeded, "what is asked of a string needs more than " +
-                                               std::to_string(max_states_) + " states"};
+        return {ErrorCode::kLimitExceeded,
+                "what is asked of a string needs more than " + std::to_string(max_states_) + " states"};
       }
       const ProductState state = *states_[at];
       if (is_final(state)) {

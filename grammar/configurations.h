@@ -46,9 +46,9 @@ class Configurations {
   static constexpr ConfigId kDead = 0;
 
   struct Limits {
-    size_t max_bytes = 32u << 20;   // memory
-    size_t max_items = 10'000;      // of one configuration, including intermediate items
-    size_t max_work = 10'000'000;   // items visited between two calls of begin_work()
+    size_t max_bytes = 32u << 20;  // memory
+    size_t max_items = 10'000;     // of one configuration, including intermediate items
+    size_t max_work = 10'000'000;  // items visited between two calls of begin_work()
   };
   enum class Trouble { kNone, kMemory, kItems, kWork };
 
@@ -97,7 +97,7 @@ class Configurations {
     std::vector<StackItem> items;  // sorted
     bool may_end = false;
     bool reaches_open = false;
-    std::unique_ptr<Row> row;      // allocated with the first step
+    std::unique_ptr<Row> row;  // allocated with the first step
   };
   // Hash of items -> their id; different items rarely share a hash.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
@@ -122,14 +122,14 @@ class Configurations {
   Index config_index_, stack_index_;
   ConfigId start_ = kUnknown;
   size_t n_bytes_ = 0;
-  size_t work_ = 0;      // since begin_work()
+  size_t work_ = 0;  // since begin_work()
   uint64_t n_work_ = 0;
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 
   // Scratch of the configuration under construction.
   std::vector<StackItem> seeds_, todo_, kept_;
-  std::vector<uint64_t> seen_;                        // a hash table of items; 0: free
+  std::vector<uint64_t> seen_;  // a hash table of items; 0: free
   size_t n_seen_ = 0;
   std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank
   bool may_end_ = false, reaches_open_ = false;
@@ -165,8 +165,8 @@ struct RegularPart {
 };
 
 struct RegularProduct {
-  ExprGraph graph;      // edges are byte ranges in the given rules
-  bool empty = true;    // no text matches all parts
+  ExprGraph graph;    // edges are byte ranges in the given rules
+  bool empty = true;  // no text matches all parts
 };
 
 // REQUIRES: the first part is not excluded. Errors: kLimitExceeded (also for more than max_states states), kCancelled.

@@ -21,8 +21,8 @@ Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool fre
   if (automaton->spells_nothing()) {
     return {ErrorCode::kInvalidArgument, std::string(what) + ": no text satisfies it"};
   }
-  auto parts = std::make_shared<Grammar::Parts>(
-      Grammar::Parts{std::move(rules), std::move(automaton).value(), free_text});
+  auto parts =
+      std::make_shared<Grammar::Parts>(Grammar::Parts{std::move(rules), std::move(automaton).value(), free_text});
   return Grammar(std::move(parts));
 }
 

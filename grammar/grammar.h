@@ -77,18 +77,18 @@ Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 struct RequiredCalls {
   // A part of a call: its words, then a text of its grammar, then the other members that are set.
   struct Piece {
-    std::string words = {};                 // literal, in any tokens
+    std::string words = {};  // literal, in any tokens
     std::optional<Grammar> grammar = {};
-    std::string text_up_to = {};            // any text that ends with the first occurrence of these words
+    std::string text_up_to = {};                  // any text that ends with the first occurrence of these words
     std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives; may be empty
-    bool repeats = false;                   // any number of one_of in sequence
+    bool repeats = false;                         // any number of one_of in sequence
   };
   using Call = std::vector<Piece>;
-  Preamble lead = {};                         // its opening begins the calls
-  std::vector<Call> calls = {};             // each call is one of these
-  bool several = false;                     // up to 16 calls, followed by up to two spaces or line breaks
-  std::string separator = {}, end = {};     // between two calls, and after the last one
-  std::optional<Piece> otherwise = {};      // allowed instead of the opening and the calls
+  Preamble lead = {};                    // its opening begins the calls
+  std::vector<Call> calls = {};          // each call is one of these
+  bool several = false;                  // up to 16 calls, followed by up to two spaces or line breaks
+  std::string separator = {}, end = {};  // between two calls, and after the last one
+  std::optional<Piece> otherwise = {};   // allowed instead of the opening and the calls
 };
 // Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
 Result<Grammar> compile_calls(const RequiredCalls& demanded);
@@ -97,14 +97,14 @@ Result<Grammar> compile_calls(const RequiredCalls& demanded);
 // inside a call, or inside a word that begins one.
 struct CallsInText {
   struct Begin {
-    std::string word = {};    // if the text contains this word, it must continue with `rest`
-    bool in_front = false;    // only at the beginning of the text; spaces may precede it and follow its brackets
-    bool ends = false;        // only spaces may follow `rest`
+    std::string word = {};  // if the text contains this word, it must continue with `rest`
+    bool in_front = false;  // only at the beginning of the text; spaces may precede it and follow its brackets
+    bool ends = false;      // only spaces may follow `rest`
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
-  Preamble lead = {};           // its opening is ignored
+  Preamble lead = {};  // its opening is ignored
   std::vector<Begin> begins = {};
-  bool several = true;        // else none of the words may follow a rest
+  bool several = true;  // else none of the words may follow a rest
 };
 // Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);

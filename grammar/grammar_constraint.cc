@@ -227,8 +227,9 @@ Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
     mask = before;
     if (!try_again(n_tried)) break;
   }
-  return {ErrorCode::kLimitExceeded, "the grammar has too many readings of the answer so far, or the answer is nested "
-                                     "too deeply to be followed"};
+  return {ErrorCode::kLimitExceeded,
+          "the grammar has too many readings of the answer so far, or the answer is nested "
+          "too deeply to be followed"};
 }
 
 bool GrammarMatcher::may_end(GrammarPlace& place) {
@@ -264,8 +265,8 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
       if (first == next.end() || std::find(first + 1, next.end(), true) != next.end()) break;
       const auto byte = static_cast<uint8_t>(first - next.begin());
       outermost.push_back(grammar_->free_text && std::ranges::any_of(configs_.items(at), [&](const StackItem& item) {
-        return grammar_->automaton.is_outermost(item.state);
-      }));
+                            return grammar_->automaton.is_outermost(item.state);
+                          }));
       at = configs_.step(at, byte);
       forced += static_cast<char>(byte);
     }

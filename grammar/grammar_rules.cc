@@ -41,8 +41,9 @@ ExprId GrammarRules::byte_range(uint8_t first, uint8_t last) {
 }
 
 ExprId GrammarRules::add_list(Expr::Kind kind, const std::vector<ExprId>& parts) {
-  const ExprId id = add({.kind = kind, .a = static_cast<uint32_t>(children_.size()),
-                         .b = static_cast<uint32_t>(parts.size())}, 1 + parts.size());
+  const ExprId id =
+      add({.kind = kind, .a = static_cast<uint32_t>(children_.size()), .b = static_cast<uint32_t>(parts.size())},
+          1 + parts.size());
   if (id != nothing()) children_.insert(children_.end(), parts.begin(), parts.end());
   return id;
 }
@@ -71,8 +72,8 @@ ExprId GrammarRules::repeat(ExprId part, uint32_t min, uint32_t max) {
   if (max == 0 || part == empty()) return empty();
   if (part == nothing()) return min == 0 ? empty() : nothing();
   if (min == 1 && max == 1) return part;
-  const ExprId id = add({.kind = Expr::Kind::kRepeat, .a = static_cast<uint32_t>(children_.size()), .b = 1,
-                         .min = min, .max = max}, 2);
+  const ExprId id = add(
+      {.kind = Expr::Kind::kRepeat, .a = static_cast<uint32_t>(children_.size()), .b = 1, .min = min, .max = max}, 2);
   if (id != nothing()) children_.push_back(part);
   return id;
 }

@@ -42,16 +42,16 @@ struct ExprGraph {
 
 struct Expr {
   enum class Kind : uint8_t {
-    kNothing,   // no text at all
-    kEmpty,     // the empty text only
-    kBytes,     // texts()[a]
-    kChars,     // one character of sets()[a]
-    kByteRange, // one byte of [a, b], of any character
-    kSequence,  // children()[a], b of them
-    kChoice,    // as kSequence
-    kRepeat,    // children()[a], min to max times
-    kRule,      // rule a
-    kGraph,     // graphs()[a]
+    kNothing,    // no text at all
+    kEmpty,      // the empty text only
+    kBytes,      // texts()[a]
+    kChars,      // one character of sets()[a]
+    kByteRange,  // one byte of [a, b], of any character
+    kSequence,   // children()[a], b of them
+    kChoice,     // as kSequence
+    kRepeat,     // children()[a], min to max times
+    kRule,       // rule a
+    kGraph,      // graphs()[a]
   };
   Kind kind = Kind::kNothing;
   uint32_t a = 0, b = 0;

@@ -297,8 +297,9 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, Com
     std::optional<Bound> least, most;
     if (bounds.min && !bounds.min->negative) least = Bound{*bounds.min, bounds.above_min};
     if (bounds.max) most = Bound{*bounds.max, bounds.below_max};
-    TRY_ASSIGN(const ExprId part, MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples,
-                                                bounds.integer).walk(rules, budget));
+    TRY_ASSIGN(const ExprId part,
+               MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples, bounds.integer)
+                   .walk(rules, budget));
     parts.push_back(part);
   }
   if (!bounds.min || bounds.min->negative) {
@@ -359,13 +360,13 @@ JsonWriter::JsonWriter(GrammarRules& rules, const JsonFormat& format) : rules_(r
   quote_ = rules_.bytes("\"");
   const ExprId indent = rules_.repeat(one_of(" \t", rules_), 0, kMostIndent);
   const ExprId blank = rules_.bytes(" ");
-  space_ = compact_ ? rules_.empty()
-                    : rules_.choice({rules_.empty(), blank, rules_.sequence({rules_.bytes("\n"), indent})});
+  space_ =
+      compact_ ? rules_.empty() : rules_.choice({rules_.empty(), blank, rules_.sequence({rules_.bytes("\n"), indent})});
   colon_ = rules_.sequence({rules_.bytes(":"), compact_ ? rules_.empty() : rules_.optional(blank)});
   comma_ = rules_.sequence({rules_.bytes(","), space_});
-  plain_char_ = rules_.choice({rules_.chars(unescaped()),
-                               rules_.sequence({rules_.bytes("\\"), one_of("\"\\/bfnrt", rules_)}),
-                               unicode_escapes(rules_)});
+  plain_char_ =
+      rules_.choice({rules_.chars(unescaped()), rules_.sequence({rules_.bytes("\\"), one_of("\"\\/bfnrt", rules_)}),
+                     unicode_escapes(rules_)});
 }
 
 ExprId JsonWriter::canonical_char(const CodePointSet& set, GrammarRules& rules) {
@@ -384,9 +385,7 @@ ExprId JsonWriter::canonical_char(const CodePointSet& set, GrammarRules& rules) 
 }
 
 ExprId JsonWriter::integer() {
-  return call_once("integer", [&] {
-    return rules_.sequence({rules_.optional(rules_.bytes("-")), natural(rules_)});
-  });
+  return call_once("integer", [&] { return rules_.sequence({rules_.optional(rules_.bytes("-")), natural(rules_)}); });
 }
 
 // Numbers that a double can represent: an exponent only after a single digit, and below 308.
@@ -394,12 +393,11 @@ ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId fraction = rules_.optional(rules_.sequence({rules_.bytes("."), digits(1, rules_)}));
     const ExprId digit = rules_.chars(CodePointSet::of('0', '9'));
-    const ExprId exponent = rules_.choice(
-        {rules_.repeat(digit, 1, 2), rules_.sequence({one_of("12", rules_), rules_.repeat(digit, 2, 2)}),
-         rules_.sequence({rules_.bytes("30"), one_of("01234567", rules_)})});
-    const ExprId scientific =
-        rules_.sequence({rules_.chars(CodePointSet::of('1', '9')), fraction, one_of("eE", rules_),
-                         rules_.optional(one_of("+-", rules_)), exponent});
+    const ExprId exponent =
+        rules_.choice({rules_.repeat(digit, 1, 2), rules_.sequence({one_of("12", rules_), rules_.repeat(digit, 2, 2)}),
+                       rules_.sequence({rules_.bytes("30"), one_of("01234567", rules_)})});
+    const ExprId scientific = rules_.sequence({rules_.chars(CodePointSet::of('1', '9')), fraction, one_of("eE", rules_),
+                                               rules_.optional(one_of("+-", rules_)), exponent});
     return rules_.sequence({rules_.optional(rules_.bytes("-")),
                             rules_.choice({rules_.sequence({natural(rules_), fraction}), scientific})});
   });

@@ -166,8 +166,7 @@ Status ObjectCompiler::compile_patterns() {
 Status ObjectCompiler::check_patterns_apart() {
   for (size_t i = 0; i < patterns_.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const Result<bool> shared =
-          share_a_text({{&patterns_[i]}, {&patterns_[j]}}, kMostNameStates, document_.budget());
+      const Result<bool> shared = share_a_text({{&patterns_[i]}, {&patterns_[j]}}, kMostNameStates, document_.budget());
       if (!shared.ok()) return at_place(shared.status());
       if (!*shared) continue;
       const std::string all = child_pointer(document_.pointer_of(part_.schema), "patternProperties");
@@ -245,8 +244,8 @@ ExprId ObjectCompiler::graph(ExprId others) {
   };
   std::vector<ExprId> pairs;
   for (const Property& property : properties_) {
-    pairs.push_back(rules_.sequence({rules_.bytes(json_to_string(Json(property.name))), writer_.colon(),
-                                     compiler_.call(property.schema)}));
+    pairs.push_back(rules_.sequence(
+        {rules_.bytes(json_to_string(Json(property.name))), writer_.colon(), compiler_.call(property.schema)}));
   }
   graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space()}), before(0, 0));
   if (may_close(0, 0)) graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space(), rules_.bytes("}")}), end);

@@ -205,7 +205,7 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
 
 namespace {
 
-constexpr size_t kMostDifferent = 8;      // distinct values; every subset of them is a state
+constexpr size_t kMostDifferent = 8;  // distinct values; every subset of them is a state
 constexpr size_t kMostCountedItems = 2000;
 constexpr uint32_t kMostContained = 20;
 
@@ -262,8 +262,8 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);
   };
-  std::vector<ListedValue> values;                    // values of all items
-  std::vector<uint32_t> allowed;                      // by position: bits of `values`
+  std::vector<ListedValue> values;  // values of all items
+  std::vector<uint32_t> allowed;    // by position: bits of `values`
   for (size_t i = 0; i < std::min<size_t>(part.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part, i)));
     if (!listed) return refused("only of items that have a few values each (enum, const, boolean, null)");

@@ -126,9 +126,9 @@ class ObjectCompiler {
   GrammarRules& rules_;
   JsonWriter& writer_;
   std::vector<NameConstraints> asked_of_names_;
-  std::vector<std::string_view> names_;        // declared, then those only required
-  std::vector<Property> properties_;           // those of names_ that are allowed
-  std::vector<RegularLanguage> patterns_;      // names that match patternProperties
+  std::vector<std::string_view> names_;    // declared, then those only required
+  std::vector<Property> properties_;       // those of names_ that are allowed
+  std::vector<RegularLanguage> patterns_;  // names that match patternProperties
   std::optional<RegularLanguage> any_name_, declared_;
 };
 

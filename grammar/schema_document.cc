@@ -68,9 +68,9 @@ std::string resolve_uri(std::string_view base, std::string_view reference) {
       if (to.query.empty()) to.query = from.query;
     } else if (!path.starts_with('/')) {
       const size_t slash = from.path.rfind('/');
-      const std::string folder = slash != from.path.npos    ? std::string(from.path.substr(0, slash + 1))
+      const std::string folder = slash != from.path.npos   ? std::string(from.path.substr(0, slash + 1))
                                  : !from.authority.empty() ? "/"
-                                                            : "";
+                                                           : "";
       path = plain_path(folder + path);
     } else {
       path = plain_path(path);
@@ -141,11 +141,11 @@ constexpr size_t kBytesOfPlace = 250;  // approximate, with its index entries
 
 // Keywords whose value is one or more schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {
-    "items", "additionalItems", "additionalProperties", "propertyNames",    "not",           "if",
-    "then",  "else",            "contains",             "unevaluatedItems", "contentSchema", "unevaluatedProperties"};
-constexpr std::array<std::string_view, 9> kOfSchemas = {
-    "allOf", "anyOf", "oneOf", "prefixItems", "properties", "patternProperties", "$defs", "definitions",
-    "dependentSchemas"};
+    "items",    "additionalItems",  "additionalProperties", "propertyNames",        "not", "if", "then", "else",
+    "contains", "unevaluatedItems", "contentSchema",        "unevaluatedProperties"};
+constexpr std::array<std::string_view, 9> kOfSchemas = {"allOf",       "anyOf",       "oneOf",
+                                                        "prefixItems", "properties",  "patternProperties",
+                                                        "$defs",       "definitions", "dependentSchemas"};
 
 // Appends a value's canonical text: the same for equal values.
 void append_value(const Json& value, std::string& out) {
@@ -270,11 +270,12 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   const uint32_t resource = places_[id].resource;
   std::string content = json.is_object() ? "{" + std::to_string(resource) : json.is_array() ? "[" : "";
   const auto add_child = [&](const Json& value, uint32_t index, const std::string* key) {
-    const Role its = role == Role::kSchemas ? Role::kSchema
+    const Role its = role == Role::kSchemas                    ? Role::kSchema
                      : role == Role::kSchema && key != nullptr ? role_of(*key, value)
                                                                : Role::kValue;
-    const PlaceId child = add_place(value, {.json = &value, .parent = id, .index = index, .key = key,
-                                            .resource = resource, .first_like = 0}, its, depth + 1);
+    const PlaceId child = add_place(
+        value, {.json = &value, .parent = id, .index = index, .key = key, .resource = resource, .first_like = 0}, its,
+        depth + 1);
     if (status_.ok() && budget_->ok()) content += ',' + std::to_string(places_[child].first_like);
   };
   if (json.is_object()) {
@@ -389,8 +390,8 @@ Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId fr
     resource = found->second;
   }
   const PlaceId root = resources_[resource].root;
-  const std::string fragment = percent_decoded(
-      std::string_view(reference).substr(std::min(hash + 1, reference.size())));
+  const std::string fragment =
+      percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
   if (fragment.empty()) return root;
   const auto missing = [&] {
     return schema_error(ErrorCode::kInvalidArgument, pointer(from), "$ref",

@@ -46,8 +46,8 @@ class PatternSearch {
 
 // --- SchemaDocument.
 
-using PlaceId = uint32_t;   // a value in the document, in text order
-using SchemaId = uint32_t;  // a set of places
+using PlaceId = uint32_t;                  // a value in the document, in text order
+using SchemaId = uint32_t;                 // a set of places
 inline constexpr SchemaId kAnySchema = 0;  // true, {}
 inline constexpr SchemaId kNoSchema = 1;   // false
 
@@ -182,13 +182,13 @@ struct SchemaPart {
   CountBounds length;
   Texts patterns, formats;
   CountBounds item_count;
-  bool unique = false;                      // no two items are equal
+  bool unique = false;  // no two items are equal
   std::vector<Contained> contained;
   std::vector<SchemaId> first_items;
   SchemaId other_items = kAnySchema;
   CountBounds property_count;
-  Named properties;                         // in the order of the schema
-  std::vector<std::string_view> required;   // no duplicates
+  Named properties;                        // in the order of the schema
+  std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
   std::vector<SchemaId> property_names;

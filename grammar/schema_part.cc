@@ -10,11 +10,30 @@ namespace ibid {
 namespace {
 
 // Keywords that do not constrain values, or are read elsewhere.
-constexpr std::array<std::string_view, 24> kAnnotations = {
-    "title",       "description",     "default",          "examples",      "example", "$comment",     "deprecated",
-    "readOnly",    "writeOnly",       "$schema",          "$id",           "$anchor", "$defs",        "definitions",
-    "$vocabulary", "contentEncoding", "contentMediaType", "contentSchema", "$ref",    "allOf",        "$dynamicAnchor",
-    "discriminator", "externalDocs",  "xml"};
+constexpr std::array<std::string_view, 24> kAnnotations = {"title",
+                                                           "description",
+                                                           "default",
+                                                           "examples",
+                                                           "example",
+                                                           "$comment",
+                                                           "deprecated",
+                                                           "readOnly",
+                                                           "writeOnly",
+                                                           "$schema",
+                                                           "$id",
+                                                           "$anchor",
+                                                           "$defs",
+                                                           "definitions",
+                                                           "$vocabulary",
+                                                           "contentEncoding",
+                                                           "contentMediaType",
+                                                           "contentSchema",
+                                                           "$ref",
+                                                           "allOf",
+                                                           "$dynamicAnchor",
+                                                           "discriminator",
+                                                           "externalDocs",
+                                                           "xml"};
 
 // Formats that name the purpose of a string or number, not its syntax.
 constexpr std::array<std::string_view, 9> kFormatsOfAnyText = {

@@ -23,7 +23,7 @@ struct TokenTrie {
   };
   std::vector<Node> nodes;  // and a sentinel
   std::vector<TokenId> tokens;
-  size_t max_length = 0;    // longest token in bytes
+  size_t max_length = 0;  // longest token in bytes
 
   size_t n_nodes() const { return nodes.size() - 1; }
 };

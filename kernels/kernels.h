@@ -48,7 +48,7 @@ inline constexpr float kMinBlockMagnitude = 1e-35f;
 // (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
 inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
-inline constexpr float kTinyWeight = 1e-33f;   // below it 65535 / top would overflow
+inline constexpr float kTinyWeight = 1e-33f;  // below it 65535 / top would overflow
 
 // Squares of numbers above 1.8e19 overflow a float. Such a row is scaled by this power of two before its norm, which
 // does not change the result: eps is negligible beside such squares.
@@ -69,22 +69,22 @@ struct AttendSums {
 // [row_begin[i], row_end[i]) of the sequence, clipped to the block. Data stored at other positions, even NaN, never
 // changes the row's result; pages in which no row has a visible position are not read.
 struct AttendTile {
-  const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
-                                  // holds position `begin`
+  const std::byte* const* heads;   // the head's block of each page that covers the tile, in order; the first
+                                   // holds position `begin`
   const std::byte* const* values;  // latent rows: the output of latent_values() for each; else not read
-  size_t begin;                   // first absolute position of the block, a multiple of 256
-  const float* q;                 // [n_rows, q_stride], not scaled; after rope, and Hadamard-transformed if the keys
-                                  // are (KvHeadBlock)
+  size_t begin;                    // first absolute position of the block, a multiple of 256
+  const float* q;                  // [n_rows, q_stride], not scaled; after rope, and Hadamard-transformed if the keys
+                                   // are (KvHeadBlock)
   size_t q_stride;
-  size_t n_rows;               // query rows: tokens x heads of the group
-  const size_t* row_begin;     // [n_rows]
-  const size_t* row_end;       // [n_rows]
-  float scale;                 // of the scores (head_dim^-1/2)
-  float softcap;               // 0: none; else s = softcap * tanh(s / softcap)
-  bool same_rows;              // REQUIRES if set: the previous call with this scratch had the same rows and queries
+  size_t n_rows;            // query rows: tokens x heads of the group
+  const size_t* row_begin;  // [n_rows]
+  const size_t* row_end;    // [n_rows]
+  float scale;              // of the scores (head_dim^-1/2)
+  float softcap;            // 0: none; else s = softcap * tanh(s / softcap)
+  bool same_rows;           // REQUIRES if set: the previous call with this scratch had the same rows and queries
   const std::byte* const* next_heads;  // [n_next] blocks that the caller will read next (prefetch hint)
   size_t n_next;
-  AttendSums result;           // output
+  AttendSums result;  // output
 };
 
 struct Kernels {
@@ -100,8 +100,8 @@ struct Kernels {
   void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                       std::byte* scratch);
   // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].
-  void (*linear_float)(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
-                       float* y, size_t y_stride);
+  void (*linear_float)(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
+                       size_t y_stride);
   // Converts columns of float panels to floats, for BLAS: out[columns.size(), 16 * panels.size()], exact.
   void (*widen_panels)(const PackedMatrix& w, Range panels, Range columns, float* out);
 
@@ -125,19 +125,19 @@ struct Kernels {
   void (*softcap)(float* x, float cap, size_t n);                             // x = cap tanh(x / cap)
   void (*add)(float* x, const float* y, size_t n);                            // x += y
   void (*multiply)(float* x, const float* y, size_t n);                       // x *= y
-  void (*scale)(float* x, float factor, size_t n);  // x *= factor
+  void (*scale)(float* x, float factor, size_t n);                            // x *= factor
   // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,
   // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)
   // x: any float alignment.
   void (*rope)(float* x, const float* cos_sin, size_t rotary_dim);
 
   // --- recurrent layers (kernels/layout/recurrent.h has the formulas)
-  void (*softplus)(const float* x, const float* bias, size_t n, float* y);  // y = log(1 + exp(x + bias)). y may be x.
+  void (*softplus)(const float* x, const float* bias, size_t n, float* y);    // y = log(1 + exp(x + bias)). y may be x.
   void (*decay)(const float* steps, const float* rates, size_t n, float* y);  // y = exp(steps * rates), y may be steps
   // Computes the channels of a short convolution; channels.begin is a multiple of 16.
   void (*short_conv)(const ConvStep& step, Range channels);
-  void (*update_state)(const StateStep& step);                        // all columns of a head
-  void (*selective_scan)(const ScanStep& step, Range channels);       // channels.begin is a multiple of 16
+  void (*update_state)(const StateStep& step);                   // all columns of a head
+  void (*selective_scan)(const ScanStep& step, Range channels);  // channels.begin is a multiple of 16
 
   // --- keys and values
   // Hadamard-transforms a head's n numbers in place (kernels/layout/hadamard.h). Its own inverse except for rounding.
@@ -145,8 +145,7 @@ struct Kernels {
   void (*hadamard)(float* x, size_t n);
   // Stores keys and values of one position (0..63) in a head's block. k, v: head_dim floats, any float alignment. For
   // latent rows v is not read: k contains the values.
-  void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k,
-                   const float* v);
+  void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v);
   // Loads one position as floats and undoes the Hadamard transform if it is stored transformed; for latent rows v is
   // the first latent_dim numbers of k. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);

@@ -51,9 +51,8 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(const WeightPlan weights, plan_weights(file, config, options.numerics));
   plan.weights_bytes = weights.bytes;
-  plan.activations_bytes =
-      Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
-                              weights.quantized, n_threads);
+  plan.activations_bytes = Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len),
+                                                   plan.max_seq_len, weights.quantized, n_threads);
   plan.kv_page_bytes = layout.page_bytes();
   plan.state_bytes = layout.state_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
@@ -67,9 +66,8 @@ Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes) {
   if (wanted <= available) return {};
   return {ErrorCode::kOutOfMemory,
           "the model needs " + format_bytes(wanted) + " (weights " + format_bytes(plan.weights_bytes) + ", scratch " +
-              format_bytes(plan.activations_bytes) + ", keys and values " + format_bytes(kv_budget_bytes) +
-              "), and " + format_bytes(available) +
-              " are available: choose a smaller model, a smaller --context or --kv int8"};
+              format_bytes(plan.activations_bytes) + ", keys and values " + format_bytes(kv_budget_bytes) + "), and " +
+              format_bytes(available) + " are available: choose a smaller model, a smaller --context or --kv int8"};
 }
 
 size_t available_memory_bytes() {

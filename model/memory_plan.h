@@ -15,11 +15,11 @@ class ModelFile;
 
 struct MemoryPlan {
   size_t file_bytes = 0;
-  size_t weights_bytes = 0;              // packed panels
-  size_t activations_bytes = 0;          // scratch of one pass of max_chunk rows
-  size_t kv_bytes_per_position = 0;      // of all layers, in the chosen type
-  size_t kv_page_bytes = 0;              // of kPagePositions positions
-  size_t state_bytes = 0;                // state of all recurrent layers after one position; 0: no recurrent layers
+  size_t weights_bytes = 0;          // packed panels
+  size_t activations_bytes = 0;      // scratch of one pass of max_chunk rows
+  size_t kv_bytes_per_position = 0;  // of all layers, in the chosen type
+  size_t kv_page_bytes = 0;          // of kPagePositions positions
+  size_t state_bytes = 0;            // state of all recurrent layers after one position; 0: no recurrent layers
   size_t max_seq_len = 0;
   KvLayout kv_layout;
 

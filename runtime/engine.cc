@@ -45,7 +45,7 @@ Status check_pooling(std::optional<Pooling> pooling) {
 Status check_scheduling(const SchedulerOptions& options) {
   const double ms = options.latency_target_ms;
   if (ms > 0 && ms <= kMaxLatencyTargetMs) return {};  // false for NaN
-  std::ostringstream value;  // to_string() would write 1e-9 as 0.000000
+  std::ostringstream value;                            // to_string() would write 1e-9 as 0.000000
   value << ms;
   return out_of_range("latency_target_ms", value.str(), "above 0, to 3600000");
 }
@@ -72,8 +72,8 @@ size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) {
 Status check_kv_budget(size_t bytes, size_t page_bytes, size_t state_bytes, const char* or_what) {
   const size_t least = least_kv_budget_bytes(page_bytes, state_bytes);
   if (bytes >= least) return {};
-  const std::string what = state_bytes == 0 ? " (a page of this model)"
-                                            : " (a page and three recurrent states of this model)";
+  const std::string what =
+      state_bytes == 0 ? " (a page of this model)" : " (a page and three recurrent states of this model)";
   return out_of_range("kv_budget_bytes", std::to_string(bytes), std::to_string(least) + what + " and more" + or_what);
 }
 
@@ -125,11 +125,10 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
     return chat_template.status();
   }
   const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
-  TRY_ASSIGN(parts.model,
-             load_language_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
+  TRY_ASSIGN(parts.model, load_language_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
   if (wants_fingerprint) {
-    TRY_ASSIGN(parts.fingerprint, fingerprint_model(*file, model_options, parts.model->max_seq_len(),
-                                                    parts.model->kv_layout()));
+    TRY_ASSIGN(parts.fingerprint,
+               fingerprint_model(*file, model_options, parts.model->max_seq_len(), parts.model->kv_layout()));
   }
   parts.cache_directory = options.cache_directory;
   parts.cache_directory_bytes = options.cache_directory_bytes;
@@ -159,9 +158,8 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
   const KvLayout& layout = parts.model->kv_layout();
   TRY(check_kv_budget(parts.kv_budget_bytes, layout.page_bytes(), layout.state_bytes(), ""));
   if (parts.tokenizer->vocab_size() > parts.model->vocab_size()) {
-    return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " +
-                                      std::to_string(parts.tokenizer->vocab_size()) + " ids, the model only " +
-                                      std::to_string(parts.model->vocab_size())};
+    return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " + std::to_string(parts.tokenizer->vocab_size()) +
+                                      " ids, the model only " + std::to_string(parts.model->vocab_size())};
   }
   if (parts.clock == nullptr) parts.clock = &system_clock();
   TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
@@ -189,8 +187,7 @@ EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler
 
 void EngineState::open_tier() {
   if (!parts_.open_tier && parts_.cache_directory.empty()) return;
-  Result<std::unique_ptr<KvTier>> tier =
-      parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
+  Result<std::unique_ptr<KvTier>> tier = parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
   if (tier.ok()) {
     tier_ = *std::move(tier);
   } else {

@@ -57,10 +57,9 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
   restricted_.assign(logits.begin(), logits.end());
   others_forbidden_ = false;
   if (forbid_others()) return std::span<const float>(restricted_);
-  return {ErrorCode::kInvalidArgument, "the constraint allows no token behind " + std::to_string(n_sampled_) +
-                                           " of the answer" +
-                                           (constraint_->may_end() ? ", and min_tokens or ignore_eos no end"
-                                                                   : ", and no end")};
+  return {ErrorCode::kInvalidArgument,
+          "the constraint allows no token behind " + std::to_string(n_sampled_) + " of the answer" +
+              (constraint_->may_end() ? ", and min_tokens or ignore_eos no end" : ", and no end")};
 }
 
 // For few allowed tokens: the others stay forbidden between calls. Returns false, with nothing changed, if not used.

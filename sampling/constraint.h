@@ -44,7 +44,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;                 // if others_forbidden_: the tokens that restricted_ does not forbid
+  Tokens written_;  // if others_forbidden_: the tokens that restricted_ does not forbid
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

@@ -3,8 +3,8 @@
 //
 // An answer repeats itself if it ends in at least kTimes consecutive copies of a span that have at least kMinTokens
 // tokens together. Tokens are compared, not text, and only equal tokens count. So a numbered list, a table whose cells
-// differ, or a refrain with a new verse in between never ends an answer. (A row of kMinTokens equal tokens does, even if
-// it was requested.)
+// differ, or a refrain with a new verse in between never ends an answer. (A row of kMinTokens equal tokens does, even
+// if it was requested.)
 //
 // push() returns true at the very token that completes the repetition.
 // docs/decisions/0016-repetition-ends-an-answer.md proves that the following finds every repetition in time.

@@ -26,8 +26,8 @@ Status out_of_range(const std::string& name, double value, const char* range) {
 
 Status check_id(const std::string& name, TokenId id, size_t vocab_size) {
   if (id >= 0 && static_cast<size_t>(id) < vocab_size) return {};
-  const std::string range = vocab_size > std::numeric_limits<TokenId>::max() ? "not negative"
-                                                                             : "0 to " + std::to_string(vocab_size - 1);
+  const std::string range =
+      vocab_size > std::numeric_limits<TokenId>::max() ? "not negative" : "0 to " + std::to_string(vocab_size - 1);
   return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + ", allowed is " + range};
 }
 
@@ -179,9 +179,7 @@ uint32_t ordered_key(float logit) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-float logit_of_key(uint32_t key) {
-  return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
-}
+float logit_of_key(uint32_t key) { return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key); }
 
 // The largest logit and the first id that has it; id == size() when all are -inf.
 struct Best {
@@ -407,8 +405,8 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
     if (logits[i] < std::numeric_limits<float>::lowest()) continue;
     if (best.size() == n_top && !(logits[i] > logits[best.back()])) continue;
     if (best.size() == n_top) best.pop_back();
-    const auto behind = std::upper_bound(best.begin(), best.end(), i,
-                                         [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    const auto behind =
+        std::upper_bound(best.begin(), best.end(), i, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
     best.insert(behind, i);
   }
   for (const size_t i : best) out.top.push_back({static_cast<TokenId>(i), logprob(i)});

@@ -83,7 +83,7 @@ class Sampler {
  private:
   // A token that may still be sampled.
   struct Candidate {
-    uint32_t key;     // the logit as an ordered integer: the order in which tokens are cut
+    uint32_t key;  // the logit as an ordered integer: the order in which tokens are cut
     TokenId id;
     uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: the largest is 2^40
   };
@@ -100,10 +100,10 @@ class Sampler {
   uint64_t seed_ = 0;
   uint64_t n_draws_ = 0;
   TokenHistory history_;
-  std::vector<float> adjusted_;                // scratch: logits with biases and penalties
-  std::vector<RepeatIndex::Repeat> repeats_;   // scratch
-  std::vector<Candidate> candidates_;          // scratch, in order of id
-  std::vector<Candidate> narrowed_;            // scratch of keep_heaviest
+  std::vector<float> adjusted_;               // scratch: logits with biases and penalties
+  std::vector<RepeatIndex::Repeat> repeats_;  // scratch
+  std::vector<Candidate> candidates_;         // scratch, in order of id
+  std::vector<Candidate> narrowed_;           // scratch of keep_heaviest
 };
 
 // Number n of the stream of `seed`: 64 uniform bits (SplitMix64, Steele, Lea & Flood 2014, whose state is a counter, so

@@ -14,11 +14,11 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct State {
   uint32_t string = 0;
   uint32_t depth = 0;
-  uint32_t fall_back = 0;   // longest other state that is a suffix of this one's text
-  uint32_t match = kNone;   // longest stop string that is a suffix of this one's text
+  uint32_t fall_back = 0;  // longest other state that is a suffix of this one's text
+  uint32_t match = kNone;  // longest stop string that is a suffix of this one's text
   uint32_t first_child = kNone;
   uint32_t next_sibling = kNone;
-  char byte = 0;            // the last byte
+  char byte = 0;  // the last byte
 };
 
 }  // namespace
@@ -131,8 +131,8 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
 }
 
 std::string StopDetector::finish() {
-  const std::string held = automaton_ ? automaton_->strings[automaton_->states[state_].string].substr(0, n_held_back())
-                                      : std::string();
+  const std::string held =
+      automaton_ ? automaton_->strings[automaton_->states[state_].string].substr(0, n_held_back()) : std::string();
   state_ = 0;
   return held;
 }

@@ -25,14 +25,9 @@ void RepeatIndex::append(TokenId id) {
   if (states_.empty()) states_.emplace_back();
   const uint32_t before = records_.empty() ? 0 : records_.back().state;
   const auto state = static_cast<uint32_t>(states_.size());
-  Record record{state,
-                end_state_,
-                end_length_,
-                static_cast<uint32_t>(edges_.size()),
-                static_cast<uint32_t>(end_changes_.size()),
-                kNone,
-                kNone,
-                kNone};
+  Record record{
+      state, end_state_, end_length_, static_cast<uint32_t>(edges_.size()), static_cast<uint32_t>(end_changes_.size()),
+      kNone, kNone,      kNone};
   const auto n = static_cast<uint32_t>(ids_.size());
   states_.push_back({n + 1, kNone, n, kNone});
   ids_.push_back(id);
@@ -133,9 +128,8 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
       if (inside >= min_length) out.push_back({edges_[e].id, inside});
     }
   }
-  std::sort(out.begin(), out.end(), [](const Repeat& a, const Repeat& b) {
-    return a.id != b.id ? a.id < b.id : a.length > b.length;
-  });
+  std::sort(out.begin(), out.end(),
+            [](const Repeat& a, const Repeat& b) { return a.id != b.id ? a.id < b.id : a.length > b.length; });
   const auto same = [](const Repeat& a, const Repeat& b) { return a.id == b.id; };
   out.erase(std::unique(out.begin(), out.end(), same), out.end());
 }

@@ -53,9 +53,9 @@ class RepeatIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;        // of its longest string; the shortest is one longer than its link's longest
-    uint32_t link = kNone;      // state of the longest suffix that also ends elsewhere
-    uint32_t last_end = 0;      // last end position of its strings of up to kMaxMatch + 1 tokens
+    uint32_t length = 0;    // of its longest string; the shortest is one longer than its link's longest
+    uint32_t link = kNone;  // state of the longest suffix that also ends elsewhere
+    uint32_t last_end = 0;  // last end position of its strings of up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
   struct Edge {
@@ -66,23 +66,21 @@ class RepeatIndex {
   };
   // Undo record of one append.
   struct Record {
-    uint32_t state;         // state of the whole sequence up to here
-    uint32_t end_state;     // end_state_ and end_length_ before the append
+    uint32_t state;      // state of the whole sequence up to here
+    uint32_t end_state;  // end_state_ and end_length_ before the append
     uint32_t end_length;
-    uint32_t n_edges;       // before the append
-    uint32_t n_end_changes; // before the append
-    uint32_t split_from;    // first state whose edge was redirected to the copy; kNone: no state was split
+    uint32_t n_edges;        // before the append
+    uint32_t n_end_changes;  // before the append
+    uint32_t split_from;     // first state whose edge was redirected to the copy; kNone: no state was split
     uint32_t copy;
-    uint32_t original;      // the state that was split
+    uint32_t original;  // the state that was split
   };
   struct EndChange {
     uint32_t state;
     uint32_t last_end;  // before the append
   };
 
-  static uint64_t edge_key(uint32_t state, TokenId id) {
-    return uint64_t{state} << 32 | static_cast<uint32_t>(id);
-  }
+  static uint64_t edge_key(uint32_t state, TokenId id) { return uint64_t{state} << 32 | static_cast<uint32_t>(id); }
   uint32_t find_edge(uint32_t state, TokenId id) const;
   void add_edge(uint32_t from, TokenId id, uint32_t to);
   // Returns the link of the new state `state`: of its longest suffix that occurred before. `p`: the first state that
@@ -96,7 +94,7 @@ class RepeatIndex {
                                // index needs no memory
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
-  std::vector<Record> records_;         // one per token
+  std::vector<Record> records_;  // one per token
   std::vector<EndChange> end_changes_;
   Tokens ids_;
   uint32_t end_state_ = 0;   // of the last end_length_ tokens
@@ -108,7 +106,7 @@ class RepeatIndex {
 
 class TokenHistory {
  public:
-  static constexpr size_t kEverything = SIZE_MAX;  // no window: the whole history
+  static constexpr size_t kEverything = SIZE_MAX;        // no window: the whole history
   using Counts = std::unordered_map<TokenId, uint32_t>;  // no zeros
 
   // Sets what to keep from here on. O(1) if that was kept before; else it costs the tokens of the window or, for the

@@ -27,8 +27,8 @@ class Service;
 // Seconds, from a millisecond to two minutes. Thread-safe.
 class Histogram {
  public:
-  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-                                         1.0,   2.5,    5.0,   10.0, 25.0,  50.0, 120.0};
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,  0.25,
+                                         0.5,   1.0,    2.5,   5.0,  10.0,  25.0, 50.0, 120.0};
 
   void add(double seconds);
   struct Sample {

@@ -25,16 +25,14 @@ void answer_ready(Readiness readiness, const ExchangePtr& exchange) {
   switch (readiness) {
     case Readiness::kReady: return exchange->respond({.body = "{\"status\":\"ready\"}"});
     case Readiness::kLoading:
-      return exchange->respond(
-          {.status = 503, .body = "{\"status\":\"loading\"}", .headers = {{"Retry-After", "1"}}});
+      return exchange->respond({.status = 503, .body = "{\"status\":\"loading\"}", .headers = {{"Retry-After", "1"}}});
     case Readiness::kDraining: return exchange->respond({.status = 503, .body = "{\"status\":\"ending\"}"});
   }
 }
 
 }  // namespace
 
-void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service,
-                       const ModelHost* models) {
+void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service, const ModelHost* models) {
   router.add("GET", "/health", answer_health, Access::kEverybody);
   router.add("GET", "/v1/health", answer_health, Access::kEverybody);
   const auto ready = [&facts](const ExchangePtr& exchange, const PathParts&) {

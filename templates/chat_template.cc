@@ -24,9 +24,8 @@ Status check_arguments(const Json& messages, const TemplateVariables& variables)
                   "messages are a JSON " + std::string(messages.type_name()) + "; wanted an array");
   }
   if (!variables.values.is_object()) {
-    return Status(
-        ErrorCode::kInvalidArgument,
-        "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
+    return Status(ErrorCode::kInvalidArgument,
+                  "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
   }
   return {};
 }
@@ -76,8 +75,8 @@ Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVari
 
 Result<std::string> ChatTemplate::render_plain(const Json& variables, std::string_view now) const {
   if (!variables.is_object()) {
-    return Status(ErrorCode::kInvalidArgument, "template variables are a JSON " +
-                                                   std::string(variables.type_name()) + "; wanted an object");
+    return Status(ErrorCode::kInvalidArgument,
+                  "template variables are a JSON " + std::string(variables.type_name()) + "; wanted an object");
   }
   jinja::RunInput input;
   input.variables = &variables;
@@ -87,8 +86,7 @@ Result<std::string> ChatTemplate::render_plain(const Json& variables, std::strin
   return output.text.bytes();
 }
 
-Result<std::string> ChatTemplate::render_continuing(const Json& messages,
-                                                    const TemplateVariables& variables) const {
+Result<std::string> ChatTemplate::render_continuing(const Json& messages, const TemplateVariables& variables) const {
   static constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
   static constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
   TRY(check_arguments(messages, variables));
@@ -106,8 +104,7 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages,
       }
     }
   }
-  if (text == nullptr)
-    return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
+  if (text == nullptr) return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
   const std::string wanted = text->get<std::string>();
   text->get_ref<std::string&>().append(kTag);
 
@@ -118,10 +115,9 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages,
   stripped.remove_suffix(jinja::trailing_space(stripped));
   const size_t tag = out.rfind(kBareTag);
   if (tag == std::string::npos || out.find(stripped) == std::string::npos) {
-    return Status(
-        ErrorCode::kInvalidArgument,
-        "continue_final_message is set but the final message does not appear in the chat after applying the "
-        "chat template");
+    return Status(ErrorCode::kInvalidArgument,
+                  "continue_final_message is set but the final message does not appear in the chat after applying the "
+                  "chat template");
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);

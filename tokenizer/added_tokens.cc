@@ -88,8 +88,7 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
 // Returns the leftmost match from `from` on, the longest there. stop_if_open: also returns (open) a start at which the
 // text ends inside a token, even if a shorter token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
-  for (size_t begin = next_candidate(text, from); begin < text.size();
-       begin = next_candidate(text, begin + 1)) {
+  for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};
     const Node* node = &nodes_[0];
     size_t pos = begin;
@@ -124,8 +123,7 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   const std::string_view text = search.text;
   if (token.single_word) {
     if (search.growing && is_open_at(text, found.end)) return false;
-    const bool word_before =
-        found.begin == 0 ? search.after_word : ends_with_word(text.substr(0, found.begin));
+    const bool word_before = found.begin == 0 ? search.after_word : ends_with_word(text.substr(0, found.begin));
     if (word_before || starts_with_word(text.substr(found.end))) {
       search.out.hidden.push_back({found.begin, found.end});
       return true;
@@ -146,8 +144,8 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   return true;
 }
 
-AddedTokenSet::Split AddedTokenSet::split(std::string_view text, std::span<const OriginEnd> origins,
-                                          bool after_word, bool growing) const {
+AddedTokenSet::Split AddedTokenSet::split(std::string_view text, std::span<const OriginEnd> origins, bool after_word,
+                                          bool growing) const {
   Search search{text, after_word, growing};
   search.out.certain_end = text.size();
   size_t pos = 0;

@@ -281,8 +281,8 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
       find_all(*step.pattern, in, [&](size_t begin, size_t end) { rewriting.replace(begin, end, step.to); });
       break;
     case Kind::kCharsmap:
-      step.charsmap.apply(
-          in, [&](size_t begin, size_t end, std::string_view by) { rewriting.replace(begin, end, by); });
+      step.charsmap.apply(in,
+                          [&](size_t begin, size_t end, std::string_view by) { rewriting.replace(begin, end, by); });
       break;
     default: break;
   }

@@ -66,11 +66,11 @@ struct NormalizerStep {
     kLowercase,       // character by character, independent of context
     kReplace,         // replaces every `from` by `to`, leftmost first
     kReplacePattern,  // replaces every match of `pattern` by `to`
-    kPrepend,    // adds `to` at the beginning of a non-empty text
-    kStrip,      // removes white space at the beginning (left) and at the end (right)
-    kCollapse,   // replaces a run of two spaces or more by `to`
-    kWords,      // removes runs of white space; adds `to` before every word that does not begin with it
-    kCharsmap,   // applies SentencePiece's table
+    kPrepend,         // adds `to` at the beginning of a non-empty text
+    kStrip,           // removes white space at the beginning (left) and at the end (right)
+    kCollapse,        // replaces a run of two spaces or more by `to`
+    kWords,           // removes runs of white space; adds `to` before every word that does not begin with it
+    kCharsmap,        // applies SentencePiece's table
   };
   Kind kind;
   std::string from = {}, to = {};

@@ -17,9 +17,8 @@ std::vector<AddedToken> added_of_stage(const PipelineSpec& spec, bool normalized
   // Two texts can have the same normal form; the reference finds the first, specials before others.
   std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
-  out.erase(
-      std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
-      out.end());
+  out.erase(std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
+            out.end());
   return out;
 }
 
@@ -181,8 +180,8 @@ class PipelineTokenizer::Walk {
     const std::optional<size_t> raw = normalized_->raw_position(position);
     if (!raw || *raw == 0 || !mark(section_begin_ + *raw, true)) return;
     const std::string_view before = normalized_->text().substr(0, position);
-    resume_.after_normalized_word = tokenizer_.normalized_added_.has_single_word() &&
-                                    (before.empty() ? after_word_ : ends_with_word(before));
+    resume_.after_normalized_word =
+        tokenizer_.normalized_added_.has_single_word() && (before.empty() ? after_word_ : ends_with_word(before));
   }
 
   // Makes raw[position] the resume position and all of out_ final. Returns false if encoding may not resume there.
@@ -211,9 +210,7 @@ class PipelineTokenizer::Walk {
 };
 
 PipelineTokenizer::PipelineTokenizer(PipelineSpec spec)
-    : spec_(std::move(spec)),
-      raw_added_(added_of_stage(spec_, false)),
-      normalized_added_(added_of_stage(spec_, true)) {
+    : spec_(std::move(spec)), raw_added_(added_of_stage(spec_, false)), normalized_added_(added_of_stage(spec_, true)) {
   for (const AddedToken& token : spec_.added) added_ids_.emplace(token.text, token.id);
 }
 
@@ -244,8 +241,7 @@ PartialEncoding PipelineTokenizer::encode_growing(const MarkedText& marked, Text
   out.resume = stable.resume();
   if (out.n_final_bytes == text.size()) return out;
   Walk(*this, false, out.tokens)
-      .run(text.substr(out.n_final_bytes), origins_between(origins, out.n_final_bytes, text.size()),
-           out.resume);
+      .run(text.substr(out.n_final_bytes), origins_between(origins, out.n_final_bytes, text.size()), out.resume);
   return out;
 }
 

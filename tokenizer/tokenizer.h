@@ -22,10 +22,10 @@ class ModelFile;
 
 // The text before a text, where the encoding depends on it.
 struct TextContext {
-  bool at_start = true;     // there is no text before it
-  bool after_word = false;  // the character before it is a word character (\w)
+  bool at_start = true;                // there is no text before it
+  bool after_word = false;             // the character before it is a word character (\w)
   bool after_normalized_word = false;  // the same in the normalized text: "²" is not one, the "2" made of it is
-  bool after_text = false;  // ordinary text, not an added token, precedes it
+  bool after_text = false;             // ordinary text, not an added token, precedes it
 };
 
 // The tokens of a text that may still grow at its end.
@@ -61,9 +61,8 @@ class Tokenizer {
   // Decodes tokens, special ones included, without clean-up of spaces; may have invalid UTF-8 at its ends.
   virtual std::string decode(TokenSpan ids) const = 0;
 
-  virtual bool is_special(TokenId id) const = 0;  // an added token with special=true
-  virtual std::optional<TokenId> find_token(
-      std::string_view text) const = 0;  // by its exact text, specials included
+  virtual bool is_special(TokenId id) const = 0;                               // an added token with special=true
+  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;  // by its exact text, specials included
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
   // All tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as named by the file or by

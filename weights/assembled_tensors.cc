@@ -104,8 +104,8 @@ Result<Scales> tile(const TensorView& codes, const TensorView& scale, const Quan
 Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
                            const std::string& field) {
   if (!dtype_is_float(scale.dtype)) {
-    return Status(ErrorCode::kBadType, field + " has scales of type " + std::string(dtype_name(scale.dtype)) +
-                                           ", wanted F32, F16 or BF16");
+    return Status(ErrorCode::kBadType,
+                  field + " has scales of type " + std::string(dtype_name(scale.dtype)) + ", wanted F32, F16 or BF16");
   }
   TRY_ASSIGN(Scales scales, tile(codes, scale, config, field));
   scales.values.resize(scale.shape.elements());
@@ -119,7 +119,7 @@ Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, con
 
 // `codes` is a matrix; `scale` its scales, or null. Errors: kBadShape, kBadType, kNonFinite.
 Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
-                            const QuantizationConfig& config, std::string_view path) {
+                                 const QuantizationConfig& config, std::string_view path) {
   const std::string field = std::string(path) + ": tensor " + in_quotes(name);
   if (codes.shape.rank != 2) {
     return Status(ErrorCode::kBadShape, field + " of type " + std::string(dtype_name(codes.dtype)) + " is " +
@@ -168,9 +168,7 @@ class MxBlockRows : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {blocks_.data, scales_.data}; }
 
  private:
-  static std::byte value(const std::byte* packed, size_t i) {
-    return packed[i / 2] >> (i % 2 * 4) & std::byte{15};
-  }
+  static std::byte value(const std::byte* packed, size_t i) { return packed[i / 2] >> (i % 2 * 4) & std::byte{15}; }
 
   TensorView blocks_, scales_;
   uint64_t blocks_per_row_;
@@ -301,7 +299,7 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
   if (!method) return unsupported(path, "has no quant_method");
   quantization.method = *method;
   static constexpr std::array<std::string_view, 6> kRead = {"mxfp4", "fp8", "fbgemm_fp8", "compressed-tensors",
-                                                            "gptq", "awq"};
+                                                            "gptq",  "awq"};
   if (std::ranges::find(kRead, *method) == kRead.end()) {
     return unsupported(path, "names the method " + in_quotes(*method) +
                                  ", which is not read; take the unquantised model or a GGUF file");
@@ -317,8 +315,9 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
   TRY_ASSIGN(const auto block, config.get_ints("quantization_config.weight_block_size"));
   if (block) {
     if (block->size() != 2 || (*block)[0] < 1 || (*block)[1] < 1) {
-      return Status(ErrorCode::kBadNumber, std::string(path) + ": quantization_config.weight_block_size is not a "
-                                                               "pair of positive numbers");
+      return Status(ErrorCode::kBadNumber, std::string(path) +
+                                               ": quantization_config.weight_block_size is not a "
+                                               "pair of positive numbers");
     }
     quantization.block_rows = static_cast<uint64_t>((*block)[0]);
     quantization.block_cols = static_cast<uint64_t>((*block)[1]);

@@ -44,8 +44,8 @@ struct AssembledTensor {
 // The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method, with
 // its name; kBadNumber.
 struct QuantizationConfig {
-  std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
-  bool zeros_minus_one = false;   // GPTQ's first version stores zero points minus one
+  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
+  bool zeros_minus_one = false;                 // GPTQ's first version stores zero points minus one
   uint64_t block_rows = 128, block_cols = 128;  // of F8
 };
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
@@ -77,6 +77,6 @@ struct Int4Parts {
 
 // `name` is the name of the result. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
 Result<AssembledTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
-                             const QuantizationConfig& config, std::string_view path);
+                                  const QuantizationConfig& config, std::string_view path);
 
 }  // namespace ibid

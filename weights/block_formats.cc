@@ -100,9 +100,7 @@ SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
 // Five base-3 digits per byte, stored as the fraction byte / 256: the first digit is the integer part of three times
 // the fraction. 32 bytes hold values 0..159, 16 bytes 160..239, and four bytes with four digits the rest.
 void unpack_tq1_0(BlockCursor in, BlockOut out) {
-  constexpr struct {
-    size_t bytes, digits;
-  } kParts[] = {{32, 5}, {16, 5}, {4, 4}};
+  constexpr struct { size_t bytes, digits; } kParts[] = {{32, 5}, {16, 5}, {4, 4}};
   int8_t* code = out.codes;
   for (const auto& part : kParts) {
     const uint8_t* packed = in.bytes(part.bytes);
@@ -241,8 +239,8 @@ void dequantize_scaled(DType dtype, std::span<const std::byte> blocks, std::span
 
 }  // namespace
 
-void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
-                std::span<float> scales, std::span<float> mins) {
+void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, std::span<float> scales,
+                std::span<float> mins) {
   const Decoder& decoder = decoder_of(dtype);
   const QuantLayout layout = quant_layout(dtype);
   const BlockSize size = dtype_block(dtype);
@@ -259,8 +257,7 @@ void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t
 
 bool has_super_scales(DType dtype) { return dtype_is_quantized(dtype) && decoder_of(dtype).split != nullptr; }
 
-void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
-                      const SuperScales& out) {
+void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, const SuperScales& out) {
   CHECK(has_super_scales(dtype)) << dtype_name(dtype);
   const Decoder& decoder = decoder_of(dtype);
   const QuantLayout layout = quant_layout(dtype);

@@ -351,8 +351,7 @@ void quantize_row(DType dtype, std::span<const float> values, std::span<std::byt
   CHECK_EQ(values.size() % size.values, size_t{0});
   CHECK_EQ(blocks.size(), values.size() / size.values * size.bytes);
   for (size_t b = 0; b * size.values < values.size(); ++b) {
-    encode_block(dtype, values.subspan(b * size.values, size.values),
-                 blocks.subspan(b * size.bytes, size.bytes));
+    encode_block(dtype, values.subspan(b * size.values, size.values), blocks.subspan(b * size.bytes, size.bytes));
   }
 }
 

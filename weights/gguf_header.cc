@@ -20,8 +20,8 @@ struct GgufExtent {
 };
 
 // Checks that each tensor starts at the padded end of the previous one in `order`. Returns the end of the last.
-Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents,
-                              uint64_t data_bytes, std::string_view what, const GgufHeader& header) {
+Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents, uint64_t data_bytes,
+                              std::string_view what, const GgufHeader& header) {
   uint64_t wanted = 0;
   uint64_t last_end = 0;
   for (const size_t i : order) {
@@ -97,14 +97,12 @@ class GgufParser {
   // --- Primitives.
   uint64_t left() const { return file_.size() - at_; }
 
-  Status fail(ErrorCode code, const std::string& words) const {
-    return {code, std::string(what_) + ": " + words};
-  }
+  Status fail(ErrorCode code, const std::string& words) const { return {code, std::string(what_) + ": " + words}; }
 
   Status truncated(std::string_view field, uint64_t wanted) const {
-    return fail(ErrorCode::kTruncated, "ends at byte " + text_of(file_.size()) + " inside " +
-                                           std::string(field) + ", which needs " + text_of(wanted) +
-                                           " bytes from byte " + text_of(at_) + " on");
+    return fail(ErrorCode::kTruncated, "ends at byte " + text_of(file_.size()) + " inside " + std::string(field) +
+                                           ", which needs " + text_of(wanted) + " bytes from byte " + text_of(at_) +
+                                           " on");
   }
 
   template <typename T>
@@ -121,8 +119,8 @@ class GgufParser {
     TRY(read(length, field));
     if (length == 0) return fail(ErrorCode::kBadString, field + " is empty");
     if (length > max_bytes) {
-      return fail(ErrorCode::kBadString, field + " has " + text_of(length) + " bytes, at most " +
-                                             text_of(max_bytes) + " are allowed");
+      return fail(ErrorCode::kBadString,
+                  field + " has " + text_of(length) + " bytes, at most " + text_of(max_bytes) + " are allowed");
     }
     if (left() < length) return truncated(field, length);
     name.assign(reinterpret_cast<const char*>(file_.data() + at_), length);
@@ -172,8 +170,7 @@ Status GgufParser::read_counts() {
   char magic[4];
   TRY(read(magic, "the magic"));
   if (std::string_view(magic, 4) != kGgufMagic) {
-    return fail(ErrorCode::kBadMagic,
-                "begins with " + in_quotes({magic, 4}) + ", a GGUF file begins with 'GGUF'");
+    return fail(ErrorCode::kBadMagic, "begins with " + in_quotes({magic, 4}) + ", a GGUF file begins with 'GGUF'");
   }
   TRY(read(header_.version, "the version"));
   if (header_.version != 2 && header_.version != 3) {
@@ -211,8 +208,8 @@ Status GgufParser::read_type(GgufType& type, const std::string& field) {
   uint32_t number = 0;
   TRY(read(number, "the type of " + field));
   if (number >= kGgufTypeCount) {
-    return fail(ErrorCode::kBadType, field + " has value type " + text_of(number) + ", the types are 0 to " +
-                                         text_of(kGgufTypeCount - 1));
+    return fail(ErrorCode::kBadType,
+                field + " has value type " + text_of(number) + ", the types are 0 to " + text_of(kGgufTypeCount - 1));
   }
   type = static_cast<GgufType>(number);
   return {};
@@ -252,8 +249,8 @@ Status GgufParser::read_string_payload(const std::string& field) {
   }
   // A length that no file could hold is an attack; a smaller one means a truncated file.
   if (length > (uint64_t{1} << 40)) {
-    return fail(ErrorCode::kBadString, field + " holds a string of " + text_of(length) + " bytes, " +
-                                           text_of(left()) + " are left in the file");
+    return fail(ErrorCode::kBadString, field + " holds a string of " + text_of(length) + " bytes, " + text_of(left()) +
+                                           " are left in the file");
   }
   return truncated(field, length);
 }
@@ -274,8 +271,7 @@ Status GgufParser::sort_keys() {
   std::vector<uint32_t>& order = header_.by_key;
   order.resize(entries.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return entries[a].key < entries[b].key; });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return entries[a].key < entries[b].key; });
   for (size_t i = 1; i < order.size(); ++i) {
     if (entries[order[i]].key == entries[order[i - 1]].key) {
       return fail(ErrorCode::kDuplicate, "key " + in_quotes(entries[order[i]].key) + " appears twice");
@@ -295,8 +291,7 @@ Status GgufParser::read_alignment() {
   std::memcpy(&alignment, entry->payload.data(), sizeof(alignment));
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kGgufMaxAlignment) {
     return fail(ErrorCode::kBadAlignment, "key 'general.alignment' is " + text_of(alignment) +
-                                              ", wanted a power of two from 1 to " +
-                                              text_of(kGgufMaxAlignment));
+                                              ", wanted a power of two from 1 to " + text_of(kGgufMaxAlignment));
   }
   header_.alignment = alignment;
   return {};
@@ -326,17 +321,16 @@ Status GgufParser::read_infos() {
     const Shape& shape = info.view.shape;
     const uint64_t row = shape.rank == 0 ? 1 : shape[shape.rank - 1];
     if (row % block.values != 0) {
-      return fail(ErrorCode::kBadShape, field + " has rows of " + text_of(row) + " values, " +
-                                            std::string(type.name) + " needs a multiple of " +
-                                            text_of(block.values));
+      return fail(ErrorCode::kBadShape, field + " has rows of " + text_of(row) + " values, " + std::string(type.name) +
+                                            " needs a multiple of " + text_of(block.values));
     }
     const std::optional<uint64_t> bytes = checked_mul<uint64_t>(shape.elements() / block.values, block.bytes);
     if (!bytes) return fail(ErrorCode::kOverflow, field + " has more bytes than 64 bits can count");
     uint64_t offset = 0;
     TRY(read(offset, "the offset of " + field));
     if (offset % header_.alignment != 0) {
-      return fail(ErrorCode::kBadAlignment, field + " is at offset " + text_of(offset) +
-                                                ", wanted a multiple of " + text_of(header_.alignment));
+      return fail(ErrorCode::kBadAlignment,
+                  field + " is at offset " + text_of(offset) + ", wanted a multiple of " + text_of(header_.alignment));
     }
     header_.tensors.push_back(std::move(info));
     extents_.push_back({offset, *bytes});
@@ -349,8 +343,8 @@ Status GgufParser::read_shape(Shape& shape, const std::string& field) {
   uint32_t rank = 0;
   TRY(read(rank, "the rank of " + field));
   if (rank > kGgufMaxDims) {
-    return fail(ErrorCode::kBadShape, field + " has " + text_of(rank) + " dimensions, at most " +
-                                          text_of(kGgufMaxDims) + " are allowed");
+    return fail(ErrorCode::kBadShape,
+                field + " has " + text_of(rank) + " dimensions, at most " + text_of(kGgufMaxDims) + " are allowed");
   }
   shape.rank = rank;
   uint64_t elements = 1;
@@ -359,8 +353,7 @@ Status GgufParser::read_shape(Shape& shape, const std::string& field) {
     uint64_t dim = 0;
     TRY(read(dim, "the dimensions of " + field));
     if (!checked_cast<int64_t>(dim)) {
-      return fail(ErrorCode::kBadShape,
-                  field + " has a dimension of " + text_of(dim) + ", which is negative");
+      return fail(ErrorCode::kBadShape, field + " has a dimension of " + text_of(dim) + ", which is negative");
     }
     shape.dims[i] = dim;
     // A later zero must not hide a product that already overflowed.
@@ -369,8 +362,7 @@ Status GgufParser::read_shape(Shape& shape, const std::string& field) {
     elements = product.value_or(1);
   }
   if (!fits || !checked_cast<int64_t>(elements)) {
-    return fail(ErrorCode::kOverflow,
-                field + " has more elements than 63 bits can count: " + shape.to_string());
+    return fail(ErrorCode::kOverflow, field + " has more elements than 63 bits can count: " + shape.to_string());
   }
   return {};
 }

@@ -55,8 +55,7 @@ struct GgufHeader {
 // GgufSplit of weights/gguf_reader.h).
 // Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType, kUnsupported (a
 // known but unsupported tensor type), kBadShape, kOverflow, kBadAlignment, kBadOffset.
-Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what,
-                                     bool with_tensors);
+Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what, bool with_tensors);
 
 // Calls visit(string_view) for each element of an array of strings that parse_gguf_header() accepted; for fewer if the
 // file changed and lengths no longer fit.

@@ -53,8 +53,7 @@ std::string number_text(const GgufEntry& entry, uint64_t index) {
     case GgufType::kU64: return std::to_string(load<uint64_t>(entry.payload, index));
     case GgufType::kI64: return std::to_string(load<int64_t>(entry.payload, index));
     case GgufType::kBool: return load<uint8_t>(entry.payload, index) != 0 ? "true" : "false";
-    default:
-      return json_to_string(Json(real_at(entry, index)));  // the shortest text that parses to the same double
+    default: return json_to_string(Json(real_at(entry, index)));  // the shortest text that parses to the same double
   }
 }
 
@@ -66,8 +65,7 @@ std::string value_text(const GgufEntry& entry) {
   if (entry.element_type == GgufType::kString) {
     GgufEntry head = entry;
     head.count = shown;
-    visit_gguf_strings(head,
-                       [&](std::string_view s) { text += (text.size() > 1 ? ", " : "") + in_quotes(s); });
+    visit_gguf_strings(head, [&](std::string_view s) { text += (text.size() > 1 ? ", " : "") + in_quotes(s); });
   } else {
     for (uint64_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + number_text(entry, i);
   }
@@ -103,9 +101,8 @@ Result<MappedFile> open_part(const std::string& path, const GgufSplit& split, ui
   Result<MappedFile> file = MappedFile::open_in(directory_of(path), name, options.follow_symlinks);
   if (file.status().code() != ErrorCode::kNotFound) return file;
   return Status(ErrorCode::kMissingShard, path + ": is part " + std::to_string(split.number + 1) + " of " +
-                                              std::to_string(split.count) + ", and part " +
-                                              std::to_string(number + 1) + ", " + in_quotes(name) +
-                                              ", is not there");
+                                              std::to_string(split.count) + ", and part " + std::to_string(number + 1) +
+                                              ", " + in_quotes(name) + ", is not there");
 }
 
 Status check_part(const GgufSplit& got, const GgufSplit& wanted, uint64_t number, const std::string& path) {
@@ -201,17 +198,16 @@ uint64_t GgufFile::file_bytes() const {
 }
 
 const TensorView* GgufFile::find_tensor(std::string_view name) const {
-  const auto at =
-      std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                       [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
+  const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                   [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
   if (at != by_name_.end() && header_.tensors[*at].name == name) return &header_.tensors[*at].view;
   const auto whole = std::ranges::lower_bound(made_, name, {}, &AssembledTensor::name);
   return whole != made_.end() && whole->name == name ? &whole->view : nullptr;
 }
 
 Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {
-  return {ErrorCode::kBadType, path() + ": key " + in_quotes(entry.key) + " is " + type_text(entry) +
-                                   ", wanted " + std::string(wanted)};
+  return {ErrorCode::kBadType,
+          path() + ": key " + in_quotes(entry.key) + " is " + type_text(entry) + ", wanted " + std::string(wanted)};
 }
 
 // REQUIRES: the element type is an integer type or BOOL and index < count.
@@ -229,8 +225,8 @@ Result<int64_t> GgufFile::integer_at(const GgufEntry& entry, uint64_t index) con
   }
   const auto value = load<uint64_t>(entry.payload, index);
   if (const std::optional<int64_t> fits = checked_cast<int64_t>(value)) return *fits;
-  return Status(ErrorCode::kBadNumber, path() + ": key " + in_quotes(entry.key) + " holds " +
-                                           std::to_string(value) + ", more than 63 bits can hold");
+  return Status(ErrorCode::kBadNumber, path() + ": key " + in_quotes(entry.key) + " holds " + std::to_string(value) +
+                                           ", more than 63 bits can hold");
 }
 
 Result<std::optional<int64_t>> GgufFile::get_int(std::string_view key) const {
@@ -244,8 +240,7 @@ Result<std::optional<int64_t>> GgufFile::get_int(std::string_view key) const {
 Result<std::optional<double>> GgufFile::get_float(std::string_view key) const {
   const GgufEntry* entry = header_.find(key);
   if (entry == nullptr) return std::optional<double>();
-  if (entry->type == GgufType::kF32 || entry->type == GgufType::kF64)
-    return std::optional(real_at(*entry, 0));
+  if (entry->type == GgufType::kF32 || entry->type == GgufType::kF64) return std::optional(real_at(*entry, 0));
   if (!gguf_type_is_integer(entry->type)) return wrong_type(*entry, "a number");
   TRY_ASSIGN(const int64_t value, integer_at(*entry, 0));
   return std::optional(static_cast<double>(value));
@@ -370,10 +365,10 @@ Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split
   const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   const std::string own = suffix(split.number, split.count);
   if (!name.ends_with(own)) {
-    return Status(ErrorCode::kMissingShard,
-                  std::string(path) + ": is part " + std::to_string(split.number + 1) + " of " +
-                      std::to_string(split.count) + ", and its name does not end in " + in_quotes(own) +
-                      ", so the other parts cannot be found");
+    return Status(ErrorCode::kMissingShard, std::string(path) + ": is part " + std::to_string(split.number + 1) +
+                                                " of " + std::to_string(split.count) +
+                                                ", and its name does not end in " + in_quotes(own) +
+                                                ", so the other parts cannot be found");
   }
   return std::string(name.substr(0, name.size() - own.size())) + suffix(number, split.count);
 }

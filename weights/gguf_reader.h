@@ -14,8 +14,8 @@
 
 #include "base/mapped_file.h"
 #include "base/result.h"
-#include "weights/gguf_header.h"
 #include "weights/assembled_tensors.h"
+#include "weights/gguf_header.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -26,9 +26,9 @@ inline constexpr uint64_t kMaxGgufParts = 4096;  // each is an open file and a m
 
 // Values of the keys split.no, split.count and split.tensors.count of a part.
 struct GgufSplit {
-  uint64_t number = 0;                      // from 0
+  uint64_t number = 0;  // from 0
   uint64_t count = 1;
-  std::optional<uint64_t> tensors_of_all;   // in all parts
+  std::optional<uint64_t> tensors_of_all;  // in all parts
 };
 
 // Returns one part of one if the keys are absent. Errors: kBadType, kBadNumber (part number out of range),
@@ -86,12 +86,12 @@ class GgufFile : public ModelFile {
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
-  std::string path_;                // as named by the caller
-  std::vector<MappedFile> files_;   // one file, or all parts
-  GgufHeader header_;               // of the first part, with the tensors of all parts
+  std::string path_;               // as named by the caller
+  std::vector<MappedFile> files_;  // one file, or all parts
+  GgufHeader header_;              // of the first part, with the tensors of all parts
   std::vector<std::string> names_;
-  std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
-  std::vector<AssembledTensor> made_;   // assembled from several tensors (weights/assembled_tensors.h), sorted by name
+  std::vector<uint32_t> by_name_;      // indices into header_.tensors, sorted by name
+  std::vector<AssembledTensor> made_;  // assembled from several tensors (weights/assembled_tensors.h), sorted by name
 };
 
 // Every key with its value as stored, for copying to another file. REQUIRES: the container is kGguf.

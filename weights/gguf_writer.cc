@@ -76,8 +76,7 @@ void GgufWriter::add_tensor(std::string_view name, DType dtype, std::initializer
   add_tensor(name, dtype, s, data);
 }
 
-void GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& shape,
-                            std::span<const std::byte> data) {
+void GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data) {
   CHECK(gguf_tensor_type_number(dtype).has_value()) << dtype_name(dtype);
   const BlockSize block = dtype_block(dtype);
   CHECK_EQ(data.size(), shape.elements() / block.values * block.bytes);

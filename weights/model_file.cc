@@ -78,8 +78,7 @@ Sniffed sniff(std::span<const std::byte> file) {
     uint64_t length = 0;
     std::memcpy(&length, text.data(), sizeof(length));
     // Checked first, because the low byte of the length may match any signature's first byte.
-    if (text[8] == '{' && length <= kSafetensorsMaxHeaderBytes)
-      return {Content::kSafetensors, "a safetensors file"};
+    if (text[8] == '{' && length <= kSafetensorsMaxHeaderBytes) return {Content::kSafetensors, "a safetensors file"};
   }
   for (const Signature& signature : kSignatures) {
     if (text.starts_with(signature.prefix)) return {Content::kOther, signature.what};
@@ -87,8 +86,7 @@ Sniffed sniff(std::span<const std::byte> file) {
   const std::string_view words = trimmed(text);
   for (const std::string_view tag : {"<!doctype"sv, "<html"sv, "<?xml"sv, "<head"sv}) {
     if (starts_ignoring_case(words, tag)) {
-      return {Content::kOther,
-              "a web page, probably an error or login page saved as a model: download it again"};
+      return {Content::kOther, "a web page, probably an error or login page saved as a model: download it again"};
     }
   }
   if (looks_like_importances(text)) {
@@ -97,8 +95,7 @@ Sniffed sniff(std::span<const std::byte> file) {
   return {Content::kOther, ""};
 }
 
-Status wrong_content_error(std::span<const std::byte> file, const std::string& path,
-                             std::string_view wanted) {
+Status wrong_content_error(std::span<const std::byte> file, const std::string& path, std::string_view wanted) {
   if (file.size() <= 8) {
     return {ErrorCode::kTruncated,
             path + ": has " + std::to_string(file.size()) + " bytes, too few for " + std::string(wanted)};
@@ -109,8 +106,7 @@ Status wrong_content_error(std::span<const std::byte> file, const std::string& p
             path + ": is not " + std::string(wanted) + "; it looks like " + std::string(sniffed.looks_like)};
   }
   const std::string_view head(reinterpret_cast<const char*>(file.data()), 8);
-  return {ErrorCode::kBadMagic,
-          path + ": is not " + std::string(wanted) + "; it begins with " + in_quotes(head)};
+  return {ErrorCode::kBadMagic, path + ": is not " + std::string(wanted) + "; it begins with " + in_quotes(head)};
 }
 
 }  // namespace ibid

@@ -94,15 +94,13 @@ enum class Content { kGguf, kSafetensors, kOther };
 
 struct Sniffed {
   Content content;
-  std::string_view
-      looks_like;  // kOther: "a Git LFS pointer, not the file itself"; empty if not recognised
+  std::string_view looks_like;  // kOther: "a Git LFS pointer, not the file itself"; empty if not recognised
 };
 
 Sniffed sniff(std::span<const std::byte> file);
 
 // The error for a file of another type than `wanted`: kTruncated if it is too short to tell, else kBadMagic with what
 // it looks like.
-Status wrong_content_error(std::span<const std::byte> file, const std::string& path,
-                             std::string_view wanted);
+Status wrong_content_error(std::span<const std::byte> file, const std::string& path, std::string_view wanted);
 
 }  // namespace ibid

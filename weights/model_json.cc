@@ -121,14 +121,13 @@ struct Place {
 
 Status wrong_type(const Place& place, const Json& value, std::string_view wanted) {
   return {ErrorCode::kBadType, std::string(place.file) + ": key " + in_quotes(place.key) + " is " +
-                                   in_quotes(json_to_string(value)) + " (" + value.type_name() +
-                                   "), wanted " + std::string(wanted)};
+                                   in_quotes(json_to_string(value)) + " (" + value.type_name() + "), wanted " +
+                                   std::string(wanted)};
 }
 
 Status bad_number(const Place& place, const Json& value) {
   return {ErrorCode::kBadNumber, std::string(place.file) + ": key " + in_quotes(place.key) + " is " +
-                                     in_quotes(json_to_string(value)) +
-                                     ", wanted a whole number of at most 63 bits"};
+                                     in_quotes(json_to_string(value)) + ", wanted a whole number of at most 63 bits"};
 }
 
 Result<int64_t> as_int(const Place& place, const Json& value) {
@@ -162,8 +161,7 @@ Result<bool> as_bool(const Place& place, const Json& value) {
 }
 
 template <typename T>
-Result<std::optional<T>> read_one(const Place& place, const Json* value,
-                                  Result<T> (*as)(const Place&, const Json&)) {
+Result<std::optional<T>> read_one(const Place& place, const Json* value, Result<T> (*as)(const Place&, const Json&)) {
   if (value == nullptr) return std::optional<T>();
   TRY_ASSIGN(T read, as(place, *value));
   return std::optional<T>(std::move(read));

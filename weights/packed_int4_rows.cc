@@ -12,9 +12,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kGroup = 32;       // group size of Q4_0 and Q5_0
+constexpr size_t kGroup = 32;  // group size of Q4_0 and Q5_0
 constexpr uint64_t kPerWord = 8;
-constexpr int kMiddle = 8;          // the zero point of symmetric matrices
+constexpr int kMiddle = 8;  // the zero point of symmetric matrices
 
 uint32_t word_at(const TensorView& tensor, uint64_t index) {
   uint32_t word;
@@ -32,7 +32,7 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int less = 0;                          // added to stored zero points
+  int less = 0;                           // added to stored zero points
   std::vector<uint32_t> group_of_column;  // empty: in order
 };
 
@@ -59,9 +59,7 @@ class PackedInt4Rows : public RowSource {
     }
   }
 
-  std::vector<std::span<const std::byte>> parts() const override {
-    return {words_.data, scales_.data, zeros_.data};
-  }
+  std::vector<std::span<const std::byte>> parts() const override { return {words_.data, scales_.data, zeros_.data}; }
 
  private:
   uint64_t group_of(uint64_t column) const {
@@ -83,8 +81,8 @@ class PackedInt4Rows : public RowSource {
   int zero(uint64_t row, uint64_t group) const {
     if (zeros_.data.empty()) return kMiddle;
     const bool compressed = layout_.packing == Int4Packing::kCompressed;
-    const uint64_t index = compressed ? row / kPerWord * layout_.n_groups + group
-                                      : group * (layout_.n_out / kPerWord) + row / kPerWord;
+    const uint64_t index =
+        compressed ? row / kPerWord * layout_.n_groups + group : group * (layout_.n_out / kPerWord) + row / kPerWord;
     return (nibble_of(word_at(zeros_, index), row, layout_.packing) + layout_.less) & 15;
   }
 
@@ -191,8 +189,8 @@ class Int4Checker {
     const TensorView& scales = *parts_.scales;
     const bool compressed = layout_.packing == Int4Packing::kCompressed;
     layout_.n_groups = scales.shape.rank == 2 ? scales.shape[compressed ? 1 : 0] : 0;
-    const Shape wanted = compressed ? Shape{{layout_.n_out, layout_.n_groups}, 2}
-                                    : Shape{{layout_.n_groups, layout_.n_out}, 2};
+    const Shape wanted =
+        compressed ? Shape{{layout_.n_out, layout_.n_groups}, 2} : Shape{{layout_.n_groups, layout_.n_out}, 2};
     TRY(check_part(&scales, "scales", dtype_is_float(scales.dtype), wanted));
     if (layout_.n_groups == 0 || layout_.n_in % layout_.n_groups != 0) {
       return fail(ErrorCode::kBadShape, " has rows of " + std::to_string(layout_.n_in) + " in " +
@@ -224,8 +222,7 @@ class Int4Checker {
     }
     const bool compressed = layout_.packing == Int4Packing::kCompressed;
     const uint64_t out_words = (layout_.n_out + kPerWord - 1) / kPerWord;
-    const Shape wanted = compressed ? Shape{{out_words, layout_.n_groups}, 2}
-                                    : Shape{{layout_.n_groups, out_words}, 2};
+    const Shape wanted = compressed ? Shape{{out_words, layout_.n_groups}, 2} : Shape{{layout_.n_groups, out_words}, 2};
     TRY(check_part(parts_.zeros, "zero points", parts_.zeros->dtype == DType::kI32, wanted));
     if (layout_.n_out % kPerWord != 0 && !compressed) {
       return fail(ErrorCode::kBadShape, " has " + std::to_string(layout_.n_out) + " rows, wanted a multiple of 8");
@@ -263,7 +260,7 @@ class Int4Checker {
 }  // namespace
 
 Result<AssembledTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
-                             const QuantizationConfig& config, std::string_view path) {
+                                  const QuantizationConfig& config, std::string_view path) {
   Int4Checker checker(name, packing, parts, config, path);
   TRY(checker.check());
   const DType presented = checker.presented();

@@ -75,9 +75,7 @@ class SafetensorsParser {
   }
 
  private:
-  Status fail(ErrorCode code, const std::string& words) const {
-    return {code, std::string(what_) + ": " + words};
-  }
+  Status fail(ErrorCode code, const std::string& words) const { return {code, std::string(what_) + ": " + words}; }
 
   Result<std::string_view> header_text() {
     uint64_t length = 0;
@@ -87,14 +85,13 @@ class SafetensorsParser {
     }
     std::memcpy(&length, file_.data(), sizeof(length));
     if (length > kSafetensorsMaxHeaderBytes) {
-      return fail(ErrorCode::kBadHeader, "says that its header has " + std::to_string(length) +
-                                             " bytes, at most " + std::to_string(kSafetensorsMaxHeaderBytes) +
-                                             " are allowed");
+      return fail(ErrorCode::kBadHeader, "says that its header has " + std::to_string(length) + " bytes, at most " +
+                                             std::to_string(kSafetensorsMaxHeaderBytes) + " are allowed");
     }
     const std::span<const std::byte> rest = file_.subspan(sizeof(length));
     if (length > rest.size()) {
-      return fail(ErrorCode::kTruncated, "ends inside its header, which has " + std::to_string(length) +
-                                             " bytes; " + std::to_string(rest.size()) + " are there");
+      return fail(ErrorCode::kTruncated, "ends inside its header, which has " + std::to_string(length) + " bytes; " +
+                                             std::to_string(rest.size()) + " are there");
     }
     data_ = rest.subspan(length);
     std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
@@ -132,17 +129,15 @@ class SafetensorsParser {
     info.begin = offsets[0];
     info.end = offsets[1];
     if (info.begin > info.end) {
-      return fail(ErrorCode::kBadOffset, field + ": data_offsets run backwards, from " +
-                                             std::to_string(info.begin) + " to " + std::to_string(info.end));
+      return fail(ErrorCode::kBadOffset, field + ": data_offsets run backwards, from " + std::to_string(info.begin) +
+                                             " to " + std::to_string(info.end));
     }
     const std::optional<uint64_t> bytes = checked_bytes(info);
-    if (!bytes)
-      return fail(ErrorCode::kOverflow, field + ": " + info.shape.to_string() + " overflows 64 bits");
+    if (!bytes) return fail(ErrorCode::kOverflow, field + ": " + info.shape.to_string() + " overflows 64 bits");
     if (*bytes != info.end - info.begin) {
       return fail(ErrorCode::kBadShape, field + ": " + std::string(dtype_name(info.dtype)) + " " +
                                             info.shape.to_string() + " needs " + std::to_string(*bytes) +
-                                            " bytes, data_offsets give it " +
-                                            std::to_string(info.end - info.begin));
+                                            " bytes, data_offsets give it " + std::to_string(info.end - info.begin));
     }
     return info;
   }
@@ -153,8 +148,7 @@ class SafetensorsParser {
     const std::string& name = at->get_ref<const std::string&>();
     for (const DTypeName& row : kDTypeNames) {
       if (row.name != name) continue;
-      if (!row.dtype)
-        return fail(ErrorCode::kUnsupported, field + " is of dtype " + name + ", which is not supported");
+      if (!row.dtype) return fail(ErrorCode::kUnsupported, field + " is of dtype " + name + ", which is not supported");
       dtype = *row.dtype;
       return {};
     }
@@ -177,14 +171,13 @@ class SafetensorsParser {
     }
     if (at->size() > max_count) {
       return fail(ErrorCode::kBadShape, field + ": " + member + " has " + std::to_string(at->size()) +
-                                            " numbers, at most " + std::to_string(max_count) +
-                                            " are supported");
+                                            " numbers, at most " + std::to_string(max_count) + " are supported");
     }
     std::vector<uint64_t> numbers;
     for (const Json& number : *at) {
       if (!number.is_number_unsigned()) {
-        return fail(ErrorCode::kBadNumber, field + ": " + member + " holds " +
-                                               in_quotes(json_to_string(number)) + ", wanted a whole number");
+        return fail(ErrorCode::kBadNumber,
+                    field + ": " + member + " holds " + in_quotes(json_to_string(number)) + ", wanted a whole number");
       }
       numbers.push_back(number.get<uint64_t>());
     }
@@ -206,9 +199,8 @@ class SafetensorsParser {
 
   // Turns offsets into views, after checking that they cover the data exactly.
   Status place(std::vector<Info>& infos) {
-    std::sort(infos.begin(), infos.end(), [](const Info& a, const Info& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
+    std::sort(infos.begin(), infos.end(),
+              [](const Info& a, const Info& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
     uint64_t wanted = 0;
     for (const Info& info : infos) {
       if (info.begin != wanted) {
@@ -220,16 +212,16 @@ class SafetensorsParser {
       }
       wanted = info.end;
       if (wanted > data_.size()) {
-        return fail(ErrorCode::kTruncated,
-                    "tensor " + in_quotes(*info.name) + " ends at byte " + std::to_string(wanted) +
-                        " of the data, of which the file holds " + std::to_string(data_.size()));
+        return fail(ErrorCode::kTruncated, "tensor " + in_quotes(*info.name) + " ends at byte " +
+                                               std::to_string(wanted) + " of the data, of which the file holds " +
+                                               std::to_string(data_.size()));
       }
       header_.tensors.push_back(
           {*info.name, {info.dtype, info.shape, data_.subspan(info.begin, info.end - info.begin)}});
     }
     if (wanted == data_.size()) return {};
-    return fail(ErrorCode::kBadOffset, std::to_string(data_.size() - wanted) +
-                                           " bytes follow the last tensor; the format allows none");
+    return fail(ErrorCode::kBadOffset,
+                std::to_string(data_.size() - wanted) + " bytes follow the last tensor; the format allows none");
   }
 
   std::span<const std::byte> file_;
@@ -266,8 +258,7 @@ Result<ShardIndex> parse_shard_index(std::string_view text, std::string_view wha
     }
     by_file[shard.get_ref<const std::string&>()].push_back(tensor);
     if (by_file.size() > kMaxShards) {
-      return Status(ErrorCode::kLimitExceeded,
-                    file + ": names more than " + std::to_string(kMaxShards) + " shards");
+      return Status(ErrorCode::kLimitExceeded, file + ": names more than " + std::to_string(kMaxShards) + " shards");
     }
   }
   ShardIndex index;

@@ -32,8 +32,7 @@ Result<std::string> read_beside(const std::string& directory, const std::string&
   const std::span<const std::byte> bytes = file->bytes();
   if (bytes.size() > max_bytes) {
     return Status(ErrorCode::kLimitExceeded, file->path() + ": has " + std::to_string(bytes.size()) +
-                                                 " bytes, at most " + std::to_string(max_bytes) +
-                                                 " are read");
+                                                 " bytes, at most " + std::to_string(max_bytes) + " are read");
   }
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   TRY(file->check_unchanged());
@@ -49,9 +48,7 @@ std::string shown(const Json& value) {
 }  // namespace
 
 SafetensorsModel::SafetensorsModel(std::string path, std::string directory)
-    : path_(std::move(path)),
-      directory_(std::move(directory)),
-      config_path_(directory_ + "/" + kConfigName) {}
+    : path_(std::move(path)), directory_(std::move(directory)), config_path_(directory_ + "/" + kConfigName) {}
 
 Result<std::unique_ptr<ModelFile>> SafetensorsModel::open_directory(const std::string& path,
                                                                     const OpenOptions& options) {
@@ -59,9 +56,8 @@ Result<std::unique_ptr<ModelFile>> SafetensorsModel::open_directory(const std::s
   TRY(model->read_config());
   if (options.vocabulary_only) return std::unique_ptr<ModelFile>(std::move(model));
   if (!model->config_) {
-    return Status(ErrorCode::kNotFound,
-                  path + ": holds no " + kConfigName +
-                      ", so it is not a model's directory; name a .gguf or .safetensors file");
+    return Status(ErrorCode::kNotFound, path + ": holds no " + kConfigName +
+                                            ", so it is not a model's directory; name a .gguf or .safetensors file");
   }
   TRY(model->open_weights(options.follow_symlinks));
   return std::unique_ptr<ModelFile>(std::move(model));
@@ -114,8 +110,7 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
     Result<MappedFile> file = MappedFile::open_in(directory_, shard.file, follow_symlinks);
     if (is_missing(file.status())) {
       return {ErrorCode::kMissingShard, index_path + ": names the shard " + in_quotes(shard.file) + " for " +
-                                            std::to_string(shard.tensors.size()) +
-                                            " tensors, which is not there"};
+                                            std::to_string(shard.tensors.size()) + " tensors, which is not there"};
     }
     TRY(file.status());
     TRY(take(std::move(file).value(), &shard.tensors));
@@ -123,8 +118,8 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
   uint64_t bytes = 0;
   for (const TensorView& view : views_) bytes += view.data.size();
   if (index.total_bytes && *index.total_bytes != bytes) {
-    warnings_.push_back(index_path + ": says total_size " + std::to_string(*index.total_bytes) +
-                        ", the tensors have " + std::to_string(bytes) + " bytes");
+    warnings_.push_back(index_path + ": says total_size " + std::to_string(*index.total_bytes) + ", the tensors have " +
+                        std::to_string(bytes) + " bytes");
   }
   return {};
 }
@@ -154,9 +149,8 @@ Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* w
   }
   if (const auto missing = std::find(found.begin(), found.end(), false); missing != found.end()) {
     return {ErrorCode::kMismatch, file.path() + ": has no tensor " +
-                                      in_quotes((*wanted)[static_cast<size_t>(missing - found.begin())]) +
-                                      ", which " + kIndexName +
-                                      " says it has; is it a shard of another model?"};
+                                      in_quotes((*wanted)[static_cast<size_t>(missing - found.begin())]) + ", which " +
+                                      kIndexName + " says it has; is it a shard of another model?"};
   }
   if (unlisted > 0) {
     warnings_.push_back(file.path() + ": " + std::to_string(unlisted) + " tensors that " + kIndexName +
@@ -170,8 +164,7 @@ Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* w
 void SafetensorsModel::index_names() {
   by_name_.resize(names_.size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [this](uint32_t a, uint32_t b) { return names_[a] < names_[b]; });
+  std::sort(by_name_.begin(), by_name_.end(), [this](uint32_t a, uint32_t b) { return names_[a] < names_[b]; });
 }
 
 Status SafetensorsModel::assemble_tensors() {

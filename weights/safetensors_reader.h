@@ -24,8 +24,7 @@ class SafetensorsModel : public ModelFile {
   // or the weights), kMissingShard, kUnsafePath (a shard's name is not a plain file name, or is a symlink that must not
   // be followed), kMismatch (a shard lacks a tensor that the index lists), and those of parse_json and
   // parse_safetensors_header.
-  static Result<std::unique_ptr<ModelFile>> open_directory(const std::string& path,
-                                                           const OpenOptions& options = {});
+  static Result<std::unique_ptr<ModelFile>> open_directory(const std::string& path, const OpenOptions& options = {});
 
   // Opens one .safetensors file, with config.json if there is one beside it.
   static Result<std::unique_ptr<ModelFile>> open_file(MappedFile file);
@@ -34,12 +33,8 @@ class SafetensorsModel : public ModelFile {
   const std::string& path() const override { return path_; }
 
   bool has(std::string_view key) const override { return values().find(key) != nullptr; }
-  Result<std::optional<int64_t>> get_int(std::string_view key) const override {
-    return values().get_int(key);
-  }
-  Result<std::optional<double>> get_float(std::string_view key) const override {
-    return values().get_float(key);
-  }
+  Result<std::optional<int64_t>> get_int(std::string_view key) const override { return values().get_int(key); }
+  Result<std::optional<double>> get_float(std::string_view key) const override { return values().get_float(key); }
   Result<std::optional<bool>> get_bool(std::string_view key) const override { return values().get_bool(key); }
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override {
     return values().get_string(key);
@@ -89,7 +84,7 @@ class SafetensorsModel : public ModelFile {
   std::vector<std::string> names_;
   std::vector<TensorView> views_;                                   // of names_
   std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
-  std::vector<AssembledTensor> made_;                                    // sorted by name; they take precedence over views_
+  std::vector<AssembledTensor> made_;                               // sorted by name; they take precedence over views_
   std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
   std::vector<std::string> warnings_;
 };

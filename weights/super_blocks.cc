@@ -124,9 +124,7 @@ void apply_signs(unsigned signs, int8_t* codes) {
 }
 
 // Adds the eighth sign bit, which makes the number of set bits even.
-unsigned even_signs(unsigned seven) {
-  return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7;
-}
+unsigned even_signs(unsigned seven) { return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7; }
 
 void put_eight(const int8_t* book, unsigned index, unsigned signs, int8_t* codes) {
   std::memcpy(codes, book + 8 * index, 8);

@@ -29,8 +29,7 @@ std::string numbers_text(const std::vector<size_t>& numbers) {
 // Returns the command that repeats the measurement, without local paths.
 std::string command_of(const BenchArguments& arguments, const BenchSetup& setup) {
   std::string command = "ibid bench " + setup.model + " --what " + joined(arguments.what, ",") + " --threads " +
-                        std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
-                        setup.numerics;
+                        std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " + setup.numerics;
   command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + numbers_text(arguments.lengths) +
              " --depths " + numbers_text(arguments.depths);
   if (arguments.wants("turns")) command += " --conversations " + std::to_string(arguments.conversations);
@@ -82,8 +81,7 @@ std::string command_of_serve(const BenchArguments& arguments, const BenchSetup& 
   const LoadShape& shape = arguments.serve.shape;
   std::string command = "ibid bench " + setup.model + " --what serve";
   if (arguments.serve.url.empty()) {
-    command += " --threads " + std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
-               setup.numerics;
+    command += " --threads " + std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " + setup.numerics;
     if (arguments.serve.kv_budget != "0") command += " --kv-budget " + arguments.serve.kv_budget;
   } else {
     command += " --url URL";
@@ -191,8 +189,7 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
 
 void add_bench(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command =
-      root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
+  CLI::App* command = root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);
@@ -217,14 +214,11 @@ void add_bench(CLI::App& root, int& exit_code) {
                    "repetitions, at least; the median counts; of serve: each user's questions")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command
-      ->add_option("--conversations", arguments->conversations,
-                   "growing conversations; the median counts; 0: none")
+  command->add_option("--conversations", arguments->conversations, "growing conversations; the median counts; 0: none")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "one JSON object a line");
-  command->add_option("--against", arguments->against,
-                      "JSON lines of other engines, to compare with row by row");
+  command->add_option("--against", arguments->against, "JSON lines of other engines, to compare with row by row");
   CLI::Option* commit = command->add_option("--commit", arguments->commit, "what --csv and --report call this build");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
   command

@@ -106,8 +106,8 @@ void BenchRun::print_heading() const {
   if (kinds.size() > 1) kinds.push_back("memory");
   if (!planned_.system_lengths.empty()) kinds.push_back("chat_turn");
   print(setup_.model + "\n" + std::to_string(setup_.n_threads) + " threads, " + setup_.kv + " keys and values, " +
-        setup_.numerics + ", " + setup_.isa + "\n" + setup_.machine + "\n\n" +
-        figure_legend(kinds, !rivals_.empty()) + "\n" + figure_header());
+        setup_.numerics + ", " + setup_.isa + "\n" + setup_.machine + "\n\n" + figure_legend(kinds, !rivals_.empty()) +
+        "\n" + figure_header());
 }
 
 void BenchRun::emit(const Figure& figure) {
@@ -223,10 +223,7 @@ Status BenchRun::curve() {
 Status BenchRun::finish(FileOps& files) const {
   const double others = others_.percent();
   if (arguments_.json) {
-    Json line = {{"engine", "ibid"},
-                 {"what", "run"},
-                 {"machine", setup_.machine},
-                 {"other_processes_percent", others}};
+    Json line = {{"engine", "ibid"}, {"what", "run"}, {"machine", setup_.machine}, {"other_processes_percent", others}};
     if (step_.from != 0) {
       line["prefill_step"] = {{"from", step_.from}, {"to", step_.to}, {"ratio", step_.ratio}};
       if (step_again_.from != 0) line["prefill_step"]["again_ratio"] = step_again_.ratio;

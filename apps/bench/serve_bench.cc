@@ -316,8 +316,8 @@ Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArgument
     setup.engine = target.model.owner.empty() ? "server" : one_line(target.model.owner);
   }
   if (setup.model.empty()) setup.model = one_line(target.model.name);
-  std::string text = setup.engine + ", " + setup.model + " at " + server.name() + "\n" + setup.machine + "\n" +
-                     shape_lines(shape);
+  std::string text =
+      setup.engine + ", " + setup.model + " at " + server.name() + "\n" + setup.machine + "\n" + shape_lines(shape);
   if (is_this_machine(target.address)) {
     text += "client and server share the " + std::to_string(available_cpus()) +
             " CPUs of this machine: what the client takes, the server lacks\n";

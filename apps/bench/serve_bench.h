@@ -15,7 +15,7 @@ namespace ibid {
 
 struct ServeBenchArguments {
   LoadShape shape;
-  std::string url;  // empty: start a server
+  std::string url;              // empty: start a server
   std::string kv_budget = "0";  // of a started server, as in `ibid serve`
   std::string api_key_file;
   std::string engine;    // name of the server in results; empty: as it reports itself

@@ -16,12 +16,13 @@ namespace {
 
 // Words that most vocabularies encode, with the blank before them, as one token.
 constexpr std::array<std::string_view, 64> kWords = {
-    "time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state",
-    "family", "student", "group", "country", "problem", "hand", "part", "place", "case", "week", "company",
-    "system", "program", "question", "work", "government", "number", "night", "point", "home", "water", "room",
-    "mother", "area", "money", "story", "fact", "month", "lot", "right", "study", "book", "eye", "job", "word",
-    "business", "issue", "side", "kind", "head", "house", "service", "friend", "father", "power", "hour", "game",
-    "line", "end", "member", "law"};
+    "time",  "year",   "people", "way",     "day",     "man",     "thing",    "woman",   "life",       "child",
+    "world", "school", "state",  "family",  "student", "group",   "country",  "problem", "hand",       "part",
+    "place", "case",   "week",   "company", "system",  "program", "question", "work",    "government", "number",
+    "night", "point",  "home",   "water",   "room",    "mother",  "area",     "money",   "story",      "fact",
+    "month", "lot",    "right",  "study",   "book",    "eye",     "job",      "word",    "business",   "issue",
+    "side",  "kind",   "head",   "house",   "service", "friend",  "father",   "power",   "hour",       "game",
+    "line",  "end",    "member", "law"};
 
 // SplitMix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t& state) {

@@ -21,12 +21,12 @@ namespace ibid {
 struct LoadShape {
   size_t users = 4;
   size_t rounds = 4;
-  size_t system_words = 600;    // shared by all users
-  size_t history_words = 300;   // per user, before the first question
+  size_t system_words = 600;   // shared by all users
+  size_t history_words = 300;  // per user, before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
-  double think_seconds = 0.5;   // between an answer and the next question
-  double stagger_seconds = 0.5; // between the starts of two users
+  double think_seconds = 0.5;    // between an answer and the next question
+  double stagger_seconds = 0.5;  // between the starts of two users
   uint64_t seed = 1;
   std::optional<size_t> end_token;  // id of the end token, for servers that do not support ignore_eos
 };
@@ -37,10 +37,10 @@ struct LoadSample {
   double start_s = 0;          // in seconds since the start of the load
   double first_ms = 0;         // to the first piece of text
   double total_ms = 0;
-  double token_ms = 0;         // mean time between tokens; 0: only one token
+  double token_ms = 0;                       // mean time between tokens; 0: only one token
   std::optional<size_t> n_prompt, n_cached;  // as reported by the server
-  size_t n_completion_tokens = 0;           // generated tokens as reported by the server, else the received pieces
-  std::string failure;         // empty: answered
+  size_t n_completion_tokens = 0;            // generated tokens as reported by the server, else the received pieces
+  std::string failure;                       // empty: answered
 };
 
 struct LoadResult {

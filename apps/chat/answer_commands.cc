@@ -41,10 +41,10 @@ AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::str
   std::unique_ptr<ChatBackend> before = copy_if_room_is_short(text.size());
   keep_question(text);
   bool interrupted = false;
-  const std::optional<Turn> turn =
-      answer(n_before, 0, [&](const TurnOptions& options, const TurnCallback& show) {
-        return now().send(text, options, show);
-      }, interrupted);
+  const std::optional<Turn> turn = answer(
+      n_before, 0,
+      [&](const TurnOptions& options, const TurnCallback& show) { return now().send(text, options, show); },
+      interrupted);
   said = turn.has_value();
   if (said && turn->left_out.any() && before != nullptr) {
     state_.branches.was_rewritten(std::move(before), what);
@@ -122,9 +122,10 @@ AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   bool interrupted = false;
   if (is_from(messages().back(), Role::kUser)) {
     const size_t n_before = messages().size();
-    if (answer(n_before - 1, 0, [&](const TurnOptions& options, const TurnCallback& show) {
-          return now().answer(options, show);
-        }, interrupted)) {
+    if (answer(
+            n_before - 1, 0,
+            [&](const TurnOptions& options, const TurnCallback& show) { return now().answer(options, show); },
+            interrupted)) {
       state_.branches.has_grown(n_before, "the answer");
       state_.save();
     }
@@ -136,9 +137,10 @@ AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
     state_.fail(next.status());
     return Next::kGoOn;
   }
-  if (answer(question, next_attempt(question), [&](const TurnOptions& options, const TurnCallback& show) {
-        return (*next)->regenerate(options, show);
-      }, interrupted)) {
+  if (answer(
+          question, next_attempt(question),
+          [&](const TurnOptions& options, const TurnCallback& show) { return (*next)->regenerate(options, show); },
+          interrupted)) {
     state_.branches.replace(*std::move(next), "/regen");
     state_.save();
   }

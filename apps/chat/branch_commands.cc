@@ -63,8 +63,8 @@ BranchCommands::Next BranchCommands::choose(std::string_view argument) {
     note("/choose K: the number of an answer");
   } else if (*answer > state_.answers.size()) {
     note(state_.answers.empty() ? "there are no answers to choose from: /answers N TEXT asks for some"
-                          : "there is no answer " + std::to_string(*answer) + " to choose, there are " +
-                                std::to_string(state_.answers.size()));
+                                : "there is no answer " + std::to_string(*answer) + " to choose, there are " +
+                                      std::to_string(state_.answers.size()));
   } else {
     go(state_.answers[*answer - 1], "/choose", "the conversation goes on with answer " + std::to_string(*answer));
   }
@@ -99,9 +99,9 @@ BranchCommands::Next BranchCommands::list_branches(std::string_view) {
 BranchCommands::Next BranchCommands::go_to(std::string_view argument) {
   const std::optional<size_t> number = leading_number(argument);
   const std::vector<Branches::View> others = state_.branches.others();
-  const bool is_there = number && argument.empty() &&
-                        std::any_of(others.begin(), others.end(),
-                                    [&](const Branches::View& view) { return view.number == *number; });
+  const bool is_there =
+      number && argument.empty() &&
+      std::any_of(others.begin(), others.end(), [&](const Branches::View& view) { return view.number == *number; });
   if (!is_there) {
     note("/goto N: the number of a branch (/branches lists them)");
     return Next::kGoOn;

@@ -186,8 +186,7 @@ std::vector<Branches::View> Branches::others() {
   // The first of two equal branches is listed.
   std::vector<View> worth;
   for (const View& view : views) {
-    const bool is_part = view.messages != nullptr &&
-                         std::any_of(views.begin(), views.end(), [&](const View& other) {
+    const bool is_part = view.messages != nullptr && std::any_of(views.begin(), views.end(), [&](const View& other) {
                            if (other.messages == nullptr || other.number == view.number) return false;
                            const bool same = other.messages->size() == view.messages->size();
                            return (!same || other.number < view.number) && begins(*view.messages, *other.messages);
@@ -265,8 +264,9 @@ Result<ChatSession> SavedConversation::open(std::shared_ptr<Engine> engine, Sess
   const Json& messages = session.state().messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
   if (!options.system.empty() && (!has_system || text_of(messages[0]) != options.system)) {
-    return {ErrorCode::kInvalidArgument, "the kept conversation has another system message; leave --system out, or "
-                                         "begin anew with /system"};
+    return {ErrorCode::kInvalidArgument,
+            "the kept conversation has another system message; leave --system out, or "
+            "begin anew with /system"};
   }
   return session;
 }

@@ -96,9 +96,9 @@ class Branches {
  private:
   struct Branch {
     std::unique_ptr<ChatBackend> session;  // nullptr: in the file
-    std::optional<Json> messages;        // of the file, once read
-    std::string problem;                 // why the file could not be read
-    std::string path;                    // empty: in no file
+    std::optional<Json> messages;          // of the file, once read
+    std::string problem;                   // why the file could not be read
+    std::string path;                      // empty: in no file
     bool elsewhere = false;
   };
   struct Step {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "apps/chat/chat_backend.h"
 #include "apps/chat/chat_command.h"
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
@@ -19,7 +20,6 @@
 #include "apps/chat/remote_backend.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/screen.h"
-#include "apps/chat/chat_backend.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_report.h"
 #include "apps/command_line/command.h"
@@ -167,8 +167,9 @@ void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session
   if (!before.empty() && before != now && !is_held) {
     screen.note("it was saved with " + before + ": " + now + " reads all of it again, once");
   } else if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->state().tier_status().ok()) {
-    screen.note("all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
-                "--numerics");
+    screen.note(
+        "all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
+        "--numerics");
   }
   if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
 }
@@ -357,12 +358,12 @@ void add_chat(CLI::App& root, int& exit_code) {
   CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe one message a line");
   arguments->model.add_model(*command, false);
   CLI::Option* resume = add_text_option(*command, "--resume", arguments->resume,
-                                          "keep the conversation under this name, and go on where it stopped");
+                                        "keep the conversation under this name, and go on where it stopped");
   resume->type_name("NAME")->group(kCommonGroup);
   arguments->resume_option = resume;
-  CLI::Option* when_full = command->add_option(
-      "--when-full", arguments->when_full,
-      "what a full context does: an error, drop the oldest turns, cut the middle of long messages");
+  CLI::Option* when_full =
+      command->add_option("--when-full", arguments->when_full,
+                          "what a full context does: an error, drop the oldest turns, cut the middle of long messages");
   when_full->type_name("error|drop|cut")->check(one_of({"error", "drop", "cut"}))->capture_default_str();
   when_full->group(kCommonGroup);
   arguments->when_full_option = when_full;

@@ -34,9 +34,8 @@ Result<Turn> LocalBackend::regenerate(const TurnOptions& options, const TurnCall
   return session_.regenerate(options, on_event);
 }
 
-Result<std::vector<Turn>> LocalBackend::send_for_answers(std::string_view message, size_t n,
-                                                          const TurnOptions& options,
-                                                          const AnswersCallback& on_event) {
+Result<std::vector<Turn>> LocalBackend::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
+                                                         const AnswersCallback& on_event) {
   return session_.send_for_answers(message, n, options, on_event);
 }
 
@@ -69,8 +68,8 @@ std::vector<std::string> LocalBackend::describe_costs() {
   Engine& engine = *session_.engine();
   return {formatted("turns            %zu, %zu of %zu tokens of the context used", n_turns(messages()),
                     session_.ids().size(), engine.max_seq_len()),
-          formatted("prompt tokens    %zu, of them %zu found in the cache and %zu read", usage.n_prompt,
-                    usage.n_cached, usage.n_prefilled),
+          formatted("prompt tokens    %zu, of them %zu found in the cache and %zu read", usage.n_prompt, usage.n_cached,
+                    usage.n_prefilled),
           formatted("said tokens      %zu, of them %zu as guessed (%zu guesses)", usage.n_decoded, usage.n_accepted,
                     usage.n_drafted),
           formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last.ttft_ms, last.decode_tps),

@@ -1,6 +1,6 @@
-// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalBackend) or
-// by a server (remote_talk.h). Operations that an implementation does not support fail with kUnsupported and a message
-// for the user.
+// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalBackend)
+// or by a server (remote_talk.h). Operations that an implementation does not support fail with kUnsupported and a
+// message for the user.
 //
 // A failed call changes nothing. Not thread-safe.
 #pragma once

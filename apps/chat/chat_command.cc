@@ -56,8 +56,8 @@ constexpr std::array kCommands = {
                 2, kText, answers<&A::several_answers>},
     ChatCommand{"/choose", "", "K", "go on with the Kth of these answers", "", 1, 1, branches<&B::choose>},
     ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, branches<&B::fork>},
-    ChatCommand{"/back", "", "", "return to the last mark",
-                "What was said since stays as a branch.", 0, 0, branches<&B::back>},
+    ChatCommand{"/back", "", "", "return to the last mark", "What was said since stays as a branch.", 0, 0,
+                branches<&B::back>},
     ChatCommand{"/branches", "", "", "the other branches of this conversation",
                 "What /edit, /regen, /undo, /back and others leave behind. Each with its\n"
                 "number, its first message that differs from this branch, and its last words.\n"
@@ -83,8 +83,8 @@ constexpr std::array kCommands = {
     ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
     ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
                 branches<&B::system>},
-    ChatCommand{"/clear", "", "", "begin anew, with the same system message",
-                "Asks where a kept conversation goes.", 0, 0, branches<&B::clear>},
+    ChatCommand{"/clear", "", "", "begin anew, with the same system message", "Asks where a kept conversation goes.", 0,
+                0, branches<&B::clear>},
     ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME goes on with it",
                 "Of one that is kept already, a copy. `ibid sessions` lists, shows, exports,\n"
                 "renames and deletes what is kept.",

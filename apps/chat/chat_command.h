@@ -30,7 +30,7 @@ struct ChatCommand {
   // Further help, for /help COMMAND; may be empty.
   std::string_view more;
   size_t min_words = 0;
-  size_t max_words = 0;        // kText: the rest of the line is one text
+  size_t max_words = 0;  // kText: the rest of the line is one text
   // Runs the command. REQUIRES: the number of words is allowed.
   Conversation::Next (*run)(Conversation& conversation, std::string_view argument);
 

@@ -29,10 +29,10 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 
 struct ConversationOptions {
   TurnOptions turn;
-  Result<SessionFiles> files;            // where /save writes, or why it cannot
+  Result<SessionFiles> files;             // where /save writes, or why it cannot
   std::optional<SavedConversation> kept;  // nullopt: not saved
-  bool commands = false;                 // interactive: lines may be commands, and @FILE attaches a file
-  bool verbose = false;                  // show the speed of each answer
+  bool commands = false;                  // interactive: lines may be commands, and @FILE attaches a file
+  bool verbose = false;                   // show the speed of each answer
   AskPerson ask_person;
 };
 

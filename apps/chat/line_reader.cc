@@ -42,7 +42,9 @@ std::optional<int> screen_for_typing() {
 
 struct LineReader::Terminal {
   explicit Terminal(int screen)
-      : modes(STDIN_FILENO, screen), input(STDIN_FILENO), history(line_history_path()),
+      : modes(STDIN_FILENO, screen),
+        input(STDIN_FILENO),
+        history(line_history_path()),
         editor(input, modes, screen, history) {}
 
   TerminalModes modes;

@@ -177,8 +177,7 @@ void limit_answers_for_people(RemoteModel& model, TurnOptions& options) {
   if (model.model.owner == kOurs) take("stop-repetition");
 }
 
-RemoteBackend::RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system)
-    : model_(std::move(model)) {
+RemoteBackend::RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system) : model_(std::move(model)) {
   if (!system.empty()) messages_.push_back(make_message(Role::kSystem, system));
 }
 
@@ -246,7 +245,7 @@ Result<Turn> RemoteBackend::regenerate(const TurnOptions& options, const TurnCal
 }
 
 Result<std::vector<Turn>> RemoteBackend::send_for_answers(std::string_view, size_t, const TurnOptions&,
-                                                           const AnswersCallback&) {
+                                                          const AnswersCallback&) {
   return unsupported("a server gives one answer at a time here: send the message, and /regen gives others");
 }
 
@@ -288,8 +287,9 @@ Status RemoteBackend::pin(size_t) {
 }
 
 Status RemoteBackend::set_when_full(WhenFull) {
-  return unsupported("what a full context does is the server's to decide; most refuse the message, and then\n"
-                     "/undo, /edit and /clear make room");
+  return unsupported(
+      "what a full context does is the server's to decide; most refuse the message, and then\n"
+      "/undo, /edit and /clear make room");
 }
 
 Result<std::unique_ptr<ChatBackend>> RemoteBackend::fork() const {
@@ -304,8 +304,9 @@ Result<std::unique_ptr<ChatBackend>> RemoteBackend::fork() const {
 // --- files
 
 Status RemoteBackend::can_be_kept() const {
-  return unsupported("a conversation with a server is not kept in a file: what is kept belongs to a model of this "
-                     "machine (ibid chat --resume NAME)");
+  return unsupported(
+      "a conversation with a server is not kept in a file: what is kept belongs to a model of this "
+      "machine (ibid chat --resume NAME)");
 }
 
 Status RemoteBackend::save(const std::string&) const { return can_be_kept(); }

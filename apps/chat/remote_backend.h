@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/chat/sampling_options.h"
 #include "apps/chat/chat_backend.h"
+#include "apps/chat/sampling_options.h"
 #include "apps/chat_client/chat_server.h"
 
 namespace ibid {

@@ -121,11 +121,11 @@ std::string get_switch(const TurnOptions& options) {
 using S = SamplerOptions;
 
 constexpr std::array kOptions = {
-    SamplingOption{"--temperature,--temp", "T", "0 always takes the likeliest token", true,
-                   set_number<&S::temperature>, get_number<&S::temperature>},
+    SamplingOption{"--temperature,--temp", "T", "0 always takes the likeliest token", true, set_number<&S::temperature>,
+                   get_number<&S::temperature>},
     SamplingOption{"--max-tokens,-n,--n-predict", "N|unlimited",
-                   "the most tokens of an answer (0 or unlimited: what the context has room for)", true,
-                   set_max_tokens, get_max_tokens},
+                   "the most tokens of an answer (0 or unlimited: what the context has room for)", true, set_max_tokens,
+                   get_max_tokens},
     SamplingOption{"--seed,-s", "N|random", "gives the same answer again", true, set_seed, get_seed},
     SamplingOption{"--top-p", "P", "keep the fewest tokens that hold this share", true, set_number<&S::top_p>,
                    get_number<&S::top_p>},
@@ -152,8 +152,8 @@ constexpr std::array kOptions = {
                    set_number<&S::presence_penalty>, get_number<&S::presence_penalty>},
     SamplingOption{"--dry-multiplier", "M", "DRY: a penalty on going on with a repetition (0: off)", false,
                    set_number<&S::dry_multiplier>, get_number<&S::dry_multiplier>},
-    SamplingOption{"--dry-base", "B", "DRY: by this it grows with each repeated token", false,
-                   set_number<&S::dry_base>, get_number<&S::dry_base>},
+    SamplingOption{"--dry-base", "B", "DRY: by this it grows with each repeated token", false, set_number<&S::dry_base>,
+                   get_number<&S::dry_base>},
     SamplingOption{"--dry-allowed-length", "N", "DRY: shorter repetitions cost nothing", false,
                    set_number<&S::dry_allowed_length>, get_number<&S::dry_allowed_length>},
     SamplingOption{"--dry-penalty-last-n", "N", "DRY: how many tokens it looks back (-1: all)", false,

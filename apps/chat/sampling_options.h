@@ -16,10 +16,10 @@
 namespace ibid {
 
 struct SamplingOption {
-  const char* flags;   // as on the command line, name first: "--temperature,--temp"
-  const char* value;   // placeholder of the value in help: "T"
+  const char* flags;  // as on the command line, name first: "--temperature,--temp"
+  const char* value;  // placeholder of the value in help: "T"
   const char* help;
-  bool common;         // listed first in help
+  bool common;  // listed first in help
   // Parses `text` into the options. kInvalidArgument, without a change, if it is malformed or out of range; the message
   // has the value and the allowed range, and the caller adds the option's name.
   Status (*set)(TurnOptions& options, std::string_view text);

@@ -18,19 +18,13 @@ void Screen::wait(std::string what) {
 
 void Screen::show(const TurnEvent& event) {
   switch (event.kind) {
-    case TurnEvent::Kind::kLeftOut:
-      note(left_out_line(event.turn->left_out));
-      break;
-    case TurnEvent::Kind::kPrefill:
-      wait(reading_line(event));
-      break;
+    case TurnEvent::Kind::kLeftOut: note(left_out_line(event.turn->left_out)); break;
+    case TurnEvent::Kind::kPrefill: wait(reading_line(event)); break;
     case TurnEvent::Kind::kText:
       waiting_.end();
       answer_.write(event.text);
       break;
-    case TurnEvent::Kind::kFinish:
-      waiting_.end();
-      break;
+    case TurnEvent::Kind::kFinish: waiting_.end(); break;
   }
 }
 

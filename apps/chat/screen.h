@@ -54,8 +54,8 @@ class AnswersOnScreen {
 
  private:
   struct Answer {
-    std::string waiting;        // received and not shown
-    std::optional<Turn> turn;   // set when finished
+    std::string waiting;       // received and not shown
+    std::optional<Turn> turn;  // set when finished
   };
   void begin_answer();
   void finish_answer();

@@ -107,8 +107,9 @@ void TurnArguments::add_logit_bias(CLI::App& command, const char* group) {
     if (!status.ok()) throw CLI::ValidationError("--logit-bias", status.message());
     logit_bias_ = scratch.logit_bias;
   };
-  command.add_option_function<std::vector<std::string>>(
-             "--logit-bias", take, "added to a token's logit (may be repeated; -inf: never)")
+  command
+      .add_option_function<std::vector<std::string>>("--logit-bias", take,
+                                                     "added to a token's logit (may be repeated; -inf: never)")
       ->type_name("ID=VALUE")
       ->allow_extra_args(false)
       ->group(group);
@@ -287,8 +288,7 @@ Result<std::string> join_question(const Question& question, std::istream* input,
   if (n_named > 1) return Status(ErrorCode::kInvalidArgument, "standard input (-) can be read only once");
   std::string text;
   for (const std::string& path : question.files) {
-    TRY_ASSIGN(std::string part, path == "-" ? read_input(input_named)
-                                             : read_file(system_file_ops(), path, kMaxBytes));
+    TRY_ASSIGN(std::string part, path == "-" ? read_input(input_named) : read_file(system_file_ops(), path, kMaxBytes));
     TRY_ASSIGN(part, checked(std::move(part), path));
     append_part(text, part, "\n\n");
   }

@@ -100,10 +100,10 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   }
   switch (place) {
     case AnswerPlace::kChat:
-      return numbers + "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
-                       "/edit shortens a message, /clear begins anew";
-    case AnswerPlace::kPipe:
-      return numbers + "\nways out: --when-full drop lets old turns go, a larger --context";
+      return numbers +
+             "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
+             "/edit shortens a message, /clear begins anew";
+    case AnswerPlace::kPipe: return numbers + "\nways out: --when-full drop lets old turns go, a larger --context";
     case AnswerPlace::kAsk: break;
   }
   return numbers + "\nways out: a shorter text, a larger --context";

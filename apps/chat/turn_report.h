@@ -46,9 +46,9 @@ std::string left_out_line(const LeftOut& left_out);
 // where they exist; others are added beside them.
 // Identification fields of an object.
 struct CompletionIdentity {
-  std::string id;         // "chatcmpl-" and 32 hexadecimal digits, random
-  int64_t created = 0;    // seconds since 1970
-  std::string model;      // model_name(), or the server's name
+  std::string id;       // "chatcmpl-" and 32 hexadecimal digits, random
+  int64_t created = 0;  // seconds since 1970
+  std::string model;    // model_name(), or the server's name
 };
 CompletionIdentity new_completion(const std::string& model);
 

@@ -131,8 +131,9 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
   const std::string said = said_in_error(answer.error_text);
   const std::string why = said.empty() ? "" : ": " + said;
   if (answer.is_untrusted) {
-    return {ErrorCode::kIo, name() + " has a certificate that this machine does not trust, so nothing was sent; if the "
-                                     "server is yours, SSL_CERT_FILE=FILE names its certificate (PEM)"};
+    return {ErrorCode::kIo, name() +
+                                " has a certificate that this machine does not trust, so nothing was sent; if the "
+                                "server is yours, SSL_CERT_FILE=FILE names its certificate (PEM)"};
   }
   if (answer.has_no_tls) {
     return {ErrorCode::kIo, name() + " cannot be talked to by TLS (" + answer.problem + "); if it speaks plain HTTP, " +
@@ -173,8 +174,9 @@ Result<std::vector<ServedModel>> ChatServer::models(std::stop_token stop) const 
   if (stop.stop_requested()) return Status(ErrorCode::kCancelled, "interrupted");
   if (answer.status == 404) {
     return Status(ErrorCode::kNotFound,
-                  name() + " has no list of models (404 for /v1/models): is it a server of OpenAI's chat completions? "
-                           "--model NAME asks it for one all the same");
+                  name() +
+                      " has no list of models (404 for /v1/models): is it a server of OpenAI's chat completions? "
+                      "--model NAME asks it for one all the same");
   }
   if (answer.status == 0 || answer.status >= 300) return failure(answer, "");
   if (text.size() > kMaxListBytes) {
@@ -183,8 +185,8 @@ Result<std::vector<ServedModel>> ChatServer::models(std::stop_token stop) const 
   if (!answer.problem.empty()) return Status(ErrorCode::kIo, name() + ": " + answer.problem);
   Result<std::vector<ServedModel>> models = models_in(text);
   if (models.ok()) return models;
-  return Status(ErrorCode::kBadHeader, name() + " is no server of OpenAI's chat completions: " +
-                                           models.status().message());
+  return Status(ErrorCode::kBadHeader,
+                name() + " is no server of OpenAI's chat completions: " + models.status().message());
 }
 
 Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const OnPart& on_part) const {

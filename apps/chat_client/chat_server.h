@@ -59,15 +59,15 @@ struct ChatReply {
   std::string content;
   std::vector<ToolCall> tool_calls;
   std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without the texts
-  std::string finish_reason;        // as the server reports it; empty: stopped
-  bool was_stopped = false;         // by the stop token; the reply is partial
+  std::string finish_reason;              // as the server reports it; empty: stopped
+  bool was_stopped = false;               // by the stop token; the reply is partial
   // As reported by the server; absent: not reported.
   std::optional<size_t> n_prompt, n_cached, n_completion_tokens;
   std::optional<uint64_t> seed;
-  std::string model;                // that generated the answer
-  size_t n_parts = 0;               // received pieces of text
-  double first_ms = 0;              // from the call to the first piece of text; 0: none
-  double last_ms = 0;               // from the call to the last one
+  std::string model;    // that generated the answer
+  size_t n_parts = 0;   // received pieces of text
+  double first_ms = 0;  // from the call to the first piece of text; 0: none
+  double last_ms = 0;   // from the call to the last one
   double total_ms = 0;
 };
 

@@ -31,9 +31,9 @@ class EventStream {
   Status take_line();
 
   TakeData take_;
-  std::string line_;         // incomplete line
-  std::string data_;         // data lines of the incomplete event, with newlines
-  bool after_cr_ = false;    // the last line ended with CR; a following LF belongs to it
+  std::string line_;       // incomplete line
+  std::string data_;       // data lines of the incomplete event, with newlines
+  bool after_cr_ = false;  // the last line ended with CR; a following LF belongs to it
   bool at_beginning_ = true;
 };
 
@@ -64,7 +64,7 @@ class ReplyReader {
   Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
-  void heard();  // records the time of a piece of text
+  void heard();                   // records the time of a piece of text
   bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: over the limit
   double now_ms() const;
 

@@ -53,15 +53,15 @@ std::string lower_case(std::string_view text) {
 }
 
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names) {
-  constexpr size_t kLongest = 256;   // longer input is cut
+  constexpr size_t kLongest = 256;    // longer input is cut
   constexpr size_t kPartLetters = 4;  // shorter substrings are too common
   const std::string wanted = lower_case(typed.substr(0, kLongest));
   std::vector<std::pair<size_t, std::string>> found;
   for (const std::string& name : names) {
     const std::string other = lower_case(name);
     const size_t shorter = std::min(wanted.size(), other.size());
-    const bool within = shorter >= kPartLetters &&
-                        (wanted.find(other) != std::string::npos || other.find(wanted) != std::string::npos);
+    const bool within =
+        shorter >= kPartLetters && (wanted.find(other) != std::string::npos || other.find(wanted) != std::string::npos);
     const size_t apart = within ? 1 : distance(wanted, other);
     const size_t most = shorter < kPartLetters ? 1 : std::max<size_t>(2, shorter / 3);  // 2 allows two swapped letters
     if (apart <= most) found.emplace_back(apart, name);
@@ -181,11 +181,11 @@ std::optional<std::chrono::milliseconds> read_time(std::string_view text) {
   const std::optional<NumberAndUnit> amount = split_amount(text);
   if (!amount) return std::nullopt;
   const std::string_view unit = amount->unit;
-  const uint64_t factor = unit == "ms"                ? 1
+  const uint64_t factor = unit == "ms"                  ? 1
                           : unit.empty() || unit == "s" ? 1000
-                          : unit == "m"               ? 60'000
-                          : unit == "h"               ? 3'600'000
-                                                      : 0;
+                          : unit == "m"                 ? 60'000
+                          : unit == "h"                 ? 3'600'000
+                                                        : 0;
   if (factor == 0 || amount->number > kYearMs / factor) return std::nullopt;
   return std::chrono::milliseconds(amount->number * factor);
 }

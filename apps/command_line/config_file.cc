@@ -222,8 +222,7 @@ class ConfigReader {
     } else if (node.is_number() || node.is_boolean()) {
       setting.values.push_back(spelling(node.source()));
     } else {
-      return wrong(node.source().begin.line,
-                   "'" + setting.name + "' wants a text in quotes, a number, true or false");
+      return wrong(node.source().begin.line, "'" + setting.name + "' wants a text in quotes, a number, true or false");
     }
     return {};
   }

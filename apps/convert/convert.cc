@@ -35,16 +35,14 @@ void print(const ConvertArguments& arguments, const Conversion& conversion) {
   if (arguments.json) {
     Json types = Json::object();
     for (const auto& [type, n] : conversion.tensors_of) types[type] = n;
-    std::puts(json_to_string(Json{{"path", arguments.out}, {"bytes", conversion.bytes}, {"tensors", types}})
-                  .c_str());
+    std::puts(json_to_string(Json{{"path", arguments.out}, {"bytes", conversion.bytes}, {"tensors", types}}).c_str());
     return;
   }
   std::string types;
   for (const auto& [type, n] : conversion.tensors_of) {
     types += (types.empty() ? "" : ", ") + std::to_string(n) + " " + type;
   }
-  std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(),
-              types.c_str());
+  std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(), types.c_str());
 }
 
 // Type names are upper case; accepts lower case as well.
@@ -62,8 +60,7 @@ void add_convert(CLI::App& root, int& exit_code) {
                   "a .gguf file, any part of a split model, a directory with safetensors, or a model's name")
       ->type_name("MODEL")
       ->required();
-  add_text_option(*command, "OUT", arguments->out,
-                  "the file to write; one that is there is replaced when all is done")
+  add_text_option(*command, "OUT", arguments->out, "the file to write; one that is there is replaced when all is done")
       ->type_name("FILE")
       ->required();
   command->add_option("--type", arguments->type, "of the weights; without it they stay as they are")

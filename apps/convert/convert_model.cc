@@ -119,8 +119,7 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   for (const GgufTensor& tensor : source.made) {
     TensorView written = tensor.view;
     written.dtype = tensor.dtype;
-    const DType dtype =
-        file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
+    const DType dtype = file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
     source.jobs.push_back({tensor.name, tensor.view, dtype});
   }
   // The factors are already multiplied into the written weights.
@@ -211,12 +210,11 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
 }
 
 Status TensorEncoder::not_finite(const ConversionJob& job) const {
-  return {ErrorCode::kNonFinite, path_ + ": tensor " + job.name + " holds a value that is not finite" +
-                                     first_bad_element(job.tensor)};
+  return {ErrorCode::kNonFinite,
+          path_ + ": tensor " + job.name + " holds a value that is not finite" + first_bad_element(job.tensor)};
 }
 
-Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& job, uint64_t first,
-                                                         uint64_t n) {
+Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& job, uint64_t first, uint64_t n) {
   const TensorView& tensor = job.tensor;
   const bool same = job.dtype == tensor.dtype;
   if (tensor.source == nullptr && same) {
@@ -277,8 +275,7 @@ Result<Conversion> convert_model(const std::string& in, const std::string& out, 
   }
   conversion.bytes += source.writer.header().size();
   TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(0, OversubscriptionPolicy::kGiveWay));
-  TRY_ASSIGN(const std::unique_ptr<GgufStream> stream,
-             GgufStream::create(system_file_ops(), out, source.writer));
+  TRY_ASSIGN(const std::unique_ptr<GgufStream> stream, GgufStream::create(system_file_ops(), out, source.writer));
   TensorEncoder encoder(*team, in);
   TRY(write_tensors(source, encoder, *stream, control));
   TRY(source.file->check_unchanged());

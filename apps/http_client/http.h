@@ -19,10 +19,10 @@
 namespace ibid {
 
 struct HttpRequest {
-  std::string url;       // http:// or https://
-  std::string token;     // empty: none
-  uint64_t offset = 0;   // bytes of the body to skip, for resuming
-  std::stop_token stop;  // cancels the request at once
+  std::string url;               // http:// or https://
+  std::string token;             // empty: none
+  uint64_t offset = 0;           // bytes of the body to skip, for resuming
+  std::stop_token stop;          // cancels the request at once
   std::string unix_socket = {};  // path of a Unix socket to connect to instead of the URL's host; empty: none
   long silent_seconds = 30;      // timeout without any received byte; 0: none
 };
@@ -31,10 +31,10 @@ struct HttpAnswer {
   long status = 0;                        // 200, 206, 404 ...; 0: no response
   std::optional<uint64_t> retry_after_s;  // Retry-After of a 429 or 503
   std::string content_type;
-  std::string error_text;                 // body of a response with status 300 or above, up to 64 KiB
-  std::string problem;                    // why the response is incomplete; empty: complete
-  bool is_untrusted = false;              // the problem: the host's certificate is not trusted
-  bool has_no_tls = false;                // the problem: the peer does not speak TLS
+  std::string error_text;     // body of a response with status 300 or above, up to 64 KiB
+  std::string problem;        // why the response is incomplete; empty: complete
+  bool is_untrusted = false;  // the problem: the host's certificate is not trusted
+  bool has_no_tls = false;    // the problem: the peer does not speak TLS
 };
 
 inline constexpr long kMaxRedirects = 5;

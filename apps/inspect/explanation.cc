@@ -42,8 +42,8 @@ Result<Inspection> inspect_model(const std::string& path, const ModelOptions& op
 void inspect_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress) {
   if (!inspection.runs()) return;
   const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(n_threads, OversubscriptionPolicy::kGiveWay);
-  inspection.verdict = team.ok() ? check_finite_weights(*inspection.file, *inspection.config, **team, progress)
-                                 : team.status();
+  inspection.verdict =
+      team.ok() ? check_finite_weights(*inspection.file, *inspection.config, **team, progress) : team.status();
 }
 
 namespace {
@@ -143,8 +143,10 @@ void print_verdict(const Explanation& explanation) {
                 format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
                 plan.max_seq_len);
     if (plan.state_bytes > 0) {
-      std::printf("recurrent layers: %s a state, of which a conversation computes on %zu (counted above); others are "
-                  "kept\n", format_bytes(plan.state_bytes).c_str(), KvLayout::kStatesAtWork);
+      std::printf(
+          "recurrent layers: %s a state, of which a conversation computes on %zu (counted above); others are "
+          "kept\n",
+          format_bytes(plan.state_bytes).c_str(), KvLayout::kStatesAtWork);
     }
     std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
   }

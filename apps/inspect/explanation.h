@@ -53,7 +53,7 @@ struct MemoryNeed {
 // Everything shown of a model, for people and as JSON.
 struct Explanation {
   Inspection inspection;
-  Status chat;                        // ok: tokenizer and chat template work
+  Status chat;                           // ok: tokenizer and chat template work
   std::unique_ptr<Tokenizer> tokenizer;  // nullptr if it cannot be loaded
   std::vector<TensorUse> uses;
   Facts model, kv_rows, tokens, chat_template;

@@ -82,7 +82,8 @@ Fact recurrent_fact(const ModelConfig& config) {
   }
   if (mixer.n_taps > 1) text += ", a convolution of " + std::to_string(mixer.n_taps);
   text += layers.size() == config.n_layers ? ": all layers" : ": layers " + ranges_text(layers);
-  return {"recurrent", text,
+  return {"recurrent",
+          text,
           {{"kind", recurrent_kind(mixer.rule)},
            {"heads", mixer.n_heads},
            {"key_heads", mixer.n_key_heads},
@@ -122,8 +123,7 @@ void add_exceptions(const ModelConfig& config, const KvLayout& layout, bool keys
   }
 }
 
-Fact kv_rows_fact(const ModelConfig& config, ModelOptions options, const KvType& type,
-                  std::span<const KvNoise> noise) {
+Fact kv_rows_fact(const ModelConfig& config, ModelOptions options, const KvType& type, std::span<const KvNoise> noise) {
   options.kv_dtype = type.dtype;
   const KvLayout layout = kv_layout_of(config, options, noise);
   const KvLayout plain = kv_layout_of(config, options, {});

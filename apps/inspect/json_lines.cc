@@ -42,8 +42,8 @@ Result<bool> flag(const Json& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return false;
   if (!found->is_boolean()) {
-    return Status(ErrorCode::kInvalidArgument, "wanted true or false for \"" + std::string(name) + "\", got " +
-                                                   json_to_string(*found));
+    return Status(ErrorCode::kInvalidArgument,
+                  "wanted true or false for \"" + std::string(name) + "\", got " + json_to_string(*found));
   }
   return found->get<bool>();
 }
@@ -80,11 +80,11 @@ void add_tokenize(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
   auto json_lines = std::make_shared<bool>(true);
   CLI::App* command = root.add_subcommand("tokenize", "text to ids and back, a JSON line for a JSON line");
-  command->footer("standard input:  {\"text\": ..., \"add_special\": false, \"parse_special\": false}\n"
-                  "standard output: {\"ids\": [...], \"decoded\": ...}");
+  command->footer(
+      "standard input:  {\"text\": ..., \"add_special\": false, \"parse_special\": false}\n"
+      "standard output: {\"ids\": [...], \"decoded\": ...}");
   arguments->add_model(*command, true);
-  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")
-      ->group(kCommonGroup);
+  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
   command->callback([json_lines, arguments, &exit_code] {
     if (const Status status = tokenize(arguments->model); !status.ok()) exit_code = report(status);
   });
@@ -182,18 +182,18 @@ void add_render(CLI::App& root, int& exit_code) {
   auto json_lines = std::make_shared<bool>(true);
   auto template_path = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand("render", "conversations through a chat template, a JSON line for a line");
-  command->footer("a line in, with MODEL or --template: {\"messages\": [...], VARIABLES...}\n"
-                  "a line in, with neither: {\"template\": ..., \"variables\": {...}}\n"
-                  "a line out: {\"text\": ...} or {\"error\": ...}\n"
-                  "The exit status is 1 when a line was an error.");
+  command->footer(
+      "a line in, with MODEL or --template: {\"messages\": [...], VARIABLES...}\n"
+      "a line in, with neither: {\"template\": ..., \"variables\": {...}}\n"
+      "a line out: {\"text\": ...} or {\"error\": ...}\n"
+      "The exit status is 1 when a line was an error.");
   CLI::Option* model = command->add_option("-m,--model,MODEL", arguments->model, "the model whose template is used");
   model->type_name("MODEL")->group(kCommonGroup);
   command->add_option("--template", *template_path, "a template's file instead of a model")
       ->type_name("FILE")
       ->excludes(model)
       ->group(kCommonGroup);
-  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")
-      ->group(kCommonGroup);
+  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
   command->callback([json_lines, arguments, template_path, &exit_code] {
     const Result<int> status = render(arguments->model, *template_path);
     exit_code = status.ok() ? *status : report(status.status());

@@ -110,8 +110,8 @@ Result<std::vector<int64_t>> read_int64(const ModelFile& file, const std::string
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
   if (tensor->dtype != DType::kI64) {
-    return Status(ErrorCode::kBadType, file.path() + ": tensor " + name + " is " +
-                                           std::string(dtype_name(tensor->dtype)) + ", wanted I64");
+    return Status(ErrorCode::kBadType,
+                  file.path() + ": tensor " + name + " is " + std::string(dtype_name(tensor->dtype)) + ", wanted I64");
   }
   std::vector<int64_t> values(tensor->shape.elements());
   std::memcpy(values.data(), tensor->data.data(), values.size() * sizeof(int64_t));

@@ -50,7 +50,8 @@ Fact norms_fact(const ModelConfig& config) {
   if (config.qk_norm != QkNorm::kNone) {
     text += std::string("; of queries and keys ") + qk + (config.qk_norm_after_rope ? ", after rope" : "");
   }
-  return {"norms", text,
+  return {"norms",
+          text,
           {{"kind", kind},
            {"before", config.norm_places != NormPlaces::kAfter},
            {"after", config.norm_places != NormPlaces::kBefore},
@@ -103,8 +104,7 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
             std::to_string(latent.nope_dim) + " and " + std::to_string(latent.rope_dim) + " that turn, a value " +
             std::to_string(latent.value_dim) + "; a position keeps one row of " + std::to_string(latent.row_dim());
     json["latent"] = {{"kv_rank", latent.kv_rank},   {"q_rank", latent.q_rank},       {"nope_dim", latent.nope_dim},
-                      {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim},
-                      {"row_dim", latent.row_dim()}};
+                      {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim}, {"row_dim", latent.row_dim()}};
   }
   const auto key_dim = static_cast<double>(config.latent.used() ? config.latent.key_dim() : first.head_dim);
   const bool usual_scale = std::fabs(config.attention_scale * std::sqrt(key_dim) - 1) < 1e-5;
@@ -153,8 +153,8 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
     text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions turn";
   }
   if (rule.n_turning != 0) {
-    text += ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) +
-            " pairs turn";
+    text +=
+        ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) + " pairs turn";
   }
   const std::string original = ", original context " + short_number_text(rule.original_max_positions);
   switch (rule.kind) {
@@ -248,8 +248,8 @@ void add_mlp(const ModelConfig& config, Facts& facts) {
     most = std::max(most, config.layers[l].ffn_dim);
   }
   const std::string activation = activation_text(config.layers[dense.front()].activation, config.gated);
-  std::string text = activation + ", " + std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) +
-                     " wide";
+  std::string text =
+      activation + ", " + std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) + " wide";
   if (dense.size() != config.n_layers) text += ": " + layers_text(dense, config.n_layers);
   facts.push_back(
       {"MLP", text, {{"activation", activation}, {"gated", config.gated}, {"width", most}, {"layers", dense}}});
@@ -283,7 +283,8 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
     text += ", " + std::to_string(router.n_groups_active) + " of " + plural(router.n_groups, "group");
   }
   if (router.weight_scale != 1) text += ", weights times " + short_number_text(router.weight_scale);
-  facts.push_back({"experts", text,
+  facts.push_back({"experts",
+                   text,
                    {{"experts", router.n_experts},
                     {"active", router.n_experts_active},
                     {"width", moe.ffn_dim},
@@ -304,7 +305,8 @@ void add_beside_layers(const ModelConfig& config, Facts& facts) {
   if (config.altup.used()) add(plural(config.altup.n_streams, "stream") + " (AltUp)");
   if (config.laurel_rank != 0) add("LAuReL of rank " + std::to_string(config.laurel_rank));
   if (text.empty()) return;
-  facts.push_back({"beside the layers", text,
+  facts.push_back({"beside the layers",
+                   text,
                    {{"layer_inputs", config.layer_inputs.dim},
                     {"streams", config.altup.n_streams},
                     {"laurel_rank", config.laurel_rank}}});
@@ -353,13 +355,15 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   add_factors(config, facts);
   if (config.pooling) {
     const std::string pooling(pooling_name(*config.pooling));
-    facts.push_back({"embeddings", pooling == "mean" ? "the mean of a text's positions" : "a text's last position",
+    facts.push_back({"embeddings",
+                     pooling == "mean" ? "the mean of a text's positions" : "a text's last position",
                      {{"pooling", pooling}}});
   }
   const Result<TensorSource> head = find_source(file, config, tensor_row(TensorRole::kLmHead));
   const bool own = head.ok() && head->found();
   const std::string rows = std::to_string(config.vocab_size);
-  facts.push_back({"vocabulary", rows + (own ? ", a head of its own" : ", the embedding is the head"),
+  facts.push_back({"vocabulary",
+                   rows + (own ? ", a head of its own" : ", the embedding is the head"),
                    {{"rows", config.vocab_size}, {"tied", !own}}});
   return facts;
 }

@@ -96,14 +96,10 @@ std::string line_of(const Summary& summary, const std::string& path) {
 }
 
 Json json_of(const LocalModel& model, const Summary& summary) {
-  Json json = {{"name", model.name},
-               {"path", model.path},
-               {"store", model.store},
-               {"architecture", summary.architecture},
-               {"bytes", summary.bytes},
-               {"types", summary.types},
-               {"context", summary.context},
-               {"runs", summary.verdict.ok()}};
+  Json json = {{"name", model.name},         {"path", model.path},
+               {"store", model.store},       {"architecture", summary.architecture},
+               {"bytes", summary.bytes},     {"types", summary.types},
+               {"context", summary.context}, {"runs", summary.verdict.ok()}};
   if (!summary.verdict.ok()) json["why_not"] = summary.verdict.message();
   return json;
 }

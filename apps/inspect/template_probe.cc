@@ -25,9 +25,8 @@ constexpr size_t kShownBytes = 300;
 Json question() { return make_message(Role::kUser, kQuestion); }
 
 Json call(const char* tool) {
-  return {{"id", "call00001"},
-          {"type", "function"},
-          {"function", {{"name", tool}, {"arguments", {{"place", kArgument}}}}}};
+  return {
+      {"id", "call00001"}, {"type", "function"}, {"function", {{"name", tool}, {"arguments", {{"place", kArgument}}}}}};
 }
 
 Json tools() {
@@ -119,7 +118,8 @@ Fact tools_fact(const Probe& probe) {
   if (offered && !usual) text += variable;
   add(called, several ? "called, several at once" : "called, one at a time");
   add(answered, "results shown");
-  return {"tools", text.empty() ? "no" : text,
+  return {"tools",
+          text.empty() ? "no" : text,
           {{"offered", usual},
            {"variable", offered ? Json(variable) : Json()},
            {"called", called},
@@ -194,7 +194,8 @@ Fact replies_fact(const ChatTemplate& chat_template) {
   const std::string calls = describe_calls(format), reasoning = describe_reasoning(format);
   std::string text = "calls " + calls + " (" + format.origin + ")";
   if (!reasoning.empty()) text += ", reasoning " + reasoning;
-  return {"answers", text,
+  return {"answers",
+          text,
           {{"calls", calls},
            {"origin", format.origin},
            {"reasoning", reasoning.empty() ? Json() : Json(reasoning)},
@@ -211,8 +212,8 @@ Fact content_fact(const Probe& probe) {
   const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
   const Json messages = Json::array({make_message_of_parts(Role::kUser, parts)});
   // A template that prints the list as such does not support parts.
-  const bool understood = probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") &&
-                          !probe.shows(messages, "\"type\"");
+  const bool understood =
+      probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") && !probe.shows(messages, "\"type\"");
   return {"content", understood ? "a text, or parts" : "a text", {{"parts", understood}}};
 }
 

@@ -41,8 +41,8 @@ void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow
   for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) {
     const Result<TensorSource> source = find_source(file, config, row, layer, copy);
     if (!source.ok() || !source->found()) return;
-    const bool added = all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf,
-                               row.per_layer() ? layer : kNoLayer);
+    const bool added =
+        all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf, row.per_layer() ? layer : kNoLayer);
     if (!added) return;  // already added: a tensor shared by all experts or several roles
   }
 }

@@ -24,7 +24,8 @@ struct TensorUse {
 inline constexpr std::string_view kUnusedClass = "not used";
 
 // Returns every tensor once: those of the model in table order, then the others. config: nullptr if the architecture is
-// unknown; then no tensor is classified as unused. Parts of a composed tensor (weights/assembled_tensors.h) are not listed.
+// unknown; then no tensor is classified as unused. Parts of a composed tensor (weights/assembled_tensors.h) are not
+// listed.
 std::vector<TensorUse> tensor_uses(const ModelFile& file, const ModelConfig* config);
 
 // Returns "attention", "MLP", "experts", "shared experts", "router", "embedding", "head", "norms", "vectors" or

@@ -75,12 +75,12 @@ uint64_t RmsHistogram::n_far(int powers) const {
 
 namespace {
 
-constexpr uint64_t kJobValues = uint64_t{1} << 20;   // values per job
-constexpr size_t kPieceValues = size_t{1} << 14;     // values decoded at once: 64 kB of floats, fits into the cache
-constexpr int kFarRowPowers = 5;                     // a factor of 32 from the median row
-constexpr double kFarMatrix = 16;                    // factor from the median of the layers
+constexpr uint64_t kJobValues = uint64_t{1} << 20;  // values per job
+constexpr size_t kPieceValues = size_t{1} << 14;    // values decoded at once: 64 kB of floats, fits into the cache
+constexpr int kFarRowPowers = 5;                    // a factor of 32 from the median row
+constexpr double kFarMatrix = 16;                   // factor from the median of the layers
 constexpr size_t kLayersToCompare = 4;
-constexpr float kFarNorm = 128;                      // factor from the median weight
+constexpr float kFarNorm = 128;  // factor from the median weight
 
 // Rows [first, first + n) of a tensor.
 struct Job {
@@ -218,7 +218,7 @@ class Check {
   const std::vector<TensorUse>& uses_;
   std::vector<std::unique_ptr<TensorSums>> sums_;  // per tensor
   std::vector<Job> jobs_;
-  std::vector<double> squares_;                    // per job
+  std::vector<double> squares_;  // per job
 };
 
 std::string of_text(uint64_t n, uint64_t all, const char* what) {
@@ -282,16 +282,15 @@ void judge_layers(const std::vector<TensorUse>& uses, const Check& check, std::v
     const std::vector<double>& others = by_role[uses[i].role];
     const double median = others[others.size() / 2], rms = check.sums(i).rms();
     if (rms == 0 || median == 0 || (rms <= median * kFarMatrix && rms >= median / kFarMatrix)) continue;
-    findings.push_back({FindingKind::kFarMatrix, uses[i].name, 0,
-                        "its RMS is " + short_number_text(rms) + ", the median of all layers is " +
-                            short_number_text(median)});
+    findings.push_back(
+        {FindingKind::kFarMatrix, uses[i].name, 0,
+         "its RMS is " + short_number_text(rms) + ", the median of all layers is " + short_number_text(median)});
   }
 }
 
 const TensorUse* use_of(const std::vector<TensorUse>& uses, std::string_view tensor_class) {
-  const auto found = std::ranges::find_if(uses, [&](const TensorUse& use) {
-    return use.tensor_class == tensor_class && use.tensor.shape.rank == 2;
-  });
+  const auto found = std::ranges::find_if(
+      uses, [&](const TensorUse& use) { return use.tensor_class == tensor_class && use.tensor.shape.rank == 2; });
   return found == uses.end() ? nullptr : &*found;
 }
 
@@ -358,12 +357,12 @@ std::vector<Finding> check_vocabulary(const std::vector<TensorUse>& uses, const 
     findings.push_back({FindingKind::kVocabulary, tensor, 0, text});
   };
   if (head != nullptr && head->tensor.shape[0] != rows) {
-    add(head->name, "the head has " + std::to_string(head->tensor.shape[0]) + " rows, the embedding " +
-                        std::to_string(rows));
+    add(head->name,
+        "the head has " + std::to_string(head->tensor.shape[0]) + " rows, the embedding " + std::to_string(rows));
   }
   if (config != nullptr && config->vocab_size != rows) {
-    add(embedding->name, "it has " + std::to_string(rows) + " rows, the configuration says " +
-                             std::to_string(config->vocab_size));
+    add(embedding->name,
+        "it has " + std::to_string(rows) + " rows, the configuration says " + std::to_string(config->vocab_size));
   }
   if (tokenizer == nullptr) return findings;
   if (tokenizer->vocab_size() > rows) {

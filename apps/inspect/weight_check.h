@@ -47,14 +47,14 @@ enum class FindingKind : uint8_t {
   // Damage: never in a valid model.
   kNaN,
   kInfinity,
-  kAllZero,        // a matrix of zeros
-  kVocabulary,     // tokenizer, embedding and configuration disagree
+  kAllZero,     // a matrix of zeros
+  kVocabulary,  // tokenizer, embedding and configuration disagree
   // Anomalies: possible in a valid model.
-  kZeroRows,       // zero rows of a matrix
-  kFarRows,        // rows with an RMS far from the median row's
-  kFarMatrix,      // a matrix with an RMS far from that of the same matrix in other layers
-  kNormOutlier,    // norm weights far above the median
-  kUnread,         // a tensor whose type is not a weight type
+  kZeroRows,     // zero rows of a matrix
+  kFarRows,      // rows with an RMS far from the median row's
+  kFarMatrix,    // a matrix with an RMS far from that of the same matrix in other layers
+  kNormOutlier,  // norm weights far above the median
+  kUnread,       // a tensor whose type is not a weight type
 };
 
 // Returns "nan", "zero rows" and so on, for text and JSON.
@@ -63,9 +63,9 @@ inline bool is_damage(FindingKind kind) { return kind <= FindingKind::kVocabular
 
 struct Finding {
   FindingKind kind;
-  std::string tensor;    // empty: the whole model
-  uint64_t count = 0;    // of values or rows; 0 if not applicable
-  std::string text;      // description without the tensor's name
+  std::string tensor;  // empty: the whole model
+  uint64_t count = 0;  // of values or rows; 0 if not applicable
+  std::string text;    // description without the tensor's name
 };
 
 struct WeightReport {

@@ -14,9 +14,7 @@ constexpr size_t kMaxFiles = 10'000;
 constexpr size_t kMaxPath = 512;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
 // True for a path component without special meaning on any system.
 bool is_plain(std::string_view part) {
@@ -146,8 +144,9 @@ bool is_hub_name(std::string_view text) { return lower_case(text.substr(0, kSche
 
 Result<HubName> parse_hub_name(std::string_view text) {
   const Status wrong(ErrorCode::kInvalidArgument,
-                     "'" + std::string(text) + "' is no name on a hub: wanted hf:OWNER/NAME, hf:OWNER/NAME:FILE.gguf "
-                     "or hf:OWNER/NAME:Q4_K_M");
+                     "'" + std::string(text) +
+                         "' is no name on a hub: wanted hf:OWNER/NAME, hf:OWNER/NAME:FILE.gguf "
+                         "or hf:OWNER/NAME:Q4_K_M");
   if (!is_hub_name(text)) return wrong;
   text.remove_prefix(kScheme.size());
   HubName name;
@@ -194,8 +193,8 @@ Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const H
   if (meant.empty()) return what_there_is(name, models, " has no '" + name.choice + "'");
   if (meant.size() > 1 && name.choice.empty()) {
     // Most common quantisation, if several are available.
-    const auto usual = std::find_if(meant.begin(), meant.end(),
-                                    [](const HubFile& file) { return has_tag(file.path, "Q4_K_M"); });
+    const auto usual =
+        std::find_if(meant.begin(), meant.end(), [](const HubFile& file) { return has_tag(file.path, "Q4_K_M"); });
     if (usual != meant.end()) meant = {*usual};
   }
   if (meant.size() > 1) return what_there_is(name, meant, " holds several models; name one");

@@ -30,7 +30,7 @@ bool is_hub_name(std::string_view text);
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 struct HubFile {
-  std::string path;    // in the repository; relative, without ".." or hidden components
+  std::string path;  // in the repository; relative, without ".." or hidden components
   uint64_t size = 0;
   std::string sha256;  // 64 hexadecimal digits; empty: the hub has none (small files)
 };

@@ -52,8 +52,11 @@ class Download {
  public:
   // `model`: all files; those already present are not downloaded.
   Download(HubAccess access, std::string repository_url, HubOrigin origin, std::vector<ModelPart> model)
-      : access_(std::move(access)), url_(std::move(repository_url)), origin_(std::move(origin)),
-        model_(std::move(model)), stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
+      : access_(std::move(access)),
+        url_(std::move(repository_url)),
+        origin_(std::move(origin)),
+        model_(std::move(model)),
+        stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
     access_.stop = stop_.get_token();
     for (const ModelPart& part : model_) {
       if (part.state == FileState::kSame) continue;
@@ -81,7 +84,6 @@ class Download {
   }
 
  private:
-
   // Downloads files [next_, end) on up to kConnections threads.
   void fetch_until(size_t end) {
     std::vector<std::jthread> others;
@@ -170,7 +172,7 @@ class Download {
   std::mutex mutex_;
   // Guarded by mutex_:
   uint64_t done_ = 0;
-  Status status_;  // first error
+  Status status_;                                                                // first error
   std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // complete, to replace older files
   ByteProgress* progress_ = nullptr;
 
@@ -230,8 +232,8 @@ Status make_directories(const std::vector<ModelPart>& model) {
     std::error_code error;
     fs::create_directories(directory, error);
     if (error) {
-      return {ErrorCode::kIo, "cannot write to " + directory.string() +
-                                  ": set IBID_MODELS to a directory that can be written to"};
+      return {ErrorCode::kIo,
+              "cannot write to " + directory.string() + ": set IBID_MODELS to a directory that can be written to"};
     }
   }
   return {};
@@ -263,8 +265,8 @@ Result<HubAccess> hub_access(std::stop_token stop) {
   access.endpoint = endpoint != nullptr && *endpoint != 0 ? endpoint : kDefaultEndpoint;
   while (access.endpoint.ends_with('/')) access.endpoint.pop_back();
   if (!is_trusted_endpoint(access.endpoint)) {
-    return Status(ErrorCode::kInvalidArgument, "HF_ENDPOINT is '" + access.endpoint +
-                                                   "', wanted https://HOST (http:// for localhost alone)");
+    return Status(ErrorCode::kInvalidArgument,
+                  "HF_ENDPOINT is '" + access.endpoint + "', wanted https://HOST (http:// for localhost alone)");
   }
   if (const char* token = std::getenv("HF_TOKEN")) access.token = token;
   while (access.token.ends_with('\n') || access.token.ends_with(' ')) access.token.pop_back();

@@ -23,7 +23,7 @@ struct HubAccess {
   std::string directory;  // the models directory
   // Waits between attempts. Tests replace it.
   std::function<void(double seconds)> wait;
-  std::stop_token stop;   // cancels requests; received bytes are kept
+  std::stop_token stop;  // cancels requests; received bytes are kept
 };
 
 // Downloads a small text. `what` names it in errors. Errors: kNotFound, kUnsupported (a token is missing or rejected),

@@ -10,7 +10,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMaxListingBytes = 16u << 20;
-constexpr int kMaxAttempts = 6;             // consecutive attempts without progress
+constexpr int kMaxAttempts = 6;  // consecutive attempts without progress
 constexpr uint64_t kLongestWaitSeconds = 60;
 
 // Returns the error of a response that retrying cannot change; ok: retry.
@@ -38,7 +38,7 @@ Status interrupted() {
 }
 
 Status given_up(const HttpAnswer& answer, const std::string& what) {
-  const std::string why = answer.status >= 400 ? "the hub answers " + std::to_string(answer.status)
+  const std::string why = answer.status >= 400     ? "the hub answers " + std::to_string(answer.status)
                           : answer.problem.empty() ? "the connection ends before the file does"
                                                    : answer.problem;
   return {ErrorCode::kIo, what + ": " + why + "; what has come is kept, and the same command goes on from there"};

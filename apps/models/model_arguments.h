@@ -20,8 +20,8 @@ struct KvType {
 };
 
 inline constexpr std::array kKvTypes = {KvType{"f32", KvDType::kF32}, KvType{"f16", KvDType::kF16},
-                                        KvType{"int8", KvDType::kInt8},
-                                        KvType{"k8v4", KvDType::kK8V4}, KvType{"int4", KvDType::kInt4}};
+                                        KvType{"int8", KvDType::kInt8}, KvType{"k8v4", KvDType::kK8V4},
+                                        KvType{"int4", KvDType::kInt4}};
 
 constexpr const char* kv_type_name(KvDType dtype) {
   for (const KvType& type : kKvTypes) {
@@ -39,12 +39,12 @@ constexpr KvDType kv_type_named(std::string_view name) {
 }
 
 struct ModelArguments {
-  std::string model;                 // a path, a pulled model's name, or empty for the default model
+  std::string model;  // a path, a pulled model's name, or empty for the default model
   std::string kv = kv_type_name(ModelOptions{}.kv_dtype);
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;
-  bool fetch = false;                // a missing default model may be downloaded
+  bool fetch = false;  // a missing default model may be downloaded
 
   // Declares MODEL and -m; one of them must be given if `required`.
   void add_model(CLI::App& command, bool required);

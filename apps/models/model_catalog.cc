@@ -112,8 +112,8 @@ constexpr std::array kHubModels = {
     HubModel{"qwen3:4b", "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "Qwen3-4B-Q4_K_M.gguf", "Apache-2.0"},
     HubModel{"smollm2:360m", "hf:HuggingFaceTB/SmolLM2-360M-Instruct-GGUF:Q8_0", "smollm2-360m-instruct-q8_0.gguf",
              "Apache-2.0"},
-    HubModel{"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M",
-             "smollm2-1.7b-instruct-q4_k_m.gguf", "Apache-2.0"},
+    HubModel{"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", "smollm2-1.7b-instruct-q4_k_m.gguf",
+             "Apache-2.0"},
     HubModel{"gemma3:1b", "hf:ggml-org/gemma-3-1b-it-GGUF:Q4_K_M", "gemma-3-1b-it-Q4_K_M.gguf", "Gemma"},
     HubModel{"llama3.2:1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "Llama-3.2-1B-Instruct-Q4_K_M.gguf",
              "Llama 3.2 Community"},
@@ -172,8 +172,10 @@ Status no_such_model(const std::string& argument, const std::vector<LocalModel>&
   }
   std::string known;
   for (const KnownModel& model : kModels) known += (known.empty() ? "" : ", ") + std::string(model.name);
-  return {ErrorCode::kNotFound, what + " MODEL is a .gguf file, a directory with safetensors and config.json, a known "
-                                       "name (" + known + "), or one that " + own_command("models") + " lists"};
+  return {ErrorCode::kNotFound, what +
+                                    " MODEL is a .gguf file, a directory with safetensors and config.json, a known "
+                                    "name (" +
+                                    known + "), or one that " + own_command("models") + " lists"};
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ struct RecommendedOption {
 
 // A model that `ibid pull` fetches without a hub; also used by tests.
 struct KnownModel {
-  const char* name;         // as users type it
+  const char* name;  // as users type it
   const char* description;
   const char* license;
-  const char* file;         // in the models directory
+  const char* file;  // in the models directory
   size_t file_bytes;
   const char* sha256;
   // Default sampling options in chat and ask, from the model card or measured (docs/sampling_defaults.md).

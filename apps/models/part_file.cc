@@ -34,7 +34,8 @@ Status system_error(const std::string& path) { return {ErrorCode::kIo, path + ":
 
 // True if `path` still names the file of `fd`, which may have been removed or renamed before it was locked.
 bool is_at(const std::string& path, int fd) {
-  struct stat held {}, named {};
+  struct stat held {
+  }, named{};
   return fstat(fd, &held) == 0 && lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
          held.st_dev == named.st_dev;
 }
@@ -194,19 +195,19 @@ Result<FileState> compare_pulled_file(const std::string& target, const HubOrigin
   TRY_ASSIGN(const std::string sha256, sha256_of_file(target));
   if (has_size && sha256 == file.sha256) return FileState::kSame;
   const std::optional<Note> note = read_note(target);
-  const bool is_ours = note && note->repository == origin.repository && note->path == file.path &&
-                       note->sha256 == sha256;
+  const bool is_ours =
+      note && note->repository == origin.repository && note->path == file.path && note->sha256 == sha256;
   if (is_ours && has_size && file.sha256.empty() && note->revision == origin.revision) return FileState::kSame;
   const bool is_unknown = !note && has_size && file.sha256.empty();
   return is_ours || is_unknown ? Result<FileState>(FileState::kOlder) : Result<FileState>(another);
 }
 
 void note_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file) {
-  const Result<std::string> sha256 =
-      file.sha256.empty() ? sha256_of_file(target) : Result<std::string>(file.sha256);
+  const Result<std::string> sha256 = file.sha256.empty() ? sha256_of_file(target) : Result<std::string>(file.sha256);
   if (!sha256.ok()) return;
-  const Json note = {{"format", kNoteFormat}, {"repository", origin.repository}, {"path", file.path},
-                     {"revision", origin.revision}, {"size", file.size}, {"sha256", *sha256}};
+  const Json note = {{"format", kNoteFormat}, {"repository", origin.repository},
+                     {"path", file.path},     {"revision", origin.revision},
+                     {"size", file.size},     {"sha256", *sha256}};
   const std::string text = json_to_string(note) + '\n';
   (void)write_file_atomically(system_file_ops(), note_path(target), std::as_bytes(std::span(text)));
 }

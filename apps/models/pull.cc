@@ -36,8 +36,8 @@ Result<std::string> pull(const std::string& name) {
     for (const HubModel& model : hub_models()) names.emplace_back(model.name);
     const std::vector<std::string> near = nearest_names(name, names);
     return Status(ErrorCode::kNotFound, "no model is known by the name '" + name + "'" +
-                                            (near.empty() ? "" : "; did you mean " + near.front() + "?") +
-                                            " (" + own_command("pull --help") +
+                                            (near.empty() ? "" : "; did you mean " + near.front() + "?") + " (" +
+                                            own_command("pull --help") +
                                             " lists them; hf:OWNER/NAME is any other of the hub)");
   }
   if (hub != nullptr) {

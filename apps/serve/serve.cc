@@ -58,10 +58,10 @@ Status make_room_for_connections(size_t n_connections) {
   const size_t wanted = n_connections + kOtherFiles;
   if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= wanted) return {};
   const size_t possible = files.rlim_cur > kOtherFiles ? files.rlim_cur - kOtherFiles : 1;
-  return {ErrorCode::kLimitExceeded,
-          std::to_string(n_connections) + " connections need " + std::to_string(wanted) +
-              " open files, and this process may have " + std::to_string(files.rlim_cur) + "; --max-connections " +
-              std::to_string(possible) + ", or a higher limit (ulimit -n)"};
+  return {ErrorCode::kLimitExceeded, std::to_string(n_connections) + " connections need " + std::to_string(wanted) +
+                                         " open files, and this process may have " + std::to_string(files.rlim_cur) +
+                                         "; --max-connections " + std::to_string(possible) +
+                                         ", or a higher limit (ulimit -n)"};
 }
 
 // Handles SIGTERM and SIGINT. The first starts a graceful shutdown; the second, or one before expect(), ends the

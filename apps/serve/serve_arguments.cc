@@ -45,7 +45,8 @@ void ServeArguments::add(CLI::App& command) {
       .add_option_function<std::vector<std::string>>(
           "-m,--model,MODEL", take,
           "a .gguf file, a directory with safetensors and config.json, or a known model's name; the first of several "
-          "is loaded at once (default: " + std::string(default_model().name) + ")")
+          "is loaded at once (default: " +
+              std::string(default_model().name) + ")")
       ->expected(1, -1)
       ->type_name("MODEL")
       ->group(kCommonGroup);

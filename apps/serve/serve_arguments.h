@@ -28,9 +28,9 @@ struct ServeArguments {
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
   std::string memory_budget = "0", kv_budget = "0";
-  std::string cache_directory;      // empty: no cache, unless `cache` is set
+  std::string cache_directory;  // empty: no cache, unless `cache` is set
   bool cache = false;
-  std::string pooling;              // empty: as in each model's file
+  std::string pooling;  // empty: as in each model's file
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";

@@ -27,10 +27,10 @@ class EditBuffer {
   void erase_word_left();      // letters and digits (Alt-Backspace)
   void erase_argument_left();  // up to a blank (Ctrl-W)
   void erase_word_right();
-  void kill_to_end();          // of the current line; at its end, the newline
+  void kill_to_end();  // of the current line; at its end, the newline
   void kill_to_begin();
-  void yank();                 // inserts the last killed text
-  void transpose();            // swaps the clusters before and after the cursor
+  void yank();       // inserts the last killed text
+  void transpose();  // swaps the clusters before and after the cursor
   void undo();
 
   void left();

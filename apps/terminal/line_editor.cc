@@ -63,7 +63,8 @@ class EditedFile {
 // Returns the editor's exit status. Ctrl-C is left to the editor.
 int run(const std::string& editor, const std::string& path) {
   struct sigaction ignore {};
-  struct sigaction before_interrupt {}, before_quit {};
+  struct sigaction before_interrupt {
+  }, before_quit{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGINT, &ignore, &before_interrupt);
   sigaction(SIGQUIT, &ignore, &before_quit);
@@ -344,14 +345,12 @@ void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t 
     if (n > 0) out += "\x1b[" + std::to_string(n) + "A";
   };
   // Text appended at the end is written alone.
-  const bool appended = rows.size() == drawn_.size() && cursor_row == drawn_cursor_row_ &&
-                        cursor_row + 1 == rows.size() && !drawn_.empty() &&
-                        drawn_cursor_column_ == text_columns(drawn_.back()) &&
-                        std::equal(rows.begin(), rows.end() - 1, drawn_.begin()) &&
-                        rows.back().size() > drawn_.back().size() && rows.back().starts_with(drawn_.back()) &&
-                        laid_out.cursor_column == text_columns(rows.back()) &&
-                        text_columns(rows.back().substr(drawn_.back().size())) + drawn_cursor_column_ ==
-                            laid_out.cursor_column;
+  const bool appended =
+      rows.size() == drawn_.size() && cursor_row == drawn_cursor_row_ && cursor_row + 1 == rows.size() &&
+      !drawn_.empty() && drawn_cursor_column_ == text_columns(drawn_.back()) &&
+      std::equal(rows.begin(), rows.end() - 1, drawn_.begin()) && rows.back().size() > drawn_.back().size() &&
+      rows.back().starts_with(drawn_.back()) && laid_out.cursor_column == text_columns(rows.back()) &&
+      text_columns(rows.back().substr(drawn_.back().size())) + drawn_cursor_column_ == laid_out.cursor_column;
   if (appended) {
     out = rows.back().substr(drawn_.back().size());
   } else {

@@ -46,8 +46,8 @@ class LineEditor {
 
   void draw();
   void draw_as(std::string_view prompt, std::string_view text, size_t cursor);
-  void forget_drawing();        // the cursor is in an empty row, nothing is drawn
-  void end_line();              // moves to a new row below the drawing
+  void forget_drawing();  // the cursor is in an empty row, nothing is drawn
+  void end_line();        // moves to a new row below the drawing
   void size_changed();
   void write(std::string_view bytes) const;
 
@@ -57,14 +57,14 @@ class LineEditor {
   LineHistory& history_;
   CompletionWords words_;
   EditBuffer buffer_;
-  size_t recalled_ = 0;         // index of the history entry in the buffer; entries().size(): none
-  std::string unsent_;          // text before a history entry was recalled
+  size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): none
+  std::string unsent_;   // text before a history entry was recalled
   Key last_key_ = Key::kNone;
   // Visible rows on the screen.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
   bool expects_continued_ = false;  // after suspend(): kContinued must not forget the drawing
-  size_t top_ = 0;              // index of the first visible row
+  size_t top_ = 0;                  // index of the first visible row
 };
 
 // Returns the typed message without the """ around it and without trailing newlines.

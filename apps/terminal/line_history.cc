@@ -68,7 +68,8 @@ int open_locked(const std::string& path) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0) return -1;
-    struct stat opened {}, there {};
+    struct stat opened {
+    }, there{};
     const bool locked = fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && flock(fd, LOCK_EX) == 0;
     if (locked && stat(path.c_str(), &there) == 0 && there.st_ino == opened.st_ino) return fd;
     close(fd);

@@ -62,11 +62,11 @@ class ProgressIndicator {
   const bool dim_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;             // started by the first say()
+  std::thread thread_;  // started by the first say()
   // Guarded:
-  std::string what_;               // empty: not waiting
+  std::string what_;  // empty: not waiting
   Clock::time_point since_;
-  std::string shown_;              // the line on the screen; empty: none
+  std::string shown_;  // the line on the screen; empty: none
   bool leaves_ = false;
 };
 

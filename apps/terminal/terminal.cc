@@ -62,7 +62,7 @@ constexpr size_t kNEnding = sizeof(kEnding) / sizeof(kEnding[0]);
 int keys = -1;
 int screen = -1;
 termios modes_of[3];
-volatile sig_atomic_t current = 0;  // a TerminalMode
+volatile sig_atomic_t current = 0;          // a TerminalMode
 volatile sig_atomic_t late_interrupts = 0;  // since the mode was set
 bool installed = false;
 struct sigaction before_ending[kNEnding];

@@ -30,8 +30,8 @@ bool write_all(int fd, std::string_view bytes);
 // All modes but kFound enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one
 // piece as well.
 enum class TerminalMode : uint8_t {
-  kFound,      // original mode: the terminal echoes and edits
-  kTyping,     // each key arrives at once, Ctrl-C and Ctrl-Z included
+  kFound,   // original mode: the terminal echoes and edits
+  kTyping,  // each key arrives at once, Ctrl-C and Ctrl-Z included
   // Keys arrive at once without echo; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT is
   // ignored, because the answer that it was meant for has just ended; the second ends the process.
   kAnswering,

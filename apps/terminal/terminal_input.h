@@ -43,16 +43,41 @@ class TerminalInput {
 
 // A key, decoded from bytes: a character, control key, escape sequence, or whole paste.
 enum class Key {
-  kText,  // characters, in KeyPress::text
-  kPaste, // content of a bracketed paste; newlines are \n, no control characters but newline and tab
-  kEnter, kNewline,  // kNewline: Alt-Enter
-  kTab, kBackspace, kDelete, kLeft, kRight, kUp, kDown, kHome, kEnd, kWordLeft, kWordRight,
-  kDeleteWord,      // right of the cursor
-  kEraseWord,       // left of the cursor, a word of letters and digits
-  kEraseArgument,   // left of the cursor, up to a blank
-  kKillLine, kKillToEnd, kYank, kTranspose, kUndo, kClearScreen, kSearch, kOldest, kNewest,
-  kEditor, kInterrupt, kDeleteOrEnd, kSuspend, kCancel,
-  kSizeChanged, kContinued, kClosed,
+  kText,   // characters, in KeyPress::text
+  kPaste,  // content of a bracketed paste; newlines are \n, no control characters but newline and tab
+  kEnter,
+  kNewline,  // kNewline: Alt-Enter
+  kTab,
+  kBackspace,
+  kDelete,
+  kLeft,
+  kRight,
+  kUp,
+  kDown,
+  kHome,
+  kEnd,
+  kWordLeft,
+  kWordRight,
+  kDeleteWord,     // right of the cursor
+  kEraseWord,      // left of the cursor, a word of letters and digits
+  kEraseArgument,  // left of the cursor, up to a blank
+  kKillLine,
+  kKillToEnd,
+  kYank,
+  kTranspose,
+  kUndo,
+  kClearScreen,
+  kSearch,
+  kOldest,
+  kNewest,
+  kEditor,
+  kInterrupt,
+  kDeleteOrEnd,
+  kSuspend,
+  kCancel,
+  kSizeChanged,
+  kContinued,
+  kClosed,
   kNone,  // unknown key
 };
 

@@ -10,8 +10,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kCodeIndent = 4;   // blanks, as in Markdown
-constexpr size_t kLineBegin = 32;   // bytes of a line that are inspected
+constexpr size_t kCodeIndent = 4;  // blanks, as in Markdown
+constexpr size_t kLineBegin = 32;  // bytes of a line that are inspected
 
 bool is_blank(std::string_view character) { return character == " " || character == "\t"; }
 
@@ -35,8 +35,8 @@ size_t text_begin(std::string_view line) {
   const size_t sign = std::min(line.find_first_not_of(" \t"), line.size());
   size_t end = sign;
   while (end < line.size() && end < sign + 3 && line[end] >= '0' && line[end] <= '9') ++end;
-  if (end < line.size() && (end > sign ? line[end] == '.' || line[end] == ')' : line[end] == '-' || line[end] == '*' ||
-                                                                                     line[end] == '+')) {
+  if (end < line.size() &&
+      (end > sign ? line[end] == '.' || line[end] == ')' : line[end] == '-' || line[end] == '*' || line[end] == '+')) {
     ++end;
   } else if (line.substr(sign).starts_with("•")) {
     end = sign + std::string_view("•").size();

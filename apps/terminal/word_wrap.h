@@ -45,21 +45,21 @@ class WordWrap {
   const bool may_erase_;
   size_t width_ = 0;
   bool in_fence_ = false;
-  bool in_code_line_ = false;    // some of a code line was written
-  size_t code_column_ = 0;       // column in the code line if rows had no end
+  bool in_code_line_ = false;  // some of a code line was written
+  size_t code_column_ = 0;     // column in the code line if rows had no end
   Line line_ = Line::kUnknown;
-  std::string line_begin_;       // first bytes of the line, to detect code fences and list items
-  std::string blanks_;           // blanks not yet written, before the next word
-  std::string word_;             // current word; of a word longer than a row, the part in its last row
-  size_t column_ = 0;            // after the written text and the word
-  size_t word_column_ = 0;       // start of the word
-  size_t before_word_ = 0;       // start of the blanks before the word
-  size_t extra_ = 0;             // columns that terminals without emoji joining use in addition, before the word
-  bool is_disputed_ = false;     // terminals differ on the column of the word
-  bool is_lost_ = false;         // the terminal wrapped a disputed row somewhere: begin a new row with the next word
-  size_t held_gap_ = 0;          // columns of unwritten blanks before the word
-  bool is_written_ = false;      // the received part of the word was written
-  bool can_move_ = false;        // the word may be moved to the next row
+  std::string line_begin_;    // first bytes of the line, to detect code fences and list items
+  std::string blanks_;        // blanks not yet written, before the next word
+  std::string word_;          // current word; of a word longer than a row, the part in its last row
+  size_t column_ = 0;         // after the written text and the word
+  size_t word_column_ = 0;    // start of the word
+  size_t before_word_ = 0;    // start of the blanks before the word
+  size_t extra_ = 0;          // columns that terminals without emoji joining use in addition, before the word
+  bool is_disputed_ = false;  // terminals differ on the column of the word
+  bool is_lost_ = false;      // the terminal wrapped a disputed row somewhere: begin a new row with the next word
+  size_t held_gap_ = 0;       // columns of unwritten blanks before the word
+  bool is_written_ = false;   // the received part of the word was written
+  bool can_move_ = false;     // the word may be moved to the next row
 };
 
 // Returns `text` with each line wrapped at blanks to `width`. Continuation rows of a table line ("/name  what it does")

@@ -178,8 +178,7 @@ size_t nfc_stable_prefix(std::string_view raw, NormalForm form) {
   while (pos > 0) {
     // Invalid bytes are boundaries too; stepping back over one steps to a boundary.
     size_t begin = pos - 1;
-    for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i)
-      --begin;
+    for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i) --begin;
     const DecodedChar c = utf8_decode(raw.substr(0, pos), begin);
     if (!c.valid || begin + c.length != pos) return pos - 1;
     if (class_in(form, c.code_point) == 0) return begin;

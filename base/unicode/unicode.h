@@ -47,7 +47,19 @@ enum class GeneralCategory : uint8_t {
 
 // Grapheme_Cluster_Break (UAX 29), with InCB=Linker split from Extend. In the order of the generated tables.
 enum class ClusterBreak : uint8_t {
-  kOther, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacingMark, kL, kV, kT, kLv, kLvt, kLinker
+  kOther,
+  kControl,
+  kExtend,
+  kZwj,
+  kRegional,
+  kPrepend,
+  kSpacingMark,
+  kL,
+  kV,
+  kT,
+  kLv,
+  kLvt,
+  kLinker
 };
 
 // The properties of one code point.
@@ -140,10 +152,9 @@ inline bool in_categories(uint32_t code_point, CategorySet set) {
   return (set >> static_cast<unsigned>(general_category(code_point)) & 1u) != 0;
 }
 
-inline constexpr CategorySet kLetters = category_set(
-    GeneralCategory::Ll, GeneralCategory::Lm, GeneralCategory::Lo, GeneralCategory::Lt, GeneralCategory::Lu);
-inline constexpr CategorySet kMarks =
-    category_set(GeneralCategory::Mc, GeneralCategory::Me, GeneralCategory::Mn);
+inline constexpr CategorySet kLetters = category_set(GeneralCategory::Ll, GeneralCategory::Lm, GeneralCategory::Lo,
+                                                     GeneralCategory::Lt, GeneralCategory::Lu);
+inline constexpr CategorySet kMarks = category_set(GeneralCategory::Mc, GeneralCategory::Me, GeneralCategory::Mn);
 inline constexpr CategorySet kNumberCategories =
     category_set(GeneralCategory::Nd, GeneralCategory::Nl, GeneralCategory::No);
 inline constexpr CategorySet kPunctuation =
@@ -157,16 +168,10 @@ inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMar
 inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumberCategories); }
 
 // White_Space, which is what \s means: 25 code points, U+0085 and U+2028 among them, U+180E not.
-inline bool is_space(uint32_t code_point) {
-  return (unicode_property(code_point) & unicode_data::kSpaceBit) != 0;
-}
+inline bool is_space(uint32_t code_point) { return (unicode_property(code_point) & unicode_data::kSpaceBit) != 0; }
 // \w of UTS 18: Alphabetic, marks, Nd, Pc, Join_Control.
-inline bool is_word(uint32_t code_point) {
-  return (unicode_property(code_point) & unicode_data::kWordBit) != 0;
-}
-inline bool is_han(uint32_t code_point) {
-  return (unicode_property(code_point) & unicode_data::kHanBit) != 0;
-}
+inline bool is_word(uint32_t code_point) { return (unicode_property(code_point) & unicode_data::kWordBit) != 0; }
+inline bool is_han(uint32_t code_point) { return (unicode_property(code_point) & unicode_data::kHanBit) != 0; }
 
 // Appends the mapping of the code point, as UTF-8. If it maps to itself, returns false and appends nothing.
 bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code_point);

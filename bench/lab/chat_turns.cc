@@ -160,10 +160,9 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
   for (size_t turn = 1; turn <= kChatTurns; ++turn) {
     const size_t history = session.ids().size();
     if (std::max(history, system_tokens) + kChatTurnTokens > engine->max_seq_len()) break;
-    const std::string message =
-        "Turn " + std::to_string(turn) +
-        ": please add one more short sentence about the harbour, the old bridge, the market "
-        "in the square and the people who cross it every morning.";
+    const std::string message = "Turn " + std::to_string(turn) +
+                                ": please add one more short sentence about the harbour, the old bridge, the market "
+                                "in the square and the people who cross it every morning.";
     TRY_ASSIGN(const Turn done, session.send(message, options));
     Figure figure;
     figure.kind = find_figure_kind("chat_turn");
@@ -181,8 +180,7 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
   return {};
 }
 
-Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations,
-                          const FigureSink& sink) {
+Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations, const FigureSink& sink) {
   const size_t room = saturating_sub(engine->max_seq_len(), kConversationStart);
   std::vector<Measured> turns(std::min(kConversationTurns, room / kConversationStep));
   if (turns.empty() || n_conversations == 0) return {};

@@ -35,7 +35,6 @@ Result<size_t> tokens_around_first_message(const Engine& engine);
 Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tokens, const FigureSink& sink);
 // Medians over n_conversations (0: measures nothing) with different words; prompts and counters are those of the
 // first.
-Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations,
-                          const FigureSink& sink);
+Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations, const FigureSink& sink);
 
 }  // namespace ibid

@@ -96,8 +96,7 @@ PrefillStep worst_prefill_step(std::span<const Figure> figures) {
   for (const Figure& figure : figures) {
     if (figure.kind == find_figure_kind("prefill")) prefills.push_back(&figure);
   }
-  std::sort(prefills.begin(), prefills.end(),
-            [](const Figure* a, const Figure* b) { return a->at[0] < b->at[0]; });
+  std::sort(prefills.begin(), prefills.end(), [](const Figure* a, const Figure* b) { return a->at[0] < b->at[0]; });
   PrefillStep worst;
   for (size_t i = 1; i < prefills.size(); ++i) {
     const Spread &shorter = prefills[i - 1]->value, &longer = prefills[i]->value;
@@ -116,8 +115,7 @@ constexpr const char* kUnnamedEngine = "rival";
 
 Result<const Json*> required(const Json& line, const char* field, const std::string& where) {
   const auto found = line.find(field);
-  if (found == line.end())
-    return Status(ErrorCode::kMissingKey, where + ": the field \"" + field + "\" is missing");
+  if (found == line.end()) return Status(ErrorCode::kMissingKey, where + ": the field \"" + field + "\" is missing");
   return &*found;
 }
 
@@ -154,8 +152,7 @@ Result<std::string> string_field(const Json& line, const char* field, const std:
 }
 
 Rival& rival_named(std::vector<Rival>& rivals, const std::string& engine) {
-  const auto found =
-      std::find_if(rivals.begin(), rivals.end(), [&](const Rival& r) { return r.engine == engine; });
+  const auto found = std::find_if(rivals.begin(), rivals.end(), [&](const Rival& r) { return r.engine == engine; });
   if (found != rivals.end()) return *found;
   return rivals.emplace_back(Rival{engine, {}});
 }
@@ -177,8 +174,7 @@ Status add_line(std::string_view text, const std::string& where, std::vector<Riv
   }
   TRY_ASSIGN(const double value, positive_field(line, kind->value, where));
   const auto [best, is_new] = rival_named(rivals, engine).best.try_emplace(key, value);
-  if (!is_new)
-    best->second = kind->less_is_better ? std::min(best->second, value) : std::max(best->second, value);
+  if (!is_new) best->second = kind->less_is_better ? std::min(best->second, value) : std::max(best->second, value);
   return {};
 }
 
@@ -206,8 +202,7 @@ Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::s
     TRY(add_line(line, path + " line " + std::to_string(number), rivals));
   }
   if (rivals.empty()) {
-    return Status(ErrorCode::kMissingKey,
-                  path + ": no figure of a known kind (\"what\": \"prefill\", \"decode\" ...)");
+    return Status(ErrorCode::kMissingKey, path + ": no figure of a known kind (\"what\": \"prefill\", \"decode\" ...)");
   }
   return rivals;
 }

@@ -75,8 +75,8 @@ std::string count(const Figure& figure, const char* field) {
 }
 
 std::string conversation_row(const Figure& figure) {
-  const std::string text = count(figure, "bytes_rendered") + "/" + count(figure, "bytes_compared") + "/" +
-                           count(figure, "bytes_tokenized");
+  const std::string text =
+      count(figure, "bytes_rendered") + "/" + count(figure, "bytes_compared") + "/" + count(figure, "bytes_tokenized");
   char line[200];
   std::snprintf(line, sizeof line, "%4zu %7s %6s %9s %9s %8s %8s %13s %6.1f", figure.at[0],
                 count(figure, "n_prompt").c_str(), count(figure, "n_prefilled").c_str(),
@@ -136,8 +136,8 @@ std::string figure_row(const Figure& figure, std::span<const Rival> rivals) {
     line += right(spread ? short_number(figure.value.q1) + "-" + short_number(figure.value.q3) : "", kQuartilesWidth);
     line += right(work_of(figure.throughput), kWorkWidth);
     const bool known = figure.throughput.field != nullptr && figure.throughput.peak > 0;
-    line += right(known ? std::to_string(static_cast<int>(figure.throughput.percent() + 0.5)) + " %" : "",
-                  kPercentWidth);
+    line +=
+        right(known ? std::to_string(static_cast<int>(figure.throughput.percent() + 0.5)) + " %" : "", kPercentWidth);
     rows = with_note(line, figure.note);
   }
   for (const Rival& rival : rivals) {

@@ -12,7 +12,7 @@ constexpr double kLeft = 66, kTop = 34, kBottom = 48;
 constexpr double kMarker = 4;
 constexpr double kLineHeight = 16;
 constexpr double kLabelHeight = 2 * kLineHeight + 4;  // a name and its note
-constexpr double kSame = 1e-9;  // tolerance for rounded logarithms
+constexpr double kSame = 1e-9;                        // tolerance for rounded logarithms
 constexpr double kTickRoom = 62, kStepRoom = 50;      // approximate pixels between the numbers of an axis
 
 template <typename... Values>

@@ -60,15 +60,23 @@ double best_seconds(ThreadTeam& team, int passes, Work work) {
 // variables, because gcc would keep an array in memory.
 #define IBID_PEAK_STEP(a)     \
   a = IBID_PEAK_OPERATION(a); \
-  asm volatile("" : "+v"(a));
-#define IBID_PEAK_LOOP(Vector, zero)                                                                     \
-  Vector a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero;         \
-  Vector a8 = zero, a9 = zero, a10 = zero, a11 = zero;                                                   \
-  for (int i = 0; i < kSteps; ++i) {                                                                     \
-    IBID_PEAK_STEP(a0)                                                                                   \
-    IBID_PEAK_STEP(a1)                                                                                   \
-    IBID_PEAK_STEP(a2) IBID_PEAK_STEP(a3) IBID_PEAK_STEP(a4) IBID_PEAK_STEP(a5) IBID_PEAK_STEP(a6)       \
-        IBID_PEAK_STEP(a7) IBID_PEAK_STEP(a8) IBID_PEAK_STEP(a9) IBID_PEAK_STEP(a10) IBID_PEAK_STEP(a11) \
+  asm volatile("" : "+v"(a))
+#define IBID_PEAK_LOOP(Vector, zero)                                                             \
+  Vector a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero; \
+  Vector a8 = zero, a9 = zero, a10 = zero, a11 = zero;                                           \
+  for (int i = 0; i < kSteps; ++i) {                                                             \
+    IBID_PEAK_STEP(a0);                                                                          \
+    IBID_PEAK_STEP(a1);                                                                          \
+    IBID_PEAK_STEP(a2);                                                                          \
+    IBID_PEAK_STEP(a3);                                                                          \
+    IBID_PEAK_STEP(a4);                                                                          \
+    IBID_PEAK_STEP(a5);                                                                          \
+    IBID_PEAK_STEP(a6);                                                                          \
+    IBID_PEAK_STEP(a7);                                                                          \
+    IBID_PEAK_STEP(a8);                                                                          \
+    IBID_PEAK_STEP(a9);                                                                          \
+    IBID_PEAK_STEP(a10);                                                                         \
+    IBID_PEAK_STEP(a11);                                                                         \
   }
 
 [[gnu::target("avx512f")]] void float_loop_avx512() {
@@ -216,8 +224,6 @@ double PeakMeter::read_gbps(size_t bytes) {
   return read_bandwidth_gbps(*team_, bytes_.first(std::clamp(bytes, kCacheLine, bytes_.size())));
 }
 
-double PeakMeter::gops(bool int8) {
-  return int8 ? int8_peak_gops(*team_, isa_) : float_peak_gops(*team_, isa_);
-}
+double PeakMeter::gops(bool int8) { return int8 ? int8_peak_gops(*team_, isa_) : float_peak_gops(*team_, isa_); }
 
 }  // namespace ibid

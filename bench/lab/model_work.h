@@ -40,10 +40,10 @@ struct ModelWork {
   size_t weights_bytes = 0;          // packed weights that every pass reads: all but an untied embedding
   size_t kv_bytes_per_position = 0;  // of one layer, in the chosen type
   std::vector<LayerConfig> layers;
-  double operations_per_token = 0;  // linear layers, two per multiply-add; attention is not counted
+  double operations_per_token = 0;               // linear layers, two per multiply-add; attention is not counted
   double attention_operations_per_position = 0;  // of a token, for each position that it attends to; all layers
-  double operations_of_head = 0;    // for every row that computes logits
-  bool int8 = false;                // whether the operations are int8
+  double operations_of_head = 0;                 // for every row that computes logits
+  bool int8 = false;                             // whether the operations are int8
 
   // Bytes of keys and values read by a token at `position`.
   size_t kv_bytes_at(size_t position) const;
@@ -61,14 +61,14 @@ struct PlannedRun {
   std::vector<size_t> turns;           // depths
   std::vector<size_t> system_lengths;  // of eight short chat turns each
   size_t conversations = 0;
-  std::vector<size_t> histories;       // of the report
-  size_t context = 0;                  // maximum length of a conversation
+  std::vector<size_t> histories;  // of the report
+  size_t context = 0;             // maximum length of a conversation
 };
 
 // Speed of the model on this machine.
 struct ModelPace {
-  double prefill_token_s = 0;   // of a short prompt
-  double decode_token_s = 0;    // after few others
+  double prefill_token_s = 0;  // of a short prompt
+  double decode_token_s = 0;   // after few others
   // Additional time for each position before a token, as a fraction of the times above.
   double prefill_per_position = 0;
   double decode_per_position = 0;

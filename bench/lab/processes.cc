@@ -30,8 +30,7 @@ OtherProcesses::Seconds OtherProcesses::now() {
   stat >> label;
   double ticks = 0;
   for (int column = 0; column < kColumns && stat >> ticks; ++column) {
-    if (column != kIdle && column != kWaiting)
-      seconds.busy += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+    if (column != kIdle && column != kWaiting) seconds.busy += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
   return seconds;
 }

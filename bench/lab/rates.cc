@@ -9,9 +9,7 @@ namespace ibid {
 
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 template <typename Function>
 Spread map_spread(std::vector<double> seconds, Function function) {
@@ -23,16 +21,13 @@ Spread map_spread(std::vector<double> seconds, Function function) {
 
 size_t RateBench::positions_for_depth(size_t depth) { return depth + 1 + kRateDecodeTokens; }
 
-Result<std::unique_ptr<RateBench>> RateBench::create(LanguageModel& model, ModelWork work, int n_threads,
-                                                     size_t rounds, size_t most_positions) {
-  TRY_ASSIGN(PeakMeter meter,
-             PeakMeter::create(n_threads, work.weights_bytes + work.kv_bytes_at(most_positions)));
-  return std::unique_ptr<RateBench>(
-      new RateBench(model, std::move(work), std::move(meter), rounds, most_positions));
+Result<std::unique_ptr<RateBench>> RateBench::create(LanguageModel& model, ModelWork work, int n_threads, size_t rounds,
+                                                     size_t most_positions) {
+  TRY_ASSIGN(PeakMeter meter, PeakMeter::create(n_threads, work.weights_bytes + work.kv_bytes_at(most_positions)));
+  return std::unique_ptr<RateBench>(new RateBench(model, std::move(work), std::move(meter), rounds, most_positions));
 }
 
-RateBench::RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds,
-                     size_t most_positions)
+RateBench::RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds, size_t most_positions)
     : model_(model),
       work_(std::move(work)),
       meter_(std::move(meter)),
@@ -85,8 +80,7 @@ Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool 
 }
 
 Throughput RateBench::operations_rate(size_t n_tokens, double seconds) {
-  const double operations =
-      work_.operations_per_token * static_cast<double>(n_tokens) + work_.operations_of_head;
+  const double operations = work_.operations_per_token * static_cast<double>(n_tokens) + work_.operations_of_head;
   return {"gops", operations / seconds / 1e9, meter_.gops(work_.int8)};
 }
 
@@ -104,16 +98,14 @@ Status RateBench::prefill(size_t n, const FigureSink& sink) {
 
 Status RateBench::decode(size_t depth, const FigureSink& sink) {
   Tokens ids(kRateDecodeTokens);
-  for (size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<TokenId>((2000 + 97 * i) % model_.vocab_size());
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>((2000 + 97 * i) % model_.vocab_size());
   TRY_ASSIGN(const std::vector<double> seconds, sample(depth, ids, true));
   Figure figure;
   figure.kind = find_figure_kind("decode");
   figure.at = {depth};
   figure.value = map_spread(seconds, [](double s) { return kRateDecodeTokens / s; });
   const size_t bytes = work_.weights_bytes + work_.kv_bytes_at(depth + kRateDecodeTokens / 2);
-  figure.throughput = {"gbps", figure.value.median * static_cast<double>(bytes) / 1e9,
-                       meter_.read_gbps(bytes)};
+  figure.throughput = {"gbps", figure.value.median * static_cast<double>(bytes) / 1e9, meter_.read_gbps(bytes)};
   sink(figure);
   return {};
 }

@@ -28,8 +28,8 @@ class RateBench {
   static size_t positions_for_depth(size_t depth);
 
   // For sequences up to `most_positions`. `model` must outlive the bench. Errors: those of PeakMeter::create().
-  static Result<std::unique_ptr<RateBench>> create(LanguageModel& model, ModelWork work, int n_threads,
-                                                   size_t rounds, size_t most_positions);
+  static Result<std::unique_ptr<RateBench>> create(LanguageModel& model, ModelWork work, int n_threads, size_t rounds,
+                                                   size_t most_positions);
   RateBench(const RateBench&) = delete;
   RateBench& operator=(const RateBench&) = delete;
 

@@ -60,7 +60,7 @@ constexpr uint64_t kMaxCsvBytes = 256'000'000;
 
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals) {
   Json line = {{"engine", setup.engine}, {"model", setup.model},       {"threads", setup.n_threads},
-               {"kv", setup.kv},   {"numerics", setup.numerics}, {"isa", setup.isa}};
+               {"kv", setup.kv},         {"numerics", setup.numerics}, {"isa", setup.isa}};
   line.update(figure.as_json());
   for (const Rival& rival : rivals) {
     const std::optional<double> theirs = rival.value_for(figure), ratio = rival.ratio_for(figure);

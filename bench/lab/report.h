@@ -47,7 +47,6 @@ std::string csv_field(const std::string& text);
 
 // Appends the figures to the results file at `path`, which is created if missing, and replaced
 // atomically. Errors: kMismatch if the file begins with a different header; kIo.
-Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& setup,
-                     std::span<const Figure> figures);
+Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& setup, std::span<const Figure> figures);
 
 }  // namespace ibid

@@ -34,8 +34,8 @@ TurnCurveFit fit_of(std::span<const TurnCurvePoint> points) {
   fit.turn_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.warm_ms.median; });
   fit.pass_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.pass_ms.median; });
   fit.besides_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.besides_pass_ms; });
-  const TurnCurvePoint& deepest = *std::max_element(
-      with_history.begin(), with_history.end(), [](const auto& a, const auto& b) { return a.history < b.history; });
+  const TurnCurvePoint& deepest = *std::max_element(with_history.begin(), with_history.end(),
+                                                    [](const auto& a, const auto& b) { return a.history < b.history; });
   if (deepest.warm_ms.median > 0) {
     const double grown_ms = fit.besides_us_per_1000 * 1e-3 * static_cast<double>(deepest.history) / 1000;
     fit.besides_percent = 100 * grown_ms / deepest.warm_ms.median;
@@ -170,8 +170,8 @@ std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoi
 
 bool is_report_path(const std::string& path) { return path.ends_with(".html") || path.ends_with(".csv"); }
 
-Status write_turn_curve(const std::string& path, const BenchSetup& setup,
-                        std::span<const TurnCurvePoint> points, size_t rounds) {
+Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points,
+                        size_t rounds) {
   const std::string content =
       path.ends_with(".csv") ? turn_curve_csv(setup, points) : turn_curve_page(setup, points, rounds);
   return write_public_file(path, content);

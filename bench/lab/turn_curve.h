@@ -70,7 +70,7 @@ std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePo
 // True if `path` ends in .html or .csv, which selects the format of write_turn_curve().
 bool is_report_path(const std::string& path);
 // Writes the page or the CSV file (bench/lab/report.h). REQUIRES: is_report_path(path). Error: kIo.
-Status write_turn_curve(const std::string& path, const BenchSetup& setup,
-                        std::span<const TurnCurvePoint> points, size_t rounds);
+Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points,
+                        size_t rounds);
 
 }  // namespace ibid

@@ -111,8 +111,8 @@ Result<std::unique_ptr<TurnCurveBench>> TurnCurveBench::create(EngineFactory fac
       new TurnCurveBench(std::move(factory), options, std::move(scratch), std::move(engine)));
 }
 
-TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options,
-                               std::unique_ptr<ScratchDirectory> scratch, std::shared_ptr<Engine> engine)
+TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options, std::unique_ptr<ScratchDirectory> scratch,
+                               std::shared_ptr<Engine> engine)
     : factory_(std::move(factory)), options_(options), scratch_(std::move(scratch)), engine_(std::move(engine)) {}
 
 // Different words in every round, so that no earlier round's message is found in a cache.
@@ -180,8 +180,8 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
   const size_t others = around + kFirstReplyTokens;
-  const std::string text = text_of_tokens(engine->state().tokenizer(), "Remember these words:",
-                                          saturating_sub(history, others), history);
+  const std::string text =
+      text_of_tokens(engine->state().tokenizer(), "Remember these words:", saturating_sub(history, others), history);
   TurnOptions first = greedy(kFirstReplyTokens);
   first.min_tokens = kFirstReplyTokens;
   TRY(session.send(text, first).status());

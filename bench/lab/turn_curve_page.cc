@@ -120,10 +120,11 @@ std::string growth_of(std::span<const TurnCurvePoint> points) {
   LineChart chart{"The turn and one bare pass against the history", kAxis, "ms", false, {}};
   chart.series = {series_of("turn (reuse)", points, &TurnCurvePoint::warm_ms, false),
                   series_of("bare pass", points, &TurnCurvePoint::pass_ms, false)};
-  std::string html = "<h2>What grows is attention</h2>\n"
-                     "<p>A bare pass is the model alone over as many new tokens at the same place. Without a "
-                     "history the turn also reads the beginning that the template writes.</p>\n" +
-                     drawing(chart, "growth");
+  std::string html =
+      "<h2>What grows is attention</h2>\n"
+      "<p>A bare pass is the model alone over as many new tokens at the same place. Without a "
+      "history the turn also reads the beginning that the template writes.</p>\n" +
+      drawing(chart, "growth");
   const TurnCurveFit fit = fit_of(points);
   if (!fit.known) return html;
   const auto ms = [](double us) { return grouped(us / 1e3, std::fabs(us) < 10e3 ? 2 : 1) + " ms"; };
@@ -131,7 +132,8 @@ std::string growth_of(std::span<const TurnCurvePoint> points) {
          " longer and the bare pass " + ms(fit.pass_us_per_1000) +
          ": each the median of the slopes between all pairs of histories. What the turn adds of its own is not the "
          "difference of these two medians. It is measured in every round, turn minus pass right beside each other, and "
-         "changes by " + ms(fit.besides_us_per_1000) + " with 1,000 tokens: " + grouped(fit.besides_percent, 2) +
+         "changes by " +
+         ms(fit.besides_us_per_1000) + " with 1,000 tokens: " + grouped(fit.besides_percent, 2) +
          " % of the turn at the longest history.</p>\n";
 }
 
@@ -149,8 +151,7 @@ std::string table_of(std::span<const TurnCurvePoint> points, size_t rounds) {
     const auto to_reuse = [&](const Spread& other) { return cell(times(ratio_of(other, p.warm_ms)) + "\xc3\x97"); };
     html += "<tr>" + count(p.history) + count(p.n_read_warm) + spread_cell(p.warm_ms) + spread_cell(p.cold_ms) +
             to_reuse(p.cold_ms) + count(p.n_read_cold) + spread_cell(p.resumed_ms) + to_reuse(p.resumed_ms) +
-            spread_cell(p.pass_ms) +
-            cell(p.same_text ? "yes" : "no") + cell(p.same_bits ? "yes" : "no") + "</tr>\n";
+            spread_cell(p.pass_ms) + cell(p.same_text ? "yes" : "no") + cell(p.same_bits ? "yes" : "no") + "</tr>\n";
   }
   return html + "</tbody>\n</table></div>\n";
 }
@@ -161,7 +162,9 @@ std::string method_of(const BenchSetup& setup) {
          "<dt>read again</dt><dd>The saved conversation, with nothing of it held anywhere.</dd>\n"
          "<dt>from disk</dt><dd>The saved conversation in a new engine with a cache directory, whose files the system "
          "was asked to forget.</dd>\n"
-         "<dt>command</dt><dd>" + html_escaped(setup.command) + "</dd>\n</dl>\n"
+         "<dt>command</dt><dd>" +
+         html_escaped(setup.command) +
+         "</dd>\n</dl>\n"
          "<p>The last two ways count from opening the conversation; none counts the loading of the model.</p>\n";
 }
 
@@ -171,9 +174,10 @@ std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePo
   std::vector<TurnCurvePoint> ascending(points.begin(), points.end());
   std::sort(ascending.begin(), ascending.end(), [](const auto& a, const auto& b) { return a.history < b.history; });
   const std::string claim = claim_of(ascending);
-  std::string html = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" + claim +
-                     "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + claim + "</h1>\n";
+  std::string html =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
+      claim + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + claim + "</h1>\n";
   html += setup_of(setup, rounds) + verdict_of(ascending) + three_ways(ascending) + growth_of(ascending);
   html += table_of(ascending, rounds) + method_of(setup);
   return html + "</body>\n</html>\n";

@@ -33,8 +33,8 @@ struct Work {
   size_t history, n_rows;
 };
 
-constexpr Work kWork[] = {{1023, 1},  {4095, 1},  {16383, 1}, {1024, 2},  {1024, 3},  {1024, 4},   {1024, 8},
-                          {1024, 16}, {1024, 32}, {1024, 44}, {1024, 64}, {0, 512},   {1536, 512}, {4096, 44}};
+constexpr Work kWork[] = {{1023, 1},  {4095, 1},  {16383, 1}, {1024, 2},  {1024, 3}, {1024, 4},   {1024, 8},
+                          {1024, 16}, {1024, 32}, {1024, 44}, {1024, 64}, {0, 512},  {1536, 512}, {4096, 44}};
 
 int thread_count() {
   const char* wanted = std::getenv("IBID_THREADS");
@@ -101,8 +101,8 @@ void run_passes(benchmark::State& state, const Model& model, const History& hist
   for (auto _ : state) {
     team->run([&](Worker& worker) {
       for (size_t layer = 0; layer < model.n_layers; ++layer) {
-        attention(worker, kernels, shape, history.block, layer * history.layer_bytes, sequences, q.data(),
-                  out.data(), stride, scratch);
+        attention(worker, kernels, shape, history.block, layer * history.layer_bytes, sequences, q.data(), out.data(),
+                  stride, scratch);
       }
     });
   }
@@ -115,8 +115,8 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
   run_passes(state, model, history, sequences, work.n_rows, n_positions);
   const double passes = static_cast<double>(state.iterations());
   const double layers = static_cast<double>(model.n_layers);
-  const double seen = static_cast<double>(work.n_rows) *
-                      (static_cast<double>(work.history) + static_cast<double>(work.n_rows + 1) / 2);
+  const double seen =
+      static_cast<double>(work.n_rows) * (static_cast<double>(work.history) + static_cast<double>(work.n_rows + 1) / 2);
   const double flops = 4 * seen * static_cast<double>(model.n_heads * model.head_dim) * layers;
   const double bytes = static_cast<double>(n_positions * history.layer_bytes) / kPagePositions * layers;
   using benchmark::Counter;
@@ -150,9 +150,12 @@ void register_company(const Model& model, size_t type, const Company& company) {
                              "/shared:" + std::to_string(company.shared) + "/own:" + std::to_string(company.own) +
                              "/rows:" + std::to_string(company.n_rows);
     const KvDType dtype = kTypes[type];
-    benchmark::RegisterBenchmark(name.c_str(), [&model, &company, dtype, together](benchmark::State& state) {
-      run_company(state, model, dtype, company, together);
-    })->Unit(benchmark::kMillisecond)->UseRealTime();
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [&model, &company, dtype, together](benchmark::State& state) {
+                                   run_company(state, model, dtype, company, together);
+                                 })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   }
 }
 
@@ -164,9 +167,10 @@ void register_all() {
                                  model.name + "/history:" + std::to_string(work.history) +
                                  "/rows:" + std::to_string(work.n_rows);
         const KvDType dtype = kTypes[type];
-        benchmark::RegisterBenchmark(name.c_str(), [&model, &work, dtype](benchmark::State& state) {
-          run(state, model, dtype, work);
-        })->Unit(benchmark::kMillisecond)->UseRealTime();
+        benchmark::RegisterBenchmark(
+            name.c_str(), [&model, &work, dtype](benchmark::State& state) { run(state, model, dtype, work); })
+            ->Unit(benchmark::kMillisecond)
+            ->UseRealTime();
       }
     }
     for (const Company& company : kCompany) {

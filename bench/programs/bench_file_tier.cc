@@ -75,8 +75,8 @@ void extend(benchmark::State& state) {
     KvCacheEntry entry(tier.pool);
     CHECK_EQ(tier.tier->extend("", ids, entry), ids.size());
   }
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * KvLayout::pages_for(ids.size()) *
-                                               kSmolLm2.page_bytes()));
+  state.SetBytesProcessed(
+      static_cast<int64_t>(state.iterations() * KvLayout::pages_for(ids.size()) * kSmolLm2.page_bytes()));
 }
 BENCHMARK(extend)->Arg(500)->Arg(4000)->Unit(benchmark::kMillisecond);
 

@@ -49,8 +49,10 @@ std::string wide_schema(size_t n) {
   std::string properties, required;
   for (size_t i = 0; i < n; ++i) {
     const std::string name = "\"property_" + std::to_string(i) + "\"";
-    properties += (i ? "," : "") + name + R"(:{"type":)" + (i % 3 == 0 ? R"("string","maxLength":200})" : i % 3 == 1 ?
-                  R"("integer","minimum":0})" : R"("array","items":{"type":"string"}})");
+    properties += (i ? "," : "") + name + R"(:{"type":)" +
+                  (i % 3 == 0   ? R"("string","maxLength":200})"
+                   : i % 3 == 1 ? R"("integer","minimum":0})"
+                                : R"("array","items":{"type":"string"}})");
     required += (i ? "," : "") + name;
   }
   return R"({"type":"object","additionalProperties":false,"properties":{)" + properties + R"(},"required":[)" +
@@ -61,8 +63,9 @@ std::string wide_answer(size_t n) {
   std::string out;
   for (size_t i = 0; i < n; ++i) {
     out += (i ? ", \"property_" : "{\"property_") + std::to_string(i) + "\": " +
-           (i % 3 == 0 ? "\"the answer to question number " + std::to_string(i) + "\"" : i % 3 == 1 ?
-            "12345" : R"(["one", "and another one"])");
+           (i % 3 == 0   ? "\"the answer to question number " + std::to_string(i) + "\""
+            : i % 3 == 1 ? "12345"
+                         : R"(["one", "and another one"])");
   }
   return out + "}";
 }
@@ -148,7 +151,11 @@ int main(int argc, char** argv) {
       {"persons", [] { return compile_json_schema(kPersons); }, kPersonsAnswer},
       {"40 properties", [] { return compile_json_schema(wide_schema(40)); }, wide_answer(40)},
       {"500 properties", [] { return compile_json_schema(wide_schema(500)); }, wide_answer(500)},
-      {"choices", [] { return compile_choices({"yes", "no", "not sure"}); }, "not sure"},
+      {"choices",
+       [] {
+         return compile_choices({"yes", "no", "not sure"});
+       },
+       "not sure"},
       {"regex", [] { return compile_regex("[A-Z][a-z]+( [a-z]+){3,200}\\."); },
        "The river runs past the mill and down to the sea."},
   };

@@ -29,15 +29,12 @@ struct MatrixShape {
   size_t n_rows, n_cols;
 };
 
-constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4k, PanelType::kP5,
-                                PanelType::kP5m, PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,
-                                PanelType::kP2k,
-                                PanelType::kP4e, PanelType::kP4f, PanelType::kP4n, PanelType::kP4nk,
-                                PanelType::kP3s, PanelType::kP3x, PanelType::kP2x, PanelType::kP2s,
-                                PanelType::kP1s, PanelType::kP1m,
-                                PanelType::kPH,  PanelType::kPB,  PanelType::kPE4, PanelType::kPE5,
-                                PanelType::kPF};
-constexpr MatrixShape kShapes[] = {{576, 576},  {3072, 576},  {576, 1536},  {4864, 896},
+constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4k,  PanelType::kP5,  PanelType::kP5m,
+                                PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,  PanelType::kP2k, PanelType::kP4e,
+                                PanelType::kP4f, PanelType::kP4n, PanelType::kP4nk, PanelType::kP3s, PanelType::kP3x,
+                                PanelType::kP2x, PanelType::kP2s, PanelType::kP1s,  PanelType::kP1m, PanelType::kPH,
+                                PanelType::kPB,  PanelType::kPE4, PanelType::kPE5,  PanelType::kPF};
+constexpr MatrixShape kShapes[] = {{576, 576},   {3072, 576},  {576, 1536},  {4864, 896},
                                    {3072, 1024}, {1024, 3072}, {4096, 4096}, {49152, 576}};
 constexpr MatrixShape kModelLayer[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
 constexpr MatrixShape kModelHead = {49152, 576};
@@ -120,9 +117,8 @@ class Workload {
       widest = std::max(widest, shape.n_rows);
     }
     scratch_stride_ = Arena::padded(linear_scratch_bytes(kMaxColumns));
-    Result<Arena> arena =
-        Arena::create(weight_bytes_ + n_rows * (2 * kMaxColumns * 8 + widest * sizeof(float)) +
-                      scratch_stride_ * static_cast<size_t>(team().size()) + (size_t{4} << 20));
+    Result<Arena> arena = Arena::create(weight_bytes_ + n_rows * (2 * kMaxColumns * 8 + widest * sizeof(float)) +
+                                        scratch_stride_ * static_cast<size_t>(team().size()) + (size_t{4} << 20));
     CHECK(arena.ok()) << arena.status().message();
     arena_ = std::move(*arena);
     weights_ = arena_.allocate(weight_bytes_);
@@ -164,8 +160,7 @@ class Workload {
       if (!has_input(shape.n_cols)) add_input(shape.n_cols);
       PackedMatrix w{type, shape.n_rows, shape.n_cols, at};
       const std::vector<std::byte> panel = random_panel(type, shape.n_cols);
-      for (size_t p = 0; p < w.n_panels(); ++p, at += panel.size())
-        std::memcpy(at, panel.data(), panel.size());
+      for (size_t p = 0; p < w.n_panels(); ++p, at += panel.size()) std::memcpy(at, panel.data(), panel.size());
       matrices_.push_back(w);
     }
   }
@@ -212,8 +207,8 @@ class Workload {
   std::vector<LinearInput> inputs_;
 };
 
-void run_workload(benchmark::State& state, PanelType type, const std::vector<MatrixShape>& shapes,
-                  size_t n_rows, Numerics numerics) {
+void run_workload(benchmark::State& state, PanelType type, const std::vector<MatrixShape>& shapes, size_t n_rows,
+                  Numerics numerics) {
   const Isa isa = *active_isa();
   Workload workload(type, shapes, n_rows);
   workload.run(kernels_for(isa), numerics);
@@ -236,8 +231,8 @@ void run_workload(benchmark::State& state, PanelType type, const std::vector<Mat
 void register_all() {
   const auto add = [](const std::string& name, PanelType type, std::vector<MatrixShape> shapes, size_t n_rows,
                       Numerics numerics) {
-    benchmark::RegisterBenchmark(
-        name.c_str(), [=](benchmark::State& state) { run_workload(state, type, shapes, n_rows, numerics); })
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [=](benchmark::State& state) { run_workload(state, type, shapes, n_rows, numerics); })
         ->UseManualTime()
         ->MinTime(0.2);
   };
@@ -258,8 +253,8 @@ void register_all() {
       }
       for (const MatrixShape& shape : kShapes) {
         if (!fits(shape)) continue;
-        const size_t copies = 1 + kWorkingSet / packed_bytes(type, shape.n_rows, shape.n_cols) /
-                                      (n_rows >= 32 ? n_rows / 4 : 1);
+        const size_t copies =
+            1 + kWorkingSet / packed_bytes(type, shape.n_rows, shape.n_cols) / (n_rows >= 32 ? n_rows / 4 : 1);
         const std::string size = "/" + std::to_string(shape.n_rows) + "x" + std::to_string(shape.n_cols) + rows;
         const std::vector<MatrixShape> matrices(copies, shape);
         add("linear/" + type_name + size, type, matrices, n_rows, Numerics::kExact);

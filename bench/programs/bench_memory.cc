@@ -118,8 +118,10 @@ Status run(const ModelArguments& arguments, size_t positions, const std::vector<
     const bool keeps_states = way == "engine";
     LongSequence sequence(*model, positions, keeps_states ? engine : least);
     TRY(sequence.fill(keeps_states));
-    Json line = {{"engine", "ibid"},     {"model", path.substr(path.rfind('/') + 1)},
-                 {"kv", arguments.kv},   {"what", "memory of a sequence"},
+    Json line = {{"engine", "ibid"},
+                 {"model", path.substr(path.rfind('/') + 1)},
+                 {"kv", arguments.kv},
+                 {"what", "memory of a sequence"},
                  {"way", way}};
     line.update(sequence.figures());
     std::puts(json_to_string(line).c_str());

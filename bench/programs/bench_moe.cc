@@ -41,9 +41,12 @@ class Workload {
   Workload(PanelType type, size_t n_rows) : n_rows_(n_rows) {
     rule_.router = {.n_experts = kExperts, .n_experts_active = kActive, .normalized = true};
     rule_.ffn_dim = kFfnDim;
-    const MoeBuffers::Sizes sizes{.dim = kDim, .max_rows = n_rows, .own_rows = Activations::kOwnRows,
-                                  .n_threads = team().size(), .quantized_h = !panel_is_float(type),
-                                   .quantized_gated = !panel_is_float(type)};
+    const MoeBuffers::Sizes sizes{.dim = kDim,
+                                  .max_rows = n_rows,
+                                  .own_rows = Activations::kOwnRows,
+                                  .n_threads = team().size(),
+                                  .quantized_h = !panel_is_float(type),
+                                  .quantized_gated = !panel_is_float(type)};
     size_t scratch_bytes = 0;
     MoeBuffers::lay_out(rule_, sizes, [&](size_t n) {
       scratch_bytes += Arena::padded(n);
@@ -120,7 +123,7 @@ class Workload {
       const auto matrix = [&](size_t n_rows, size_t n_cols) {
         const size_t bytes = packed_bytes(type, n_rows, n_cols);
         std::byte* data = arena_.allocate(bytes);
-        std::memset(data, 0x24, bytes);   // halves of 0.016; codes may be arbitrary
+        std::memset(data, 0x24, bytes);  // halves of 0.016; codes may be arbitrary
         if (experts_.empty()) experts_ = {data, 0};
         experts_ = {experts_.data(), data + bytes};
         return PackedMatrix{type, n_rows, n_cols, data};

@@ -46,8 +46,8 @@ class SecondTurn {
         history_(history_ids(history)),
         pool_(model.kv_layout(), model.kv_layout().room_for(history + 1024)),
         entry_(pool_),
-        share_(state_share(std::max<size_t>(model.kv_layout().state_bytes(), 1), history + 1024,
-                               pool_.budget_bytes())) {}
+        share_(
+            state_share(std::max<size_t>(model.kv_layout().state_bytes(), 1), history + 1024, pool_.budget_bytes())) {}
 
   struct Sample {
     size_t n_read = 0;

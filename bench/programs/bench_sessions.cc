@@ -32,7 +32,10 @@ struct Arguments {
 void print(const Claim& claim, bool json) {
   const char* const verdict = !claim.holds ? "" : *claim.holds ? "holds" : "MISSED";
   if (json) {
-    Json line = {{"engine", "ibid"}, {"what", "session_claim"}, {"claim", claim.what}, {"goal", claim.goal},
+    Json line = {{"engine", "ibid"},
+                 {"what", "session_claim"},
+                 {"claim", claim.what},
+                 {"goal", claim.goal},
                  {"measured", claim.measured}};
     if (claim.holds) line["holds"] = *claim.holds;
     line.update(claim.values);

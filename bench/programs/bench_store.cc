@@ -69,9 +69,7 @@ void hit(benchmark::State& state) {
   }
   CHECK_EQ(length, n_tokens - 1);
   const PrefixTree::Work after = warm.store.work();
-  const auto per_call = [&](size_t n) {
-    return static_cast<double>(n) / static_cast<double>(state.iterations());
-  };
+  const auto per_call = [&](size_t n) { return static_cast<double>(n) / static_cast<double>(state.iterations()); };
   state.counters["compared"] = per_call(after.tokens_compared - before.tokens_compared);
   state.counters["pages"] = per_call(after.pages_touched - before.pages_touched);
 }
@@ -160,12 +158,7 @@ void insert_turn(benchmark::State& state) {
     CHECK(store.insert(kUser, session).ok());
   }
 }
-BENCHMARK(insert_turn)
-    ->ArgName("history")
-    ->Arg(1000)
-    ->Arg(32000)
-    ->Iterations(2000)
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(insert_turn)->ArgName("history")->Arg(1000)->Arg(32000)->Iterations(2000)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace ibid

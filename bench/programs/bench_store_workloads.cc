@@ -216,8 +216,7 @@ void trace(const std::string& path, const std::function<void(const Request&)>& s
 }
 
 void print_table(const char* name, const Workload& workload, const std::vector<size_t>& budgets, bool declares) {
-  std::printf("%-14s %10s %10s %8s %8s%s\n", name, "budget", "asked", "lru", "reuse",
-              declares ? " declared" : "");
+  std::printf("%-14s %10s %10s %8s %8s%s\n", name, "budget", "asked", "lru", "reuse", declares ? " declared" : "");
   for (const size_t budget : budgets) {
     const Reuse lru = replay(workload, budget, Eviction::kLru, false);
     const Reuse reuse = replay(workload, budget, Eviction::kReuse, false);
@@ -242,7 +241,8 @@ int main(int argc, char** argv) {
   if (what.empty() || what == "conversations") {
     print_table("conversations", conversations, budgets, false);
   } else if (what != "branching") {
-    print_table("trace", [&](const auto& serve_one) { trace(what, serve_one); }, budgets, false);
+    print_table(
+        "trace", [&](const auto& serve_one) { trace(what, serve_one); }, budgets, false);
   }
   return 0;
 }

@@ -17,7 +17,7 @@ namespace ibid {
 
 struct Claim {
   std::string what;
-  std::string goal;      // empty: no goal, for information only
+  std::string goal;  // empty: no goal, for information only
   std::string measured;
   std::optional<bool> holds;  // nullopt: no goal
   Json values = Json::object();

@@ -144,8 +144,12 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
   gap.measured = text_of("median %.1f, p95 %.1f, longest %.1f ms of %zu gaps", percentile(gaps, 0.5),
                          percentile(gaps, 0.95), longest, gaps.size());
   gap.holds = longest <= target_ms + step_ms;
-  gap.values = {{"median_ms", percentile(gaps, 0.5)}, {"p95_ms", percentile(gaps, 0.95)}, {"longest_ms", longest},
-                {"step_ms", step_ms}, {"target_ms", target_ms}, {"gaps", gaps.size()}};
+  gap.values = {{"median_ms", percentile(gaps, 0.5)},
+                {"p95_ms", percentile(gaps, 0.95)},
+                {"longest_ms", longest},
+                {"step_ms", step_ms},
+                {"target_ms", target_ms},
+                {"gaps", gaps.size()}};
   sink(gap);
   const double ratio = spread_of(ratios).median;
   Claim rate;
@@ -154,9 +158,8 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
   rate.measured = text_of("%.0f of %.0f tokens/s: %.0f %% (%zu rounds)", spread_of(beside_tps).median,
                           spread_of(alone_tps).median, 100 * ratio, rounds);
   rate.holds = ratio >= 0.7;
-  rate.values = {{"alone_tps", spread_of(alone_tps).median},
-                 {"beside_tps", spread_of(beside_tps).median},
-                 {"ratio", ratio}};
+  rate.values = {
+      {"alone_tps", spread_of(alone_tps).median}, {"beside_tps", spread_of(beside_tps).median}, {"ratio", ratio}};
   sink(rate);
   return {};
 }
@@ -253,7 +256,9 @@ Status claims_of_decoding_together(const std::shared_ptr<Engine>& engine, size_t
   claim.what = text_of("%zu sessions decode together, to one", kTogether);
   claim.measured = text_of("%.0f tokens/s, one %.0f: %.2f times (%.2f to %.2f)", spread_of(all).median,
                            spread_of(one).median, ratio.median, ratio.q1, ratio.q3);
-  claim.values = {{"sessions", kTogether}, {"tps", spread_of(all).median}, {"one_tps", spread_of(one).median},
+  claim.values = {{"sessions", kTogether},
+                  {"tps", spread_of(all).median},
+                  {"one_tps", spread_of(one).median},
                   {"ratio", ratio.median}};
   sink(claim);
   return {};

@@ -49,12 +49,13 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   Claim claim;
   claim.what = text_of("append-only chat, %zu turns, %zu tokens", kLongTurns, history);
   claim.goal = "recomputed: at most 1 a turn";
-  claim.measured = text_of("%.3f %% reused; recomputed %zu, not held yet %zu, at most a turn",
-                           100.0 * static_cast<double>(n_reused) / static_cast<double>(n_committed), most_again,
-                           most_unreused);
+  claim.measured =
+      text_of("%.3f %% reused; recomputed %zu, not held yet %zu, at most a turn",
+              100.0 * static_cast<double>(n_reused) / static_cast<double>(n_committed), most_again, most_unreused);
   claim.holds = most_again <= 1 && most_unreused <= 1 && history >= 8000;
-  claim.values = {{"turns", kLongTurns},   {"history", history},        {"n_committed", n_committed},
-                  {"n_reused", n_reused}, {"most_recomputed", most_again}, {"most_not_held", most_unreused}};
+  claim.values = {{"turns", kLongTurns},           {"history", history},
+                  {"n_committed", n_committed},    {"n_reused", n_reused},
+                  {"most_recomputed", most_again}, {"most_not_held", most_unreused}};
   sink(claim);
   return {};
 }
@@ -83,8 +84,8 @@ Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
     const double growth = means[0][i] > 0 ? means[1][i] / means[0][i] - 1 : means[1][i];
     if (growth > largest) largest = growth, name = kWorkFields[i].name;
   }
-  claim.what = text_of("counters of %zu turns, %zu tokens: second hundred to first", kCountedTurns,
-                       session.ids().size());
+  claim.what =
+      text_of("counters of %zu turns, %zu tokens: second hundred to first", kCountedTurns, session.ids().size());
   claim.goal = "no counter grows (5 %: replies vary)";
   claim.measured = text_of("largest growth %.2f %% (%s)", 100 * largest, name);
   claim.holds = largest <= 0.05;
@@ -112,8 +113,7 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     sessions.push_back(std::move(session));
     if (i == 0) continue;
     // Two prompts may be equal; the answers after them are decoded, not prefilled.
-    const size_t common =
-        std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
+    const size_t common = std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
     n_again += saturating_sub(common, turn.usage.n_cached);
     n_common = std::max(n_common, common);
   }
@@ -122,10 +122,8 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
   once.goal = "read once";
   once.measured = text_of("%zu of %zu tokens read more than once", n_again, (kSystemSessions - 1) * n_common);
   once.holds = n_again == 0;
-  once.values = {{"sessions", kSystemSessions},
-                 {"n_read_again", n_again},
-                 {"n_common", n_common},
-                 {"n_prompts", n_prompts}};
+  once.values = {
+      {"sessions", kSystemSessions}, {"n_read_again", n_again}, {"n_common", n_common}, {"n_prompts", n_prompts}};
   sink(once);
 
   const size_t n_pages = engine->state().pool().pages_in_use();
@@ -139,9 +137,8 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
   held.measured = text_of("%zu pages, %.1f MiB; not shared it were %zu, %.1f MiB", n_pages, mebibytes(n_pages),
                           n_pages_apart, mebibytes(n_pages_apart));
   held.holds = n_pages <= goal;
-  held.values = {{"pages", n_pages},
-                 {"bytes", engine->state().pool().bytes_in_use()},
-                 {"pages_not_shared", n_pages_apart}};
+  held.values = {
+      {"pages", n_pages}, {"bytes", engine->state().pool().bytes_in_use()}, {"pages_not_shared", n_pages_apart}};
   sink(held);
   return {};
 }
@@ -219,9 +216,9 @@ Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink) {
   for (const KvLayer& layer : layout.layers()) rows.push_back(layer.row);
   Claim claim;
   claim.what = "keys and values of a token";
-  for (const auto& [name, dtype] : {std::pair("F32", KvDType::kF32), std::pair("F16", KvDType::kF16),
-                                    std::pair("INT8", KvDType::kInt8), std::pair("K8V4", KvDType::kK8V4),
-                                    std::pair("INT4", KvDType::kInt4)}) {
+  for (const auto& [name, dtype] :
+       {std::pair("F32", KvDType::kF32), std::pair("F16", KvDType::kF16), std::pair("INT8", KvDType::kInt8),
+        std::pair("K8V4", KvDType::kK8V4), std::pair("INT4", KvDType::kInt4)}) {
     const KvLayout same = KvLayout::make(rows, dtype);
     const size_t bytes = same.page_bytes() / kPagePositions;
     claim.measured += text_of("%s%s %zu B", claim.measured.empty() ? "" : ", ", name, bytes);

@@ -116,14 +116,15 @@ class KvCacheEntry {
   //   finish(row, head): called for each row and head by the worker that stores it, just before; it may change k and v.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
   template <typename Finish>
-  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
-              size_t stride, size_t n_rows, Finish&& finish) {
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v, size_t stride,
+              size_t n_rows, Finish&& finish) {
     using Plain = std::remove_reference_t<Finish>;
-    store_rows(worker, kernels, layer, k, v, stride, n_rows,
-               [](void* context, size_t row, size_t head) { (*static_cast<Plain*>(context))(row, head); }, &finish);
+    store_rows(
+        worker, kernels, layer, k, v, stride, n_rows,
+        [](void* context, size_t row, size_t head) { (*static_cast<Plain*>(context))(row, head); }, &finish);
   }
-  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
-              size_t stride, size_t n_rows) {
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v, size_t stride,
+              size_t n_rows) {
     append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
   }
 
@@ -151,9 +152,7 @@ class KvCacheEntry {
   // Pages from position 0 on, for attention and the store: those of length() positions, then reserved ones.
   std::span<const KvPage> pages() const { return pages_.pages(); }
   // Addresses of the page parts, valid until the next non-const call. Window parts: of the last pages only, else null.
-  const std::byte* const* page_data(PagePart part = PagePart::kAll) const {
-    return pages_.data(part);
-  }
+  const std::byte* const* page_data(PagePart part = PagePart::kAll) const { return pages_.data(part); }
 
   // Addresses of the parts of a page. REQUIRES: its window part, if there is one, is leased, or no other thread uses
   // the pool.

@@ -55,7 +55,7 @@ inline constexpr size_t kPageParts = 2;
 // One layer within a page.
 struct KvLayer {
   KvRowShape row;
-  KvHeadBlock block;   // layout of each head
+  KvHeadBlock block;  // layout of each head
   PagePart part = PagePart::kAll;
   size_t offset = 0;         // of the first head, from the start of the part
   size_t record_offset = 0;  // of the first head, from the start of the page in a file

@@ -269,11 +269,11 @@ struct KvPagePool::State {
   }
 
   Status out_of_memory(Kind kind, size_t n) const {
-    return {ErrorCode::kOutOfMemory,
-            "KV cache: " + std::to_string(n) + (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
-                std::to_string(bytes_of(kind)) + " bytes are wanted, " +
-                std::to_string(bytes_in_use()) + " bytes of a budget of " + std::to_string(budget_bytes) +
-                " are in use and none of them can be evicted"};
+    return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n) +
+                                         (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
+                                         std::to_string(bytes_of(kind)) + " bytes are wanted, " +
+                                         std::to_string(bytes_in_use()) + " bytes of a budget of " +
+                                         std::to_string(budget_bytes) + " are in use and none of them can be evicted"};
   }
 };
 
@@ -299,9 +299,7 @@ std::byte* KvPage::data() const { return slot_->data; }
 
 PageMemory KvPage::parts() const { return {slot_->data, slot_->window.data()}; }
 
-size_t KvPage::use_count() const {
-  return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire);
-}
+size_t KvPage::use_count() const { return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire); }
 
 KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_) {
   if (slot_ == nullptr) return;

@@ -1,9 +1,9 @@
 // CachedLogitsIndex: logits after stored tokens, so that an exact repeat of a prompt needs no forward pass.
 //
-// An ending belongs to the first n_ids tokens of a node, thus to one token sequence. A node has at most kMaxCachedLogits;
-// the least recently used one is replaced. The bytes are charged to the node's namespace. If several siblings begin
-// with the same tokens, PrefixTree keeps the ending at the first of them, which is the one that a lookup of exactly
-// these tokens returns. Not thread-safe: the store locks.
+// An ending belongs to the first n_ids tokens of a node, thus to one token sequence. A node has at most
+// kMaxCachedLogits; the least recently used one is replaced. The bytes are charged to the node's namespace. If several
+// siblings begin with the same tokens, PrefixTree keeps the ending at the first of them, which is the one that a lookup
+// of exactly these tokens returns. Not thread-safe: the store locks.
 #pragma once
 
 #include <array>

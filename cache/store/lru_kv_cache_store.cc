@@ -155,8 +155,8 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
     tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
   const bool is_private = options.sharing == Sharing::kPrivate;
-  states_.insert_all(is_private ? space.id() : kSharedSpace, entry, insertion.n_known(),
-                     options.extent == Extent::kAll, removed.states);
+  states_.insert_all(is_private ? space.id() : kSharedSpace, entry, insertion.n_known(), options.extent == Extent::kAll,
+                     removed.states);
   return {};
 }
 
@@ -178,8 +178,8 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
   const std::lock_guard lock(mutex_);
   const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
   if (match.node == nullptr || match.length < ids.size()) {
-    return {ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
-                                      std::to_string(ids.size()) + " positions before the logits are stored"};
+    return {ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " + std::to_string(ids.size()) +
+                                      " positions before the logits are stored"};
   }
   if (match.ending != nullptr) {
     tree_.endings().touch(*match.ending);
@@ -191,8 +191,7 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
   return {};
 }
 
-Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids,
-                                        std::span<const float> logits) try {
+Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids, std::span<const float> logits) try {
   if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
   auto ending = std::make_unique<CachedLogits>();
   ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cache/pages/kv_page_pool.h"
-#include "cache/store/eviction_queue.h"
 #include "cache/store/cached_logits.h"
+#include "cache/store/eviction_queue.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
 #include "ibid/token.h"

@@ -75,8 +75,7 @@ void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpa
 void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size_t begin, Match& best) {
   PrefixNode* node = &from;
   while (begin < ids.size()) {
-    const Match match =
-        best_child(*node, space, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
+    const Match match = best_child(*node, space, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
     improve(best, match, begin, ids);
     if (match.length < kPagePositions) return;
     begin += kPagePositions;
@@ -108,8 +107,7 @@ PrefixNode* PrefixTree::holder(const KvPage& page) {
 void PrefixTree::link(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const Place place = find_place(parent, node.space, node.tokens());
-  CHECK(place.best.node == nullptr ||
-        (place.best.length < node.n_ids && place.best.length < place.best.node->n_ids))
+  CHECK(place.best.node == nullptr || (place.best.length < node.n_ids && place.best.length < place.best.node->n_ids))
       << "siblings must not be prefixes of each other";
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
@@ -149,8 +147,7 @@ PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPa
   return prepared;
 }
 
-PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page,
-                            NodeMap& prepared) {
+PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page, NodeMap& prepared) {
   CHECK(parent.is_full() && !ids.empty() && ids.size() <= kPagePositions);
   CHECK(&parent == &root_ || parent.space == kSharedSpace || parent.space == space);
   const auto inserted = nodes_.insert(prepared.extract(page.data()));

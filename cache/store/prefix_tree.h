@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cache/store/eviction_queue.h"
 #include "cache/store/cached_logits.h"
+#include "cache/store/eviction_queue.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"
 #include "cache/store/store_spaces.h"

@@ -118,8 +118,7 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
   // Nothing below fails. Drop tails that are prefixes of the new one.
   const size_t before = charge(kept);
-  std::erase_if(kept.tails,
-                [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
+  std::erase_if(kept.tails, [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
   if (kept.tails.size() == kMaxTails) kept.tails.erase(kept.tails.begin());
   kept.tails.push_back(std::move(added));
   const size_t after = charge(kept);

@@ -40,12 +40,12 @@ class StateIndex {
   };
   struct Kept {
     SpaceId space = kSharedSpace;
-    Tokens ids;                   // before the state
-    KvPage state;                 // empty at position 0
-    std::vector<Tail> tails;      // in LRU order, oldest first
-    Kept* before = nullptr;       // longest other state whose tokens are a prefix of these
+    Tokens ids;               // before the state
+    KvPage state;             // empty at position 0
+    std::vector<Tail> tails;  // in LRU order, oldest first
+    Kept* before = nullptr;   // longest other state whose tokens are a prefix of these
     double priority = 0;
-    uint64_t serial = 0;          // among equal priorities the lowest is evicted first
+    uint64_t serial = 0;  // among equal priorities the lowest is evicted first
 
     // Number of tokens to prefill again without this state.
     size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }

@@ -1,5 +1,6 @@
-// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted, IdleSequence
-// is an idle sequence whose pages may be evicted, PrivateNamespace is a namespace that is removed with its owner.
+// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted,
+// IdleSequence is an idle sequence whose pages may be evicted, PrivateNamespace is a namespace that is removed with its
+// owner.
 //
 // Pins and idle sequences have one owner at a time and are not thread-safe. The store is, and must outlive them.
 #pragma once

@@ -102,8 +102,8 @@ Status StoreInsertion::check_pages() {
       if (i == depth_) grown_leaf_ = nullptr;
       return {};
     }
-    return {ErrorCode::kInvalidArgument, "KV cache: page " + std::to_string(i) +
-                                             " of the entry is stored for another namespace or other ids"};
+    return {ErrorCode::kInvalidArgument,
+            "KV cache: page " + std::to_string(i) + " of the entry is stored for another namespace or other ids"};
   }
   return {};
 }
@@ -174,10 +174,10 @@ Status StoreBudget::make_for(const StoreInsertion& insertion, Removed& removed) 
   const PrefixHolds::Kept kept = insertion.keep();
   const size_t n_evictable = tree_.count_evictable(excess_pages(wanted));
   if (n_evictable < excess_pages(wanted - tree_.endings().bytes())) {
-    return {ErrorCode::kOutOfMemory,
-            "KV cache: " + std::to_string(insertion.n_new()) + " pages more do not fit into a budget of " +
-                std::to_string(budget_bytes_) + " bytes, of which " + std::to_string(charge_bytes()) +
-                " are used and cannot be evicted"};
+    return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(insertion.n_new()) +
+                                         " pages more do not fit into a budget of " + std::to_string(budget_bytes_) +
+                                         " bytes, of which " + std::to_string(charge_bytes()) +
+                                         " are used and cannot be evicted"};
   }
   while (excess_pages(charge_bytes() + new_bytes) > n_evictable) tree_.endings().drop(*tree_.endings().oldest());
   while (charge_bytes() + new_bytes > budget_bytes_) evict_first(removed);

@@ -68,10 +68,10 @@ class StoreInsertion {
   PrefixTree& tree_;
   StoreSpaces& spaces_;
   KvCacheEntry& entry_;
-  const SpaceId own_space_;                // of the entry
-  const SpaceId space_;                    // of the new nodes
+  const SpaceId own_space_;  // of the entry
+  const SpaceId space_;      // of the new nodes
   const Retention retention_;
-  const size_t length_;                    // positions to store
+  const size_t length_;  // positions to store
   std::vector<KvPage>& replaced_;
   PrefixNode* parent_ = nullptr;           // of the first new node; the pages up to it are known
   PrefixNode* covering_ = nullptr;         // known node that covers the partial last page
@@ -90,7 +90,7 @@ class StoreBudget {
  public:
   // All references must outlive it.
   StoreBudget(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, StateIndex& states,
-            PrefixTree& tree)
+              PrefixTree& tree)
       : budget_bytes_(budget_bytes),
         page_charge_bytes_(page_charge_bytes),
         spaces_(spaces),

@@ -54,8 +54,7 @@ Status no_heap() { return {ErrorCode::kOutOfMemory, "cold tier: no heap memory"}
 }  // namespace
 
 Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPagePool& pool, FileOps& files,
-                                                 Clock& clock, std::unique_ptr<IdleTime> idle,
-                                                 PageNameRule name_rule) {
+                                                 Clock& clock, std::unique_ptr<IdleTime> idle, PageNameRule name_rule) {
   try {
     if (idle == nullptr) idle = make_idle_time();
     PageFilesOptions kept{std::move(options.directory), options.fingerprint, options.budget_bytes, options.durable,

@@ -45,8 +45,8 @@ FingerprintBuilder& FingerprintBuilder::add(std::string_view name, uint64_t valu
 namespace {
 
 // By record kind.
-constexpr std::array<std::array<char, 8>, 2> kMagics = {{{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'},
-                                                         {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
+constexpr std::array<std::array<char, 8>, 2> kMagics = {
+    {{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'}, {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
 // Earlier versions had no version of the numerics; in version 1 of pages the sliding-window layers were not separate.
 constexpr std::array<uint32_t, 2> kVersions = {3, 2};
 constexpr uint32_t kEndianMark = 0x01020304;

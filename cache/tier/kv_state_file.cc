@@ -71,8 +71,7 @@ Result<KvStateCheck> KvStateCheck::open(std::span<const std::byte> header, const
   const KvRecordHeader& found = check.header();
   if (layout.n_states() == 0 || found.block_bytes != 0 ||
       found.n_blocks != n_blocks_of_state(layout, found.first_position, found.n_rows) ||
-      found.record_bytes - found.header_bytes !=
-          blocks_bytes_of_state(layout, found.first_position, found.n_rows)) {
+      found.record_bytes - found.header_bytes != blocks_bytes_of_state(layout, found.first_position, found.n_rows)) {
     return kv_record_mismatch("layout");
   }
   if (ids.size() < found.first_position) return kv_record_mismatch("text");

@@ -42,22 +42,22 @@ struct ReadLimits {
 
 // Counters since the tier was made; values marked "now" are current.
 struct KvTierStats {
-  size_t hits = 0;          // calls of extend() that added positions
-  size_t misses = 0;        // calls that added none
+  size_t hits = 0;    // calls of extend() that added positions
+  size_t misses = 0;  // calls that added none
   size_t tokens_read = 0;
   size_t pages_read = 0;
   size_t pages_written = 0;
-  size_t pages = 0;         // stored now
-  size_t states_read = 0;   // recurrent ones, with the rows after them
+  size_t pages = 0;        // stored now
+  size_t states_read = 0;  // recurrent ones, with the rows after them
   size_t states_written = 0;
-  size_t states = 0;        // stored now
-  uint64_t bytes = 0;       // stored now, in pages and states; the next counters cover both too
+  size_t states = 0;   // stored now
+  uint64_t bytes = 0;  // stored now, in pages and states; the next counters cover both too
   size_t evicted = 0;
-  size_t quarantined = 0;   // records that failed verification and were put away
-  size_t failures = 0;      // I/O errors of the storage, reading or writing
-  size_t dropped = 0;       // queued records that were not written
-  size_t waiting = 0;       // records queued now
-  uint64_t waiting_bytes = 0;  // of them, and of the record that is being written
+  size_t quarantined = 0;       // records that failed verification and were put away
+  size_t failures = 0;          // I/O errors of the storage, reading or writing
+  size_t dropped = 0;           // queued records that were not written
+  size_t waiting = 0;           // records queued now
+  uint64_t waiting_bytes = 0;   // of them, and of the record that is being written
   std::string disabled_reason;  // why nothing is written now; empty: writing works
   // Records of other versions of this program found when the tier was made, with both versions; empty: none. They are
   // not used, and evicted like others.

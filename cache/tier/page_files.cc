@@ -89,8 +89,12 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   if (info.kind != FileKind::kRegular) {
     return Status(ErrorCode::kNotRegularFile, file_name + ": not a regular file");
   }
-  StoredRecord record{.file_name = file_name, .kind = name.kind, .before = name.before, .name = name.name,
-                      .bytes = info.size, .last_use_ns = info.mtime_ns};
+  StoredRecord record{.file_name = file_name,
+                      .kind = name.kind,
+                      .before = name.before,
+                      .name = name.name,
+                      .bytes = info.size,
+                      .last_use_ns = info.mtime_ns};
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   std::array<std::byte, kKvRecordFixedBytes> fixed{};
   TRY(read_exactly(*file, 0, fixed));
@@ -126,8 +130,7 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
                                         std::vector<std::byte>& scratch, const PageMemory& page) {
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   TRY_ASSIGN(const uint64_t size, file->size());
-  const bool is_first_part =
-      layout.window() > 0 && size == kv_page_record_bytes(layout, n_ids, KvPageParts::kFirst);
+  const bool is_first_part = layout.window() > 0 && size == kv_page_record_bytes(layout, n_ids, KvPageParts::kFirst);
   const KvPageParts parts = is_first_part ? KvPageParts::kFirst : KvPageParts::kBoth;
   TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids, parts)));
   scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
@@ -138,9 +141,8 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
     return Status(ErrorCode::kMismatch, file_name + ": holds other ids than it did");
   }
   // One layer at a time, so that it is still in the processor's cache for the checksum.
-  TRY(check.read_blocks(layout, page, [&](uint64_t offset, std::span<std::byte> block) {
-    return read_exactly(*file, offset, block);
-  }));
+  TRY(check.read_blocks(
+      layout, page, [&](uint64_t offset, std::span<std::byte> block) { return read_exactly(*file, offset, block); }));
   return parts;
 }
 
@@ -250,8 +252,7 @@ PageFiles::PageFiles(PageFilesOptions options, KvLayout layout, std::unique_ptr<
 Result<std::unique_ptr<PageFiles>> PageFiles::open(PageFilesOptions options, KvLayout layout, FileOps& files,
                                                    Clock& clock) {
   TRY_ASSIGN(std::unique_ptr<TierDirectory> directory, TierDirectory::open(options.directory, files));
-  std::unique_ptr<PageFiles> opened(
-      new PageFiles(std::move(options), std::move(layout), std::move(directory), clock));
+  std::unique_ptr<PageFiles> opened(new PageFiles(std::move(options), std::move(layout), std::move(directory), clock));
   TRY(opened->take_over());
   return opened;
 }
@@ -294,9 +295,8 @@ Status PageFiles::take_over() {
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_ids = record.first_position + record.ids.size();
-  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_ids, KvPageParts::kFirst)
-             ? KvPageParts::kFirst
-             : KvPageParts::kBoth;
+  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_ids, KvPageParts::kFirst) ? KvPageParts::kFirst
+                                                                                                   : KvPageParts::kBoth;
 }
 
 // --- Reading
@@ -338,9 +338,8 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
   // If two reach equally far, prefer the one with fewer rows to recompute.
-  std::ranges::stable_sort(found, std::ranges::greater(), [](const FoundState& state) {
-    return std::pair(state.n_used, state.file.position);
-  });
+  std::ranges::stable_sort(found, std::ranges::greater(),
+                           [](const FoundState& state) { return std::pair(state.n_used, state.file.position); });
   return found;
 }
 
@@ -452,8 +451,8 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   while (index_.bytes() + bytes > options_.budget_bytes) {
     const std::optional<std::string> victim = index_.oldest();
     if (!victim || *victim == continues) {
-      return {ErrorCode::kLimitExceeded, "cold tier: more pages than the budget of " +
-                                             std::to_string(options_.budget_bytes) + " bytes holds"};
+      return {ErrorCode::kLimitExceeded,
+              "cold tier: more pages than the budget of " + std::to_string(options_.budget_bytes) + " bytes holds"};
     }
     TRY(remove(*victim));
     ++n_evicted_;
@@ -465,8 +464,8 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
-    return {ErrorCode::kLimitExceeded, "cold tier: a state of " + std::to_string(bytes) +
-                                           " bytes, all together may have " + std::to_string(most)};
+    return {ErrorCode::kLimitExceeded,
+            "cold tier: a state of " + std::to_string(bytes) + " bytes, all together may have " + std::to_string(most)};
   }
   while (index_.state_bytes() + bytes > most) {
     TRY(remove(*index_.oldest_state()));

@@ -195,14 +195,12 @@ std::vector<PageIndex::StateMatch> PageIndex::states_of(const PageName& before, 
 bool PageIndex::has_state(const PageName& before, TokenSpan ids, size_t n_front) const {
   const std::lock_guard lock(mutex_);
   bool has = false;
-  visit_states(before, ids.first(n_front), [&](const StoredRecord& state) {
-    has = has || common_prefix_length(state.ids, ids) == ids.size();
-  });
+  visit_states(before, ids.first(n_front),
+               [&](const StoredRecord& state) { has = has || common_prefix_length(state.ids, ids) == ids.size(); });
   return has;
 }
 
-std::vector<std::string> PageIndex::states_superseded_by(const PageName& before, TokenSpan ids,
-                                                         size_t n_front) const {
+std::vector<std::string> PageIndex::states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> files;
   visit_states(before, ids.first(n_front), [&](const StoredRecord& state) {

@@ -35,10 +35,10 @@ struct StoredRecord {
   PageName before, name;
   Sha256Digest name_space{};
   size_t first_position = 0;
-  Tokens ids;              // from its page's beginning to its end; empty: never found, only evicted
-  bool is_known = false;   // of this fingerprint and version, so `ids` is set
+  Tokens ids;             // from its page's beginning to its end; empty: never found, only evicted
+  bool is_known = false;  // of this fingerprint and version, so `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
-  uint64_t bytes = 0;      // of the file
+  uint64_t bytes = 0;  // of the file
   int64_t last_use_ns = 0;
 
   // Number of tokens before the first position, from the beginning of its page; 0 for a page.
@@ -88,8 +88,8 @@ class PageIndex {
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
-    size_t n_rows = 0;   // in the file
-    size_t n_used = 0;   // rows in common with the tokens
+    size_t n_rows = 0;  // in the file
+    size_t n_used = 0;  // rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` of exactly the first n_front tokens, with rows of all others.
@@ -131,9 +131,7 @@ class PageIndex {
 
   // REQUIRES of all: mutex_.
   std::pair<const StoredRecord*, size_t> best(const PageName& before, TokenSpan ids) const;
-  ByIdsSet& by_ids(const StoredRecord& record) {
-    return record.kind == KvRecordKind::kPage ? by_ids_ : states_by_ids_;
-  }
+  ByIdsSet& by_ids(const StoredRecord& record) { return record.kind == KvRecordKind::kPage ? by_ids_ : states_by_ids_; }
   template <typename Visit>
   void visit_states(const PageName& before, TokenSpan front, Visit&& visit) const;
   const StoredRecord* continuation_of(const StoredRecord& page) const;

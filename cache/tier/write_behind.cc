@@ -214,7 +214,7 @@ class WriteBehind::HandOver {
   PageName before_, before_that_;
   std::shared_ptr<const Tokens> tokens_;
   std::vector<StateSnapshot> snapshots_;
-  size_t n_states_ = 0;  // snapshots handed over so far
+  size_t n_states_ = 0;   // snapshots handed over so far
   bool is_anew_ = false;  // a stored page is written again, with a part that was missing
   PageName last_stored_;  // the last stored page, as the name before it and its tokens
   TokenSpan last_stored_ids_;
@@ -298,8 +298,8 @@ Status WriteBehind::flush(int64_t limit_ns) {
   if (!more || queue_.empty()) return lost;
   try {
     const char* what = pool_.layout().n_states() > 0 ? " pages and states (" : " pages (";
-    return {ErrorCode::kLimitExceeded, "cold tier: " + std::to_string(queue_.size()) + what +
-                                           megabytes(queue_.bytes()) + ") are not written yet"};
+    return {ErrorCode::kLimitExceeded,
+            "cold tier: " + std::to_string(queue_.size()) + what + megabytes(queue_.bytes()) + ") are not written yet"};
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kLimitExceeded, {}};
   }

@@ -172,23 +172,23 @@ class WriteBehind {
   Clock& clock_;
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
-  std::vector<std::byte> copy_;        // of the record that is being written; guarded by the sink's pen
+  std::vector<std::byte> copy_;  // of the record that is being written; guarded by the sink's pen
 
-  mutable std::mutex mutex_;           // guards what follows
-  std::condition_variable_any wake_;   // wakes the thread
-  std::condition_variable copied_;     // copying_ became false
+  mutable std::mutex mutex_;          // guards what follows
+  std::condition_variable_any wake_;  // wakes the thread
+  std::condition_variable copied_;    // copying_ became false
   WriteQueue queue_;
-  bool copying_ = false;               // the popped record is held until it is copied
-  size_t writing_bytes_ = 0;           // of the popped record, until it is written
-  bool settled_ = true;                // all writes are durable
-  int64_t back_off_until_ns_ = 0;      // nothing is written before
+  bool copying_ = false;           // the popped record is held until it is copied
+  size_t writing_bytes_ = 0;       // of the popped record, until it is written
+  bool settled_ = true;            // all writes are durable
+  int64_t back_off_until_ns_ = 0;  // nothing is written before
   std::string disabled_reason_;
-  Status first_loss_;                  // since the last flush()
+  Status first_loss_;  // since the last flush()
   size_t n_dropped_ = 0;
   size_t n_failures_ = 0;
 
   KvPagePool::Registration reclaimer_;
-  std::jthread thread_;                // last: it uses all of the above
+  std::jthread thread_;  // last: it uses all of the above
 };
 
 }  // namespace ibid

@@ -20,7 +20,7 @@ struct SchedulerStats {
   size_t n_passes = 0;
   size_t n_shared_passes = 0;  // with rows of more than one task
   size_t n_rows = 0;
-  size_t most_sequences = 0;   // in one pass
+  size_t most_sequences = 0;  // in one pass
 };
 
 // Maximum rows of a pass for the second-level caches of this machine: activations of more rows evict each other from
@@ -33,8 +33,8 @@ enum class Pooling : uint8_t { kMean, kLast };
 struct EngineOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kInt8;
-  int n_threads = 0;           // 0: one per core the process may use
-  size_t max_seq_len = 0;      // context length in positions, to 2^24; 0: the model's trained context
+  int n_threads = 0;                       // 0: one per core the process may use
+  size_t max_seq_len = 0;                  // context length in positions, to 2^24; 0: the model's trained context
   size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to 2^24
   SchedulerOptions scheduling = {};
   // Directory that keeps keys and values across processes; empty: none. load() succeeds with a directory that cannot be

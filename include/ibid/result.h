@@ -24,48 +24,48 @@ namespace ibid {
 enum class ErrorCode {
   kOk = 0,
   // Files and formats.
-  kIo,                  // the operating system refused; the message has its error text
-  kNotRegularFile,      // a directory, a FIFO, a device
-  kChangedOnDisk,       // the file was truncated or replaced while it was open
-  kTruncated,           // the file is shorter than its header says
-  kBadMagic,            // not the format it claims to be
+  kIo,              // the operating system refused; the message has its error text
+  kNotRegularFile,  // a directory, a FIFO, a device
+  kChangedOnDisk,   // the file was truncated or replaced while it was open
+  kTruncated,       // the file is shorter than its header says
+  kBadMagic,        // not the format it claims to be
   kUnsupportedVersion,
-  kBadHeader,           // malformed JSON or a rule of the container broken
-  kLimitExceeded,       // a count or length beyond what the format or our budget allows
-  kBadString,           // NUL, invalid UTF-8 or a hostile length in a name
-  kDuplicate,           // the same key or name twice
-  kBadType,             // a value or tensor of an unknown or unexpected type
-  kBadNumber,           // not an integer where one is needed, or out of its range
+  kBadHeader,      // malformed JSON or a rule of the container broken
+  kLimitExceeded,  // a count or length beyond what the format or our budget allows
+  kBadString,      // NUL, invalid UTF-8 or a hostile length in a name
+  kDuplicate,      // the same key or name twice
+  kBadType,        // a value or tensor of an unknown or unexpected type
+  kBadNumber,      // not an integer where one is needed, or out of its range
   kBadShape,
-  kOverflow,            // sizes whose product does not fit
+  kOverflow,  // sizes whose product does not fit
   kBadAlignment,
-  kBadOffset,           // data outside the file or overlapping
+  kBadOffset,  // data outside the file or overlapping
   kMissingShard,
-  kMismatch,            // two parts that should agree differ
-  kCorrupt,             // a checksum does not match
+  kMismatch,  // two parts that should agree differ
+  kCorrupt,   // a checksum does not match
   kUnsafePath,
-  kMissingKey,          // metadata that the model needs is absent
+  kMissingKey,  // metadata that the model needs is absent
   kMissingTensor,
-  kBadHyperparameter,   // name, value and allowed range in the message
-  kNonFinite,           // NaN or infinity where weights or logits must be finite
-  kUnsupported,         // understood, and not supported: architecture, tensor type, feature
+  kBadHyperparameter,  // name, value and allowed range in the message
+  kNonFinite,          // NaN or infinity where weights or logits must be finite
+  kUnsupported,        // understood, and not supported: architecture, tensor type, feature
   // Tokenizers and templates.
   kBadVocab,
   kBadMerge,
   kBadByteToken,
   kTooLong,
-  kTemplateSyntax,      // with the line
-  kTemplateError,       // an operation that Jinja does not define
-  kTemplateRaise,       // raise_exception of the template; the message is its text
-  kTemplateBudget,      // too many steps or bytes, too deep, or too long a range
+  kTemplateSyntax,  // with the line
+  kTemplateError,   // an operation that Jinja does not define
+  kTemplateRaise,   // raise_exception of the template; the message is its text
+  kTemplateBudget,  // too many steps or bytes, too deep, or too long a range
   // Running.
   kInvalidArgument,
-  kContextFull,         // needed and available tokens in the message
-  kOutOfMemory,         // a budget would be exceeded; needed and available bytes in the message
+  kContextFull,  // needed and available tokens in the message
+  kOutOfMemory,  // a budget would be exceeded; needed and available bytes in the message
   kCancelled,
-  kBusy,                // a concurrent call on a session that serves one turn at a time
+  kBusy,  // a concurrent call on a session that serves one turn at a time
   kNotFound,
-  kDeadline,            // a time limit has passed
+  kDeadline,  // a time limit has passed
 };
 
 // The name of a code without the k: "BadMagic".
@@ -97,7 +97,7 @@ class [[nodiscard]] IBID_EXPORT Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, so that `return value;` reads well
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit, so that `return value;` reads well
   Result(Status status) : status_(std::move(status)) {  // NOLINT
     if (status_.ok()) status_.misused("a result with neither a value nor an error");
   }

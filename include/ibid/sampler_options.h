@@ -29,28 +29,28 @@
 namespace ibid {
 
 struct SamplerOptions {
-  double temperature = 0.7;      // at most 100
-  size_t top_k = 0;              // keep the k most likely; 0: all
-  double top_p = 1.0;            // keep the smallest most likely set with this total probability; in (0, 1]
-  double min_p = 0.05;           // drop those below this fraction of the largest probability; in [0, 1]
+  double temperature = 0.7;           // at most 100
+  size_t top_k = 0;                   // keep the k most likely; 0: all
+  double top_p = 1.0;                 // keep the smallest most likely set with this total probability; in (0, 1]
+  double min_p = 0.05;                // drop those below this fraction of the largest probability; in [0, 1]
   std::optional<uint64_t> seed = {};  // unset: random; Turn::seed reports it
 
-  double typical_p = 1.0;        // keep the smallest most typical set with this probability; in (0, 1]; 1: off
-  double xtc_probability = 0;    // in [0, 1]; 0: off
-  double xtc_threshold = 0.1;    // in [0, 1]; above 0.5 no two tokens reach it
+  double typical_p = 1.0;      // keep the smallest most typical set with this probability; in (0, 1]; 1: off
+  double xtc_probability = 0;  // in [0, 1]; 0: off
+  double xtc_threshold = 0.1;  // in [0, 1]; above 0.5 no two tokens reach it
 
   // Penalties do not affect tokens that do not occur. Windows end at the last token.
-  double repetition_penalty = 1.0;                // above 0, to 100; 1: off
-  std::optional<size_t> repetition_window = {};   // tokens of prompt and answer; unset: all
-  double frequency_penalty = 0;                   // -2 to 2
-  double presence_penalty = 0;                    // -2 to 2
-  double dry_multiplier = 0;                      // 0 to 1000; 0: off
-  double dry_base = 1.75;                         // 1 to 100
-  size_t dry_allowed_length = 2;                  // shorter repetitions are not penalised; 1 to 50
-  std::optional<size_t> dry_window = {};          // tokens of prompt and answer; unset: all
-  std::vector<TokenId> dry_breakers = {};         // repetitions do not extend across these, which are never penalised
+  double repetition_penalty = 1.0;               // above 0, to 100; 1: off
+  std::optional<size_t> repetition_window = {};  // tokens of prompt and answer; unset: all
+  double frequency_penalty = 0;                  // -2 to 2
+  double presence_penalty = 0;                   // -2 to 2
+  double dry_multiplier = 0;                     // 0 to 1000; 0: off
+  double dry_base = 1.75;                        // 1 to 100
+  size_t dry_allowed_length = 2;                 // shorter repetitions are not penalised; 1 to 50
+  std::optional<size_t> dry_window = {};         // tokens of prompt and answer; unset: all
+  std::vector<TokenId> dry_breakers = {};        // repetitions do not extend across these, which are never penalised
 
-  std::map<TokenId, double> logit_bias = {};      // -100 to 100, or -infinity: never sampled
+  std::map<TokenId, double> logit_bias = {};  // -100 to 100, or -infinity: never sampled
 
   // True if an option depends on the tokens of prompt and answer.
   bool reads_history() const {

@@ -11,10 +11,10 @@ namespace ibid {
 
 // Policy for a conversation that exceeds the context.
 enum class WhenFull {
-  kError,            // kContextFull, before any computation
-  kDropOldestTurns,  // whole turns, the oldest first; system messages, pinned turns and the newest turn stay
-  kCutNewestMessage, // the middle of the newest message, then of long older ones, then whole turns, so that
-                     // later short messages fit; system and pinned messages stay whole
+  kError,             // kContextFull, before any computation
+  kDropOldestTurns,   // whole turns, the oldest first; system messages, pinned turns and the newest turn stay
+  kCutNewestMessage,  // the middle of the newest message, then of long older ones, then whole turns, so that
+                      // later short messages fit; system and pinned messages stay whole
 };
 
 struct SessionOptions {

@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-using TokenId = int32_t;                       // an index into the vocabulary
+using TokenId = int32_t;  // an index into the vocabulary
 using TokenSpan = std::span<const TokenId>;
 using Tokens = std::vector<TokenId>;
 
@@ -19,9 +19,9 @@ struct TokenLogprobs {
     double logprob = 0;
     bool operator==(const Likely&) const = default;
   };
-  TokenId id = 0;             // the sampled token
-  double logprob = 0;         // finite
-  std::vector<Likely> top;    // the most likely tokens in descending order; lower ids first among equals
+  TokenId id = 0;           // the sampled token
+  double logprob = 0;       // finite
+  std::vector<Likely> top;  // the most likely tokens in descending order; lower ids first among equals
   bool operator==(const TokenLogprobs&) const = default;
 };
 

@@ -32,9 +32,9 @@ IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 
 // Order in which sessions get rows in shared passes.
 enum class Priority {
-  kHigh,    // before all others
+  kHigh,  // before all others
   kNormal,
-  kLow,     // when nothing else is ready to run, or after a second of waiting
+  kLow,  // when nothing else is ready to run, or after a second of waiting
 };
 
 enum class StopMode {
@@ -46,11 +46,11 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // While DRY is on, tokens whose text contains one of these are sampler.dry_breakers as well.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};       // fill Turn::logprobs, with the n most likely; at most 20
+  std::optional<size_t> n_logprobs = {};                   // fill Turn::logprobs, with the n most likely; at most 20
   std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; a prototype
-  size_t max_tokens = 0;                       // 0: up to the end of the context
-  size_t min_tokens = 0;                       // the model cannot end its turn before; SIZE_MAX: never
-  std::vector<std::string> stop_strings = {};  // end the answer, and are not part of it
+  size_t max_tokens = 0;                                   // 0: up to the end of the context
+  size_t min_tokens = 0;                                   // the model cannot end its turn before; SIZE_MAX: never
+  std::vector<std::string> stop_strings = {};              // end the answer, and are not part of it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
@@ -59,9 +59,9 @@ struct TurnOptions {
   // ("tools"); text that is not a valid call of one of them is content. An answer with tool calls is kept as a message
   // with `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
-  bool parse_calls = true;                     // if false, parse_reply treats tool calls as content
-  bool speculate = true;                       // verify drafts from the conversation: the same answer, faster
-  Priority priority = Priority::kNormal;       // among the sessions of the engine
+  bool parse_calls = true;                // if false, parse_reply treats tool calls as content
+  bool speculate = true;                  // verify drafts from the conversation: the same answer, faster
+  Priority priority = Priority::kNormal;  // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
   // If true and no memory is left for the next token, the answer ends there, as at max_tokens (kLength), and keeps its
@@ -86,8 +86,8 @@ enum class LostCause {
   kTemplate,         // the template renders different text there
   kOtherTokens,      // the same text, tokenized differently
   // Exact: the tokens are the same, and LostPrefix has no differing text.
-  kStateGone,        // the recurrent state at which the turn could have resumed was evicted
-  kWindowGone,       // the keys and values that a sliding window needs were evicted
+  kStateGone,   // the recurrent state at which the turn could have resumed was evicted
+  kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
 inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;
 // "the message was changed", "its thinking was removed" ...
@@ -96,11 +96,11 @@ IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
 // Why cached tokens had to be prefilled again: where the prompt first differs from the conversation's tokens, and the
 // probable cause. Explains to people why a turn took long.
 struct IBID_EXPORT LostPrefix {
-  size_t n_tokens = 0;      // cached tokens that could not be reused
-  size_t message = 0;       // index of the first message that renders differently
-  size_t byte = 0;          // the first differing byte of the rendered text
-  size_t token = 0;         // position of the first differing token; or of the first prefilled again
-  std::string was, now;     // up to 40 bytes of either text from there on
+  size_t n_tokens = 0;               // cached tokens that could not be reused
+  size_t message = 0;                // index of the first message that renders differently
+  size_t byte = 0;                   // the first differing byte of the rendered text
+  size_t token = 0;                  // position of the first differing token; or of the first prefilled again
+  std::string was, now;              // up to 40 bytes of either text from there on
   std::string was_token, now_token;  // text of the tokens at that position
   LostCause cause = LostCause::kTemplate;
   std::string to_string() const;  // one sentence
@@ -108,27 +108,27 @@ struct IBID_EXPORT LostPrefix {
 
 // A tool call of an answer.
 struct ToolCall {
-  std::string id;         // as the model wrote it; else nine letters and digits derived from the seed
+  std::string id;  // as the model wrote it; else nine letters and digits derived from the seed
   std::string name;
   std::string arguments;  // a JSON object, in the model's spelling
   bool operator==(const ToolCall&) const = default;
 };
 
 struct Turn {
-  std::string text;                        // the whole answer
+  std::string text;  // the whole answer
   // With TurnOptions::parse_reply, the parts of the text:
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  bool begins_in_reasoning = false;        // the prompt already opens the reasoning
+  bool begins_in_reasoning = false;  // the prompt already opens the reasoning
   FinishReason finish_reason = FinishReason::kStop;
-  std::string stop_string;                 // the one that ended the answer
-  uint64_t seed = 0;                       // reproduces the answer
-  std::vector<TokenLogprobs> logprobs;     // of each token of the answer, if requested
+  std::string stop_string;              // the one that ended the answer
+  uint64_t seed = 0;                    // reproduces the answer
+  std::vector<TokenLogprobs> logprobs;  // of each token of the answer, if requested
   Usage usage;
   Timings timings;
   WorkCounters work;
-  std::optional<LostPrefix> lost_prefix;   // set if cached tokens of the history had to be prefilled again
+  std::optional<LostPrefix> lost_prefix;  // set if cached tokens of the history had to be prefilled again
   LeftOut left_out;
 };
 
@@ -153,10 +153,10 @@ struct TurnStart {
 // An event of a running turn. A value that owns its text. Text is non-empty and consists of whole characters.
 struct TurnEvent {
   enum class Kind {
-    kLeftOut,     // turn: with left_out set
-    kPrefill,     // n_done: positions of the prompt with KV, reused ones included; n_total: positions of the prompt
-    kLogprobs,    // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
-    kText,        // text: the next piece of the answer
+    kLeftOut,   // turn: with left_out set
+    kPrefill,   // n_done: positions of the prompt with KV, reused ones included; n_total: positions of the prompt
+    kLogprobs,  // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
+    kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit these in place of kText:
     kReasoning,   // text: the next piece of the reasoning
     kContent,     // text: the next piece of the content
@@ -167,14 +167,14 @@ struct TurnEvent {
     kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;
-  size_t call = 0;            // index of the call in the answer; the index of a broken call is reused
+  size_t call = 0;  // index of the call in the answer; the index of a broken call is reused
   std::string text = {};
   std::string name = {};
-  std::string id = {};        // as the model wrote it; empty if it wrote none
+  std::string id = {};  // as the model wrote it; empty if it wrote none
   size_t n_done = 0;
   size_t n_total = 0;
   std::vector<TokenLogprobs> logprobs = {};
-  const Turn* turn = nullptr; // valid during the callback
+  const Turn* turn = nullptr;  // valid during the callback
 
   bool operator==(const TurnEvent&) const = default;
 };

@@ -15,22 +15,21 @@ struct NamedField {
 
 // Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
 struct Usage {
-  size_t n_prompt = 0;     // tokens of the whole prompt, history included
-  size_t n_cached = 0;     // of them, reused with their keys and values
-  size_t n_prefilled = 0;  // of them, computed in this turn
-  size_t n_from_disk = 0;  // of n_cached, read from the cache directory
-  size_t n_recomputed = 0; // of n_prefilled, computed before by this conversation and evicted since
-  size_t n_decoded = 0;    // sampled tokens, including the one that ended the turn
-  size_t n_drafted = 0;    // draft tokens that were verified; not included in the other counts
-  size_t n_accepted = 0;   // of them, those that were then sampled: each saves a pass
+  size_t n_prompt = 0;      // tokens of the whole prompt, history included
+  size_t n_cached = 0;      // of them, reused with their keys and values
+  size_t n_prefilled = 0;   // of them, computed in this turn
+  size_t n_from_disk = 0;   // of n_cached, read from the cache directory
+  size_t n_recomputed = 0;  // of n_prefilled, computed before by this conversation and evicted since
+  size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
+  size_t n_drafted = 0;     // draft tokens that were verified; not included in the other counts
+  size_t n_accepted = 0;    // of them, those that were then sampled: each saves a pass
 
   Usage& operator+=(const Usage& other);
 };
 
 inline constexpr NamedField<Usage, size_t> kUsageFields[] = {
-    {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},
-    {"n_prefilled", &Usage::n_prefilled}, {"n_from_disk", &Usage::n_from_disk},
-    {"n_read_again", &Usage::n_recomputed}, {"n_decoded", &Usage::n_decoded},
+    {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},         {"n_prefilled", &Usage::n_prefilled},
+    {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_recomputed}, {"n_decoded", &Usage::n_decoded},
     {"n_drafted", &Usage::n_drafted},     {"n_accepted", &Usage::n_accepted}};
 static_assert(sizeof(Usage) == std::size(kUsageFields) * sizeof(size_t));
 
@@ -49,8 +48,8 @@ struct Timings {
   double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new tokens
   double prefill_ms = 0;
   double decode_ms = 0;
-  double sample_ms = 0;    // sampling tokens, decoding them to text, searching for stop strings
-  double ttft_ms = 0;      // from the call to the first sampled token
+  double sample_ms = 0;  // sampling tokens, decoding them to text, searching for stop strings
+  double ttft_ms = 0;    // from the call to the first sampled token
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
   double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
@@ -63,9 +62,8 @@ inline constexpr NamedField<Timings, double> kStageTimings[] = {
     {"render_ms", &Timings::render_ms},   {"tokenize_ms", &Timings::tokenize_ms}, {"match_ms", &Timings::match_ms},
     {"prefill_ms", &Timings::prefill_ms}, {"decode_ms", &Timings::decode_ms},     {"sample_ms", &Timings::sample_ms},
     {"ttft_ms", &Timings::ttft_ms}};
-inline constexpr NamedField<Timings, double> kTurnTimings[] = {{"total_ms", &Timings::total_ms},
-                                                               {"prefill_tps", &Timings::prefill_tps},
-                                                               {"decode_tps", &Timings::decode_tps}};
+inline constexpr NamedField<Timings, double> kTurnTimings[] = {
+    {"total_ms", &Timings::total_ms}, {"prefill_tps", &Timings::prefill_tps}, {"decode_tps", &Timings::decode_tps}};
 static_assert(sizeof(Timings) == (std::size(kStageTimings) + std::size(kTurnTimings)) * sizeof(double));
 
 inline Timings& Timings::operator+=(const Timings& other) {
@@ -76,27 +74,32 @@ inline Timings& Timings::operator+=(const Timings& other) {
 // Work outside the model, in machine-independent units. While a conversation only grows, none of them depends on its
 // length; tests check that for every stage.
 struct WorkCounters {
-  size_t messages_rendered = 0;   // iterations of the template's loop
+  size_t messages_rendered = 0;  // iterations of the template's loop
   size_t bytes_rendered = 0;
-  size_t bytes_compared = 0;      // rendered bytes compared with the transcript
+  size_t bytes_compared = 0;  // rendered bytes compared with the transcript
   size_t bytes_tokenized = 0;
   size_t tokens_compared = 0;
-  size_t tokens_indexed = 0;      // tokens added to the index for drafts
-  size_t history_steps = 0;       // tokens counted for penalties, and steps of the repetition search
-  size_t kv_bytes_copied = 0;     // partial pages copied on write
-  size_t pages_touched = 0;       // pages written, copied, dropped, or referenced anew
-  size_t n_forward = 0;           // passes of the model
-  size_t n_rows = 0;              // rows fed in them, drafts included
+  size_t tokens_indexed = 0;   // tokens added to the index for drafts
+  size_t history_steps = 0;    // tokens counted for penalties, and steps of the repetition search
+  size_t kv_bytes_copied = 0;  // partial pages copied on write
+  size_t pages_touched = 0;    // pages written, copied, dropped, or referenced anew
+  size_t n_forward = 0;        // passes of the model
+  size_t n_rows = 0;           // rows fed in them, drafts included
 
   WorkCounters& operator+=(const WorkCounters& other);
 };
 
 inline constexpr NamedField<WorkCounters, size_t> kWorkFields[] = {
-    {"messages_rendered", &WorkCounters::messages_rendered}, {"bytes_rendered", &WorkCounters::bytes_rendered},
-    {"bytes_compared", &WorkCounters::bytes_compared},       {"bytes_tokenized", &WorkCounters::bytes_tokenized},
-    {"tokens_compared", &WorkCounters::tokens_compared},     {"tokens_indexed", &WorkCounters::tokens_indexed},
-    {"history_steps", &WorkCounters::history_steps},         {"kv_bytes_copied", &WorkCounters::kv_bytes_copied},
-    {"pages_touched", &WorkCounters::pages_touched},         {"n_forward", &WorkCounters::n_forward},
+    {"messages_rendered", &WorkCounters::messages_rendered},
+    {"bytes_rendered", &WorkCounters::bytes_rendered},
+    {"bytes_compared", &WorkCounters::bytes_compared},
+    {"bytes_tokenized", &WorkCounters::bytes_tokenized},
+    {"tokens_compared", &WorkCounters::tokens_compared},
+    {"tokens_indexed", &WorkCounters::tokens_indexed},
+    {"history_steps", &WorkCounters::history_steps},
+    {"kv_bytes_copied", &WorkCounters::kv_bytes_copied},
+    {"pages_touched", &WorkCounters::pages_touched},
+    {"n_forward", &WorkCounters::n_forward},
     {"n_rows", &WorkCounters::n_rows}};
 static_assert(sizeof(WorkCounters) == std::size(kWorkFields) * sizeof(size_t));
 

@@ -20,9 +20,7 @@ namespace ibid {
 inline constexpr float kHadamardLimit = 0x1p100f;
 
 // Size of the first block of n numbers. REQUIRES: n > 0.
-[[gnu::always_inline]] inline size_t hadamard_block(size_t n) {
-  return size_t{1} << (63 - __builtin_clzll(n));
-}
+[[gnu::always_inline]] inline size_t hadamard_block(size_t n) { return size_t{1} << (63 - __builtin_clzll(n)); }
 
 // 1 / sqrt(block): a power of two, or a power of two times sqrt(1/2), rounded once.
 [[gnu::always_inline]] inline float hadamard_factor(size_t block) {

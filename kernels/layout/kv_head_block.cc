@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include "kernels/layout/kv_head_block.h"
 #include "base/check.h"
+#include "kernels/layout/kv_head_block.h"
 
 namespace ibid {
 
@@ -35,8 +35,7 @@ size_t copy_scales(const KvScales& scales, size_t offset, const std::byte* from,
 
 KvHeadBlock KvHeadBlock::make(KvRowFormat format, size_t head_dim, size_t latent_dim) {
   CHECK(head_dim > 0 && head_dim <= kMaxHeadDim);
-  CHECK(latent_dim == 0 ||
-        (latent_dim < head_dim && latent_dim % kLatentUnit == 0 && head_dim % kLatentUnit == 0));
+  CHECK(latent_dim == 0 || (latent_dim < head_dim && latent_dim % kLatentUnit == 0 && head_dim % kLatentUnit == 0));
   KvHeadBlock block;
   block.format = format;
   block.head_dim = head_dim;

@@ -42,7 +42,9 @@ inline constexpr size_t kAttentionBlock = 256;  // positions per partial softmax
 // Storage format of the keys, or of the values, of a head.
 enum class KvNumberFormat : uint8_t { kF32, kF16, kInt8, kInt4 };
 
-constexpr bool is_coded(KvNumberFormat part) { return part >= KvNumberFormat::kInt8; }  // integers with scales, stored rotated
+constexpr bool is_coded(KvNumberFormat part) {
+  return part >= KvNumberFormat::kInt8;
+}  // integers with scales, stored rotated
 
 // The formats of a layer's keys and values.
 struct KvRowFormat {
@@ -51,7 +53,9 @@ struct KvRowFormat {
 
   // Format of a KV type, except in layers that override it (model/weights/kv_precision.h).
   constexpr KvRowFormat(KvDType dtype)  // NOLINT: every KV type is a format
-      : keys(dtype == KvDType::kK8V4 ? KvNumberFormat::kInt8 : dtype == KvDType::kInt4 ? KvNumberFormat::kInt4 : KvNumberFormat(dtype)),
+      : keys(dtype == KvDType::kK8V4   ? KvNumberFormat::kInt8
+             : dtype == KvDType::kInt4 ? KvNumberFormat::kInt4
+                                       : KvNumberFormat(dtype)),
         values(dtype >= KvDType::kK8V4 ? KvNumberFormat::kInt4 : KvNumberFormat(dtype)) {}
   constexpr KvRowFormat(KvNumberFormat k, KvNumberFormat v) : keys(k), values(v) {}
   bool operator==(const KvRowFormat&) const = default;
@@ -70,7 +74,7 @@ struct KvHeadBlock {
   KvNumberFormat values() const { return is_latent() ? keys() : format.values; }
   bool is_latent() const { return latent_dim != 0; }
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
-  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }       // of a key
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // of a key
   size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
   // REQUIRES: 0 < head_dim <= kMaxHeadDim; if latent_dim != 0, latent_dim < head_dim and both are multiples of
   // kLatentUnit.

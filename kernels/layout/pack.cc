@@ -23,8 +23,8 @@ T load(const std::byte* at, size_t index) {
 // Byte offsets and bit positions of one code in a chunk's codes (kernels/layout/panel.h).
 struct CodePlace {
   size_t byte;
-  unsigned shift;     // of the code, or its low bits, in the byte
-  size_t high_byte;   // 5 and 6 bit types: byte with the bits above the nibble
+  unsigned shift;    // of the code, or its low bits, in the byte
+  size_t high_byte;  // 5 and 6 bit types: byte with the bits above the nibble
   unsigned high_shift;
 };
 

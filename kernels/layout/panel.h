@@ -94,9 +94,9 @@ float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane);
 // View of a packed matrix. Its creator (an Arena) owns the bytes.
 struct PackedMatrix {
   PanelType type = PanelType::kPF;
-  size_t n_rows = 0;                    // outputs
-  size_t n_cols = 0;                    // inputs
-  const std::byte* data = nullptr;      // n_panels() panels of panel_bytes(), 64-byte aligned
+  size_t n_rows = 0;                // outputs
+  size_t n_cols = 0;                // inputs
+  const std::byte* data = nullptr;  // n_panels() panels of panel_bytes(), 64-byte aligned
 
   [[gnu::always_inline]] size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
   bool empty() const { return data == nullptr; }

@@ -13,14 +13,35 @@
 namespace ibid {
 
 inline constexpr size_t kPanelRows = 16;
-inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
+inline constexpr size_t kQuantBlock = 32;       // columns per activation scale
 inline constexpr size_t kChunkCols = 64;        // columns per chunk; kernels get rows padded to a multiple of this
 inline constexpr size_t kSuperChunkCols = 256;  // columns per chunk with super scales
 
 enum class PanelType : uint8_t {
-  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kP2k,                 // codes are integers
-  kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices into a table
-  kPH, kPB, kPE4, kPE5, kPF,                                         // floats
+  kP4,
+  kP4m,
+  kP4k,
+  kP5,
+  kP5m,
+  kP5k,
+  kP8,
+  kP6k,
+  kP2k,  // codes are integers
+  kP4e,
+  kP4f,
+  kP4n,
+  kP4nk,
+  kP3s,
+  kP3x,
+  kP2x,
+  kP2s,
+  kP1s,
+  kP1m,  // codes are indices into a table
+  kPH,
+  kPB,
+  kPE4,
+  kPE5,
+  kPF,  // floats
 };
 inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 1;
 
@@ -28,18 +49,16 @@ inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 
 
 // Code format of a quantised panel.
 struct PanelFormat {
-  size_t group;        // columns per scale, and per min: 32 or 16
-  int bits;            // per code: 2, 4, 5, 6, 8
-  int offset;          // stored code = code + offset; with a table, added to its values by the kernels
+  size_t group;  // columns per scale, and per min: 32 or 16
+  int bits;      // per code: 2, 4, 5, 6, 8
+  int offset;    // stored code = code + offset; with a table, added to its values by the kernels
   bool has_mins;
-  ScaleKind scales;    // mins are of the same kind
+  ScaleKind scales;  // mins are of the same kind
   CodeTable table = CodeTable::kNumbers;
 
   bool operator==(const PanelFormat&) const = default;
   // True if a group's scale and min are integer codes times a half of the chunk; otherwise each is a 16-bit number.
-  constexpr bool super_scales() const {
-    return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode;
-  }
+  constexpr bool super_scales() const { return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode; }
   constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
   // Smallest and largest code, or value of the table.
   int min_code() const;
@@ -49,8 +68,8 @@ struct PanelFormat {
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
   constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // scales, or mins, of a chunk
   // Byte offsets in the chunk.
-  constexpr size_t mins_at() const { return 2 * group_codes(); }                    // halves
-  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }                 // super scales: the mins' halves
+  constexpr size_t mins_at() const { return 2 * group_codes(); }     // halves
+  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // super scales: the mins' halves
   constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
   constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
   constexpr size_t codes_at() const {

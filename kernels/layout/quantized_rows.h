@@ -28,9 +28,7 @@ struct QuantizedRows {
   int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: corrects a sum of products
   int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  with codes stored as code + 128; over 16 columns
 
-  [[gnu::always_inline]] size_t padded_cols() const {
-    return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
-  }
+  [[gnu::always_inline]] size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }
   [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
   // Index of a row's block in scale, scaled_sum and offset32, and, times 32, in q.
   [[gnu::always_inline]] size_t at(size_t row, size_t block) const {

@@ -24,16 +24,16 @@ namespace ibid {
 // y[t][c] = bias[c] + sum over j of weight[j][c] x[t - (K - 1) + j][c], j increasing, one fma each; without a bias
 // the sum starts at 0. If `silu`, y / (1 + exp(-y)) follows. The K - 1 inputs before row 0 are the history.
 struct ConvStep {
-  size_t n_taps = 0;               // K >= 1; the last tap multiplies the row itself
-  size_t n_rows = 0;               // T
-  const float* weight = nullptr;   // [K, weight_stride]
+  size_t n_taps = 0;              // K >= 1; the last tap multiplies the row itself
+  size_t n_rows = 0;              // T
+  const float* weight = nullptr;  // [K, weight_stride]
   size_t weight_stride = 0;
   const float* bias = nullptr;     // [channels], or nullptr
   const float* history = nullptr;  // [K - 1, history_stride] the oldest first; nullptr: zeros
   size_t history_stride = 0;
-  const float* x = nullptr;        // [T, x_stride]
+  const float* x = nullptr;  // [T, x_stride]
   size_t x_stride = 0;
-  float* y = nullptr;              // [T, y_stride]; must not be x
+  float* y = nullptr;  // [T, y_stride]; must not be x
   size_t y_stride = 0;
   bool silu = false;
 };
@@ -52,23 +52,23 @@ inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_
 //   S[i][p] = fma(k_i, u, d_i S[i][p])
 //   out[p]  = fma(skip, v[p], sum over i of S[i][p] q_i) (i increasing, one fma each)
 struct StateStep {
-  size_t n_keys = 0, n_values = 0;       // N, P
-  size_t n_rows = 0;                     // T >= 1
+  size_t n_keys = 0, n_values = 0;  // N, P
+  size_t n_rows = 0;                // T >= 1
   bool delta = false;
   bool decay_per_key = false;
-  const float* keys = nullptr;           // [T, key_stride] k
-  const float* queries = nullptr;        // [T, key_stride] q
-  const float* decayed_keys = nullptr;   // [T, key_stride] d k; delta only
-  const float* decays = nullptr;         // [T, key_stride] if decay_per_key; else [T, number_stride]
+  const float* keys = nullptr;          // [T, key_stride] k
+  const float* queries = nullptr;       // [T, key_stride] q
+  const float* decayed_keys = nullptr;  // [T, key_stride] d k; delta only
+  const float* decays = nullptr;        // [T, key_stride] if decay_per_key; else [T, number_stride]
   size_t key_stride = 0;
-  const float* values = nullptr;         // [T, value_stride] v
+  const float* values = nullptr;  // [T, value_stride] v
   size_t value_stride = 0;
-  const float* rates = nullptr;          // [T, number_stride]; nullptr: 1
+  const float* rates = nullptr;  // [T, number_stride]; nullptr: 1
   size_t number_stride = 0;
   float skip = 0;
-  const float* before = nullptr;         // [state_floats()]; nullptr: zeros. May be `after`.
+  const float* before = nullptr;  // [state_floats()]; nullptr: zeros. May be `after`.
   float* after = nullptr;
-  float* out = nullptr;                  // [T, out_stride]; nullptr: no output
+  float* out = nullptr;  // [T, out_stride]; nullptr: no output
   size_t out_stride = 0;
 };
 
@@ -76,21 +76,21 @@ struct StateStep {
 //   h[n] = fma(B[n], dt x, exp(dt A[n]) h[n]),   out = fma(skip, x, sum over n of h[n] C[n])   (n increasing)
 // Memory layout of h: [channels / 16][N][16].
 struct ScanStep {
-  size_t n_states = 0;               // N
-  size_t n_rows = 0;                 // T >= 1
-  const float* steps = nullptr;      // [T, channel_stride] dt
+  size_t n_states = 0;           // N
+  size_t n_rows = 0;             // T >= 1
+  const float* steps = nullptr;  // [T, channel_stride] dt
   size_t channel_stride = 0;
-  const float* values = nullptr;     // [T, value_stride] x
+  const float* values = nullptr;  // [T, value_stride] x
   size_t value_stride = 0;
-  const float* keys = nullptr;       // [T, state_stride] B
-  const float* queries = nullptr;    // [T, state_stride] C
+  const float* keys = nullptr;     // [T, state_stride] B
+  const float* queries = nullptr;  // [T, state_stride] C
   size_t state_stride = 0;
-  const float* rates = nullptr;      // [N, rate_stride] A, negative
+  const float* rates = nullptr;  // [N, rate_stride] A, negative
   size_t rate_stride = 0;
-  const float* skip = nullptr;       // [channels] D
-  const float* before = nullptr;     // nullptr: zeros. May be `after`.
+  const float* skip = nullptr;    // [channels] D
+  const float* before = nullptr;  // nullptr: zeros. May be `after`.
   float* after = nullptr;
-  float* out = nullptr;              // [T, out_stride]; nullptr: no output
+  float* out = nullptr;  // [T, out_stride]; nullptr: no output
   size_t out_stride = 0;
 };
 

@@ -28,7 +28,7 @@ struct ScratchLayout {
   // Each row of a tile has at most `blocks` blocks, however its reads are shared with other rows.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
-  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }   // F32 needs most
+  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }  // F32 needs most
   size_t bytes() const {
     return round_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
            sums_bytes(tail_rows());
@@ -38,8 +38,12 @@ struct ScratchLayout {
 ScratchLayout scratch_layout(const AttentionShape& shape, size_t max_rows, size_t max_positions) {
   const size_t rows = std::min(tile_tokens(shape), max_rows) * group_size(shape);
   const bool latent = shape.latent_dim != 0;
-  return {rows, round_up(max_positions, kAttentionBlock) / kAttentionBlock, round_up(shape.head_dim, 16),
-          round_up(latent ? shape.latent_dim : shape.head_dim, 16), shape.head_dim, latent};
+  return {rows,
+          round_up(max_positions, kAttentionBlock) / kAttentionBlock,
+          round_up(shape.head_dim, 16),
+          round_up(latent ? shape.latent_dim : shape.head_dim, 16),
+          shape.head_dim,
+          latent};
 }
 
 AttendSums from_row(const AttendSums& sums, size_t row) {
@@ -48,14 +52,14 @@ AttendSums from_row(const AttendSums& sums, size_t row) {
 
 // One thread's scratch. Rows of a tile: sequence by sequence, token by token.
 struct Scratch {
-  float* q;             // [rows, q_dim] queries
-  size_t* row_begin;    // [rows] positions visible to the row
-  size_t* row_end;      // [rows]
-  size_t* offset;       // [rows] index of the row's head in q and out of the pass
-  AttendSums total;     // [rows] merged blocks of the current task
-  AttendSums part;      // [rows] one read
-  AttendSums tail;      // [tail_rows] consecutive reads of a task whose first reads another thread does
-  std::byte* values;    // latent rows: the block's values, as written by Kernels::latent_values
+  float* q;           // [rows, q_dim] queries
+  size_t* row_begin;  // [rows] positions visible to the row
+  size_t* row_end;    // [rows]
+  size_t* offset;     // [rows] index of the row's head in q and out of the pass
+  AttendSums total;   // [rows] merged blocks of the current task
+  AttendSums part;    // [rows] one read
+  AttendSums tail;    // [tail_rows] consecutive reads of a task whose first reads another thread does
+  std::byte* values;  // latent rows: the block's values, as written by Kernels::latent_values
   std::byte* kernel;
   ScratchLayout layout;
 
@@ -84,10 +88,17 @@ struct Scratch {
 
 class AttentionThread {
  public:
-  AttentionThread(const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block,
-                  size_t layer_offset, const float* q, float* out, size_t stride, const Scratch& scratch)
-      : kernels_(kernels), shape_(shape), block_(block), layer_offset_(layer_offset), q_(q), out_(out),
-        stride_(stride), group_(group_size(shape)), scratch_(scratch) {
+  AttentionThread(const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block, size_t layer_offset,
+                  const float* q, float* out, size_t stride, const Scratch& scratch)
+      : kernels_(kernels),
+        shape_(shape),
+        block_(block),
+        layer_offset_(layer_offset),
+        q_(q),
+        out_(out),
+        stride_(stride),
+        group_(group_size(shape)),
+        scratch_(scratch) {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
@@ -158,8 +169,7 @@ class AttentionThread {
         for (size_t g = 0; g < group_; ++g, ++r) {
           scratch_.row_begin[r] = first_visible(shape_, position);
           scratch_.row_end[r] = position + 1;
-          scratch_.offset[r] =
-              (task.row_of(i) + token) * stride_ + (task.kv_head * group_ + g) * shape_.head_dim;
+          scratch_.offset[r] = (task.row_of(i) + token) * stride_ + (task.kv_head * group_ + g) * shape_.head_dim;
           float* query = scratch_.q + r * scratch_.layout.q_dim;
           std::memcpy(query, q_ + scratch_.offset[r], shape_.head_dim * sizeof(float));
           if (is_coded(block_.keys())) rotate_query(query);
@@ -239,8 +249,8 @@ class AttentionThread {
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t v_dim = round_up(head_dim, 16);
   const size_t n_groups = round_up(head_dim, kNibbleGroup) / kNibbleGroup;
-  const size_t per_pass_row = kAttentionBlock * sizeof(float) + 2 * (kAttentionBlock + sizeof(float)) +
-                              2 * v_dim * sizeof(int32_t);
+  const size_t per_pass_row =
+      kAttentionBlock * sizeof(float) + 2 * (kAttentionBlock + sizeof(float)) + 2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
   const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 4 * sizeof(float) + 2 * sizeof(size_t);
   const size_t scaled = kMaxAttendRows * kAttentionBlock * sizeof(float);
@@ -248,14 +258,13 @@ size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   return round_up(per_pass + round_up(max_rows, kAttendPassRows) * per_row, 64);
 }
 
-size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions,
-                               int n_threads) {
+size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions, int n_threads) {
   return scratch_layout(shape, max_rows, max_positions).bytes() * static_cast<size_t>(n_threads);
 }
 
-void attention(const Worker& worker, const Kernels& kernels, const AttentionShape& shape,
-               const KvHeadBlock& block, size_t layer_offset, std::span<const AttentionSequence> sequences,
-               const float* q, float* out, size_t stride, std::byte* scratch) {
+void attention(const Worker& worker, const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block,
+               size_t layer_offset, std::span<const AttentionSequence> sequences, const float* q, float* out,
+               size_t stride, std::byte* scratch) {
   size_t n_rows = 0, max_positions = 0;
   for (const AttentionSequence& sequence : sequences) {
     n_rows += sequence.n_rows;
@@ -271,7 +280,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   const TaskPosition begin = tasks.share_begin(worker.index(), worker.count());
   const TaskPosition end = tasks.share_begin(worker.index() + 1, worker.count());
 
-  AttentionTask open;       // begun by this thread, whose later reads other threads do
+  AttentionTask open;  // begun by this thread, whose later reads other threads do
   size_t open_index = 0;
   tasks.for_each([&](size_t index, const AttentionTask& task) {
     if (index < begin.task) return true;
@@ -346,7 +355,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;   // the count of the sequence after it does not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // the count of the sequence after it does not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

@@ -21,9 +21,9 @@ struct AttentionShape {
   size_t n_heads = 0;
   size_t n_kv_heads = 0;
   size_t head_dim = 0;
-  size_t latent_dim = 0;         // latent rows (KvHeadBlock): number of leading dimensions that are also the value
+  size_t latent_dim = 0;  // latent rows (KvHeadBlock): number of leading dimensions that are also the value
   float scale = 0;
-  size_t window = 0;             // position i attends to (i - window, i]; 0: to all up to i
+  size_t window = 0;  // position i attends to (i - window, i]; 0: to all up to i
   float softcap = 0;
   const float* sinks = nullptr;  // [n_heads] one additional logit per head, without a value; nullptr: no sinks
 };

@@ -23,8 +23,13 @@ size_t tile_tokens(const AttentionShape& shape) {
 
 AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const AttentionSequence> of, size_t head,
                              size_t row, size_t tokens, bool last)
-    : sequences(of), kv_head(head), group(shape.n_heads / shape.n_kv_heads), first_row(row), n_tokens(tokens),
-      first_block(first_visible(shape, of[0].first_position + row) / kAttentionBlock), is_last_tile(last) {
+    : sequences(of),
+      kv_head(head),
+      group(shape.n_heads / shape.n_kv_heads),
+      first_row(row),
+      n_tokens(tokens),
+      first_block(first_visible(shape, of[0].first_position + row) / kAttentionBlock),
+      is_last_tile(last) {
   for (size_t i = 0; i < sequences.size(); ++i) {
     const size_t first_read = i == 0 ? first_block : sequences[i].shared_blocks;
     n_reads += end_block_of(i) - first_read;

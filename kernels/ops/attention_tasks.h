@@ -18,8 +18,8 @@ namespace ibid {
 
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
-  size_t sequence = 0;      // index in the task of the first sequence with these blocks
-  size_t first_token = 0;   // index in the tile
+  size_t sequence = 0;     // index in the task of the first sequence with these blocks
+  size_t first_token = 0;  // index in the tile
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -70,13 +70,13 @@ class AttentionTask {
 
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
-  size_t group = 1;             // query heads of the KV head
-  size_t first_row = 0;         // within the first sequence
+  size_t group = 1;      // query heads of the KV head
+  size_t first_row = 0;  // within the first sequence
   size_t n_tokens = 0;
-  size_t first_block = 0;       // the first block visible to some row
+  size_t first_block = 0;  // the first block visible to some row
   size_t n_reads = 0;
-  size_t cost = 0;              // positions read and multiplied; divides the work among threads
-  bool is_last_tile = true;     // no later tile reads the same pages of this KV head
+  size_t cost = 0;           // positions read and multiplied; divides the work among threads
+  bool is_last_tile = true;  // no later tile reads the same pages of this KV head
 
  private:
   AttentionRun run_from(size_t sequence, size_t first_token, size_t block) const;

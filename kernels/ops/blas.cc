@@ -119,8 +119,8 @@ size_t blas_scratch_bytes(size_t n_cols) {
 bool blas_available() { return library().sgemm != nullptr; }
 std::string blas_unavailable_reason() { return library().why_not; }
 
-void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
-                 size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch) {
+void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows,
+                 Range panels, float* y, size_t y_stride, std::byte* scratch) {
   CHECK(blas_available());
   const OneThread one_thread(library());
   auto* weights = reinterpret_cast<float*>(scratch);
@@ -132,8 +132,8 @@ void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, 
       kernels.widen_panels(w, piece, columns, weights);
       library().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<blasint>(n_rows),
                       static_cast<blasint>(width), static_cast<blasint>(columns.size()), 1.0f, x + k,
-                      static_cast<blasint>(x_stride), weights, static_cast<blasint>(width),
-                      k == 0 ? 0.0f : 1.0f, y + p * kPanelRows, static_cast<blasint>(y_stride));
+                      static_cast<blasint>(x_stride), weights, static_cast<blasint>(width), k == 0 ? 0.0f : 1.0f,
+                      y + p * kPanelRows, static_cast<blasint>(y_stride));
     }
   }
 }
@@ -143,8 +143,7 @@ void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, 
 bool blas_available() { return false; }
 std::string blas_unavailable_reason() { return "this was built without OpenBLAS (cblas.h)"; }
 
-void blas_linear(const Kernels&, const PackedMatrix&, const float*, size_t, size_t, Range, float*, size_t,
-                 std::byte*) {
+void blas_linear(const Kernels&, const PackedMatrix&, const float*, size_t, size_t, Range, float*, size_t, std::byte*) {
   CHECK(false) << "built without cblas.h";
 }
 

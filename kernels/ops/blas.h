@@ -27,8 +27,8 @@ std::string blas_unavailable_reason();
 // As Kernels::linear_float, with single-threaded sgemm; threads may call it concurrently. `kernels` unpacks the
 // weights. scratch: blas_scratch_bytes(w.n_cols), 64-byte aligned. REQUIRES: blas_available(),
 // panel_is_float(w.type).
-void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
-                 size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch);
+void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows,
+                 Range panels, float* y, size_t y_stride, std::byte* scratch);
 size_t blas_scratch_bytes(size_t n_cols);
 
 }  // namespace ibid

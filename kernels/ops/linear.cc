@@ -67,8 +67,8 @@ PackedMatrix panels_of(const PackedMatrix& w, Range panels) {
   return part;
 }
 
-void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
-            float* y, size_t y_stride) {
+void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
+            size_t y_stride) {
   // Whole tiles per thread, unless too few tiles would leave threads unbalanced.
   const bool many = w.n_panels() >= 16 * kMaxLinearPanels * static_cast<size_t>(worker.count());
   const Range panels = worker.share(w.n_panels(), many ? kMaxLinearPanels : 1);

@@ -52,15 +52,15 @@ struct LinearContext {
 // Called by every worker of a parallel region with the same arguments; each computes its share of the outputs.
 // REQUIRES: a barrier after x was written and before the call, and a barrier after it before y is read.
 // y: [x.n_rows, y_stride], y_stride >= 16 * w.n_panels().
-void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
-            float* y, size_t y_stride);
+void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
+            size_t y_stride);
 
 // As linear(), for a share chosen by the caller: outputs [16 * panels.begin, 16 * panels.end).
 void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
                    Range panels, float* y, size_t y_stride);
 
 // View of a float buffer of rows.
-struct Rows {   // [n_rows, stride]
+struct Rows {  // [n_rows, stride]
   float* data = nullptr;
   size_t stride = 0;
   float* row(size_t i) const { return data + i * stride; }

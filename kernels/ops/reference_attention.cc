@@ -10,10 +10,10 @@ namespace {
 
 // Scratch of one row, within attend_scratch_bytes().
 struct Scratch {
-  double* scores;   // [256]
-  double* out;      // [v_dim]
-  float* k;         // [head_dim]
-  float* v;         // [v_dim]
+  double* scores;  // [256]
+  double* out;     // [v_dim]
+  float* k;        // [head_dim]
+  float* v;        // [v_dim]
 
   Scratch(std::byte* memory, const KvHeadBlock& block)
       : scores(reinterpret_cast<double*>(memory)),
@@ -42,7 +42,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
     s.scores[p - tile.begin] = score(block, tile, tile.q + row * tile.q_stride, s.k);
     largest = std::max(largest, s.scores[p - tile.begin]);
   }
-  largest = double{static_cast<float>(largest)};   // rounded, since result.max is a float and sums are merged by it
+  largest = double{static_cast<float>(largest)};  // rounded, since result.max is a float and sums are merged by it
   double sum = 0;
   std::fill_n(s.out, block.v_dim, 0.0);
   for (size_t p = begin; p < end; ++p) {

@@ -16,21 +16,21 @@ struct RopeTable {
 struct RopeRule {
   enum class Kind {
     kPlain,
-    kLinear,   // frequencies are divided by `factor`
-    kYarn,     // low frequencies are divided by `factor`, high ones are unchanged (Peng et al. 2023)
-    kLongrope, // frequencies divided by short_factors or, if the context exceeds the original, by frequency_factors
-               // (Ding et al. 2024)
+    kLinear,    // frequencies are divided by `factor`
+    kYarn,      // low frequencies are divided by `factor`, high ones are unchanged (Peng et al. 2023)
+    kLongrope,  // frequencies divided by short_factors or, if the context exceeds the original, by frequency_factors
+                // (Ding et al. 2024)
   } kind = Kind::kPlain;
   double theta = 10000.0;
-  size_t rotary_dim = 0;                   // number of leading dimensions of a head that are rotated
-  double factor = 1.0;                     // kLinear, kYarn
-  double original_max_positions = 8192;    // kYarn, kLongrope
-  double beta_fast = 32, beta_slow = 1;    // kYarn: turns within the original context that bound the interpolation
-  bool truncate = true;                    // kYarn: round the bounds of the interpolation outwards to whole pairs
-  double magnitude = 1.0;                  // of cos and sin: the attention factor of kYarn and kLongrope
-  size_t n_turning = 0;                    // number of leading pairs with a non-zero frequency; 0: all
-  std::vector<float> frequency_factors;    // inv_freq[i] /= factor[i]; empty: no division
-  std::vector<float> short_factors;        // kLongrope
+  size_t rotary_dim = 0;                 // number of leading dimensions of a head that are rotated
+  double factor = 1.0;                   // kLinear, kYarn
+  double original_max_positions = 8192;  // kYarn, kLongrope
+  double beta_fast = 32, beta_slow = 1;  // kYarn: turns within the original context that bound the interpolation
+  bool truncate = true;                  // kYarn: round the bounds of the interpolation outwards to whole pairs
+  double magnitude = 1.0;                // of cos and sin: the attention factor of kYarn and kLongrope
+  size_t n_turning = 0;                  // number of leading pairs with a non-zero frequency; 0: all
+  std::vector<float> frequency_factors;  // inv_freq[i] /= factor[i]; empty: no division
+  std::vector<float> short_factors;      // kLongrope
 
   bool operator==(const RopeRule&) const = default;
 };

@@ -91,7 +91,7 @@ void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float
 
 // Weights as integers: weight ~ code * step.
 struct WeightCodes {
-  float inverse = 0, step = 0;   // if all weights are tiny: all codes are 0
+  float inverse = 0, step = 0;  // if all weights are tiny: all codes are 0
 
   explicit WeightCodes(float top) {
     if (top < kTinyWeight) return;

@@ -84,7 +84,7 @@ void silu_mul(const float* gate, const float* up, size_t n, float* y) {
 
 void clamped_swiglu(const float* gate, const float* up, float limit, float alpha, size_t n, float* y) {
   for (size_t i = 0; i < n; ++i) {
-    const float g = limit < gate[i] ? limit : gate[i];   // NaN stays NaN
+    const float g = limit < gate[i] ? limit : gate[i];  // NaN stays NaN
     const float below = limit < up[i] ? limit : up[i];
     const float u = below < -limit ? -limit : below;
     const float swish = g / (1.0f + portable_exp(-(g * alpha)));
@@ -144,8 +144,8 @@ double reference_activated(const Activation& f, double x) {
     case Activation::Kind::kReluSquared: return x > 0 ? x * x : 0.0;
     case Activation::Kind::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
     case Activation::Kind::kXielu:
-      return double{f.beta} * x + (x > 0 ? double{f.alpha_p} * x * x
-                                         : double{f.alpha_n} * (std::expm1(std::min(x, double{f.eps})) - x));
+      return double{f.beta} * x +
+             (x > 0 ? double{f.alpha_p} * x * x : double{f.alpha_n} * (std::expm1(std::min(x, double{f.eps})) - x));
   }
   return x;
 }

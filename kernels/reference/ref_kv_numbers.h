@@ -46,4 +46,4 @@ inline int nibble(const KvPartOrder& order, const std::byte* head, size_t p, siz
 
 inline float half(const std::byte* scales, size_t index) { return fp16_to_float(read<uint16_t>(scales, index)); }
 
-}  // namespace ibid::twins
+}  // namespace ibid::reference_kernels

@@ -47,15 +47,20 @@ void hadamard_of(const KvHeadBlock& block, float* k) {
 struct Part {
   KvNumberFormat kind;
   KvPartOrder order;
-  size_t scales;     // offset in the head's block
+  size_t scales;  // offset in the head's block
   size_t head_dim;
-  size_t n_dims;     // with padding
-  int zero;          // INT8: the code of 0
-  size_t first_dims;   // INT8: number of leading dimensions with the first scale; the others have the second
+  size_t n_dims;      // with padding
+  int zero;           // INT8: the code of 0
+  size_t first_dims;  // INT8: number of leading dimensions with the first scale; the others have the second
 
   static Part keys(const KvHeadBlock& block) {
     const bool coded = block.keys() == KvNumberFormat::kInt8 || block.keys() == KvNumberFormat::kInt4;
-    return {block.keys(),  key_order(block), block.k_scale, block.head_dim, coded ? block.k_dim : block.head_dim, 128,
+    return {block.keys(),
+            key_order(block),
+            block.k_scale,
+            block.head_dim,
+            coded ? block.k_dim : block.head_dim,
+            128,
             block.is_latent() ? block.latent_dim : block.head_dim};
   }
   // For latent rows, the first latent_dim dimensions of the key.
@@ -92,7 +97,7 @@ struct NibbleQuantizer {
   float minimum, inverse;
 
   NibbleQuantizer(const float* x, size_t n) {
-    const float lowest = clamp_to_half(*std::min_element(x, x + n)) + 0.0f;    // no -0, which equals 0
+    const float lowest = clamp_to_half(*std::min_element(x, x + n)) + 0.0f;  // no -0, which equals 0
     const float highest = clamp_to_half(*std::max_element(x, x + n)) + 0.0f;
     minimum_bits = float_to_fp16(lowest);
     scale_bits = float_to_fp16((highest - lowest) / 15.0f);
@@ -153,7 +158,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
       std::byte* const target = values + to.at(p, d);
       if (from.paired()) {
         const auto code = static_cast<std::byte>(read<uint8_t>(source, 0) >> (from.is_high(d) ? 4 : 0) & 15);
-        *target = to.is_high(d) ? *target | code << 4 : code;   // the low half is written first
+        *target = to.is_high(d) ? *target | code << 4 : code;  // the low half is written first
       } else {
         std::memcpy(target, source, number);
         if (block.keys() == KvNumberFormat::kInt8) *target ^= std::byte{0x80};

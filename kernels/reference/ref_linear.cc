@@ -58,8 +58,7 @@ float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size
 }
 
 // One output of a quantised layer.
-float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, const QuantizedRows& x,
-               size_t row) {
+float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, const QuantizedRows& x, size_t row) {
   const size_t chunk_bytes = format.chunk_bytes(), chunk_blocks = format.chunk_blocks();
   float acc = 0.0f;
   for (size_t b = 0; b < x.blocks(); ++b) {
@@ -79,8 +78,7 @@ float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, c
   return acc;
 }
 
-void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
-                 std::byte*) {
+void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride, std::byte*) {
   const PanelFormat format = panel_format(w.type);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     const std::byte* panel = w.data + p * panel_bytes(w.type, w.n_cols);

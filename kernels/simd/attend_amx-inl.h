@@ -82,7 +82,7 @@ void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const Til
 // Computes the scores of a pass for pages [first, last].
 void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk, size_t first,
                  size_t last) {
-  auto* sums = reinterpret_cast<int32_t*>(s.scores);   // replaced by floats in place
+  auto* sums = reinterpret_cast<int32_t*>(s.scores);  // replaced by floats in place
   const Span dims{0, block.is_latent() ? block.latent_dim : block.k_dim};
   for (size_t page = first; page <= last; ++page) {
     score_sums(block, tile.heads[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
@@ -108,7 +108,7 @@ void value_sums(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   int32_t* const high = s.totals;
   int32_t* const low = s.totals + kAttendPassRows * v_dim;
   for (size_t d = 0; d < v_dim; d += 32) {
-    const bool two = d + 32 <= v_dim;   // two groups of sixteen dimensions: four independent sums
+    const bool two = d + 32 <= v_dim;  // two groups of sixteen dimensions: four independent sums
     tile_zero<4>();
     tile_zero<5>();
     tile_zero<6>();

@@ -17,7 +17,7 @@ IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const u
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
   const size_t k_dim = block.k_dim;
   const bool latent = block.is_latent();
-  constexpr size_t kCellBytes = 64;   // eight dimensions of 16 positions
+  constexpr size_t kCellBytes = 64;  // eight dimensions of 16 positions
   const size_t n_cells = k_dim / 8;
   const std::byte* keys = stream.at + first_group * n_cells * kCellBytes;
   for (size_t nibbles = 0; nibbles < k_dim / kNibbleGroup; ++nibbles) {
@@ -90,7 +90,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
         V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
-        if (!whole) {   // hidden positions may have any weight, scale and minimum
+        if (!whole) {  // hidden positions may have any weight, scale and minimum
           const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
           weight = select(seen, weight, zero());
           own_scale = select(seen, scale, zero());
@@ -211,8 +211,8 @@ void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 }
 
 // Weighted INT4 values of all rows, for the whole block.
-void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
-                       const Operands& operands, NextBlock& next, bool fetch) {
+void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
+                       NextBlock& next, bool fetch) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     first += rows.count;

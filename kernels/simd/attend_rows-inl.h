@@ -32,23 +32,23 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
-  float* scores;      // [kAttendPassRows, 256] scores, then weights
+  float* scores;  // [kAttendPassRows, 256] scores, then weights
   // Quantised weights: of a pass (INT8), or of a register tile and a group of dimensions (INT4).
-  uint8_t* codes;     // [kAttendPassRows, 2, 256] the weights' high and low bytes
-  float* step;        // [kAttendPassRows] the weight of one unit of a code
-  float* floors;      // [kAttendPassRows] sum of weights times minima (INT4)
-  float* scaled;      // [kTileRows, 256] the weights times the scales of a group (INT4)
-  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of digits by values; INT4: [2, kTileRows, kNibbleGroup]
-  float* keys;        // [256, head_dim] of the block as floats, in the layout of F32 pages
-  float* values;      // [256, v_dim]
-  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
+  uint8_t* codes;   // [kAttendPassRows, 2, 256] the weights' high and low bytes
+  float* step;      // [kAttendPassRows] the weight of one unit of a code
+  float* floors;    // [kAttendPassRows] sum of weights times minima (INT4)
+  float* scaled;    // [kTileRows, 256] the weights times the scales of a group (INT4)
+  int32_t* totals;  // [2, kAttendPassRows, v_dim] sums of digits by values; INT4: [2, kTileRows, kNibbleGroup]
+  float* keys;      // [256, head_dim] of the block as floats, in the layout of F32 pages
+  float* values;    // [256, v_dim]
+  int8_t* q;        // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
   size_t q_stride;
   // For both parts of latent rows; else only the first is used.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
-  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); for latent rows times
-                      // q_scale
-  Span* spans;        // [n_rows]
+  float* q_sums;  // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); for latent rows times
+                  // q_scale
+  Span* spans;    // [n_rows]
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
     scores = reinterpret_cast<float*>(memory);
@@ -260,8 +260,8 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;      // keys are longer than values: keys then prefetch values, and values the next keys
-  const size_t distance_;   // prefetch distance, in pages' keys or values
+  const bool unequal_;     // keys are longer than values: keys then prefetch values, and values the next keys
+  const size_t distance_;  // prefetch distance, in pages' keys or values
   const bool keys_widened_, values_widened_;
 };
 

@@ -43,7 +43,7 @@ IBID_INLINE void mask_invisible(float* scores, Span hull, Span seen) {
   for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
     const Span lanes = intersect(seen, {p, p + 16});
     if (lanes.begin == p && lanes.end == p + 16) {
-      p = seen.end / 16 * 16 - 16;   // all positions between are visible
+      p = seen.end / 16 * 16 - 16;  // all positions between are visible
       continue;
     }
     const M16 mask = is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
@@ -131,11 +131,11 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
-    const float max = reduce_max(largest[r]) + 0.0f;   // -0 and 0 are equal, but their bits are not
+    const float max = reduce_max(largest[r]) + 0.0f;  // -0 and 0 are equal, but their bits are not
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();   // from here on, of the weights
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on, of the weights
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {
@@ -178,9 +178,10 @@ IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile,
 
 // Softmax of all rows of the tile. `pages`: the positions of the pages whose values will be read.
 void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
-  for_visible_rows(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
-    softmax_group<decltype(count)::kRows>(block, tile, s, rows, pages);
-  });
+  for_visible_rows(
+      s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
+        softmax_group<decltype(count)::kRows>(block, tile, s, rows, pages);
+      });
 }
 
 // Writes the results of rows whose values were summed as integers.

@@ -10,8 +10,8 @@ namespace {
 // out[r][16 c + lane] += sum over `positions` of a page of weight * value, increasing, for kColumns vectors of
 // dimensions starting at `dim`. weights: at the page's first position, rows kScoreStride apart.
 template <size_t kRows, size_t kColumns, typename Value>
-IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span positions,
-                            const float* weights, float* out, size_t out_stride) {
+IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span positions, const float* weights,
+                            float* out, size_t out_stride) {
   const Value* values = reinterpret_cast<const Value*>(stream.at);
   V16 acc[kRows][kColumns];
   for (size_t r = 0; r < kRows; ++r) {
@@ -35,8 +35,7 @@ IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span
 
 // As add_values(), for all dimensions of kRows rows.
 template <size_t kRows, typename Value>
-void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* weights, float* out,
-              size_t out_stride) {
+void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* weights, float* out, size_t out_stride) {
   if (is_empty(positions)) return;
   size_t d = 0;
   for (; d + 16 * kTilePanels <= v_dim; d += 16 * kTilePanels) {
@@ -67,19 +66,18 @@ void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile
   const auto one_row = [&](size_t r, Span part) __attribute__((always_inline)) {
     const Span own = intersect(intersect(s.spans[rows.first + r], part), here);
     if (is_empty(own)) return;
-    add_rows<1, Value>(stream, block.v_dim, {own.begin - here.begin, own.end - here.begin},
-                       weights + r * kScoreStride, out + r * out_stride, out_stride);
+    add_rows<1, Value>(stream, block.v_dim, {own.begin - here.begin, own.end - here.begin}, weights + r * kScoreStride,
+                       out + r * out_stride, out_stride);
   };
   for (size_t r = 0; r < kRows; ++r) one_row(r, {here.begin, common.begin});
-  add_rows<kRows, Value>(stream, block.v_dim, {common.begin - here.begin, common.end - here.begin}, weights,
-                         out, out_stride);
+  add_rows<kRows, Value>(stream, block.v_dim, {common.begin - here.begin, common.end - here.begin}, weights, out,
+                         out_stride);
   for (size_t r = 0; r < kRows; ++r) one_row(r, {common.end, here.end});
 }
 
 // Weighted values of all rows, one page.
 template <typename Value>
-void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
-                size_t page) {
+void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     switch (rows.count) {

@@ -5,12 +5,12 @@
 // may be computed with the others, but are replaced by -inf; their values are never multiplied.
 #pragma once
 
+#include "kernels/reference/ref.h"
 #include "kernels/simd/attend_nibbles-inl.h"
 #include "kernels/simd/attend_scores-inl.h"
 #include "kernels/simd/attend_softmax-inl.h"
 #include "kernels/simd/attend_values-inl.h"
 #include "kernels/simd/latent_values-inl.h"
-#include "kernels/reference/ref.h"
 
 namespace ibid::IBID_ISA {
 namespace {

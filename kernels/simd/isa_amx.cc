@@ -26,9 +26,7 @@ Kernels vectors;
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
   if (x.n_rows < kAmxMinRows) return vectors.linear_int8(w, x, panels, y, y_stride, scratch);
-  with_format(w.type, [&](auto format) {
-    amx_format<decltype(format)>(w, x, panels, y, y_stride, scratch);
-  });
+  with_format(w.type, [&](auto format) { amx_format<decltype(format)>(w, x, panels, y, y_stride, scratch); });
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch) {

@@ -13,11 +13,10 @@ namespace {
 // --- The Hadamard transform over 16 lanes; kernels/layout/hadamard.h has the formula.
 
 // +1 if the lane is the first of its pair, -1 if it is the second: [log2(half)].
-alignas(64) constexpr float kButterflySigns[4][16] = {
-    {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
-    {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
-    {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}};
+alignas(64) constexpr float kButterflySigns[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
+                                                      {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
+                                                      {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
+                                                      {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}};
 
 // The butterflies within a vector. A product by 1 or -1 is exact, so each lane is rounded once.
 IBID_INLINE V16 transform_lanes(V16 x) {
@@ -105,9 +104,7 @@ IBID_INLINE I16 quantize(const float* x, size_t n, float inverse) {
   return to_int(mul(load_upto(x, n), set1(inverse)));
 }
 
-IBID_INLINE V16 clamp_to_half(V16 x) {
-  return min(set1(kLargestHalf), max(set1(-kLargestHalf), x));
-}
+IBID_INLINE V16 clamp_to_half(V16 x) { return min(set1(kLargestHalf), max(set1(-kLargestHalf), x)); }
 
 void store_key_f32(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
   auto* keys = reinterpret_cast<float*>(head + key_order(block).at(position, 0));
@@ -206,7 +203,7 @@ void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* h
                 float* x) {
   auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);
   const size_t n = block.head_dim, partner = size_t{1} << order.pair_bit;
-  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d) x[d] = x[n - 1];   // changes no extreme
+  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d) x[d] = x[n - 1];  // changes no extreme
   for (size_t group = 0; group < block.nibble_groups(); ++group) {
     const size_t first = group * kNibbleGroup;
     const V16 a = load(x + first), b = load(x + first + 16);

@@ -49,7 +49,7 @@ IBID_INLINE __m128i load16(const std::byte* from) { return _mm_loadu_si128(reint
 IBID_INLINE void store16(std::byte* to, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x); }
 
 constexpr size_t kPageGroups = kPagePositions / kKeyGroup;
-constexpr size_t kValueGroupsPerKeyGroup = kKeyGroup / kValueGroup;   // groups of four positions per group of sixteen
+constexpr size_t kValueGroupsPerKeyGroup = kKeyGroup / kValueGroup;  // groups of four positions per group of sixteen
 
 void turn_floats(const KvHeadBlock& block, const float* keys, float* values) {
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
@@ -76,7 +76,8 @@ void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* valu
     for (size_t d = 0; d < block.v_dim; d += 4) {
       for (size_t j = 0; j < kValueGroupsPerKeyGroup; ++j) {
         const __m128i code = turn_bytes(load16(keys + d * kKeyGroup + 16 * j));
-        store16(values + ((group * kValueGroupsPerKeyGroup + j) * block.v_dim + d) * kValueGroup, _mm_xor_si128(code, highest));
+        store16(values + ((group * kValueGroupsPerKeyGroup + j) * block.v_dim + d) * kValueGroup,
+                _mm_xor_si128(code, highest));
       }
     }
   }

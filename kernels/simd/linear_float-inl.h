@@ -154,8 +154,8 @@ void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t
 }
 
 template <typename W>
-void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
-                    float* y, size_t y_stride) {
+void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
+                    size_t y_stride) {
   for (size_t row = 0; row < n_rows; row += kFloatRowBlock) {
     const size_t rows = n_rows - row < kFloatRowBlock ? n_rows - row : kFloatRowBlock;
     const float* in = x + row * x_stride;
@@ -172,8 +172,8 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
   }
 }
 
-void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
-                  float* y, size_t y_stride) {
+void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
+                  size_t y_stride) {
   switch (w.type) {
     case PanelType::kPE4: return linear_weights<E4m3Weights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPE5: return linear_weights<E5m2Weights>(w, x, x_stride, n_rows, panels, y, y_stride);

@@ -17,8 +17,7 @@ constexpr size_t kGemmRows = 8;
 // weights in the L3 cache, and as good for those in memory.
 constexpr size_t kPrefetchBytes = 12288;
 
-static_assert(kLinearPanels <= kMaxLinearPanels &&
-              kLinearRows <= kMaxLinearRows);  // which determine the scratch size
+static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // which determine the scratch size
 
 // --- integer sums
 
@@ -65,8 +64,7 @@ struct RowsAt {
 
 // Accumulates one block of the rows, which is block `index` of the chunk.
 template <typename F, size_t kRows>
-IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x,
-                            V16* acc) {
+IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x, V16* acc) {
   using S = Sums<F::kOffset, F::kSmall>;
   const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + index * F::kBlockBytes, table);
   constexpr size_t kVectors = 8 / F::kGroups;  // per scale
@@ -200,8 +198,8 @@ struct Tile {
 
   // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors in L1, since in registers
   // they would displace the integer sums, followed by one vector for the factors of mins of 16 columns.
-  static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead,
-                  float* acc, float* y, size_t y_stride) {
+  static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead, float* acc,
+                  float* y, size_t y_stride) {
     const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
     RowsAt<kGroups> at(x, row);
@@ -214,8 +212,8 @@ struct Tile {
         const size_t scale_index = b * kGroups + group;
         keep_in_memory(acc);
         I16 sum[kRows][kPanels];
-        multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64,
-                 at.q + group * (kQuantBlock / kGroups), at.offset + group * at.group, sum);
+        multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64, at.q + group * (kQuantBlock / kGroups),
+                 at.offset + group * at.group, sum);
         const float* x_sum = at.scaled_sum;
         if constexpr (kMins && kGroups == 2) {
           scale_half_sums(at.scale - in_group, at.offset + group * at.group - in_group, half_sums);
@@ -236,8 +234,8 @@ struct Tile {
 
 // Multiplies rows of x by kPanels panels starting at panel `p`.
 template <typename F, size_t kPanels>
-void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y,
-                 size_t y_stride, std::byte* scratch) {
+void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y, size_t y_stride,
+                 std::byte* scratch) {
   using S = typename GemmTraits<F>::S;
   const size_t blocks = x.blocks();
   auto* acc = reinterpret_cast<float*>(scratch);
@@ -246,8 +244,8 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
   const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
   const size_t panel_size = F::panel_bytes(blocks);
   for (size_t i = 0; i < kPanels; ++i) {
-    unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size,
-                                                                  load_table<F>(w.type), blocks, i, unpacked);
+    unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size, load_table<F>(w.type),
+                                                                  blocks, i, unpacked);
   }
   const std::byte* next = w.data + (p + kPanels) * panel_size;
   Ahead ahead{next, p + kPanels < w.n_panels() ? next + kPanels * panel_size : next};
@@ -261,15 +259,9 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
     row += 4;
   }
   switch (rows.end - row) {
-    case 1:
-      Tile<S, F::kGroups, F::kMins, 1, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
-      break;
-    case 2:
-      Tile<S, F::kGroups, F::kMins, 2, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
-      break;
-    case 3:
-      Tile<S, F::kGroups, F::kMins, 3, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
-      break;
+    case 1: Tile<S, F::kGroups, F::kMins, 1, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride); break;
+    case 2: Tile<S, F::kGroups, F::kMins, 2, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride); break;
+    case 3: Tile<S, F::kGroups, F::kMins, 3, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride); break;
     default: break;
   }
 }
@@ -292,9 +284,7 @@ void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, 
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
-  with_format(w.type, [&](auto format) {
-    linear_format<decltype(format)>(w, x, panels, y, y_stride, scratch);
-  });
+  with_format(w.type, [&](auto format) { linear_format<decltype(format)>(w, x, panels, y, y_stride, scratch); });
 }
 
 }  // namespace

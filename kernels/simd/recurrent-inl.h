@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "kernels/simd/math-inl.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/math-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {

@@ -10,8 +10,8 @@ namespace ibid::IBID_ISA {
 namespace {
 
 struct TileShape {
-  size_t rows;    // at most 16
-  size_t bytes;   // of a row, at most 64
+  size_t rows;   // at most 16
+  size_t bytes;  // of a row, at most 64
 };
 
 // Configures the eight tiles with these shapes for its lifetime.

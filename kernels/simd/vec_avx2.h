@@ -34,7 +34,7 @@ struct M16 {
 // One panel of 16 columns and 4 input rows: 8 of 16 registers accumulate.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 1;   // interleaved
+constexpr size_t kSoftmaxRows = 1;  // interleaved
 constexpr size_t kLinearPanels = kTilePanels;
 constexpr size_t kLinearRows = kTileRows;
 
@@ -57,14 +57,12 @@ IBID_INLINE M16 lane_range(size_t begin, size_t end) {
   const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
   const __m256i from = _mm256_set1_epi32(static_cast<int>(begin));
   const __m256i to = _mm256_set1_epi32(static_cast<int>(end));
-  return {
-      _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(from, low), _mm256_cmpgt_epi32(to, low))),
-      _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(from, high), _mm256_cmpgt_epi32(to, high)))};
+  return {_mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(from, low), _mm256_cmpgt_epi32(to, low))),
+          _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(from, high), _mm256_cmpgt_epi32(to, high)))};
 }
 IBID_INLINE V16 load_first(const float* p, size_t n) {
   const M16 m = lane_range(0, n);
-  return {_mm256_maskload_ps(p, _mm256_castps_si256(m.a)),
-          _mm256_maskload_ps(p + 8, _mm256_castps_si256(m.b))};
+  return {_mm256_maskload_ps(p, _mm256_castps_si256(m.a)), _mm256_maskload_ps(p + 8, _mm256_castps_si256(m.b))};
 }
 IBID_INLINE void store_first(float* p, V16 x, size_t n) {
   const M16 m = lane_range(0, n);
@@ -79,9 +77,7 @@ IBID_INLINE V16 div(V16 x, V16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_
 IBID_INLINE V16 sqrt(V16 x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
 IBID_INLINE V16 max(V16 x, V16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
 IBID_INLINE V16 min(V16 x, V16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
-IBID_INLINE V16 fma(V16 x, V16 y, V16 z) {
-  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
-}
+IBID_INLINE V16 fma(V16 x, V16 y, V16 z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
 IBID_INLINE V16 abs(V16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
@@ -207,9 +203,7 @@ IBID_INLINE B64 low_nibbles(B64 x) {
   const __m256i mask = _mm256_set1_epi8(15);
   return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
 }
-IBID_INLINE B64 high_nibbles(B64 x) {
-  return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
-}
+IBID_INLINE B64 high_nibbles(B64 x) { return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)}); }
 IBID_INLINE B64 look_up(B64 table, B64 x) {
   return {_mm256_shuffle_epi8(table.a, x.a), _mm256_shuffle_epi8(table.b, x.b)};
 }
@@ -267,8 +261,8 @@ IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {
 }
 // Any u8 times any s8: even and odd bytes as 16-bit words, whose products and sums of two are exact.
 IBID_INLINE __m256i dot4_words(__m256i acc, __m256i codes, __m256i x) {
-  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)),
-                                         _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+  const __m256i even =
+      _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
   const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(codes, 8), _mm256_srai_epi16(x, 8));
   return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
 }

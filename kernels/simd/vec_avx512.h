@@ -38,7 +38,7 @@ struct M16 {
 // layers use two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 4;   // interleaved
+constexpr size_t kSoftmaxRows = 4;  // interleaved
 constexpr size_t kLinearPanels = 2;
 constexpr size_t kLinearRows = 8;
 
@@ -157,14 +157,10 @@ IBID_INLINE B64 spread4(const void* p) {
   return {_mm512_set1_epi32(word)};
 }
 IBID_INLINE B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
-IBID_INLINE B64 high_nibbles(B64 a) {
-  return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
-}
+IBID_INLINE B64 high_nibbles(B64 a) { return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))}; }
 // Looks up each byte of a in the 16 bytes of the same quarter of `table`. REQUIRES: bytes of a are below 16.
 IBID_INLINE B64 look_up(B64 table, B64 a) { return {_mm512_shuffle_epi8(table.v, a.v)}; }
-IBID_INLINE B64 add_bytes(B64 a, int x) {
-  return {_mm512_add_epi8(a.v, _mm512_set1_epi8(static_cast<char>(x)))};
-}
+IBID_INLINE B64 add_bytes(B64 a, int x) { return {_mm512_add_epi8(a.v, _mm512_set1_epi8(static_cast<char>(x)))}; }
 // Sets bit 4 of every byte of a to bit kBit of that byte of `bits`. REQUIRES: bytes of a are below 16.
 template <int kBit>
 IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {

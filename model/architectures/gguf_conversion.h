@@ -35,16 +35,14 @@ struct GgufTensor {
 // All tensors of the model, in the order of the table. `config` is read_config(file)'s, `to` the row of the converted
 // model. As llama.cpp requires, vectors, routers and positions are F32; so are types that GGUF lacks. Errors: those of
 // find_source(); kNonFinite (a norm or bias that is not finite, named).
-Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config,
-                                             const Architecture& to);
+Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config, const Architecture& to);
 
 // --- The hyperparameters, under the keys of model/architectures/keys.h under which read_config() looks them up.
 
 // Writes general.architecture and all keys below "<architecture>.". `config` is read_config(file)'s, `to` the row of
 // the converted model. Omits values that GGUF has no key for; check_same_model() reports them. Errors: those of reading
 // the keys of `file`.
-Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
-                       GgufWriter& out);
+Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to, GgufWriter& out);
 
 // --- How the converters change models with recurrent layers, beyond the names in the tensor table: spellings by rule,
 // fused tensors, shapes with a dimension of 1, and factors multiplied into the weights. Used by write_gguf_keys() and

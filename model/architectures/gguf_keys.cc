@@ -104,9 +104,7 @@ class KeyWriter {
   }
 
   // The matrix that expands a latent is written whole, so it has keys for every head.
-  size_t kv_heads(const LayerConfig& layer) const {
-    return config_.latent.used() ? config_.n_heads : layer.n_kv_heads;
-  }
+  size_t kv_heads(const LayerConfig& layer) const { return config_.latent.used() ? config_.n_heads : layer.n_kv_heads; }
 
   void write_heads() {
     if (!config_.recurs() || to_.recurrent.beside_attention || to_.recurrent.alone) {
@@ -259,8 +257,7 @@ class KeyWriter {
     for (size_t period = 2; by_period && period <= config_.n_layers + 1; ++period) {
       if (has_period(period)) return integer(keys::kWindowPattern, period);
     }
-    if (n_windowed == config_.n_layers && to_.windows != Windows::kPeriod &&
-        to_.windows != Windows::kUpperLayers)
+    if (n_windowed == config_.n_layers && to_.windows != Windows::kPeriod && to_.windows != Windows::kUpperLayers)
       return;
     std::vector<bool> windowed;
     for (const LayerConfig& layer : config_.layers) windowed.push_back(layer.window != 0);
@@ -276,8 +273,7 @@ class KeyWriter {
   void write_attention() {
     if (!config_.attends()) return;
     const bool wide = config_.n_layers == to_.gguf_wide_scale_layers;
-    const size_t usual = wide ? config_.dim / config_.n_heads
-                              : config_.layers[config_.first_attending()].head_dim;
+    const size_t usual = wide ? config_.dim / config_.n_heads : config_.layers[config_.first_attending()].head_dim;
     const auto scale = to_.attention_scale != 0 ? to_.attention_scale
                                                 : static_cast<float>(1.0 / std::sqrt(static_cast<double>(usual)));
     if (!config_.latent.used() && scale != config_.attention_scale) {
@@ -341,8 +337,7 @@ class KeyWriter {
     TRY(copy_integer(keys::kExpertStep));
     const auto has_experts = [](const LayerConfig& layer) { return layer.has_experts; };
     const auto first = std::ranges::find_if(config_.layers, has_experts) - config_.layers.begin();
-    if (first != 0 || from_.has(keys::kLeadingDense))
-      integer(keys::kLeadingDense, static_cast<size_t>(first));
+    if (first != 0 || from_.has(keys::kLeadingDense)) integer(keys::kLeadingDense, static_cast<size_t>(first));
     return {};
   }
 
@@ -362,8 +357,7 @@ class KeyWriter {
 
 }  // namespace
 
-Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
-                       GgufWriter& out) {
+Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to, GgufWriter& out) {
   TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
   const Hyperparameters from(file, match.prefix);
   return KeyWriter(from, config, to, out).write();

@@ -77,8 +77,7 @@ class Lister {
   // True for tensors that llama.cpp's converters keep fused.
   bool stays_fused(const TensorRow& row, const TensorSource& source) const {
     if (!source.of_fused) return false;
-    return row.part_of == kWqkv || row.part_of == kBqkv ||
-           (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
+    return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
   }
 
   // The first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm does not
@@ -121,8 +120,7 @@ class Lister {
     const TensorRole role = fused ? *fused : stays_fused(row, source) ? row.part_of : row.role;
     TRY_ASSIGN(const std::string name, name_of(role, layer));
     GgufTensor& tensor = tensor_of(name);
-    const std::optional<RowOrder> places =
-        fused ? std::optional(order_in_fused(written_, row, layer)) : std::nullopt;
+    const std::optional<RowOrder> places = fused ? std::optional(order_in_fused(written_, row, layer)) : std::nullopt;
     std::vector<size_t> heads = row.is_rotated() ? heads_ : std::vector<size_t>();
     const bool folds = to_.recurrent.gguf_folds_factors;
     if (folds && is_folded_bias(row.role)) return refuse_folded(source);
@@ -138,8 +136,8 @@ class Lister {
     auto& rows = static_cast<GgufRows&>(*tensor.rows);
     if (rows.n_rows() != 0 && rows.stored_type() != source.tensor.dtype) {
       return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name + " has type " +
-                                           std::string(dtype_name(source.tensor.dtype)) + ", others of " +
-                                           tensor.name + " have " + std::string(dtype_name(rows.stored_type()))};
+                                           std::string(dtype_name(source.tensor.dtype)) + ", others of " + tensor.name +
+                                           " have " + std::string(dtype_name(rows.stored_type()))};
     }
     if (places) {
       rows.add(std::move(part), *places);
@@ -156,8 +154,8 @@ class Lister {
     if (row.copies != Copies::kOne) {
       tensor.view.shape = Shape{{rows.n_rows() / source.n_rows, source.n_rows, source.n_cols}, 3};
     }
-    const bool is_float = row.role == kRouter || row.role == kPositions || row.role == kAltUpPredict ||
-                          row.role == kAltUpCorrect;
+    const bool is_float =
+        row.role == kRouter || row.role == kPositions || row.role == kAltUpPredict || row.role == kAltUpCorrect;
     const bool has_type = gguf_tensor_type_number(tensor.view.dtype).has_value();
     tensor.dtype = is_float || !has_type ? DType::kF32 : tensor.view.dtype;
     return {};
@@ -181,8 +179,8 @@ class Lister {
       const float number = stored[part.source_row(i / n_cols) * n_cols + i % n_cols];
       const float value = is_log ? static_cast<float>(-std::exp(double{number})) : number + missing;
       if (!std::isfinite(value)) {
-        return {ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
-                                           " holds a value that is not finite at " + std::to_string(i)};
+        return {ErrorCode::kNonFinite,
+                file_.path() + ": tensor " + source.name + " holds a value that is not finite at " + std::to_string(i)};
       }
       const size_t place = places ? places->source_row(i / n_cols) * n_cols + i % n_cols : filled + i;
       if (place >= tensor.values.size()) tensor.values.resize(place + 1);
@@ -214,14 +212,13 @@ class Lister {
     };
     std::vector<float> turning(rule.n_turning, 1.0f);
     if (rule.n_turning != 0) turning.resize(rule.rotary_dim / 2, kUnturned);
-    add_factors(longrope ? kLongRopeFactors : kRopeFactors,
-                rule.n_turning != 0 ? turning : rule.frequency_factors);
+    add_factors(longrope ? kLongRopeFactors : kRopeFactors, rule.n_turning != 0 ? turning : rule.frequency_factors);
     add_factors(kShortRopeFactors, rule.short_factors);
   }
 
   const ModelFile& file_;
   const ModelConfig& config_;
-  ModelConfig unread_;  // as if all layers stored keys and values
+  ModelConfig unread_;   // as if all layers stored keys and values
   ModelConfig written_;  // with the fused tensors of GGUF
   const Architecture& to_;
   std::vector<size_t> heads_;
@@ -231,8 +228,7 @@ class Lister {
 
 }  // namespace
 
-Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config,
-                                             const Architecture& to) {
+Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config, const Architecture& to) {
   return Lister(file, config, to).list();
 }
 

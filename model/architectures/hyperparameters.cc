@@ -57,8 +57,8 @@ Status Hyperparameters::missing(const Key& key) const {
 }
 
 Status Hyperparameters::wrong_length(const std::string& key, size_t got, size_t wanted) const {
-  return {ErrorCode::kBadHyperparameter, file_.path() + ": " + key + " has " + std::to_string(got) +
-                                             " elements, wanted " + std::to_string(wanted)};
+  return {ErrorCode::kBadHyperparameter,
+          file_.path() + ": " + key + " has " + std::to_string(got) + " elements, wanted " + std::to_string(wanted)};
 }
 
 Result<size_t> Hyperparameters::integer(const Key& key, int64_t low, int64_t high,

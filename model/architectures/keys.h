@@ -13,8 +13,7 @@ inline constexpr Key kDim{"dim", "embedding_length", "hidden_size|n_embd"};
 inline constexpr Key kFfnDim{"ffn_dim", "feed_forward_length",
                              "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size"};
 inline constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads|n_head"};
-inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv",
-                               "num_key_value_heads|num_kv_heads|n_head_kv"};
+inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
 inline constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
 inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
 // In GGUF the value of layers with a window, in config.json that of layers without one.
@@ -31,8 +30,7 @@ inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
 inline constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
                               "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
 inline constexpr Key kAttentionScale{"attention scale", "attention.scale", "attention_multiplier"};
-inline constexpr Key kAttentionSoftcap{"attention softcap", "attn_logit_softcapping",
-                                       "attn_logit_softcapping"};
+inline constexpr Key kAttentionSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
 inline constexpr Key kQueryGrowth{
     "query growth", "attention.temperature_scale",
     "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
@@ -51,21 +49,17 @@ inline constexpr Key kGateCutoffs{"cutoffs of gates", "activation_sparsity_scale
 
 // --- latent attention
 inline constexpr Key kQRank{"rank of the queries' latent", "attention.q_lora_rank", "q_lora_rank"};
-inline constexpr Key kKvRank{"rank of the latent of keys and values", "attention.kv_lora_rank",
-                             "kv_lora_rank"};
-inline constexpr Key kLatentRopeDim{"dimensions of a key that turn", "rope.dimension_count",
-                                    "qk_rope_head_dim"};
+inline constexpr Key kKvRank{"rank of the latent of keys and values", "attention.kv_lora_rank", "kv_lora_rank"};
+inline constexpr Key kLatentRopeDim{"dimensions of a key that turn", "rope.dimension_count", "qk_rope_head_dim"};
 inline constexpr Key kLatentValueDim{"value head_dim", "attention.value_length_mla|attention.value_length",
                                      "v_head_dim"};
 inline constexpr Key kLatentKeyDim{"head_dim", "attention.key_length_mla|attention.key_length", ""};
 inline constexpr Key kYarnTenth{"mscale_all_dim", "rope.scaling.yarn_log_multiplier", ""};
-inline constexpr Key kMscaleOfAll{"mscale_all_dim", "",
-                                  "rope_scaling.mscale_all_dim|rope_parameters.mscale_all_dim"};
+inline constexpr Key kMscaleOfAll{"mscale_all_dim", "", "rope_scaling.mscale_all_dim|rope_parameters.mscale_all_dim"};
 
 // --- windows
 inline constexpr Key kWindow{"window", "attention.sliding_window", "sliding_window"};
-inline constexpr Key kWindowPattern{"period of windows", "attention.sliding_window_pattern",
-                                    "sliding_window_pattern"};
+inline constexpr Key kWindowPattern{"period of windows", "attention.sliding_window_pattern", "sliding_window_pattern"};
 
 // --- experts
 inline constexpr Key kExperts{"n_experts", "expert_count",
@@ -77,10 +71,8 @@ inline constexpr Key kExpertGroupsActive{"open groups of experts", "expert_group
 inline constexpr Key kRouterScores{"way to choose experts", "expert_gating_func", ""};
 inline constexpr Key kRouterNormalized{"normalised weights of experts", "expert_weights_norm",
                                        "norm_topk_prob|route_norm|moe_renormalize"};
-inline constexpr Key kRouterScale{"scale of experts", "expert_weights_scale",
-                                  "routed_scaling_factor|route_scale"};
-inline constexpr Key kExpertFfnDim{"ffn_dim of experts", "expert_feed_forward_length",
-                                   "moe_intermediate_size"};
+inline constexpr Key kRouterScale{"scale of experts", "expert_weights_scale", "routed_scaling_factor|route_scale"};
+inline constexpr Key kExpertFfnDim{"ffn_dim of experts", "expert_feed_forward_length", "moe_intermediate_size"};
 inline constexpr Key kSharedFfnDim{"ffn_dim of the shared expert", "expert_shared_feed_forward_length",
                                    "shared_expert_intermediate_size|shared_intermediate_size|"
                                    "moe_shared_expert_intermediate_size"};
@@ -112,8 +104,7 @@ inline constexpr Key kFullInterval{"period of layers with attention", "full_atte
 // --- rope
 inline constexpr Key kRopeUsed{"use of rope", "rope.scaling.finetuned", ""};
 inline constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};
-inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_base_swa",
-                                    "rope_local_base_freq"};
+inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_base_swa", "rope_local_base_freq"};
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};

@@ -203,9 +203,9 @@ Result<Activation::Kind> read_activation(const Hyperparameters& file, const Arch
     const char* name;
     Activation::Kind kind;
   };
-  constexpr Name kNames[] = {{"silu", kSilu},           {"swish", kSilu},         {"gelu", kGelu},
-                             {"gelu_new", kGeluTanh},   {"gelu_fast", kGeluTanh}, {"gelu_pytorch_tanh", kGeluTanh},
-                             {"relu2", kReluSquared},   {"xielu", kXielu}};
+  constexpr Name kNames[] = {{"silu", kSilu},         {"swish", kSilu},         {"gelu", kGelu},
+                             {"gelu_new", kGeluTanh}, {"gelu_fast", kGeluTanh}, {"gelu_pytorch_tanh", kGeluTanh},
+                             {"relu2", kReluSquared}, {"xielu", kXielu}};
   std::string supported;
   for (const Name& known : kNames) {
     if (*name == known.name) return known.kind;
@@ -282,8 +282,8 @@ Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const
       return Status(ErrorCode::kMissingTensor, file.file().path() + ": tensor " + name + " is missing");
     }
     if (tensor->shape.elements() != 1 || !dtype_is_float(tensor->dtype)) {
-      return Status(ErrorCode::kBadShape, file.file().path() + ": tensor " + name + " is " +
-                                              tensor->shape.to_string() + ", wanted one number");
+      return Status(ErrorCode::kBadShape, file.file().path() + ": tensor " + name + " is " + tensor->shape.to_string() +
+                                              ", wanted one number");
     }
     float value = 0;
     dequantize_row(tensor->dtype, tensor->data, std::span(&value, 1));

@@ -34,17 +34,18 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
 }
 
 // GGUF's expert_gating_func values, starting at 1.
-constexpr RouterScores kGgufGatingFunctions[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
+constexpr RouterScores kGgufGatingFunctions[] = {RouterScores::kSoftmax, RouterScores::kSigmoid,
+                                                 RouterScores::kSoftmaxOfChosen};
 
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
   constexpr Key kHf{"way to choose experts", "", "scoring_func|moe_router_activation_func"};
   if (file.has(keys::kRouterScores)) {
     TRY_ASSIGN(const size_t way, file.integer(keys::kRouterScores, 0, kMaxExperts));
     if (way > std::size(kGgufGatingFunctions)) {
-      return {ErrorCode::kUnsupported,
-              file.file().path() + ": " + file.key_of(keys::kRouterScores) + " " + std::to_string(way) +
-                  " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
-                  "chosen)"};
+      return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(keys::kRouterScores) + " " +
+                                           std::to_string(way) +
+                                           " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
+                                           "chosen)"};
     }
     if (way > 0) router.scores = kGgufGatingFunctions[way - 1];
   }
@@ -80,8 +81,8 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
   const size_t together = n_shared * moe.ffn_dim;
   TRY_ASSIGN(moe.shared_ffn_dim, file.integer(keys::kSharedFfnDim, 0, kMaxWidth, together));
   if (moe.shared_ffn_dim > static_cast<size_t>(kMaxWidth)) {
-    return file.bad(keys::kSharedCount, std::to_string(n_shared), "shared experts of " + std::to_string(kMaxWidth) +
-                                                          " columns at most together");
+    return file.bad(keys::kSharedCount, std::to_string(n_shared),
+                    "shared experts of " + std::to_string(kMaxWidth) + " columns at most together");
   }
   if (!row.clamped_swiglu) return {};
   TRY_ASSIGN(const double limit, file.positive(keys::kSwigluLimit, kMaxFactor, 7.0));

@@ -15,8 +15,7 @@ struct Other {
   const char* what;
 };
 
-constexpr const char* kAdapter =
-    "an adapter (LoRA), which changes another model: name a model that it was merged into";
+constexpr const char* kAdapter = "an adapter (LoRA), which changes another model: name a model that it was merged into";
 constexpr const char* kProjector = "a projector of images for another model: name that model's own file";
 constexpr const char* kMatrix = "an importance matrix, which helps to quantise a model: name the model itself";
 constexpr const char* kVocabulary = "a vocabulary without weights: name the model itself";
@@ -32,13 +31,27 @@ constexpr Other kOtherTypes[] = {
 
 // general.architecture in GGUF, model_type in config.json.
 constexpr Other kOtherArchitectures[] = {
-    {"clip", kProjector},           {"controlvector", kControl},     {"bert", kEmbedding},
-    {"nomic-bert", kEmbedding},     {"nomic-bert-moe", kEmbedding},  {"nomic_bert", kEmbedding},
-    {"jina-bert-v2", kEmbedding},   {"jina-bert-v3", kEmbedding},    {"modern-bert", kEmbedding},
-    {"modernbert", kEmbedding},     {"neo-bert", kEmbedding},        {"eurobert", kEmbedding},
-    {"gemma-embedding", kEmbedding}, {"roberta", kEmbedding},        {"xlm-roberta", kEmbedding},
-    {"distilbert", kEmbedding},     {"mpnet", kEmbedding},           {"t5", kTwoParts},
-    {"t5encoder", kEmbedding},      {"bart", kTwoParts},             {"whisper", kTwoParts},
+    {"clip", kProjector},
+    {"controlvector", kControl},
+    {"bert", kEmbedding},
+    {"nomic-bert", kEmbedding},
+    {"nomic-bert-moe", kEmbedding},
+    {"nomic_bert", kEmbedding},
+    {"jina-bert-v2", kEmbedding},
+    {"jina-bert-v3", kEmbedding},
+    {"modern-bert", kEmbedding},
+    {"modernbert", kEmbedding},
+    {"neo-bert", kEmbedding},
+    {"eurobert", kEmbedding},
+    {"gemma-embedding", kEmbedding},
+    {"roberta", kEmbedding},
+    {"xlm-roberta", kEmbedding},
+    {"distilbert", kEmbedding},
+    {"mpnet", kEmbedding},
+    {"t5", kTwoParts},
+    {"t5encoder", kEmbedding},
+    {"bart", kTwoParts},
+    {"whisper", kTwoParts},
 };
 
 constexpr int64_t kPoolingOfRerankers = 4;  // enum llama_pooling_type
@@ -84,8 +97,9 @@ Status refuse_other_files(const ModelFile& file) {
   if (what == nullptr && std::ranges::any_of(file.tensor_names(), is_of_an_adapter)) what = kAdapter;
   if (what != nullptr) return {ErrorCode::kUnsupported, file.path() + ": is " + what};
   if (!gguf && file.config_json() == nullptr) {
-    return {ErrorCode::kMissingKey, file.path() + ": has no config.json beside it, which says what the weights are; "
-                                                  "name the model's whole directory"};
+    return {ErrorCode::kMissingKey, file.path() +
+                                        ": has no config.json beside it, which says what the weights are; "
+                                        "name the model's whole directory"};
   }
   return {};
 }

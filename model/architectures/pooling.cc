@@ -44,7 +44,7 @@ Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
   const std::optional<Pooling> pooling = pooling_named(kGgufPoolings[number]);
   if (number == 0 || pooling) return pooling;
   return unsupported_pooling(file.file(), file.key_of(keys::kPooling) + " is " + std::to_string(number) + " (" +
-                                      std::string(kGgufPoolings[number]) + ")");
+                                              std::string(kGgufPoolings[number]) + ")");
 }
 
 // A string member of an object; empty if missing.

@@ -148,15 +148,15 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
     return {ErrorCode::kBadHyperparameter, of + ", wanted heads that are a multiple of those of keys"};
   }
   const auto most = static_cast<size_t>(kMaxWidth);
-  for (const auto& [heads, width] : {std::pair(mixer.n_heads, mixer.value_dim),
-                                     std::pair(mixer.n_key_heads, mixer.key_dim)}) {
+  for (const auto& [heads, width] :
+       {std::pair(mixer.n_heads, mixer.value_dim), std::pair(mixer.n_key_heads, mixer.key_dim)}) {
     if (heads > most / width) {
       return {ErrorCode::kBadHyperparameter, of + ", wanted at most " + std::to_string(kMaxWidth) + " columns"};
     }
   }
   if (mixer.v_width() % mixer.norm_parts != 0) {
-    return {ErrorCode::kBadHyperparameter, of + ", wanted a width that " + std::to_string(mixer.norm_parts) +
-                                               " groups divide"};
+    return {ErrorCode::kBadHyperparameter,
+            of + ", wanted a width that " + std::to_string(mixer.norm_parts) + " groups divide"};
   }
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
@@ -164,8 +164,8 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
-                                               " layers, wanted a state of at most " +
-                                               std::to_string(kMaxStateFloats) + " numbers"};
+                                               " layers, wanted a state of at most " + std::to_string(kMaxStateFloats) +
+                                               " numbers"};
   }
   return {};
 }

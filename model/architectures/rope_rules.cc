@@ -18,7 +18,9 @@ class HfRule {
  public:
   HfRule(const Hyperparameters& file, std::string section) : file_(file), section_(std::move(section)) {}
 
-  bool has(const char* name) const { return with(name, [&](const Key& key) { return file_.has(key); }); }
+  bool has(const char* name) const {
+    return with(name, [&](const Key& key) { return file_.has(key); });
+  }
   Result<double> positive(const char* name, std::optional<double> fallback = {}) const {
     return with(name, [&](const Key& key) { return file_.positive(key, kMaxFactor, fallback); });
   }
@@ -77,8 +79,8 @@ Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelC
     TRY_ASSIGN(rule.original_max_positions, file.positive(kBeside, static_cast<double>(kMaxPositions)));
     return {};
   }
-  TRY_ASSIGN(rule.original_max_positions, hf.positive("original_max_position_embeddings",
-                                                      static_cast<double>(config.trained_context)));
+  TRY_ASSIGN(rule.original_max_positions,
+             hf.positive("original_max_position_embeddings", static_cast<double>(config.trained_context)));
   return {};
 }
 
@@ -289,10 +291,10 @@ Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, Mod
   if (!two) return {};
   const size_t windowed_dim = head_dim_of(config, config.ropes[1]);
   const bool alike = windowed_dim == head_dim_of(config, rule);
-  TRY_ASSIGN(config.ropes[1].rotary_dim,
-             gguf_rotary_dim(file, alike && !file.has(keys::kWindowedRotaryDim) ? keys::kRotaryDim
-                                                                                : keys::kWindowedRotaryDim,
-                             windowed_dim));
+  TRY_ASSIGN(
+      config.ropes[1].rotary_dim,
+      gguf_rotary_dim(file, alike && !file.has(keys::kWindowedRotaryDim) ? keys::kRotaryDim : keys::kWindowedRotaryDim,
+                      windowed_dim));
   const double fallback = row.windowed_theta == 0 ? rule.theta : row.windowed_theta;
   TRY_ASSIGN(config.ropes[1].theta, file.positive(keys::kWindowedTheta, kMaxTheta, fallback));
   return {};
@@ -300,8 +302,8 @@ Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, Mod
 
 // Rounds to 32 bits as in GGUF, so that a checkpoint and its converted model rotate by the same angles.
 void round_as_gguf(RopeRule& rule) {
-  for (double* number : {&rule.theta, &rule.factor, &rule.original_max_positions, &rule.beta_fast, &rule.beta_slow,
-                         &rule.magnitude}) {
+  for (double* number :
+       {&rule.theta, &rule.factor, &rule.original_max_positions, &rule.beta_fast, &rule.beta_slow, &rule.magnitude}) {
     *number = static_cast<double>(static_cast<float>(*number));
   }
 }

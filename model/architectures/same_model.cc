@@ -11,24 +11,21 @@ namespace {
 bool same_rope(const ModelConfig& a, size_t rope_a, const ModelConfig& b, size_t rope_b) {
   if (rope_a == kNoRope || rope_b == kNoRope) return rope_a == rope_b;
   for (const size_t context : {size_t{1}, a.trained_context}) {
-    const RopeTable of_a = make_rope_table(a.ropes[rope_a], context),
-                    of_b = make_rope_table(b.ropes[rope_b], context);
+    const RopeTable of_a = make_rope_table(a.ropes[rope_a], context), of_b = make_rope_table(b.ropes[rope_b], context);
     if (of_a.inv_freq != of_b.inv_freq || of_a.magnitude != of_b.magnitude) return false;
   }
   return true;
 }
 
 bool same_activation(const Activation& a, const Activation& b) {
-  return a.kind == b.kind && a.alpha_p == b.alpha_p && a.alpha_n == b.alpha_n && a.beta == b.beta &&
-         a.eps == b.eps;
+  return a.kind == b.kind && a.alpha_p == b.alpha_p && a.alpha_n == b.alpha_n && a.beta == b.beta && a.eps == b.eps;
 }
 
 // The k largest softmax scores of E experts sum to at least k / E, so a smaller minimum has no effect.
 bool same_bound(const RouterRule& a, const RouterRule& b) {
-  const float least =
-      static_cast<float>(a.n_experts_active) / static_cast<float>(std::max<size_t>(a.n_experts, 1));
-  const bool never_met = a.scores == RouterScores::kSoftmax && a.n_groups == 1 &&
-                         a.smallest_sum < least / 2 && b.smallest_sum < least / 2;
+  const float least = static_cast<float>(a.n_experts_active) / static_cast<float>(std::max<size_t>(a.n_experts, 1));
+  const bool never_met =
+      a.scores == RouterScores::kSoftmax && a.n_groups == 1 && a.smallest_sum < least / 2 && b.smallest_sum < least / 2;
   return never_met || a.smallest_sum == b.smallest_sum;
 }
 
@@ -40,23 +37,21 @@ bool same_router(const RouterRule& a, const RouterRule& b) {
 
 bool same_experts(const MoeRule& a, const MoeRule& b) {
   return a.ffn_dim == b.ffn_dim && a.shared_ffn_dim == b.shared_ffn_dim &&
-         same_activation(a.activation, b.activation) && a.weighs_inputs == b.weighs_inputs &&
-         a.gated == b.gated && a.swiglu_limit == b.swiglu_limit &&
-         a.swiglu_alpha == b.swiglu_alpha;
+         same_activation(a.activation, b.activation) && a.weighs_inputs == b.weighs_inputs && a.gated == b.gated &&
+         a.swiglu_limit == b.swiglu_limit && a.swiglu_alpha == b.swiglu_alpha;
 }
 
 bool same_latent(const LatentAttention& a, const LatentAttention& b) {
-  return a.q_rank == b.q_rank && a.kv_rank == b.kv_rank && a.nope_dim == b.nope_dim &&
-         a.rope_dim == b.rope_dim && a.value_dim == b.value_dim && a.adjacent_pairs == b.adjacent_pairs;
+  return a.q_rank == b.q_rank && a.kv_rank == b.kv_rank && a.nope_dim == b.nope_dim && a.rope_dim == b.rope_dim &&
+         a.value_dim == b.value_dim && a.adjacent_pairs == b.adjacent_pairs;
 }
 
 // Compares all except how the files store it.
 bool same_recurrent(const RecurrentMixer& a, const RecurrentMixer& b) {
   return a.rule == b.rule && a.n_heads == b.n_heads && a.n_key_heads == b.n_key_heads && a.key_dim == b.key_dim &&
-         a.value_dim == b.value_dim && a.n_taps == b.n_taps && a.step_rank == b.step_rank &&
-         a.low_rank == b.low_rank && a.gate == b.gate && a.norm_parts == b.norm_parts &&
-         a.norm_is_shared == b.norm_is_shared && a.norm_eps == b.norm_eps && a.rate_scale == b.rate_scale &&
-         a.tiled_heads == b.tiled_heads;
+         a.value_dim == b.value_dim && a.n_taps == b.n_taps && a.step_rank == b.step_rank && a.low_rank == b.low_rank &&
+         a.gate == b.gate && a.norm_parts == b.norm_parts && a.norm_is_shared == b.norm_is_shared &&
+         a.norm_eps == b.norm_eps && a.rate_scale == b.rate_scale && a.tiled_heads == b.tiled_heads;
 }
 
 bool same_steps(const RecurrentMixer& a, const RecurrentMixer& b) {
@@ -108,12 +103,10 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   const auto same_function = [](const LayerConfig& x, const LayerConfig& y) {
     return same_activation(x.activation, y.activation);
   };
-  const auto turned_alike = [&](const LayerConfig& x, const LayerConfig& y) {
-    return same_rope(a, x.rope, b, y.rope);
-  };
+  const auto turned_alike = [&](const LayerConfig& x, const LayerConfig& y) { return same_rope(a, x.rope, b, y.rope); };
   const Part parts[] = {
-      {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim &&
-                    a.n_heads == b.n_heads && a.trained_context == b.trained_context},
+      {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim && a.n_heads == b.n_heads &&
+                    a.trained_context == b.trained_context},
       {"kinds of layers", all_layers(a, b, same_kind)},
       {"recurrent layers", same_recurrent(a.recurrent, b.recurrent) && a.recurrent_norms == b.recurrent_norms},
       {"limits of steps", same_steps(a.recurrent, b.recurrent)},
@@ -121,11 +114,10 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
       {"parts beside the layers", a.layer_inputs.dim == b.layer_inputs.dim && a.laurel_rank == b.laurel_rank &&
                                       same_streams && a.scaled_layers == b.scaled_layers},
       {"norms", a.norm == b.norm && a.norm_places == b.norm_places && a.norm_eps == b.norm_eps},
-      {"norms of queries, keys and values", a.qk_norm == b.qk_norm && a.value_norm == b.value_norm &&
-                                                a.qk_norm_after_rope == b.qk_norm_after_rope},
-      {"attention scale",
-       a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap &&
-           a.scale_by_depth == b.scale_by_depth},
+      {"norms of queries, keys and values",
+       a.qk_norm == b.qk_norm && a.value_norm == b.value_norm && a.qk_norm_after_rope == b.qk_norm_after_rope},
+      {"attention scale", a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap &&
+                              a.scale_by_depth == b.scale_by_depth},
       {"query growth", same_growth},
       {"latent attention", same_latent(a.latent, b.latent)},
       {"attention gate", a.attention_gate == b.attention_gate},

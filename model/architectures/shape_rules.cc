@@ -49,7 +49,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
-    if (layer.head_dim > kMaxHeadDim) {   // may be computed from dim and n_heads
+    if (layer.head_dim > kMaxHeadDim) {  // may be computed from dim and n_heads
       return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
     }
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
@@ -167,11 +167,10 @@ Status read_shape(const Hyperparameters& file, const Architecture& row, ModelCon
   config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
   const bool alone = row.recurrent.alone;  // no attention: files have no heads, and often no context
-  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth,
-                                          alone ? std::optional<size_t>(0) : std::nullopt));
-  TRY_ASSIGN(config.trained_context,
-             file.integer(keys::kTrainedContext, 1, kMaxPositions,
-                          alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
+  TRY_ASSIGN(config.n_heads,
+             file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth, alone ? std::optional<size_t>(0) : std::nullopt));
+  TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions,
+                                                  alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
   // GPT-2 and Falcon omit the width if it is 4 dim.
   const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
   const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;

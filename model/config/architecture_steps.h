@@ -32,8 +32,8 @@ struct AltUp {
 
 // The weights of each stream except stream 0.
 struct StreamWeights {
-  PackedMatrix spread;                  // [D, D]
-  PackedMatrix gather;                  // [D, D]
+  PackedMatrix spread;  // [D, D]
+  PackedMatrix gather;  // [D, D]
 };
 
 // The weights of a layer: small, kept as floats.
@@ -60,9 +60,9 @@ struct LayerInputs {
 
 // The weights of a layer.
 struct LayerInputWeights {
-  PackedMatrix gate;                   // [P, D]
-  PackedMatrix out;                    // [D, P]
-  std::span<const float> post_norm;    // [D]
+  PackedMatrix gate;                 // [P, D]
+  PackedMatrix out;                  // [D, P]
+  std::span<const float> post_norm;  // [D]
 };
 
 // CommonBlocks: attention and an MLP shared by several layers, as data. Such a layer runs a shared block before its
@@ -85,20 +85,20 @@ struct CommonBlocks {
 };
 
 struct AdapterWeights {
-  PackedMatrix low;       // B [R, D]
-  PackedMatrix gate, up;  // A [F, R]
+  PackedMatrix low;                  // B [R, D]
+  PackedMatrix gate, up;             // A [F, R]
   PackedMatrix q_low, k_low, v_low;  // B [R, 2 D]
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {  // beside wq, wk, wv and wo; the first three read 2 D columns
-  std::span<const float> norm;      // [2 D]
-  std::span<const float> ffn_norm;  // [D]
-  PackedMatrix w_gate, w_up;        // [F, D]
-  PackedMatrix w_down;              // [D, F]
+struct CommonBlockWeights {                     // beside wq, wk, wv and wo; the first three read 2 D columns
+  std::span<const float> norm;                  // [2 D]
+  std::span<const float> ffn_norm;              // [D]
+  PackedMatrix w_gate, w_up;                    // [F, D]
+  PackedMatrix w_down;                          // [D, F]
   std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
-  std::vector<AdapterWeights> adapters;  // [n_uses] empty for the uses of other blocks
-  PackedMatrix out;                 // [D, D] of each layer that uses a block
+  std::vector<AdapterWeights> adapters;         // [n_uses] empty for the uses of other blocks
+  PackedMatrix out;                             // [D, D] of each layer that uses a block
 };
 
 }  // namespace ibid

@@ -48,20 +48,20 @@ enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
-  bool attends = true;       // has attention; a layer may also have a recurrent mixer, or neither
-  size_t state_layer = kNoState;  // index of its recurrent state in the cache (KvLayout)
+  bool attends = true;             // has attention; a layer may also have a recurrent mixer, or neither
+  size_t state_layer = kNoState;   // index of its recurrent state in the cache (KvLayout)
   size_t common_layer = kNoLayer;  // layer that stores its attention and MLP weights, if it uses CommonBlocks
   size_t adapter = 0;              // index of its adapter there
-  size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
-  bool chunked = false;      // attention is limited to the current chunk of ModelConfig::attention_chunk
-  size_t rope = 0;           // index into ModelConfig::ropes; kNoRope: no rotation
-  size_t n_kv_heads = 0;     // G
-  size_t head_dim = 0;       // d
-  size_t kv_layer = 0;       // KV layer of the cache (KvLayout) that it attends over
-  bool writes_kv = true;     // stores its keys and values there; false: an earlier layer does
-  bool value_is_key = false; // v = Wk h
-  size_t ffn_dim = 0;        // of this layer's MLP; 0: no MLP
-  bool has_experts = false;  // instead of an MLP, or beside it
+  size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
+  bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
+  size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: no rotation
+  size_t n_kv_heads = 0;           // G
+  size_t head_dim = 0;             // d
+  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) that it attends over
+  bool writes_kv = true;           // stores its keys and values there; false: an earlier layer does
+  bool value_is_key = false;       // v = Wk h
+  size_t ffn_dim = 0;              // of this layer's MLP; 0: no MLP
+  bool has_experts = false;        // instead of an MLP, or beside it
   // Each gate becomes max(gate - cutoff, 0). cutoff: the mean of the row's gates plus gate_cutoff standard
   // deviations.
   std::optional<float> gate_cutoff;
@@ -69,13 +69,13 @@ struct LayerConfig {
 };
 
 struct ModelConfig {
-  std::string architecture;       // name in the file, for messages
+  std::string architecture;  // name in the file, for messages
 
-  size_t vocab_size = 0;          // V
-  size_t n_layers = 0;            // L
-  size_t dim = 0;                 // D
-  size_t n_heads = 0;             // H
-  size_t trained_context = 0;     // positions the model was trained for
+  size_t vocab_size = 0;       // V
+  size_t n_layers = 0;         // L
+  size_t dim = 0;              // D
+  size_t n_heads = 0;          // H
+  size_t trained_context = 0;  // positions the model was trained for
 
   // --- norms
   NormKind norm = NormKind::kRms;
@@ -83,61 +83,61 @@ struct ModelConfig {
   float norm_eps = 0;
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_after_rope = false;
-  bool value_norm = false;        // v = v / rms(v), per head
+  bool value_norm = false;  // v = v / rms(v), per head
 
   // --- attention
-  float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
-  bool scale_by_depth = false;    // scores of layer l are divided by l + 1
-  LatentAttention latent;         // if used, each layer has one KV head: the cached row
-  bool attention_gate = false;    // attention's output is multiplied by sigmoid(W_attn_gate h)
-  bool gate_beside_query = false; // the file's wq holds for each head its query, then its gate
-  float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
-  std::vector<RopeRule> ropes;    // indexed by LayerConfig::rope, at most kMaxRopes
-  bool learned_positions = false; // x = E[token] + P[position]
-  size_t attention_chunk = 0;     // size of a chunk in positions, whole pages; for chunked layers
+  float attention_scale = 0;       // of the scores; d^-1/2 unless the architecture says otherwise
+  bool scale_by_depth = false;     // scores of layer l are divided by l + 1
+  LatentAttention latent;          // if used, each layer has one KV head: the cached row
+  bool attention_gate = false;     // attention's output is multiplied by sigmoid(W_attn_gate h)
+  bool gate_beside_query = false;  // the file's wq holds for each head its query, then its gate
+  float attention_softcap = 0;     // scores s become cap tanh(s / cap); 0: none
+  std::vector<RopeRule> ropes;     // indexed by LayerConfig::rope, at most kMaxRopes
+  bool learned_positions = false;  // x = E[token] + P[position]
+  size_t attention_chunk = 0;      // size of a chunk in positions, whole pages; for chunked layers
   // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: no scaling.
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
   bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;       // of the layers that have a state
-  CommonBlocks common;            // run before the mixer of some of them
+  RecurrentMixer recurrent;                          // of the layers that have a state
+  CommonBlocks common;                               // run before the mixer of some of them
   NormPlaces recurrent_norms = NormPlaces::kBefore;  // of recurrent layers without attention
 
   // --- MLP
-  bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
-  bool parallel = false;          // attention and MLP read the same x: x += attention(x) + mlp(x)
+  bool gated = true;      // down(f(gate h) * up h), else down(f(up h))
+  bool parallel = false;  // attention and MLP read the same x: x += attention(x) + mlp(x)
 
-  MoeRule moe;                    // of the layers that have experts
+  MoeRule moe;                       // of the layers that have experts
   bool experts_interleaved = false;  // the file's fused gate|up of an expert alternates rows of gate and up
   bool experts_transposed = false;   // float experts are [in, out] in the file
 
   // --- beside the layers
-  LayerInputs layer_inputs;       // per-layer embeddings
-  AltUp altup;                    // several streams instead of one x
-  size_t laurel_rank = 0;         // rank of the low-rank bypass of attention; 0: none
-  bool scaled_layers = false;     // x is multiplied by a learned number after each layer that has one
+  LayerInputs layer_inputs;    // per-layer embeddings
+  AltUp altup;                 // several streams instead of one x
+  size_t laurel_rank = 0;      // rank of the low-rank bypass of attention; 0: none
+  bool scaled_layers = false;  // x is multiplied by a learned number after each layer that has one
 
   // --- factors
-  float embed_scale = 1;          // of embeddings
-  float residual_scale = 1;       // of the outputs of attention and MLP
+  float embed_scale = 1;                                          // of embeddings
+  float residual_scale = 1;                                       // of the outputs of attention and MLP
   Residual attention_residual, recurrent_residual, mlp_residual;  // beside residual_scale
   float attention_input_scale = 1;  // of h, folded into attention_scale and attention_residual; divides biases
-  float gate_scale = 1;           // of the gates of MLPs
+  float gate_scale = 1;             // of the gates of MLPs
   float logit_scale = 1;
-  float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none
+  float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: none
 
   // --- storage in the file
   std::span<const TensorName> names;  // tensor names that differ from the tensor table's
-  std::string name_prefix;        // replaces '@' in tensor names
-  bool adjacent_pairs = false;    // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing reorders them into halves
-  bool norms_minus_one = false;   // the file's norm weights omit the 1 that is added to them
-  bool qkv_by_group = false;      // fused q|k|v: for each KV head its queries, key, value; else all q, all k, all v
-  bool transposed = false;        // matrices of the layers are [in, out]
-  bool tied = false;              // the embedding is the LM head, even if the file has another
+  std::string name_prefix;            // replaces '@' in tensor names
+  bool adjacent_pairs = false;   // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing reorders them into halves
+  bool norms_minus_one = false;  // the file's norm weights omit the 1 that is added to them
+  bool qkv_by_group = false;     // fused q|k|v: for each KV head its queries, key, value; else all q, all k, all v
+  bool transposed = false;       // matrices of the layers are [in, out]
+  bool tied = false;             // the embedding is the LM head, even if the file has another
 
-  std::optional<Pooling> pooling; // set for embedding models: how hidden states become one vector
+  std::optional<Pooling> pooling;  // set for embedding models: how hidden states become one vector
 
   std::vector<LayerConfig> layers;  // [L]
 

@@ -28,10 +28,10 @@
 namespace ibid {
 
 struct LatentAttention {
-  size_t q_rank = 0;      // rank of the queries' latent; 0: none
-  size_t kv_rank = 0;     // rank of the latent of keys and values; 0: no latent attention
-  size_t nope_dim = 0;    // of a head of queries and keys: the part that is not rotated,
-  size_t rope_dim = 0;    // followed by the rotated part
+  size_t q_rank = 0;           // rank of the queries' latent; 0: none
+  size_t kv_rank = 0;          // rank of the latent of keys and values; 0: no latent attention
+  size_t nope_dim = 0;         // of a head of queries and keys: the part that is not rotated,
+  size_t rope_dim = 0;         // followed by the rotated part
   bool adjacent_pairs = true;  // RoPE rotates pairs of neighbours; false: i and i + rope_dim / 2
   size_t value_dim = 0;
 
@@ -54,18 +54,18 @@ inline constexpr float kLatentNormEps = 1e-6f;
 
 // W_kvb in the two forms that attention over latent rows reads.
 struct LatentExpansion {
-  PackedMatrix keys;     // [H row_value_dim, nope_dim] W_k transposed: for each head one row per number of c
-  PackedMatrix values;   // [H value_dim, kv_rank]
+  PackedMatrix keys;    // [H row_value_dim, nope_dim] W_k transposed: for each head one row per number of c
+  PackedMatrix values;  // [H value_dim, kv_rank]
 };
 
 struct LatentWeights {
-  PackedMatrix wq_a;                     // [q_rank, D]
-  PackedMatrix wq_b;                     // [H key_dim, q_rank]
-  PackedMatrix wkv_a;                    // [kv_rank + rope_dim, D]
-  LatentExpansion wkv_b;                 // [H (nope_dim + value_dim), kv_rank]
-  std::span<const float> bq_a, bkv_a;    // optional
-  std::span<const float> q_a_norm;       // [q_rank]
-  std::span<const float> kv_a_norm;      // [kv_rank]
+  PackedMatrix wq_a;                   // [q_rank, D]
+  PackedMatrix wq_b;                   // [H key_dim, q_rank]
+  PackedMatrix wkv_a;                  // [kv_rank + rope_dim, D]
+  LatentExpansion wkv_b;               // [H (nope_dim + value_dim), kv_rank]
+  std::span<const float> bq_a, bkv_a;  // optional
+  std::span<const float> q_a_norm;     // [q_rank]
+  std::span<const float> kv_a_norm;    // [kv_rank]
 };
 
 }  // namespace ibid

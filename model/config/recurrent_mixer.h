@@ -38,45 +38,43 @@ enum class OutputGate : uint8_t { kNoNorm, kGateThenNorm, kNormThenGate, kNormTh
 
 // Order of the parts of the file's fused tensor of the layer's inputs. "Numbers": rates and decays of heads.
 enum class FusedInputs : uint8_t {
-  kQkv,          // all q, all k, all v
-  kGroups,       // for each key head its q, its k, v and z of its heads; numbers: the rates, then the decays
-  kHeads,        // for each head its q, k, v
-  kZvkq,         // z, v, k, q and the numbers (Mamba-2 calls them z, x, B, C, dt)
-  kVz,           // v, z (Mamba-1: x, z)
-  kKqv,          // k, q, v (short convolutions: B, C, x)
+  kQkv,     // all q, all k, all v
+  kGroups,  // for each key head its q, its k, v and z of its heads; numbers: the rates, then the decays
+  kHeads,   // for each head its q, k, v
+  kZvkq,    // z, v, k, q and the numbers (Mamba-2 calls them z, x, B, C, dt)
+  kVz,      // v, z (Mamba-1: x, z)
+  kKqv,     // k, q, v (short convolutions: B, C, x)
 };
 
 struct RecurrentMixer {
   RecurrentRule rule = RecurrentRule::kNone;
-  size_t n_heads = 0;          // H, value heads
-  size_t n_key_heads = 0;      // key and query heads; head h reads key head h / (H / n_key_heads)
-  size_t key_dim = 0;          // N
-  size_t value_dim = 0;        // P
-  size_t n_taps = 1;           // K, taps of the convolution; 1: no convolution
-  size_t step_rank = 0;        // Mamba-1: rank of dt
-  size_t low_rank = 0;         // kKeyedDelta: rank of the decays, and of the output gate
+  size_t n_heads = 0;      // H, value heads
+  size_t n_key_heads = 0;  // key and query heads; head h reads key head h / (H / n_key_heads)
+  size_t key_dim = 0;      // N
+  size_t value_dim = 0;    // P
+  size_t n_taps = 1;       // K, taps of the convolution; 1: no convolution
+  size_t step_rank = 0;    // Mamba-1: rank of dt
+  size_t low_rank = 0;     // kKeyedDelta: rank of the decays, and of the output gate
   OutputGate gate = OutputGate::kNoNorm;
-  size_t norm_parts = 1;       // a row of o is normed in this many parts,
-  bool norm_is_shared = false; // with one weight for all parts; false: one for each
+  size_t norm_parts = 1;        // a row of o is normed in this many parts,
+  bool norm_is_shared = false;  // with one weight for all parts; false: one for each
   float norm_eps = 0;
-  float rate_scale = 1;        // factor of beta
+  float rate_scale = 1;                                                    // factor of beta
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range of dt
-  float input_scale = 1;       // of h, folded into the factors below; divides biases when they are read
+  float input_scale = 1;  // of h, folded into the factors below; divides biases when they are read
   // Factors of the outputs of W h, by name; 1: none.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
-  bool tiled_heads = false;    // heads are ordered so that head h reads key head h % n_key_heads
-  bool tiled_in_file = false;  // the file has that order; false: packing reorders the heads
-  bool logs_of_decays = false; // the file has log(-A)
+  bool tiled_heads = false;     // heads are ordered so that head h reads key head h % n_key_heads
+  bool tiled_in_file = false;   // the file has that order; false: packing reorders the heads
+  bool logs_of_decays = false;  // the file has log(-A)
 
   bool used() const { return rule != RecurrentRule::kNone; }
   bool is_delta() const { return rule == RecurrentRule::kGatedDelta || rule == RecurrentRule::kKeyedDelta; }
   bool has_heads() const { return is_delta() || rule == RecurrentRule::kMamba2 || rule == RecurrentRule::kLightning; }
   bool scans() const { return rule == RecurrentRule::kMamba1; }
 
-  size_t key_head_of(size_t head) const {
-    return tiled_heads ? head % n_key_heads : head / (n_heads / n_key_heads);
-  }
+  size_t key_head_of(size_t head) const { return tiled_heads ? head % n_key_heads : head / (n_heads / n_key_heads); }
 
   // Widths of the outputs of W. Scan layers have no W for parts computed from the convolved x; those are 0.
   size_t q_width() const { return scans() ? 0 : n_key_heads * key_dim; }
@@ -115,20 +113,20 @@ struct RecurrentMixer {
 };
 
 struct RecurrentWeights {
-  PackedMatrix w_q, w_k, w_v, w_z;         // [width, D]
-  PackedMatrix w_rate, w_decay;            // [rate_width, D]; [decay_width, D or low_rank]
-  PackedMatrix w_decay_low, w_gate_low;    // [low_rank, D]; w_decay and w_z then read low_rank
-  PackedMatrix w_scan, w_step;             // Mamba-1: [R + 2 N, d] dt | B | C; [d, R]
-  PackedMatrix w_out;                      // [D, v_width]
-  std::span<const float> conv_q, conv_k, conv_v;           // [K, width]
+  PackedMatrix w_q, w_k, w_v, w_z;                               // [width, D]
+  PackedMatrix w_rate, w_decay;                                  // [rate_width, D]; [decay_width, D or low_rank]
+  PackedMatrix w_decay_low, w_gate_low;                          // [low_rank, D]; w_decay and w_z then read low_rank
+  PackedMatrix w_scan, w_step;                                   // Mamba-1: [R + 2 N, d] dt | B | C; [d, R]
+  PackedMatrix w_out;                                            // [D, v_width]
+  std::span<const float> conv_q, conv_k, conv_v;                 // [K, width]
   std::span<const float> conv_q_bias, conv_k_bias, conv_v_bias;  // [width]; empty: no bias
-  std::span<const float> b_q, b_k, b_v, b_z, b_rate;       // biases of the outputs of W h: [width]; empty: none
-  std::span<const float> b_out;            // [D]; empty: none
-  std::span<const float> decay;            // A < 0: [H]; Mamba-1: [N, d]
-  std::span<const float> step_bias;        // added to dt before softplus, or to the decay of a delta rule
-  std::span<const float> skip;             // D: [H]; Mamba-1: [d]
-  std::span<const float> norm;             // [v_width], or one part if norm_is_shared
-  std::span<const float> step_norm, b_norm, c_norm;        // Mamba-1: [R], [N], [N]
+  std::span<const float> b_q, b_k, b_v, b_z, b_rate;             // biases of the outputs of W h: [width]; empty: none
+  std::span<const float> b_out;                                  // [D]; empty: none
+  std::span<const float> decay;                                  // A < 0: [H]; Mamba-1: [N, d]
+  std::span<const float> step_bias;                  // added to dt before softplus, or to the decay of a delta rule
+  std::span<const float> skip;                       // D: [H]; Mamba-1: [d]
+  std::span<const float> norm;                       // [v_width], or one part if norm_is_shared
+  std::span<const float> step_norm, b_norm, c_norm;  // Mamba-1: [R], [N], [N]
 };
 
 }  // namespace ibid

@@ -34,8 +34,8 @@ void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelCon
 }
 
 template <typename MakeRows>
-void Activations::lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const RecurrentMixer& mixer,
-                                    size_t max_chunk, int n_threads) {
+void Activations::lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const RecurrentMixer& mixer, size_t max_chunk,
+                                    int n_threads) {
   const size_t numbers = std::max({mixer.logged_rates(), mixer.logged_decays(), size_t{16}});
   b.in = rows(max_chunk, mixer.row_width());
   b.conv = rows(max_chunk, mixer.row_width());
@@ -124,7 +124,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.v = rows(max_chunk, kv_dim);
   a.attended = rows(max_chunk, q_dim);
   const bool latent = config.latent.used();
-  const auto head_input = [&](size_t n, size_t width) {   // its floats are read from another buffer
+  const auto head_input = [&](size_t n, size_t width) {  // its floats are read from another buffer
     return linear_input(n, Rows{}, width, quantized.kv_latent);
   };
   if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);
@@ -134,8 +134,11 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.gated = linear_input(max_chunk, rows(max_chunk, ffn_dim), ffn_dim, quantized.gated);
   if (config.has_experts()) {
     a.moe = MoeBuffers::lay_out(config.moe,
-                                {.dim = config.dim, .max_rows = max_chunk, .own_rows = kOwnRows,
-                                 .n_threads = n_threads, .quantized_h = quantized.h,
+                                {.dim = config.dim,
+                                 .max_rows = max_chunk,
+                                 .own_rows = kOwnRows,
+                                 .n_threads = n_threads,
+                                 .quantized_h = quantized.h,
                                  .quantized_gated = quantized.expert_gated,
                                  .quantized_shared_gated = quantized.shared_gated},
                                 allocate);
@@ -157,11 +160,11 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
     attention_bytes = std::max(attention_bytes, attention_scratch_bytes(shape, max_chunk, context, n_threads));
   }
   a.attention_scratch = allocate(attention_bytes);
-  const size_t widest = std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim,
-                                  config.moe.ffn_dim, config.moe.shared_ffn_dim, config.latent.q_rank,
-                                  config.latent.kv_rank, config.latent.nope_dim, config.recurrent.v_width(),
-                                  config.recurrent.low_rank, config.recurrent.step_rank, config.common.adapter_rank,
-                                  config.common.used() ? 2 * config.dim : 0});
+  const size_t widest =
+      std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim, config.moe.ffn_dim,
+                config.moe.shared_ffn_dim, config.latent.q_rank, config.latent.kv_rank, config.latent.nope_dim,
+                config.recurrent.v_width(), config.recurrent.low_rank, config.recurrent.step_rank,
+                config.common.adapter_rank, config.common.used() ? 2 * config.dim : 0});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }

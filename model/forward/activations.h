@@ -26,23 +26,23 @@ inline LinearInput of_width(LinearInput input, size_t n) {
 
 // The buffers that steps on rows read and write.
 struct RowBuffers {
-  Rows x;                 // [T, D]             the residual stream
+  Rows x;                               // [T, D]             the residual stream
   std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
-  LinearInput h;          // norm(x), the input of QKV, gate and up, and of the LM head
-  LinearInput attended;   // the input of wo: Activations::attended, also in int8
-  LinearInput q_latent;   // [T, rank]          the input of wq_b
-  Rows kv_latent;         // [T, rank]          norm(c) of latent attention
-  Rows added;             // block_out, normed or scaled; only in models that do either
-  Rows streams;           // AltUp: all streams; x is the active one while a layer computes
-  LinearInput laurel;     // [T, R]             the input of laurel_right
-  LinearInput layer_gated;  // [T, P]           the input of LayerInputWeights::out
-  LinearInput router_h;   // input of the router, in models with experts beside an MLP,
-  Rows mlp_out;           // and the output of the MLP
-  LinearInput mixed;      // the input of RecurrentWeights::w_out; Mamba-1: first of w_scan
-  LinearInput recurrent_low;  // the input of the second factor of a low-rank matrix
-  Rows scan_numbers;      // [T, 2 N]           B and C of Mamba-1
-  LinearInput wide;       // norm(x | e) in models with CommonBlocks,
-  Rows embedded;          // [T, D]             and e
+  LinearInput h;                        // norm(x), the input of QKV, gate and up, and of the LM head
+  LinearInput attended;                 // the input of wo: Activations::attended, also in int8
+  LinearInput q_latent;                 // [T, rank]          the input of wq_b
+  Rows kv_latent;                       // [T, rank]          norm(c) of latent attention
+  Rows added;                           // block_out, normed or scaled; only in models that do either
+  Rows streams;                         // AltUp: all streams; x is the active one while a layer computes
+  LinearInput laurel;                   // [T, R]             the input of laurel_right
+  LinearInput layer_gated;              // [T, P]           the input of LayerInputWeights::out
+  LinearInput router_h;                 // input of the router, in models with experts beside an MLP,
+  Rows mlp_out;                         // and the output of the MLP
+  LinearInput mixed;                    // the input of RecurrentWeights::w_out; Mamba-1: first of w_scan
+  LinearInput recurrent_low;            // the input of the second factor of a low-rank matrix
+  Rows scan_numbers;                    // [T, 2 N]           B and C of Mamba-1
+  LinearInput wide;                     // norm(x | e) in models with CommonBlocks,
+  Rows embedded;                        // [T, D]             and e
 };
 
 // Outputs of the steps of a recurrent layer, for all rows of a pass.
@@ -76,11 +76,11 @@ struct RecurrentBuffers {
 
 // Intermediate results of latent attention, before and after the attention kernel.
 struct LatentBuffers {
-  Rows q_a, kv_a;         // [T, q_rank], [T, kv_rank + rope_dim]
-  Rows q;                 // [T, H key_dim]
-  Rows values;            // W_v times the output of attention: the input of wo
-  std::vector<LinearInput> head;    // [n_threads] of [T, kv_rank]: attention output of one head, in int8
-  std::vector<Rows> head_values;    // [n_threads] of [T, value_dim and two panels]: W_v times it
+  Rows q_a, kv_a;                 // [T, q_rank], [T, kv_rank + rope_dim]
+  Rows q;                         // [T, H key_dim]
+  Rows values;                    // W_v times the output of attention: the input of wo
+  std::vector<LinearInput> head;  // [n_threads] of [T, kv_rank]: attention output of one head, in int8
+  std::vector<Rows> head_values;  // [n_threads] of [T, value_dim and two panels]: W_v times it
 };
 
 class Activations {
@@ -96,27 +96,27 @@ class Activations {
                            int n_threads);
 
   RowBuffers shared;
-  std::vector<RowBuffers> own;   // [n_threads] of kOwnRows rows each
+  std::vector<RowBuffers> own;  // [n_threads] of kOwnRows rows each
 
-  Rows q;                 // [T, H d]
-  Rows k, v;              // [T, G d]
-  Rows attended;          // [T, H d]
-  LatentBuffers latent;   // of models with latent attention
-  Rows attn_gate;         // [T, H d]    if the model has one
-  RecurrentBuffers recurrent;  // of models with recurrent layers
-  Rows gate, up;          // [T, F]
+  Rows q;                         // [T, H d]
+  Rows k, v;                      // [T, G d]
+  Rows attended;                  // [T, H d]
+  LatentBuffers latent;           // of models with latent attention
+  Rows attn_gate;                 // [T, H d]    if the model has one
+  RecurrentBuffers recurrent;     // of models with recurrent layers
+  Rows gate, up;                  // [T, F]
   Rows adapted_gate, adapted_up;  // [T, F] adapters' outputs for gate and up; the first also for q, k and v
-  LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
-  MoeBuffers moe;         // of models with experts
-  Rows block_out;         // [T, D]      output of wo and w_down, added to x
-  Rows laurel_low, laurel;  // [T, R], [T, D]
-  Rows layer_inputs;      // [T, L P]
-  Rows layer_gate;        // [T, P]
-  Rows scratch;           // [n_threads, ...] per worker: L P, or n + 1 rows of D
-  float* ones = nullptr;  // [d] the weight of norms without a weight
+  LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
+  MoeBuffers moe;                 // of models with experts
+  Rows block_out;                 // [T, D]      output of wo and w_down, added to x
+  Rows laurel_low, laurel;        // [T, R], [T, D]
+  Rows layer_inputs;              // [T, L P]
+  Rows layer_gate;                // [T, P]
+  Rows scratch;                   // [n_threads, ...] per worker: L P, or n + 1 rows of D
+  float* ones = nullptr;          // [d] the weight of norms without a weight
 
   std::byte* attention_scratch = nullptr;
-  std::byte* linear_scratch = nullptr;    // per thread
+  std::byte* linear_scratch = nullptr;  // per thread
   size_t linear_scratch_stride = 0;
 
  private:
@@ -133,8 +133,8 @@ class Activations {
   static RowBuffers lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input, const ModelConfig& config,
                                  QuantizedInputs quantized, size_t n);
   template <typename Allocator>
-  static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
-                      size_t context, QuantizedInputs quantized, int n_threads);
+  static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk, size_t context,
+                      QuantizedInputs quantized, int n_threads);
   Arena arena_;
 };
 

@@ -62,7 +62,7 @@ void route_streams(const PassPart& p, const AltUpWeights& w, const float* x, flo
 void spread_streams(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim;
-  norm(p, {}, {});                                                       // h = x                  [T, D]
+  norm(p, {}, {});  // h = x                  [T, D]
   p.barrier_if_shared();
   for (size_t s = 0; s < m.config.altup.n_streams; ++s) {
     if (s > 0) {
@@ -75,7 +75,7 @@ void spread_streams(PassPart& p) {
       std::copy_n(s == 0 ? x : m.acts.block_out.row(i), n, stream);
       if (s > 0) m.kernels.scale(stream, same_magnitude(x, stream, n), n);
     }
-    p.worker.barrier();                                                  // all workers have read block_out
+    p.worker.barrier();  // all workers have read block_out
   }
 }
 
@@ -86,7 +86,7 @@ void predict_streams(PassPart& p, size_t layer) {
   const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
   alignas(64) float c[kRoundedStreams];
   float* product = scratch_row(p, 0);
-  float* predicted = scratch_row(p, 1);                                  // [n_streams, D]
+  float* predicted = scratch_row(p, 1);  // [n_streams, D]
   for (size_t row = p.rows.begin; row < p.rows.end; ++row) {
     float* streams = p.buffers.streams.row(row);
     route_streams(p, w, streams + m.config.altup.active * n, c);
@@ -134,7 +134,7 @@ void correct_streams(PassPart& p, size_t layer) {
 void gather_streams(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
-  p.worker.barrier();                                                    // all workers have read block_out
+  p.worker.barrier();  // all workers have read block_out
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) std::copy_n(p.buffers.streams.row(i), n, p.buffers.x.row(i));
   for (size_t s = 1; s < n_streams; ++s) {
     for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
@@ -165,14 +165,14 @@ void gather_streams(PassPart& p) {
 void project_laurel(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
-  linear(p, w.laurel_left, p.buffers.h, m.acts.laurel_low);       // [T, R]
+  linear(p, w.laurel_left, p.buffers.h, m.acts.laurel_low);  // [T, R]
   p.worker.barrier();
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     std::copy_n(m.acts.laurel_low.row(i), m.config.laurel_rank, p.buffers.laurel.values + i * p.buffers.laurel.stride);
   }
   quantize(p, p.buffers.laurel);
   p.barrier_if_shared();
-  linear(p, w.laurel_right, p.buffers.laurel, m.acts.laurel);         // [T, D]
+  linear(p, w.laurel_right, p.buffers.laurel, m.acts.laurel);  // [T, D]
 }
 
 void add_laurel(PassPart& p, size_t layer) {
@@ -193,7 +193,7 @@ void add_laurel(PassPart& p, size_t layer) {
 void make_layer_inputs(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.layer_inputs.dim, all = m.config.n_layers * n;
-  norm(p, {}, {});                                                       // h = x                  [T, D]
+  norm(p, {}, {});  // h = x                  [T, D]
   p.barrier_if_shared();
   linear(p, m.weights.layer_inputs, p.buffers.h, m.acts.layer_inputs);
   p.worker.barrier();
@@ -221,9 +221,9 @@ void add_layer_input(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerInputWeights& w = m.weights.layers[layer].input;
   const size_t n = m.config.layer_inputs.dim, dim = m.config.dim;
-  norm(p, {}, {});                                                       // h = x                  [T, D]
+  norm(p, {}, {});  // h = x                  [T, D]
   p.barrier_if_shared();
-  linear(p, w.gate, p.buffers.h, m.acts.layer_gate);      // [T, P]
+  linear(p, w.gate, p.buffers.h, m.acts.layer_gate);  // [T, P]
   p.worker.barrier();
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     float* gated = p.buffers.layer_gated.values + i * p.buffers.layer_gated.stride;
@@ -264,7 +264,7 @@ void mix_experts_beside(PassPart& p, size_t layer) {
     m.kernels.scale(routed, scale, n);
   }
   quantize(p, p.buffers.router_h);
-  norm(p, w.moe.norm, {});                                               // h = norm_3(x)          [T, D]
+  norm(p, w.moe.norm, {});  // h = norm_3(x)          [T, D]
   p.barrier_if_shared();
   const MoeStep step{p.worker, m.linear, p.buffers.h, p.buffers.router_h, p.computes_all, p.rows, m.acts.block_out};
   if (!moe_block(step, m.config.moe, w.moe, m.acts.moe)) note_lost_router(p, layer);

@@ -60,8 +60,8 @@ void read_adapter(PassPart& p, const CommonBlockWeights& w, const AdapterWeights
   }
   quantize(p, p.buffers.h);
   p.barrier_if_shared();
-  linear(p, adapter.low, p.buffers.h, a.recurrent.low);                  // [T, R]
-  linear(p, w.w_gate, p.buffers.h, a.gate);                              // [T, F]
+  linear(p, adapter.low, p.buffers.h, a.recurrent.low);  // [T, R]
+  linear(p, w.w_gate, p.buffers.h, a.gate);              // [T, F]
   linear(p, w.w_up, p.buffers.h, a.up);
   p.worker.barrier();
   LinearInput& low = p.buffers.recurrent_low;

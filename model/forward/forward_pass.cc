@@ -39,7 +39,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
   if (layers.begin == 0) embed(part);
   for (size_t layer = layers.begin; layer < layers.end; ++layer) {
     check_cancelled(part, layer);
-    if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
+    if (config.altup.used()) predict_streams(part, layer);  // x: the active stream
     mix_tokens(part, layer);
     if (pass.stopped_layer <= layer) return;  // read after barriers: all workers decide alike
     mlp_block(part, layer);
@@ -55,11 +55,11 @@ namespace {
 void embed(PassPart& p) {
   const PassModel& m = p.model;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* x = p.buffers.x.row(i);                                           // [D]
+    float* x = p.buffers.x.row(i);  // [D]
     unpack_row(m.weights.embed, static_cast<size_t>(p.pass.tokens[i]), x);
     if (m.config.embed_scale != 1) m.kernels.scale(x, m.config.embed_scale, m.config.dim);
     if (m.config.learned_positions) {
-      float* position = p.buffers.h.values + i * p.buffers.h.stride;             // [D] h is unused so far
+      float* position = p.buffers.h.values + i * p.buffers.h.stride;  // [D] h is unused so far
       unpack_row(m.weights.positions, p.pass.positions[i], position);
       m.kernels.add(x, position, m.config.dim);
     }
@@ -71,7 +71,7 @@ void embed(PassPart& p) {
     std::copy_n(p.buffers.x.row(i), m.config.dim, p.buffers.embedded.row(i));
   }
   if (m.config.layer_inputs.used()) make_layer_inputs(p);
-  if (m.config.altup.used()) spread_streams(p);                          // n streams of x
+  if (m.config.altup.used()) spread_streams(p);  // n streams of x
 }
 
 // Attention, a recurrent mixer, or both; both read the same h = norm(x).
@@ -84,7 +84,7 @@ void mix_tokens(PassPart& p, size_t layer) {
     return recurrent_block(p, layer);
   }
   if (of_layer.attends || recurs) {
-    norm(p, w.attn_norm, w.attn_norm_bias);                              // h = norm(x) [T, D]
+    norm(p, w.attn_norm, w.attn_norm_bias);  // h = norm(x) [T, D]
     p.barrier_if_shared();
   }
   if (of_layer.attends) attention_block(p, layer);
@@ -98,14 +98,14 @@ void attention_block(PassPart& p, size_t layer) {
   const LayerWeights& w = m.weights.layers[layer];
   const Activations& a = m.acts;
 
-  project(p, layer);                                                     // q, and k and v in the cache
+  project(p, layer);  // q, and k and v in the cache
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
   attend(p, layer, w);
   // A parallel MLP reads the x that attention read: its norm, if it has its own, is computed before the sum.
   if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
   add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
-  if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
+  if (m.config.laurel_rank != 0) add_laurel(p, layer);  // x = (x + h + laurel(h)) / sqrt 2
 }
 
 }  // namespace
@@ -118,10 +118,10 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or that of an earlier layer
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
-  if (m.config.attention_gate) gate_attended(p, layer);                  // attended *= sigmoid(gate)
-  if (m.config.latent.used()) expand_values(p, layer);                   // values = W_v attended
+  if (m.config.attention_gate) gate_attended(p, layer);  // attended *= sigmoid(gate)
+  if (m.config.latent.used()) expand_values(p, layer);   // values = W_v attended
   LinearInput attended = of_width(p.buffers.attended, m.config.attended_dim(layer));
-  quantize(p, attended);                                                 // [T, H d]
+  quantize(p, attended);  // [T, H d]
   p.barrier_if_shared();
   linear(p, w.wo, attended, a.block_out);
   p.worker.barrier();
@@ -136,17 +136,17 @@ void project(PassPart& p, size_t layer) {
   const LayerWeights& w = m.weights.layers[layer];
   const Activations& a = m.acts;
 
-  linear(p, w.wq, p.buffers.h, a.q);                                     // q = Wq h [T, H d]
-  if (!w.wk.empty()) linear(p, w.wk, p.buffers.h, a.k);                  // k = Wk h [T, G d]
-  if (!w.wv.empty()) linear(p, w.wv, p.buffers.h, a.v);                  // v = Wv h [T, G d]
+  linear(p, w.wq, p.buffers.h, a.q);                     // q = Wq h [T, H d]
+  if (!w.wk.empty()) linear(p, w.wk, p.buffers.h, a.k);  // k = Wk h [T, G d]
+  if (!w.wv.empty()) linear(p, w.wv, p.buffers.h, a.v);  // v = Wv h [T, G d]
   if (m.config.attention_gate) linear(p, w.w_attn_gate, p.buffers.h, a.attn_gate);
   p.worker.barrier();
   if (m.config.qk_norm == QkNorm::kWhole) {
-    norm_whole(p, a.q, w.bq, w.q_norm);                                  // q = norm(q + bq)
+    norm_whole(p, a.q, w.bq, w.q_norm);  // q = norm(q + bq)
     norm_whole(p, a.k, w.bk, w.k_norm);
     p.worker.barrier();
   }
-  rotate_queries(p, layer);                                              // q = rope(norm(q + bq))
+  rotate_queries(p, layer);                                               // q = rope(norm(q + bq))
   if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // stored in their final, rounded form
 }
 
@@ -157,16 +157,16 @@ void mlp_block(PassPart& p, size_t layer) {
   const Activations& a = m.acts;
 
   if (!m.config.has_mlp(layer)) return;
-  if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);          // h = norm(x) [T, D]
+  if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);  // h = norm(x) [T, D]
   p.barrier_if_shared();
   if (w.w_up.empty()) return mix_experts(p, layer);
   // Each worker multiplies the columns of gate and up that it computed: no barrier in between.
   const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
   if (m.config.gated) linear_panels(p, w.w_gate, p.buffers.h, panels, a.gate);
-  linear_panels(p, w.w_up, p.buffers.h, panels, a.up);                   // [T, F]
-  if (m.config.layers[layer].gate_cutoff) cut_gates(p, layer);           // gate = max(gate - cutoff, 0)
+  linear_panels(p, w.w_up, p.buffers.h, panels, a.up);          // [T, F]
+  if (m.config.layers[layer].gate_cutoff) cut_gates(p, layer);  // gate = max(gate - cutoff, 0)
   LinearInput gated = of_width(p.pass.gated, m.config.layers[layer].ffn_dim);
-  gate(p, layer, gated, panels);                                         // gated = f(gate) up [T, F]
+  gate(p, layer, gated, panels);  // gated = f(gate) up [T, F]
   p.worker.barrier();
   linear(p, w.w_down, gated, a.block_out);
   p.worker.barrier();
@@ -188,8 +188,8 @@ void mix_experts(PassPart& p, size_t layer) {
 void finish_layer(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const WeightVector out_scale = m.weights.layers[layer].out_scale;
-  if (m.config.altup.used()) correct_streams(p, layer);                  // all streams, by the change of the active one
-  if (m.config.layer_inputs.used()) add_layer_input(p, layer);           // x += per-layer embedding
+  if (m.config.altup.used()) correct_streams(p, layer);         // all streams, by the change of the active one
+  if (m.config.layer_inputs.used()) add_layer_input(p, layer);  // x += per-layer embedding
   if (!out_scale.empty()) scale_rows(p, out_scale[0]);
 }
 
@@ -198,8 +198,8 @@ void finish_pass(PassPart& p) {
   const PassModel& m = p.model;
   const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
   if (hidden.empty() && p.pass.logits.data == nullptr) return;
-  if (m.config.altup.used()) gather_streams(p);                          // x: mean of the streams
-  p.barrier_if_shared();  // rows of x are split differently from here on
+  if (m.config.altup.used()) gather_streams(p);     // x: mean of the streams
+  p.barrier_if_shared();                            // rows of x are split differently from here on
   const Range own = p.worker.share(hidden.size());  // the outputs are shared by all workers
   for (size_t i = own.begin; i < own.end; ++i) {
     norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
@@ -217,7 +217,7 @@ void lm_head(PassPart& p) {
     norm_row(m, p.buffers.x.row(p.pass.logit_rows[i]), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
              head.buffers.h.values + i * head.buffers.h.stride);
   }
-  quantize(head, head.buffers.h);                                        // [n, D]
+  quantize(head, head.buffers.h);  // [n, D]
   head.barrier_if_shared();
   linear(p, m.weights.lm_head, head.buffers.h, p.pass.logits);  // [n, V]
   const bool has_bias = !m.weights.lm_head_bias.empty();

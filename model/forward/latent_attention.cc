@@ -103,7 +103,7 @@ void store_latents(const PassPart& p, size_t layer) {
       turn_key(p, layer, row, bias, k + shape.row_value_dim());
       std::fill(k + shape.row_value_dim() + shape.rope_dim, k + shape.row_dim(), 0.0f);
     };
-    const float* rows = m.acts.k.row(first_row);   // rows are both keys and values
+    const float* rows = m.acts.k.row(first_row);  // rows are both keys and values
     chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, rows, rows, m.acts.k.stride,
                         chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
@@ -120,11 +120,11 @@ void project_latent(PassPart& p, size_t layer) {
   const bool q_latent = m.config.latent.q_rank != 0;
 
   if (q_latent) {
-    linear(p, w.wq_a, p.buffers.h, b.q_a);             // [T, q_rank]
+    linear(p, w.wq_a, p.buffers.h, b.q_a);  // [T, q_rank]
   } else {
     linear(p, m.weights.layers[layer].wq, p.buffers.h, b.q);
   }
-  linear(p, w.wkv_a, p.buffers.h, b.kv_a);            // [T, kv_rank + rope_dim]
+  linear(p, w.wkv_a, p.buffers.h, b.kv_a);  // [T, kv_rank + rope_dim]
   p.worker.barrier();
   if (q_latent) {
     LinearInput& latent = p.buffers.q_latent;
@@ -134,7 +134,7 @@ void project_latent(PassPart& p, size_t layer) {
   norm_latent(p, b.kv_a, w.bkv_a, w.kv_a_norm, p.buffers.kv_latent);
   p.barrier_if_shared();
   if (q_latent) {
-    linear(p, w.wq_b, p.buffers.q_latent, b.q);       // [T, H key_dim]
+    linear(p, w.wq_b, p.buffers.q_latent, b.q);  // [T, H key_dim]
     p.worker.barrier();
   }
   make_queries(p, layer);
@@ -149,7 +149,7 @@ void expand_values(const PassPart& p, size_t layer) {
   const PackedMatrix& values = m.weights.layers[layer].latent.wkv_b.values;
   const auto worker = static_cast<size_t>(p.worker.index());
   const size_t n_rows = p.pass.n_rows(), n = shape.value_dim;
-  const size_t most = (n + kPanelRows - 1) / kPanelRows + (n % kPanelRows == 0 ? 0 : 1);   // maximum panels of a head
+  const size_t most = (n + kPanelRows - 1) / kPanelRows + (n % kPanelRows == 0 ? 0 : 1);  // maximum panels of a head
   for_each_head(p, most, [&](size_t head, Range panels) {
     const Range columns{head * n, (head + 1) * n};
     const Range of_head{columns.begin / kPanelRows, (columns.end + kPanelRows - 1) / kPanelRows};

@@ -53,9 +53,9 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
 struct ExpertUse {
   const Expert* expert;
   size_t n_rows;
-  const uint32_t* rows;   // [n_rows] ascending; nullptr: all rows of the pass
-  const float* weights;   // [n_rows]; nullptr: 1
-  LinearInput gated;      // [n_rows, F]
+  const uint32_t* rows;  // [n_rows] ascending; nullptr: all rows of the pass
+  const float* weights;  // [n_rows]; nullptr: 1
+  LinearInput gated;     // [n_rows, F]
 };
 
 // Scratch of the block. Does not own its memory: `allocate` of lay_out() does.
@@ -64,7 +64,7 @@ struct MoeBuffers {
   struct Sizes {
     size_t dim = 0;
     size_t max_rows = 0;
-    size_t own_rows = 0;   // rows of the largest pass in which every worker computes all rows
+    size_t own_rows = 0;  // rows of the largest pass in which every worker computes all rows
     int n_threads = 1;
     bool quantized_h = false, quantized_gated = false, quantized_shared_gated = false;
   };
@@ -72,23 +72,23 @@ struct MoeBuffers {
   static MoeBuffers lay_out(const MoeRule& rule, const Sizes& sizes,
                             const std::function<std::byte*(size_t bytes)>& allocate);
 
-  Rows logits;                // [T, E]
-  Rows shared_gate;           // [T, 1]
-  ExpertChoice* choices;      // [T, k] if workers share the rows
-  LinearInput gated;          // [slots, F]: consecutive rows per expert, aligned to kRowGroup
-  LinearInput shared_gated;   // [T, F of the shared expert]
+  Rows logits;               // [T, E]
+  Rows shared_gate;          // [T, 1]
+  ExpertChoice* choices;     // [T, k] if workers share the rows
+  LinearInput gated;         // [slots, F]: consecutive rows per expert, aligned to kRowGroup
+  LinearInput shared_gated;  // [T, F of the shared expert]
 
   // Buffers of one worker.
   struct OfThread {
-    ExpertChoice* choices;    // [own_rows, k]
-    float* router_scratch;    // [E + route_scratch_floats()]
-    size_t* counts;           // [E]
-    uint32_t* rows;           // [T, k]
-    float* weights;           // [T, k]
-    float* shared_weights;    // [T]
-    ExpertUse* uses;          // [E + 1]
-    LinearInput gathered;     // [kMoeTileRows, D]
-    Rows tile;                // [kMoeTileRows, kMoeTilePanels * kPanelRows]
+    ExpertChoice* choices;  // [own_rows, k]
+    float* router_scratch;  // [E + route_scratch_floats()]
+    size_t* counts;         // [E]
+    uint32_t* rows;         // [T, k]
+    float* weights;         // [T, k]
+    float* shared_weights;  // [T]
+    ExpertUse* uses;        // [E + 1]
+    LinearInput gathered;   // [kMoeTileRows, D]
+    Rows tile;              // [kMoeTileRows, kMoeTilePanels * kPanelRows]
   };
   std::vector<OfThread> own;  // [n_threads]
 };

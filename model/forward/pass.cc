@@ -80,9 +80,8 @@ PassPart::PassPart(const Worker& w, Pass& of, size_t n_rows)
       computes_all(n_rows <= Activations::kOwnRows),
       buffers(computes_all ? model.acts.own[static_cast<size_t>(w.index())] : model.acts.shared),
       rows(computes_all ? Range{0, n_rows} : w.share(n_rows)) {
-  for (LinearInput* input : {&buffers.h, &buffers.attended, &buffers.q_latent, &buffers.laurel,
-                             &buffers.layer_gated, &buffers.router_h, &buffers.mixed, &buffers.recurrent_low,
-                             &buffers.wide}) {
+  for (LinearInput* input : {&buffers.h, &buffers.attended, &buffers.q_latent, &buffers.laurel, &buffers.layer_gated,
+                             &buffers.router_h, &buffers.mixed, &buffers.recurrent_low, &buffers.wide}) {
     input->set_rows(n_rows);
   }
 }

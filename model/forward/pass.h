@@ -54,11 +54,11 @@ struct Pass {
   std::vector<size_t> logit_rows;            // rows that want logits
   struct HiddenRow {
     size_t row;
-    float* to;                               // [D] of the chunk
+    float* to;  // [D] of the chunk
   };
-  std::vector<HiddenRow> hidden_rows;        // rows that want their hidden state
-  LinearInput gated;                         // scratch buffer, limited to the rows of the pass
-  Rows logits;                               // [logit_rows, V padded]; data is nullptr if no row wants logits
+  std::vector<HiddenRow> hidden_rows;  // rows that want their hidden state
+  LinearInput gated;                   // scratch buffer, limited to the rows of the pass
+  Rows logits;                         // [logit_rows, V padded]; data is nullptr if no row wants logits
   std::stop_token stop;
   std::function<void(size_t layer)> observer;  // if set, called on one worker before every layer
 
@@ -66,7 +66,7 @@ struct Pass {
   // next layer and note the cancellation there, before another worker has read the result of this layer's check.
   std::atomic<size_t> stopped_layer{kNoLayer};
   std::atomic<size_t> nonfinite_router_layer{kNoLayer};  // first layer whose router logits are not finite
-  std::atomic<size_t> nonfinite_layer{kNoLayer};   // first layer after which a row of x is not finite
+  std::atomic<size_t> nonfinite_layer{kNoLayer};         // first layer after which a row of x is not finite
 
   size_t n_rows() const { return tokens.size(); }
   // KV pages that a layer attends over.

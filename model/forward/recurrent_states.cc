@@ -61,7 +61,7 @@ void keep_last_rows(const ConvStep& step, size_t n, float* to) {
 // The rows of one sequence in a pass, and its state.
 struct Part {
   SequenceState& state;
-  size_t layer;           // index among the layers with a state
+  size_t layer;  // index among the layers with a state
   size_t first_row, n_rows;
 };
 
@@ -74,9 +74,9 @@ const float* history_of(const RecurrentMixer& mixer, const Part& of, Range chann
   for (size_t i = 0; i < n_kept; ++i) {
     const size_t r = i + of.state.n_replayed();
     float* kept = to + i * stride + channels.begin;
-    const float* from = r >= n_kept           ? of.state.replayed_row(of.layer, r - n_kept)
-                        : before != nullptr   ? before + r * stride
-                                              : nullptr;
+    const float* from = r >= n_kept         ? of.state.replayed_row(of.layer, r - n_kept)
+                        : before != nullptr ? before + r * stride
+                                            : nullptr;
     if (from == nullptr) {
       std::fill_n(kept, channels.size(), 0.0f);
     } else {
@@ -98,17 +98,24 @@ void convolve_part(const PassModel& m, size_t layer, const Part& of, Range chann
     const size_t at = segment.at - shift;
     const size_t begin = std::max(channels.begin, at), end = std::min(channels.end, at + segment.width);
     if (begin >= end) continue;
-    const ConvStep step{.n_taps = mixer.n_taps, .n_rows = of.n_rows,
+    const ConvStep step{.n_taps = mixer.n_taps,
+                        .n_rows = of.n_rows,
                         .history = history == nullptr ? nullptr : history + begin,
-                        .history_stride = stride, .x = in.data + begin, .x_stride = in.stride,
-                        .y = out.data + begin, .y_stride = out.stride,
+                        .history_stride = stride,
+                        .x = in.data + begin,
+                        .x_stride = in.stride,
+                        .y = out.data + begin,
+                        .y_stride = out.stride,
                         .silu = mixer.rule != RecurrentRule::kShortConv};
     convolve_channels(m, segment, begin - at, end - begin, step);
   }
   const size_t n = channels.size();
-  const ConvStep all{.n_taps = mixer.n_taps, .n_rows = of.n_rows,
-                     .history = history == nullptr ? nullptr : history + channels.begin, .history_stride = stride,
-                     .x = in.data + channels.begin, .x_stride = in.stride};
+  const ConvStep all{.n_taps = mixer.n_taps,
+                     .n_rows = of.n_rows,
+                     .history = history == nullptr ? nullptr : history + channels.begin,
+                     .history_stride = stride,
+                     .x = in.data + channels.begin,
+                     .x_stride = in.stride};
   keep_last_rows(all, n, of.state.after(of.layer) + channels.begin);
   for (size_t i = 0; i < of.n_rows; ++i) {
     float* logged = of.state.logged_row(of.layer, i);
@@ -182,7 +189,7 @@ void log_numbers(const RecurrentMixer& mixer, const RecurrentBuffers& b, const P
 struct HeadRows {
   size_t n_rows;
   const float *queries, *keys, *values;
-  size_t stride;         // of the three above
+  size_t stride;  // of the three above
   const float *rates, *decays;
   size_t number_stride;  // of the two above
 };
@@ -215,9 +222,14 @@ class Head {
     }
     const RecurrentBuffers& b = m_.acts.recurrent;
     const float* row = b.conv.row(of_.first_row);
-    HeadRows rows{of_.n_rows, row + key_head_ * mixer_.key_dim, row + mixer_.k_at() + key_head_ * mixer_.key_dim,
-                  row + mixer_.v_at() + head_ * mixer_.value_dim, b.conv.stride, b.rates.row(of_.first_row) + head_,
-                  b.decays.row(of_.first_row) + decay_at(), b.rates.stride};
+    HeadRows rows{of_.n_rows,
+                  row + key_head_ * mixer_.key_dim,
+                  row + mixer_.k_at() + key_head_ * mixer_.key_dim,
+                  row + mixer_.v_at() + head_ * mixer_.value_dim,
+                  b.conv.stride,
+                  b.rates.row(of_.first_row) + head_,
+                  b.decays.row(of_.first_row) + decay_at(),
+                  b.rates.stride};
     advance(rows, before, after, b.out.row(of_.first_row) + head_ * mixer_.value_dim);
   }
 
@@ -251,24 +263,48 @@ class Head {
       std::copy_n(from + v_at, mixer_.value_dim, to + window.values_at);
     }
     const std::array<Segment, 3> segments = segments_of(mixer_, w_);
-    ConvStep step{.n_taps = mixer_.n_taps, .n_rows = 1, .history = inputs, .history_stride = window.width,
-                  .x = inputs + n_kept * window.width, .x_stride = window.width, .y = out, .y_stride = window.width,
+    ConvStep step{.n_taps = mixer_.n_taps,
+                  .n_rows = 1,
+                  .history = inputs,
+                  .history_stride = window.width,
+                  .x = inputs + n_kept * window.width,
+                  .x_stride = window.width,
+                  .y = out,
+                  .y_stride = window.width,
                   .silu = true};
     convolve_channels(m_, segments[1], k_at - mixer_.k_at(), mixer_.key_dim, step);
     step.history += window.values_at, step.x += window.values_at, step.y += window.values_at;
     convolve_channels(m_, segments[2], v_at - mixer_.v_at(), mixer_.value_dim, step);
     const float* logged = of_.state.replayed_row(of_.layer, i);
-    return {1, out, out, out + window.values_at, window.width, logged + mixer_.rates_at() + head_,
-            logged + mixer_.decays_at() + decay_at(), 0};
+    return {1,
+            out,
+            out,
+            out + window.values_at,
+            window.width,
+            logged + mixer_.rates_at() + head_,
+            logged + mixer_.decays_at() + decay_at(),
+            0};
   }
 
   void advance(const HeadRows& rows, const float* before, float* after, float* out) {
-    StateStep step{.n_keys = mixer_.key_dim, .n_values = mixer_.value_dim, .n_rows = rows.n_rows,
-                   .delta = mixer_.is_delta(), .decay_per_key = mixer_.rule == RecurrentRule::kKeyedDelta,
-                   .keys = rows.keys, .queries = rows.queries, .decayed_keys = rows.keys, .decays = rows.decays,
-                   .key_stride = rows.stride, .values = rows.values, .value_stride = rows.stride,
-                   .rates = rows.rates, .number_stride = rows.number_stride, .before = before, .after = after,
-                   .out = out, .out_stride = m_.acts.recurrent.out.stride};
+    StateStep step{.n_keys = mixer_.key_dim,
+                   .n_values = mixer_.value_dim,
+                   .n_rows = rows.n_rows,
+                   .delta = mixer_.is_delta(),
+                   .decay_per_key = mixer_.rule == RecurrentRule::kKeyedDelta,
+                   .keys = rows.keys,
+                   .queries = rows.queries,
+                   .decayed_keys = rows.keys,
+                   .decays = rows.decays,
+                   .key_stride = rows.stride,
+                   .values = rows.values,
+                   .value_stride = rows.stride,
+                   .rates = rows.rates,
+                   .number_stride = rows.number_stride,
+                   .before = before,
+                   .after = after,
+                   .out = out,
+                   .out_stride = m_.acts.recurrent.out.stride};
     if (mixer_.rule == RecurrentRule::kLightning) {
       step.rates = nullptr;
       step.decays = &fixed_decay_;
@@ -296,8 +332,8 @@ class Head {
       float *k = keys + i * stride, *q = queries + i * stride, *d = decayed + i * stride;
       m_.kernels.rms_norm(rows.keys + (first + i) * rows.stride, m_.acts.recurrent.unit, eps, n, k);
       m_.kernels.rms_norm(rows.queries + (first + i) * rows.stride, m_.acts.recurrent.unit, eps, n, q);
-      m_.kernels.scale(k, unit, n);                                      // k / |k|
-      m_.kernels.scale(q, unit * unit, n);                               // q / (|q| sqrt(N))
+      m_.kernels.scale(k, unit, n);         // k / |k|
+      m_.kernels.scale(q, unit * unit, n);  // q / (|q| sqrt(N))
       const float* decay = rows.decays + (first + i) * rows.number_stride;
       std::copy_n(k, n, d);
       if (step.decay_per_key) {

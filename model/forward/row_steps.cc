@@ -179,7 +179,7 @@ void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
 }
 
 void activate_and_multiply(const PassModel& m, const Activation& f, const float* gate, const float* up, size_t n,
-                                             float* y) {
+                           float* y) {
   if (f.kind == Activation::Kind::kSilu) return m.kernels.silu_mul(gate, up, n, y);
   m.kernels.activate(f, gate, n, y);
   m.kernels.multiply(y, up, n);

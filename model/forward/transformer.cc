@@ -37,13 +37,11 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
 
-  TRY_ASSIGN(const WeightPlan plan,
-             plan_weights(file, model->config_, options.numerics));
+  TRY_ASSIGN(const WeightPlan plan, plan_weights(file, model->config_, options.numerics));
   TRY_ASSIGN(model->weights_, load_weights(file, model->config_, options.numerics, *model->team_));
-  TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
-                                               plan.quantized, model->team_->size()));
-  model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,
-                    model->acts_.linear_scratch_stride};
+  TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_, plan.quantized,
+                                               model->team_->size()));
+  model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch, model->acts_.linear_scratch_stride};
   model->pass_model_.emplace(forward::PassModel{model->config_, model->weights_, *model->kernels_, model->linear_,
                                                 model->kv_layout_, model->ropes_, model->acts_});
   return model;
@@ -74,8 +72,8 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
     }
   }
   if (n_rows == 0 || n_rows > max_chunk_) {
-    return {ErrorCode::kInvalidArgument, "a pass of " + std::to_string(n_rows) + " rows, wanted 1.." +
-                                             std::to_string(max_chunk_)};
+    return {ErrorCode::kInvalidArgument,
+            "a pass of " + std::to_string(n_rows) + " rows, wanted 1.." + std::to_string(max_chunk_)};
   }
   return {};
 }

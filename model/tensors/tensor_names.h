@@ -9,20 +9,13 @@ namespace ibid::names {
 using enum TensorRole;
 
 inline constexpr TensorName kGpt2[] = {
-    {kEmbed, "", "@wte.weight"},
-    {kFinalNorm, "", "@ln_f.weight"},
-    {kFinalNormBias, "", "@ln_f.bias"},
-    {kAttnNorm, "", "@h.#.ln_1.weight"},
-    {kAttnNormBias, "", "@h.#.ln_1.bias"},
-    {kWqkv, "", "@h.#.attn.c_attn.weight"},
-    {kBqkv, "", "@h.#.attn.c_attn.bias"},
-    {kWo, "", "@h.#.attn.c_proj.weight"},
-    {kBo, "", "@h.#.attn.c_proj.bias"},
-    {kFfnNorm, "", "@h.#.ln_2.weight"},
-    {kFfnNormBias, "", "@h.#.ln_2.bias"},
-    {kWUp, "", "@h.#.mlp.c_fc.weight"},
-    {kBUp, "", "@h.#.mlp.c_fc.bias"},
-    {kWDown, "", "@h.#.mlp.c_proj.weight"},
+    {kEmbed, "", "@wte.weight"},           {kFinalNorm, "", "@ln_f.weight"},
+    {kFinalNormBias, "", "@ln_f.bias"},    {kAttnNorm, "", "@h.#.ln_1.weight"},
+    {kAttnNormBias, "", "@h.#.ln_1.bias"}, {kWqkv, "", "@h.#.attn.c_attn.weight"},
+    {kBqkv, "", "@h.#.attn.c_attn.bias"},  {kWo, "", "@h.#.attn.c_proj.weight"},
+    {kBo, "", "@h.#.attn.c_proj.bias"},    {kFfnNorm, "", "@h.#.ln_2.weight"},
+    {kFfnNormBias, "", "@h.#.ln_2.bias"},  {kWUp, "", "@h.#.mlp.c_fc.weight"},
+    {kBUp, "", "@h.#.mlp.c_fc.bias"},      {kWDown, "", "@h.#.mlp.c_proj.weight"},
     {kBDown, "", "@h.#.mlp.c_proj.bias"},
 };
 

@@ -103,8 +103,7 @@ Status check_made_rows(const ModelFile& file, const Found& found, const Shape& w
 }
 
 // The shape that the file must have: a matrix or a vector, of all copies or of one.
-Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows,
-                   size_t n_copies) {
+Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows, size_t n_copies) {
   Shape shape;
   if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
   const bool turned = source.transposed;
@@ -180,8 +179,7 @@ void cut(TensorSource& source) {
 
 }  // namespace
 
-std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
-                        size_t copy) {
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
   const std::string_view all = spellings(file, config, role);
   return fill_in(all.substr(0, all.find('|')), config.name_prefix, layer, copy);
 }
@@ -219,8 +217,7 @@ bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorVie
 bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   if (row.role == kWq || row.role == kBq) return !config.gate_beside_query;
   const FusedInputs fused = config.recurrent.fused;
-  const bool always_fused =
-      fused == FusedInputs::kZvkq || fused == FusedInputs::kVz || fused == FusedInputs::kKqv;
+  const bool always_fused = fused == FusedInputs::kZvkq || fused == FusedInputs::kVz || fused == FusedInputs::kKqv;
   return row.part_of != kMixIn || !always_fused;
 }
 
@@ -237,8 +234,8 @@ bool is_transposed(const ModelConfig& config, const TensorRow& row, const Tensor
 
 }  // namespace
 
-Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer, size_t copy) {
+Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row, size_t layer,
+                                 size_t copy) {
   const Presence presence = row.presence(config, layer);
   if (presence == Presence::kNo) return TensorSource();
   if (row.copies == Copies::kAdapters && !is_of_block(config, layer, copy)) return TensorSource();

@@ -24,14 +24,14 @@ std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRol
 
 // Location of a role's weights in a file: rows source_row(0 .. n_rows) of `tensor`, or its columns.
 struct TensorSource {
-  std::string name;        // of the tensor in the file
-  TensorView tensor;       // only the rows of this part, if it is whole rows of a fused tensor
+  std::string name;   // of the tensor in the file
+  TensorView tensor;  // only the rows of this part, if it is whole rows of a fused tensor
   size_t n_rows = 0, n_cols = 0;
   RowOrder order;
-  TiledHeads tiles;        // reordering of heads, applied before `order`
-  bool transposed = false; // `tensor` is [n_cols, rows]
+  TiledHeads tiles;               // reordering of heads, applied before `order`
+  bool transposed = false;        // `tensor` is [n_cols, rows]
   std::vector<TensorView> parts;  // of a vector stored per head; `tensor` is then the first
-  bool of_fused = false;   // part of a fused tensor (TensorRow::part_of)
+  bool of_fused = false;          // part of a fused tensor (TensorRow::part_of)
   bool found() const { return n_rows != 0; }
   size_t source_row(size_t row) const { return order.source_row(tiles.rows.source(row)); }
 };

@@ -48,29 +48,152 @@ struct TiledHeads {
 };
 
 enum class TensorRole : uint8_t {
-  kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead, kBLmHead,             // once
-  kLayerEmbed, kLayerInputs, kLayerInputNorm,
-  kSpread, kGather,                                                              // per stream except the first
-  kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
-  kWqGate, kBqGate, kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
-  kLaurelLeft, kLaurelRight, kLaurelNorm, kLayerGate, kLayerOut, kLayerPostNorm, kOutScale,
-  kAltUpRouter, kAltUpRouterNorm, kAltUpPredict, kAltUpCorrect, kAltUpScale,
-  kWAttnGate, kBAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
-  kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
-  kRouter, kBRouter, kChoiceBias, kSharedRouter, kRouterScale, kExpertScale,     // per layer with experts
-  kMoeNorm, kMoePostNorm, kMlpPostNorm,
-  kSharedGateUp, kSharedGate, kSharedUp, kSharedDown, kBSharedGate, kBSharedUp, kBSharedDown,
-  kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
-  kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
-  kCommonNorm, kCommonFfnNorm, kCommonGateUp, kCommonGate, kCommonUp, kCommonDown, kCommonOut,
-  kBCommonGateUp, kBCommonGate, kBCommonUp, kBCommonDown,
-  kAdapterLow, kAdapterGateUp, kAdapterGate, kAdapterUp,                         // per use of a shared block
-  kAdapterQLow, kAdapterQ, kAdapterKLow, kAdapterK, kAdapterVLow, kAdapterV,
-  kMixIn, kMixNumbers, kMixQ, kMixK, kMixV, kMixZ, kMixZOfLow, kMixRate, kMixStepIn, kMixDecay, kMixDecayOfLow,
-  kMixDecayLow, kMixGateLow, kMixScan, kMixStep, kMixOut,                        // per recurrent layer
-  kMixConv, kMixConvQ, kMixConvK, kMixConvV, kMixConvBias, kMixConvQBias, kMixConvKBias, kMixConvVBias,
-  kBMixIn, kBMixQ, kBMixK, kBMixV, kBMixZ, kBMixStepIn, kBMixOut,
-  kMixRates, kMixScanRates, kMixStepBias, kMixSkip, kMixScanSkip, kMixNorm, kMixStepNorm, kMixBNorm, kMixCNorm,
+  kEmbed,
+  kPositions,
+  kFinalNorm,
+  kFinalNormBias,
+  kLmHead,
+  kBLmHead,  // once
+  kLayerEmbed,
+  kLayerInputs,
+  kLayerInputNorm,
+  kSpread,
+  kGather,  // per stream except the first
+  kAttnNorm,
+  kAttnNormBias,
+  kAttnPostNorm,
+  kWq,
+  kWk,
+  kWv,
+  kWo,
+  kWqkv,  // per layer
+  kWqGate,
+  kBqGate,
+  kBq,
+  kBk,
+  kBv,
+  kBo,
+  kBqkv,
+  kQNorm,
+  kKNorm,
+  kSinks,
+  kLaurelLeft,
+  kLaurelRight,
+  kLaurelNorm,
+  kLayerGate,
+  kLayerOut,
+  kLayerPostNorm,
+  kOutScale,
+  kAltUpRouter,
+  kAltUpRouterNorm,
+  kAltUpPredict,
+  kAltUpCorrect,
+  kAltUpScale,
+  kWAttnGate,
+  kBAttnGate,
+  kWqA,
+  kWqB,
+  kWkvA,
+  kWkvB,
+  kBqA,
+  kBkvA,
+  kQANorm,
+  kKvANorm,
+  kFfnNorm,
+  kFfnNormBias,
+  kFfnPostNorm,
+  kWGate,
+  kWUp,
+  kWDown,
+  kWGateUp,
+  kBGate,
+  kBUp,
+  kBDown,
+  kRouter,
+  kBRouter,
+  kChoiceBias,
+  kSharedRouter,
+  kRouterScale,
+  kExpertScale,  // per layer with experts
+  kMoeNorm,
+  kMoePostNorm,
+  kMlpPostNorm,
+  kSharedGateUp,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kBSharedGate,
+  kBSharedUp,
+  kBSharedDown,
+  kExpertGateUp,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,  // per expert
+  kBExpertGateUp,
+  kBExpertGate,
+  kBExpertUp,
+  kBExpertDown,
+  kCommonNorm,
+  kCommonFfnNorm,
+  kCommonGateUp,
+  kCommonGate,
+  kCommonUp,
+  kCommonDown,
+  kCommonOut,
+  kBCommonGateUp,
+  kBCommonGate,
+  kBCommonUp,
+  kBCommonDown,
+  kAdapterLow,
+  kAdapterGateUp,
+  kAdapterGate,
+  kAdapterUp,  // per use of a shared block
+  kAdapterQLow,
+  kAdapterQ,
+  kAdapterKLow,
+  kAdapterK,
+  kAdapterVLow,
+  kAdapterV,
+  kMixIn,
+  kMixNumbers,
+  kMixQ,
+  kMixK,
+  kMixV,
+  kMixZ,
+  kMixZOfLow,
+  kMixRate,
+  kMixStepIn,
+  kMixDecay,
+  kMixDecayOfLow,
+  kMixDecayLow,
+  kMixGateLow,
+  kMixScan,
+  kMixStep,
+  kMixOut,  // per recurrent layer
+  kMixConv,
+  kMixConvQ,
+  kMixConvK,
+  kMixConvV,
+  kMixConvBias,
+  kMixConvQBias,
+  kMixConvKBias,
+  kMixConvVBias,
+  kBMixIn,
+  kBMixQ,
+  kBMixK,
+  kBMixV,
+  kBMixZ,
+  kBMixStepIn,
+  kBMixOut,
+  kMixRates,
+  kMixScanRates,
+  kMixStepBias,
+  kMixSkip,
+  kMixScanSkip,
+  kMixNorm,
+  kMixStepNorm,
+  kMixBNorm,
+  kMixCNorm,
 };
 
 // An architecture's own names of a tensor. Empty: as in the table.
@@ -82,7 +205,17 @@ struct TensorName {
 
 // Input of the linear layer that uses a matrix. kNone for the embedding; if tied, it is the LM head and reads h.
 enum class InputOf : uint8_t {
-  kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated, kLaurel, kLayerGated, kMixed,
+  kNone,
+  kH,
+  kAttended,
+  kGated,
+  kQLatent,
+  kKvLatent,
+  kExpertGated,
+  kSharedGated,
+  kLaurel,
+  kLayerGated,
+  kMixed,
   kRecurrentLow
 };
 
@@ -106,27 +239,26 @@ struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
   // The member that the tensor is bound to. monostate: a fused tensor, bound in parts. A WeightVector may hold a small
   // matrix, row by row.
-  using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
-                             PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
-                             WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
-                             PackedMatrix LatentWeights::*, WeightVector LatentWeights::*,
-                             LatentExpansion LatentWeights::*,
-                             PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*,
-                             PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*,
-                             PackedMatrix RecurrentWeights::*, WeightVector RecurrentWeights::*,
-                             PackedMatrix CommonBlockWeights::*, WeightVector CommonBlockWeights::*,
-                             PackedMatrix AdapterWeights::*>;
+  using Place =
+      std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
+                   PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
+                   WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
+                   PackedMatrix LatentWeights::*, WeightVector LatentWeights::*, LatentExpansion LatentWeights::*,
+                   PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*, PackedMatrix LayerInputWeights::*,
+                   WeightVector LayerInputWeights::*, PackedMatrix RecurrentWeights::*,
+                   WeightVector RecurrentWeights::*, PackedMatrix CommonBlockWeights::*,
+                   WeightVector CommonBlockWeights::*, PackedMatrix AdapterWeights::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;
   Dimension rows;
-  Dimension cols;                 // nullptr: a vector
+  Dimension cols;  // nullptr: a vector
   Place place;
   Presence (*presence)(const ModelConfig&, size_t layer);
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
-  TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
-  Copies copies = Copies::kOne;   // kOne with a member of Expert: the shared expert
+  TensorRole part_of = role;     // the fused tensor that may hold it; itself: none
+  Copies copies = Copies::kOne;  // kOne with a member of Expert: the shared expert
 
   bool per_layer() const {
     return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;

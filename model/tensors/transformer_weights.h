@@ -39,24 +39,24 @@ struct LayerWeights {
   MoeWeights moe;                          // beside or instead of the MLP, in layers with experts
   WeightVector ffn_post_norm;              // [D]
   LayerInputWeights input;
-  WeightVector out_scale;                  // [1]
+  WeightVector out_scale;  // [1]
   AltUpWeights altup;
 };
 
 // Owns the packed weights: the arena. Move-only.
 struct TransformerWeights {
-  PackedMatrix embed;              // [V, D] looked up by row; also the head of a tied model
-  PackedMatrix lm_head;            // [V, D]; equal to embed when tied
-  WeightVector lm_head_bias;       // [V]
-  PackedMatrix positions;          // [trained_context, D]; empty: no learned positions
+  PackedMatrix embed;                        // [V, D] looked up by row; also the head of a tied model
+  PackedMatrix lm_head;                      // [V, D]; equal to embed when tied
+  WeightVector lm_head_bias;                 // [V]
+  PackedMatrix positions;                    // [trained_context, D]; empty: no learned positions
   WeightVector final_norm, final_norm_bias;  // [D]
-  PackedMatrix layer_embed;        // [V', L P] looked up by row
-  PackedMatrix layer_inputs;       // [L P, D]
-  WeightVector layer_input_norm;   // [P]
-  std::vector<StreamWeights> streams;  // [n - 1] without stream 0
+  PackedMatrix layer_embed;                  // [V', L P] looked up by row
+  PackedMatrix layer_inputs;                 // [L P, D]
+  WeightVector layer_input_norm;             // [P]
+  std::vector<StreamWeights> streams;        // [n - 1] without stream 0
   std::vector<LayerWeights> layers;
 
-  Arena arena;                     // memory of all members above
+  Arena arena;  // memory of all members above
 
   size_t bytes() const { return arena.used(); }
 };

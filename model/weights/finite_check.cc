@@ -168,8 +168,8 @@ std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::v
 Status not_finite(const ModelFile& file, const std::string& name) {
   const TensorView& tensor = *file.find_tensor(name);
   const char* what = dtype_is_quantized(tensor.dtype) ? "scale" : "value";
-  return {ErrorCode::kNonFinite, file.path() + ": tensor " + name + " holds a " + what + " that is not finite" +
-                                     first_bad_element(tensor)};
+  return {ErrorCode::kNonFinite,
+          file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
 // Factors of h are applied to the outputs of its matrices. A bias that is added first is divided by them.

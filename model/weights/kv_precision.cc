@@ -281,8 +281,8 @@ Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads) {
   // Finds all tensors before reading one, so that a missing one is reported in the order of the table.
   TRY(plan_weights(file, config, Numerics::kExact).status());
-  const auto n_layers = static_cast<size_t>(std::ranges::count_if(
-      config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));
+  const auto n_layers = static_cast<size_t>(
+      std::ranges::count_if(config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));
   std::vector<Result<KvNoise>> found(n_layers, KvNoise());
   TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(n_threads));
   team->run([&](const Worker& worker) {
@@ -299,7 +299,9 @@ Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const Mode
 
 KvRowFormat format_of(KvDType dtype, const KvNoise& noise) {
   const auto coarsest = [](double of, double int8_limit, double int4_limit) {
-    return !(of <= int8_limit) ? KvNumberFormat::kF16 : !(of <= int4_limit) ? KvNumberFormat::kInt8 : KvNumberFormat::kInt4;
+    return !(of <= int8_limit)   ? KvNumberFormat::kF16
+           : !(of <= int4_limit) ? KvNumberFormat::kInt8
+                                 : KvNumberFormat::kInt4;
   };
   const KvRowFormat format(dtype);
   return {std::min(format.keys, coarsest(noise.score, kInt8ScoreLimit, kInt4ScoreLimit)),

@@ -29,7 +29,11 @@ namespace {
 class TransposedKeys : public RowSource {
  public:
   TransposedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
-      : whole_(whole), dtype_(dtype), rank_(shape.kv_rank), width_(shape.row_value_dim()), nope_(shape.nope_dim),
+      : whole_(whole),
+        dtype_(dtype),
+        rank_(shape.kv_rank),
+        width_(shape.row_value_dim()),
+        nope_(shape.nope_dim),
         of_head_(shape.nope_dim + shape.value_dim) {}
 
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
@@ -52,7 +56,7 @@ class TransposedKeys : public RowSource {
   // Reads columns `rows` of a head.
   void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
     const BlockSize block = dtype_block(whole_.dtype);
-    uint64_t first = width_, end = 0;   // range of blocks that contain them
+    uint64_t first = width_, end = 0;  // range of blocks that contain them
     for (const uint64_t row : rows) {
       first = std::min(first, row % width_ / block.values * block.values);
       end = std::max(end, (row % width_ / block.values + 1) * block.values);
@@ -93,7 +97,7 @@ class TransposedKeys : public RowSource {
 
 struct LatentExpansionSources {
   TensorSource keys, values;
-  std::unique_ptr<RowSource> turned;   // source of `keys.tensor`
+  std::unique_ptr<RowSource> turned;  // source of `keys.tensor`
 };
 
 // whole: [H (nope_dim + value_dim), kv_rank], for each head the key rows, then the value rows.

@@ -16,9 +16,9 @@ class ModelFile;
 
 // Inputs of linear layers that some quantised weight reads, which are therefore also needed in int8.
 struct QuantizedInputs {
-  bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
-  bool attended = false;  // wo
-  bool gated = false;     // w_down
+  bool h = false;                                   // wq, wk, wv, w_gate, w_up, lm_head
+  bool attended = false;                            // wo
+  bool gated = false;                               // w_down
   bool q_latent = false, kv_latent = false;         // wq_b; LatentExpansion::values
   bool expert_gated = false, shared_gated = false;  // likewise, of experts and the shared expert
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out

@@ -69,8 +69,8 @@ void PackingList::add(std::string name, const TensorView& tensor, RowOrder order
   const size_t begin = address - origin_;
   CHECK(jobs_.empty() || begin >= jobs_.back().end);
   const size_t stride = panel_bytes(packed.type, packed.n_cols);
-  jobs_.push_back({std::move(name), tensor, order, transposed, packed, tiles, begin,
-                   begin + packed.n_panels() * stride, stride});
+  jobs_.push_back(
+      {std::move(name), tensor, order, transposed, packed, tiles, begin, begin + packed.n_panels() * stride, stride});
 }
 
 bool PackingList::pack(const Job& job, Range panels) {
@@ -139,8 +139,8 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
       while (first_job < jobs_.size() && jobs_[first_job].end <= begin) ++first_job;
       for (size_t j = first_job; j < jobs_.size() && jobs_[j].begin < end; ++j) {
         const Job& job = jobs_[j];
-        const Range panels = panels_in(saturating_sub(begin, job.begin), end - job.begin, job.panel_stride,
-                                       job.packed.n_panels());
+        const Range panels =
+            panels_in(saturating_sub(begin, job.begin), end - job.begin, job.panel_stride, job.packed.n_panels());
         if (panels.empty()) continue;
         if (!pack(job, panels)) {
           for (size_t known = first_bad; j < known && !first_bad.compare_exchange_weak(known, j);) {

@@ -25,8 +25,8 @@ class PackingList {
   // its columns; `tiles` are heads to reorder first. `name` is for messages. The tensor's bytes must outlive the list.
   // REQUIRES: packed.data is writable, 64-byte aligned, and follows that of all earlier calls; transposed tensors are
   // floats; if blocks cannot be reordered by the columns' heads, packed.type is kPF.
-  void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
-           const PackedMatrix& packed, const TiledHeads& tiles = {});
+  void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed,
+           const TiledHeads& tiles = {});
 
   // Packs all matrices. Calls `done` once per matrix, after its last row, on any of the threads. Error: kNonFinite (a
   // float, or the scale or min of a block, is not finite), naming the first such tensor.
@@ -46,7 +46,7 @@ class PackingList {
   // Returns false if a float or a scale is not finite.
   static bool pack(const Job& job, Range panels);
 
-  uintptr_t origin_ = 0;     // address at a multiple of kWindowBytes
+  uintptr_t origin_ = 0;  // address at a multiple of kWindowBytes
   std::vector<Job> jobs_;
 };
 

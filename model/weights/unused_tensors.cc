@@ -35,12 +35,23 @@ struct Ending {
   const char* reason;
 };
 constexpr Ending kEndings[] = {
-    {"rotary_emb.inv_freq", kOfRope}, {".input_scale", kOfInt8}, {".output_scale", kOfInt8}, {".q_scale", kOfInt8},
-    {".k_scale", kOfInt8},            {".v_scale", kOfInt8},     {".kv_scale", kOfInt8},     {".prob_scale", kOfInt8},
-    {".input_scale_ub", kOfInt8},     {"attn_rot_embd.weight", kOfRope},
-    {".slope_rate", kOfDecay},       {".query_decay", kOfDecay},   {".key_decay", kOfDecay},
+    {"rotary_emb.inv_freq", kOfRope},
+    {".input_scale", kOfInt8},
+    {".output_scale", kOfInt8},
+    {".q_scale", kOfInt8},
+    {".k_scale", kOfInt8},
+    {".v_scale", kOfInt8},
+    {".kv_scale", kOfInt8},
+    {".prob_scale", kOfInt8},
+    {".input_scale_ub", kOfInt8},
+    {"attn_rot_embd.weight", kOfRope},
+    {".slope_rate", kOfDecay},
+    {".query_decay", kOfDecay},
+    {".key_decay", kOfDecay},
     {".diagonal_decay", kOfDecay},
-    {".weight_shape", kOfParts},      {".g_idx", kOfParts},      {".weight_g_idx", kOfParts},
+    {".weight_shape", kOfParts},
+    {".g_idx", kOfParts},
+    {".weight_g_idx", kOfParts},
 };
 // Buffers that early checkpoints have beside the weights, by their names after the layer number.
 constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
@@ -49,8 +60,8 @@ constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_
                                              "rope_factors_short.weight"};
 
 // Prefixes of tensors outside of the language model, after the prefix that the model's tensors have.
-constexpr std::string_view kBeside[] = {"vision", "visual", "audio", "speech", "image", "multi_modal", "mm_",
-                                        "projector", "embed_vision", "embed_audio", "mtp"};
+constexpr std::string_view kBeside[] = {"vision", "visual",    "audio",        "speech",      "image", "multi_modal",
+                                        "mm_",    "projector", "embed_vision", "embed_audio", "mtp"};
 constexpr std::string_view kBesideInGguf[] = {"v.", "a.", "mm.", "mtp."};
 
 bool is_zero(const TensorView& tensor) {

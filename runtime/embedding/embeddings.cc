@@ -78,8 +78,7 @@ size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
 
 Result<std::unique_ptr<Embeddings>> Embeddings::begin(EngineState& engine, std::vector<Tokens> texts,
                                                       EmbeddingOptions options, std::shared_ptr<Waker> bell) try {
-  std::unique_ptr<Embeddings> all(
-      new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
+  std::unique_ptr<Embeddings> all(new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
   TRY(all->engine_.check_process());
   TRY(all->check());
   all->advance();

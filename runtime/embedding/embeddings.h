@@ -56,8 +56,7 @@ class Embeddings {
   static size_t most_bytes(const EngineState& engine, size_t longest);
 
  private:
-  Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
-             std::shared_ptr<Waker> bell);
+  Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options, std::shared_ptr<Waker> bell);
   Status check() const;
   Status submit_next();
   void hear();
@@ -73,9 +72,9 @@ class Embeddings {
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
   const std::shared_ptr<Waker> bell_;
-  std::deque<size_t> waiting_;        // indexes of texts
+  std::deque<size_t> waiting_;  // indexes of texts
   std::vector<UnderWay> under_way_;
-  size_t n_bytes_ = 0;                // of keys and values of running texts
+  size_t n_bytes_ = 0;  // of keys and values of running texts
   size_t most_bytes_ = 0;
   std::vector<std::vector<float>> vectors_;  // by index of the text
   Status status_;

@@ -24,8 +24,8 @@
 #include "ibid/engine_options.h"
 #include "ibid/token.h"
 #include "model/forward/language_model.h"
-#include "runtime/generate/constraint_cache.h"
 #include "runtime/generate/checkpoint_positions.h"
+#include "runtime/generate/constraint_cache.h"
 #include "runtime/scheduler/pending_prefixes.h"
 #include "runtime/scheduler/scheduler.h"
 #include "templates/chat_template.h"
@@ -47,18 +47,18 @@ struct EngineParts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;  // unset: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
-  std::string name = "model";                 // in messages
-  std::optional<Pooling> pooling;             // of embeddings; unset: it makes none
-  bool is_for_embeddings = false;             // the file is of an embedding model: sessions are kUnsupported
+  std::string name = "model";      // in messages
+  std::optional<Pooling> pooling;  // of embeddings; unset: it makes none
+  bool is_for_embeddings = false;  // the file is of an embedding model: sessions are kUnsupported
   SchedulerOptions scheduling = {};
-  std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
-  std::string cache_directory;                // as in EngineOptions
+  std::optional<Fingerprint> fingerprint;  // of the model; a cache directory needs one
+  std::string cache_directory;             // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
-  FileOps* files = nullptr;                   // nullptr: the system's
-  Clock* clock = nullptr;                     // nullptr: the system's
+  FileOps* files = nullptr;  // nullptr: the system's
+  Clock* clock = nullptr;    // nullptr: the system's
 };
 
 // Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;

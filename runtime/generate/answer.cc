@@ -61,9 +61,7 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
     break_off();
   }
   switch (stage_) {
-    case Stage::kReading:
-      chunk = next_part();
-      return Wish::kFeed;
+    case Stage::kReading: chunk = next_part(); return Wish::kFeed;
     case Stage::kDecoding:
       chunk = {&entry_, fed_, draft_.empty() ? WantLogits::kLast : WantLogits::kAll};
       return Wish::kFeed;
@@ -74,9 +72,7 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
   return Wish::kWait;
 }
 
-TokenSpan Answer::unread() const {
-  return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin);
-}
+TokenSpan Answer::unread() const { return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin); }
 
 // The prompt up to the next border, or to its end.
 SequenceChunk Answer::next_part() const {

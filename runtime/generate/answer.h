@@ -71,8 +71,8 @@ class Answer final : public Task {
 
   // After finish() only.
   const AnswerProgress& progress() const { return now_; }
-  size_t n_cached() const { return n_cached_; }    // positions of the prompt that were not computed
-  bool broke_off() const { return broke_off_; }    // out of memory: the drafter may be half-changed
+  size_t n_cached() const { return n_cached_; }  // positions of the prompt that were not computed
+  bool broke_off() const { return broke_off_; }  // out of memory: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
   Tokens take_sampled() { return std::exchange(sampled_, {}); }
   // The entry that was replaced by pages which another answer prefilled; nullopt: not replaced.
@@ -115,8 +115,8 @@ class Answer final : public Task {
   Sampler sampler_;
   const StopDetector stops_;
   const size_t n_prompt_;
-  const size_t n_before_answer_;              // tokens in the sampler's history
-  const size_t n_drafter_;                    // and in the drafter, before the answer; and its statistics
+  const size_t n_before_answer_;  // tokens in the sampler's history
+  const size_t n_drafter_;        // and in the drafter, before the answer; and its statistics
   const DraftPolicy policy_before_;
 
   // For the compute thread only until the answer is over.
@@ -125,20 +125,20 @@ class Answer final : public Task {
   std::optional<KvCacheEntry> replaced_;
   NextTokens next_tokens_;
   ReplyText reply_;
-  RepetitionDetector repetition_;             // updated only if it may end the answer
+  RepetitionDetector repetition_;  // updated only if it may end the answer
   Tokens sampled_;
-  LogprobQueue logprobs_;                     // of each of them but an end of turn, if requested
-  Tokens draft_;                              // fed after the last token; row i + 1 of the logits is after draft_[i]
-  Tokens fed_;                                // the next pass: the last token and its draft
+  LogprobQueue logprobs_;  // of each of them but an end of turn, if requested
+  Tokens draft_;           // fed after the last token; row i + 1 of the logits is after draft_[i]
+  Tokens fed_;             // the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
-  size_t n_steps_before_ = 0;                 // of the history
-  int64_t mark_ns_ = 0;                       // end of the time that was counted
+  size_t n_steps_before_ = 0;  // of the history
+  int64_t mark_ns_ = 0;        // end of the time that was counted
   Generation out_;
   Status status_;
   bool broke_off_ = false;
 
-  std::mutex mutex_;                          // guards queued_
+  std::mutex mutex_;  // guards queued_
   std::vector<AnswerEvent> queued_;
 
   // For the owner's thread only.

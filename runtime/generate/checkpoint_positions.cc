@@ -14,7 +14,8 @@ StateShare state_share(size_t state_bytes, size_t max_seq_len, size_t budget_byt
   return {std::max(kLeast, (spacing + kPagePositions - 1) / kPagePositions * kPagePositions), n_states};
 }
 
-CheckpointPositions::CheckpointPositions(size_t n_read, size_t n_prompt, const BranchPoints& cuts, const StateShare& share)
+CheckpointPositions::CheckpointPositions(size_t n_read, size_t n_prompt, const BranchPoints& cuts,
+                                         const StateShare& share)
     : keeps_(share.spacing > 0) {
   if (!keeps_) return;
   const auto add = [&](size_t border) {

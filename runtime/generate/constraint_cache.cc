@@ -41,7 +41,7 @@ Result<Grammar> compile_text(ConstraintKind kind, std::string_view text, Compile
 }  // namespace
 
 Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintKind kind, std::string_view text,
-                                                                      const Preamble& lead, std::stop_token stop) {
+                                                                     const Preamble& lead, std::stop_token stop) {
   const auto compile = [&](CompileBudget& budget) -> Result<Grammar> {
     TRY_ASSIGN(Grammar grammar, compile_text(kind, text, budget));
     if (lead.empty()) return grammar;
@@ -51,7 +51,7 @@ Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintK
 }
 
 Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(const std::string& key, const Compile& compile,
-                                                                      std::stop_token stop) {
+                                                                     std::stop_token stop) {
   return find_or_make({std::nullopt, key, {}}, compile, std::move(stop));
 }
 

@@ -31,7 +31,7 @@ enum class ConstraintKind {
   kJsonObject,  // no source: the text is ignored
   kGbnf,
   kRegex,
-  kChoices,     // a JSON array of strings
+  kChoices,  // a JSON array of strings
 };
 
 class ConstraintCache {
@@ -78,9 +78,9 @@ class ConstraintCache {
   std::atomic<size_t> n_compiled_ = 0;
   std::once_flag has_vocabulary_;
   std::shared_ptr<const TokenTexts> vocabulary_;
-  std::mutex mutex_;                   // guards entries_
+  std::mutex mutex_;  // guards entries_
   std::condition_variable_any is_made_;
-  Entries entries_;                    // most recently used first
+  Entries entries_;  // most recently used first
 };
 
 // The vocabulary of a tokenizer. O(bytes of its tokens).

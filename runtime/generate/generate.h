@@ -30,7 +30,7 @@ using PromptLogits = std::shared_ptr<const std::vector<float>>;
 struct SharedPrompt {
   PendingPrefixes* pending = nullptr;
   std::string name_space;
-  uint64_t n_changes = 0;                          // of `pending`, before the last search of the store
+  uint64_t n_changes = 0;  // of `pending`, before the last search of the store
   // These functions run on the compute thread, and must not throw.
   std::function<PrefixHit(TokenSpan ids)> search;  // searches the store again
   // Publishes the computed KV: full pages, or if `whole`, up to the last token. Returns true if all of it was
@@ -44,24 +44,24 @@ struct GenerateRequest {
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  CheckpointPositions borders;     // of the prompt, for the recurrent states
-  size_t max_tokens = 0;              // at least 1
-  std::vector<TokenId> stop_ids;      // ids that end the turn
-  size_t min_tokens = 0;              // stop tokens are not sampled before as many others
+  CheckpointPositions borders;                  // of the prompt, for the recurrent states
+  size_t max_tokens = 0;                        // at least 1
+  std::vector<TokenId> stop_ids;                // ids that end the turn
+  size_t min_tokens = 0;                        // stop tokens are not sampled before as many others
   const TokenConstraint* constraint = nullptr;  // of the sampled tokens; cloned, the prototype does not change
-  bool stop_repetition = false;       // end an answer that repeats itself
-  bool keep_when_out_of_memory = false;  // as in TurnOptions
-  bool keeps(const Status& status) const {  // true if the answer so far is kept after this error
+  bool stop_repetition = false;                 // end an answer that repeats itself
+  bool keep_when_out_of_memory = false;         // as in TurnOptions
+  bool keeps(const Status& status) const {      // true if the answer so far is kept after this error
     return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
   }
-  TokenSpan shown_tokens;             // special tokens that the text shows; must outlive the answer
-  std::optional<size_t> n_logprobs;   // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
+  TokenSpan shown_tokens;            // special tokens that the text shows; must outlive the answer
+  std::optional<size_t> n_logprobs;  // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;
   std::stop_token stop;
-  Tokens expected;                    // likely first tokens of the answer: verified as drafts
-  Drafter* drafter = nullptr;         // has the tokens up to the end of the prompt, takes the sampled ones
-  int64_t start_ns = 0;               // when the call began, on the clock: ttft_ms counts from it
-  bool tells = false;                 // queue events for the owner
+  Tokens expected;             // likely first tokens of the answer: verified as drafts
+  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
+  int64_t start_ns = 0;        // when the call began, on the clock: ttft_ms counts from it
+  bool tells = false;          // queue events for the owner
 };
 
 // Progress of an answer.
@@ -87,13 +87,13 @@ struct AnswerEvent {
 // fed. After a stop string, tokens and text end before it: a token that overlaps it is dropped, so `text` may be longer
 // than the text of `ids`.
 struct Generation {
-  PromptLogits prompt_logits;          // after the prompt's last token, for a repetition of the prompt
+  PromptLogits prompt_logits;  // after the prompt's last token, for a repetition of the prompt
   Tokens ids;
-  std::vector<size_t> text_ends;       // length of the text after each token
-  std::vector<TokenLogprobs> logprobs; // of each token, if requested
-  std::string text;                    // the whole reply
-  std::optional<TokenId> end_of_turn;  // the stop token that was sampled; unset after a stop string
-  std::string stop_string;             // the stop string that was found
+  std::vector<size_t> text_ends;        // length of the text after each token
+  std::vector<TokenLogprobs> logprobs;  // of each token, if requested
+  std::string text;                     // the whole reply
+  std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
+  std::string stop_string;              // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
 };
 

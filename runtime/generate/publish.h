@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "cache/pages/kv_cache_entry.h"
-#include "runtime/generate/generate.h"
 #include "runtime/generate/checkpoint_positions.h"
+#include "runtime/generate/generate.h"
 #include "runtime/scheduler/pending_prefixes.h"
 
 namespace ibid {

@@ -8,8 +8,8 @@ namespace ibid {
 
 Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer) {
   if (options.n_logprobs && *options.n_logprobs > kMaxTopLogprobs) {
-    return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) +
-                                             ", allowed is 0 to " + std::to_string(kMaxTopLogprobs)};
+    return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) + ", allowed is 0 to " +
+                                             std::to_string(kMaxTopLogprobs)};
   }
   if (options.priority < Priority::kHigh || options.priority > Priority::kLow) {
     return {ErrorCode::kInvalidArgument, "priority: " + std::to_string(static_cast<int>(options.priority)) +

@@ -45,9 +45,9 @@ bool has_any(std::string_view text, std::span<const std::string_view> words) {
 
 // True for a year, a time of day, or the name of a month.
 bool mentions_date(std::string_view text) {
-  static constexpr std::array<std::string_view, 15> kWords = {
-      "January", "February", "March",    "April",    "May ", "June", "July", "August",
-      "September", "October", "November", "December", "today", "Today", "Date"};
+  static constexpr std::array<std::string_view, 15> kWords = {"January",  "February", "March",  "April",     "May ",
+                                                              "June",     "July",     "August", "September", "October",
+                                                              "November", "December", "today",  "Today",     "Date"};
   const auto is_digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
   for (size_t i = 0; i + 4 <= text.size(); ++i) {
     const bool year = (text.substr(i, 2) == "19" || text.substr(i, 2) == "20") && is_digit(i + 2) && is_digit(i + 3);
@@ -81,8 +81,8 @@ bool is_inside(const Json& message, const Difference& d) {
   if (content == nullptr) return true;
   const std::string& text = *content;
   const size_t begin = saturating_sub(d.byte, text.size());
-  const std::string around = std::string(d.was.substr(begin, d.byte - begin)) +
-                             std::string(d.now.substr(0, text.size() + 1));
+  const std::string around =
+      std::string(d.was.substr(begin, d.byte - begin)) + std::string(d.now.substr(0, text.size() + 1));
   const size_t found = around.rfind(text);
   return found != std::string::npos && found <= d.byte - begin && d.byte - begin <= found + text.size();
 }
@@ -128,8 +128,8 @@ std::string LostPrefix::to_string() const {
   if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server omits the texts
     return why + " (byte " + std::to_string(byte) + ", token " + std::to_string(token) + ")";
   }
-  return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now +
-         "\"; token " + std::to_string(token) + " was \"" + was_token + "\", is \"" + now_token + "\")";
+  return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now + "\"; token " +
+         std::to_string(token) + " was \"" + was_token + "\", is \"" + now_token + "\")";
 }
 
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
@@ -138,8 +138,8 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
   // Encoding may restart before the first differing byte.
   const std::string_view was = transcript.bytes().substr(delta.tail_begin);
   const size_t n = std::min(was.size(), now.size());
-  size_t n_equal = static_cast<size_t>(std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n),
-                                                     now.begin()).first - was.begin());
+  size_t n_equal = static_cast<size_t>(
+      std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n), now.begin()).first - was.begin());
   const bool same_text = n_equal == n;
   if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // the same text with another origin
 

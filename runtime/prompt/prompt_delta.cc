@@ -343,8 +343,8 @@ PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, T
   }
   delta.n_bytes = given.text.size();
   const bool after_text = !ids.empty() && !tokenizer.is_special(ids.back());
-  delta.end = EncoderMark{IncrementalEncoder(tokenizer, {.at_start = ids.empty(), .after_text = after_text}),
-                          ids.size(), ids.size(), {}};
+  delta.end = EncoderMark{
+      IncrementalEncoder(tokenizer, {.at_start = ids.empty(), .after_text = after_text}), ids.size(), ids.size(), {}};
   given.ids = std::move(ids);
   append_reply(delta.patch, std::move(given), 0, fresh_mark(tokenizer, Transcript(), 0));
   return delta;

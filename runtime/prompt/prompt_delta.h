@@ -31,16 +31,16 @@
 namespace ibid {
 
 struct PromptDelta {
-  size_t n_keep = 0;        // tokens of the transcript that stay
-  size_t n_prompt = 0;      // tokens of the whole prompt
+  size_t n_keep = 0;    // tokens of the transcript that stay
+  size_t n_prompt = 0;  // tokens of the whole prompt
   TranscriptPatch patch;
   std::optional<EncoderMark> end;  // encoder state after the prompt's last byte; set by plan()
-  size_t differs_at = 0;    // first byte that differs from the transcript, or the end of the shorter one
-  size_t n_bytes = 0;       // of the whole prompt
-  size_t tail_begin = 0;    // differs_at, or the beginning of the reply that contains it
-  MarkedText tail;          // the prompt from tail_begin on
-  TurnCost cost;            // of planning
-  uint64_t number = 0;      // ordinal among the plans of its planner
+  size_t differs_at = 0;           // first byte that differs from the transcript, or the end of the shorter one
+  size_t n_bytes = 0;              // of the whole prompt
+  size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
+  MarkedText tail;                 // the prompt from tail_begin on
+  TurnCost cost;                   // of planning
+  uint64_t number = 0;             // ordinal among the plans of its planner
 };
 
 // The tokens of a planned prompt: those of the transcript that stay, then those of the plan. A view.

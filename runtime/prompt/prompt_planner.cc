@@ -11,8 +11,8 @@
 
 namespace ibid {
 
-PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                             TemplateVariables variables, Clock& clock)
+PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables,
+                             Clock& clock)
     : tokenizer_(&tokenizer),
       clock_(&clock),
       renderer_(std::in_place, chat_template, variables),
@@ -75,8 +75,8 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
   delta.number = ++n_plans_;
   delta.cost += meter.cost();
   if (delta.n_prompt == 0) {
-    return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
-                                             std::to_string(messages.size()) + " messages"};
+    return {ErrorCode::kInvalidArgument,
+            "the chat template made an empty prompt of " + std::to_string(messages.size()) + " messages"};
   }
   return delta;
 }

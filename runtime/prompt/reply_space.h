@@ -13,9 +13,9 @@
 namespace ibid {
 
 enum class ReplySpace {
-  kNone,       // template or tokenizer does not do this
-  kInPlace,    // the template replaces white space at the beginning of an answer by the space
-  kInFront,    // the template adds the space before any answer
+  kNone,     // template or tokenizer does not do this
+  kInPlace,  // the template replaces white space at the beginning of an answer by the space
+  kInFront,  // the template adds the space before any answer
 };
 
 // Takes at most three short renders; kNone if the template rejects them.

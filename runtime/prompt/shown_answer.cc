@@ -24,8 +24,7 @@ Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& mes
 }
 
 std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const PromptDelta& delta,
-                                                       const Transcript& transcript,
-                                                       std::string_view end_of_turn) try {
+                                                       const Transcript& transcript, std::string_view end_of_turn) try {
   CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
   CHECK(!is_ahead_) << "the plan's prompt is not the last render";
   if (!renderer_) return std::nullopt;

@@ -12,7 +12,7 @@ namespace {
 
 TextOrigin rendered_origin(SpanOrigin origin) {
   return origin == SpanOrigin::kTemplate || origin == SpanOrigin::kEndOfTurn ? TextOrigin::kTemplate
-                                                                              : TextOrigin::kInput;
+                                                                             : TextOrigin::kInput;
 }
 
 // Doubles, so that a growing conversation costs O(new part).
@@ -144,16 +144,14 @@ void Transcript::append(TranscriptPatch patch) {
   static_assert(std::is_nothrow_move_constructible_v<TranscriptSpan>);
   bytes_ += patch.bytes;
   ids_.insert(ids_.end(), patch.ids.begin(), patch.ids.end());
-  spans_.insert(spans_.end(), std::make_move_iterator(patch.spans.begin()),
-                std::make_move_iterator(patch.spans.end()));
+  spans_.insert(spans_.end(), std::make_move_iterator(patch.spans.begin()), std::make_move_iterator(patch.spans.end()));
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
   // A textless reply, of special tokens only, is on the border and stays if its tokens do.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
-           (span.byte_end == n_bytes && !span.token_ends.empty() &&
-            span.id_begin + span.token_ends.size() <= n_ids);
+           (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_ids);
   };
   size_t n = spans_.size();
   while (n > 0 && !stays(spans_[n - 1])) --n;

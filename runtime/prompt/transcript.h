@@ -33,7 +33,7 @@ enum class SpanOrigin {
 // first n_stable tokens of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
-  size_t base = 0;      // tokens before the encoder's first
+  size_t base = 0;  // tokens before the encoder's first
   size_t n_stable = 0;
   Tokens tail;
 
@@ -45,17 +45,17 @@ struct EncoderMark {
 struct TranscriptSpan {
   SpanOrigin origin = SpanOrigin::kTemplate;
   size_t byte_begin = 0, byte_end = 0;
-  size_t id_begin = 0;                // a token across two encoded spans belongs to the second
-  std::optional<EncoderMark> mark;    // of encoded spans, and of the replies after them
-  std::vector<size_t> token_ends;     // kSampled, kEndOfTurn: byte position after each token; one per token
-  size_t first_message = 0;           // messages whose rendering may reach into the span
+  size_t id_begin = 0;              // a token across two encoded spans belongs to the second
+  std::optional<EncoderMark> mark;  // of encoded spans, and of the replies after them
+  std::vector<size_t> token_ends;   // kSampled, kEndOfTurn: byte position after each token; one per token
+  size_t first_message = 0;         // messages whose rendering may reach into the span
   size_t last_message = 0;
 };
 
 // Text that replaces everything after a position of a transcript, already encoded.
 struct TranscriptPatch {
   size_t keep_bytes = 0;
-  size_t keep_ids = 0;                // tokens before `ids`; may be fewer than those that stay the same
+  size_t keep_ids = 0;  // tokens before `ids`; may be fewer than those that stay the same
   std::string bytes;
   Tokens ids;
   std::vector<TranscriptSpan> spans;  // positions are relative to the transcript's beginning
@@ -64,9 +64,9 @@ struct TranscriptPatch {
 // A reply to be appended.
 struct SampledReply {
   Tokens ids;
-  std::vector<size_t> text_ends;      // length of the text after each token
-  std::string text;                   // the bytes of `ids` as the next render will show them
-  std::optional<TokenId> end_of_turn; // the token that ended it, with its own text
+  std::vector<size_t> text_ends;       // length of the text after each token
+  std::string text;                    // the bytes of `ids` as the next render will show them
+  std::optional<TokenId> end_of_turn;  // the token that ended it, with its own text
   std::string end_of_turn_text;
 
   // Replaces its text by `shown`, if different: templates render tool calls in their own spelling. The sampled tokens

@@ -33,9 +33,8 @@ void share_prefill(std::span<const PassRequest> requests, std::vector<size_t> pr
                    std::vector<size_t>& rows) {
   const auto order = [&](size_t i) { return std::tuple(requests[i].priority, requests[i].n_rows, requests[i].age); };
   std::sort(prefill.begin(), prefill.end(), [&](size_t a, size_t b) { return order(a) < order(b); });
-  const size_t oldest = *std::min_element(prefill.begin(), prefill.end(), [&](size_t a, size_t b) {
-    return requests[a].age < requests[b].age;
-  });
+  const size_t oldest = *std::min_element(prefill.begin(), prefill.end(),
+                                          [&](size_t a, size_t b) { return requests[a].age < requests[b].age; });
   rows[oldest] = chunk(requests[oldest].n_rows, prefill.size() == 1 ? left : (left + 1) / 2);
   left -= rows[oldest];
   for (const size_t i : prefill) {
@@ -50,8 +49,8 @@ void share_prefill(std::span<const PassRequest> requests, std::vector<size_t> pr
 
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits) {
   CHECK(!requests.empty() && limits.max_rows > 0);
-  const bool only_low = std::all_of(requests.begin(), requests.end(),
-                                    [](const PassRequest& r) { return r.priority == Priority::kLow; });
+  const bool only_low =
+      std::all_of(requests.begin(), requests.end(), [](const PassRequest& r) { return r.priority == Priority::kLow; });
   std::vector<size_t> decoding, prefill;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!only_low && requests[i].priority == Priority::kLow) continue;

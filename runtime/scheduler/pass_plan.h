@@ -23,7 +23,7 @@ inline constexpr size_t kPrefillRows = 16;
 struct PassRequest {
   size_t n_rows = 0;  // at least 1
   Priority priority = Priority::kNormal;
-  uint64_t age = 0;   // lower for a prompt that arrived earlier; all different
+  uint64_t age = 0;  // lower for a prompt that arrived earlier; all different
 };
 
 struct PassLimits {
@@ -51,7 +51,7 @@ class PassCost {
 
  private:
   double decode_pass_ns_ = 0;  // of a pass that only decodes; 0: unknown
-  double row_ns_ = 0;   // additional time of a prefill row; 0: unknown
+  double row_ns_ = 0;          // additional time of a prefill row; 0: unknown
 };
 
 }  // namespace ibid

@@ -54,8 +54,8 @@ class PendingPrefixes {
     const std::string name_space_;
     const TokenSpan ids_;
     size_t n_published_ = 0;
-    const Reading* awaited_ = nullptr;     // an earlier reading, or null
-    size_t n_awaited_ = 0;                 // tokens expected of it
+    const Reading* awaited_ = nullptr;  // an earlier reading, or null
+    size_t n_awaited_ = 0;              // tokens expected of it
     std::list<Reading*>::iterator place_;
   };
 

@@ -75,7 +75,7 @@ class Scheduler {
   const int64_t target_ns_;
   const pid_t process_;
 
-  Waker work_;  // wakes the compute thread
+  Waker work_;                // wakes the compute thread
   mutable std::mutex mutex_;  // guards the members up to stats_
   std::list<Task*> arrived_;
   bool ending_ = false;

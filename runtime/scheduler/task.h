@@ -77,9 +77,9 @@ class Task {
 
   // For the compute thread only.
   uint64_t age_ = 0;
-  int64_t since_ns_ = 0;   // waiting for rows since
-  SequenceChunk chunk_;    // of the next pass
-  size_t n_rows_ = 0;      // of the chunk, in the running pass; 0: not in it
+  int64_t since_ns_ = 0;  // waiting for rows since
+  SequenceChunk chunk_;   // of the next pass
+  size_t n_rows_ = 0;     // of the chunk, in the running pass; 0: not in it
 };
 
 }  // namespace ibid

@@ -58,8 +58,8 @@ Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message
   return state_->exclusively([&]() -> Result<std::vector<Turn>> {
     TRY_ASSIGN(PendingEdit proposal, state_->proposal_of(TurnStart::send(message)));
     if (n < 1 || n > kMaxAnswers) {
-      return {ErrorCode::kInvalidArgument, "answers: " + std::to_string(n) + ", allowed is 1 to " +
-                                               std::to_string(kMaxAnswers)};
+      return {ErrorCode::kInvalidArgument,
+              "answers: " + std::to_string(n) + ", allowed is 1 to " + std::to_string(kMaxAnswers)};
     }
     return state_->run_turns(std::move(proposal), n, options, on_event);
   });
@@ -90,15 +90,15 @@ Status ChatSession::rewind_to(size_t n_messages) {
     const Dialogue& dialogue = state_->branch.dialogue;
     const MessageList& messages = dialogue.messages();
     if (n_messages > messages.size()) {
-      return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_messages) + " messages, there are " +
-                                               std::to_string(messages.size())};
+      return {ErrorCode::kInvalidArgument,
+              "cannot keep " + std::to_string(n_messages) + " messages, there are " + std::to_string(messages.size())};
     }
     if (n_messages < dialogue.n_system_messages()) {
       return {ErrorCode::kInvalidArgument, "the system message stays; set_system() replaces it"};
     }
     if (n_messages > 0 && is_from(messages[n_messages - 1], Role::kUser)) {
-      return {ErrorCode::kInvalidArgument, "message " + std::to_string(n_messages - 1) +
-                                               " is a question; keep its answer or drop it"};
+      return {ErrorCode::kInvalidArgument,
+              "message " + std::to_string(n_messages - 1) + " is a question; keep its answer or drop it"};
     }
     if (n_messages == messages.size()) return {};
     state_->change({.n_kept = n_messages, .goes_back = true});
@@ -147,20 +147,24 @@ Status ChatSession::pin(size_t message) {
 
 // Idle work continues: it does not depend on the policy.
 Status ChatSession::set_when_full(WhenFull policy) {
-  return state_->exclusively([&]() -> Status {
-    TRY(check_when_full(policy));
-    state_->options.when_full = policy;
-    return {};
-  }, IdleWork::kGoesOn);
+  return state_->exclusively(
+      [&]() -> Status {
+        TRY(check_when_full(policy));
+        state_->options.when_full = policy;
+        return {};
+      },
+      IdleWork::kGoesOn);
 }
 
 // Idle work continues: save() does not read what it writes, and a program may save after every turn.
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
-  return state_->exclusively([&]() -> Status {
-    if (state_->plain) return {ErrorCode::kUnsupported, "a conversation without a template is not saved"};
-    SaveReport unused;
-    return save_session(*state_, path, options.with_kv, report == nullptr ? unused : *report);
-  }, IdleWork::kGoesOn);
+  return state_->exclusively(
+      [&]() -> Status {
+        if (state_->plain) return {ErrorCode::kUnsupported, "a conversation without a template is not saved"};
+        SaveReport unused;
+        return save_session(*state_, path, options.with_kv, report == nullptr ? unused : *report);
+      },
+      IdleWork::kGoesOn);
 }
 
 // --- accessors

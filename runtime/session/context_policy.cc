@@ -31,8 +31,8 @@ size_t filled_afterwards(const ContextRoom& room) {
 
 // Drops the messages of the first n_turns turns, except system messages and turns with a pin. Turns are dropped as a
 // whole: many templates reject questions without answers.
-FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned,
-                             const std::vector<size_t>& begins, size_t n_turns) {
+FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned, const std::vector<size_t>& begins,
+                             size_t n_turns) {
   FittedMessages out;
   out.messages = Json::array();
   bool same = true;
@@ -205,8 +205,8 @@ Status check_when_full(WhenFull policy) {
     case WhenFull::kDropOldestTurns:
     case WhenFull::kCutNewestMessage: return {};
   }
-  return {ErrorCode::kInvalidArgument, "when_full: " + std::to_string(static_cast<int>(policy)) +
-                                           ", allowed is one of the values of WhenFull"};
+  return {ErrorCode::kInvalidArgument,
+          "when_full: " + std::to_string(static_cast<int>(policy)) + ", allowed is one of the values of WhenFull"};
 }
 
 bool leaves_an_answer(size_t n_prompt, const ContextRoom& room) {

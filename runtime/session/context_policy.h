@@ -35,8 +35,8 @@ std::vector<size_t> turn_begins(const Json& messages);
 
 // Limits for prompt and answer.
 struct ContextRoom {
-  size_t max_tokens = 0;         // of the context
-  size_t n_answer = SIZE_MAX;    // maximum tokens of the answer
+  size_t max_tokens = 0;       // of the context
+  size_t n_answer = SIZE_MAX;  // maximum tokens of the answer
 };
 
 // True if a prompt leaves enough of the context for an answer, so that no policy applies.
@@ -44,8 +44,8 @@ bool leaves_an_answer(size_t n_prompt, const ContextRoom& room);
 
 struct FittedMessages {
   Json messages;
-  std::set<size_t> pinned;  // their new numbers
-  size_t first_changed = 0; // messages before it are unchanged
+  std::set<size_t> pinned;   // their new numbers
+  size_t first_changed = 0;  // messages before it are unchanged
   LeftOut left_out;
 };
 

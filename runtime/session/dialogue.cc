@@ -127,7 +127,7 @@ BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
 }
 
 size_t Dialogue::n_bytes() const {
-  constexpr size_t kPerMessage = 256;  // objects, keys and stamps
+  constexpr size_t kPerMessage = 256;              // objects, keys and stamps
   constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the idle tokens in the store
   return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
          transcript_.n_heap_bytes();

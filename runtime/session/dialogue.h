@@ -32,11 +32,11 @@ namespace ibid {
 
 // A requested change of the messages.
 struct PendingEdit {
-  size_t n_kept = 0;          // leading messages that stay
-  std::vector<Json> added = {};  // messages that follow them
+  size_t n_kept = 0;                            // leading messages that stay
+  std::vector<Json> added = {};                 // messages that follow them
   std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
-  bool goes_back = false;     // the user reverts messages: losing their tokens needs no explanation
+  bool goes_back = false;                       // the user reverts messages: losing their tokens needs no explanation
 
   static PendingEdit of(size_t n_kept, Json message) {
     PendingEdit proposal{.n_kept = n_kept};

@@ -78,8 +78,7 @@ bool is_same_json(const Json& a, const Json& b) {
   if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // including unsigned ones
   if (a.type() != b.type()) return false;
   switch (a.type()) {
-    case Json::value_t::array:
-      return std::equal(a.begin(), a.end(), b.begin(), b.end(), is_same_json);
+    case Json::value_t::array: return std::equal(a.begin(), a.end(), b.begin(), b.end(), is_same_json);
     case Json::value_t::object: {
       const auto& left = a.get_ref<const Json::object_t&>();
       const auto& right = b.get_ref<const Json::object_t&>();
@@ -89,10 +88,8 @@ bool is_same_json(const Json& a, const Json& b) {
     }
     case Json::value_t::number_float:
       return std::bit_cast<uint64_t>(a.get<double>()) == std::bit_cast<uint64_t>(b.get<double>());
-    case Json::value_t::string:
-      return a.get_ref<const std::string&>() == b.get_ref<const std::string&>();
-    default:
-      return a == b;
+    case Json::value_t::string: return a.get_ref<const std::string&>() == b.get_ref<const std::string&>();
+    default: return a == b;
   }
 }
 

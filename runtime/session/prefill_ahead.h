@@ -26,8 +26,8 @@ class PrefillAhead {
     KvCacheEntry held;   // KV of the first tokens; if the whole prompt is prefilled, at least one token is missing
     AheadPrompt prompt;  // if it is whole, the last logits are computed too
     Usage usage;
-    Foreign foreign;     // namespace of the KV
-    StateShare states;   // of the engine
+    Foreign foreign;    // namespace of the KV
+    StateShare states;  // of the engine
   };
   // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, also after an error, and moves
   // the KV to the store.

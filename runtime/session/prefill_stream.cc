@@ -17,8 +17,7 @@ struct PrefillStream::Parts {
   std::unique_ptr<PrefillAhead> reading;  // null: nothing to prefill
 };
 
-PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop,
-                             std::shared_ptr<Waker> bell)
+PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell)
     : status_(begin(session, priority, std::move(stop), std::move(bell))) {
   if (!status_.ok()) parts_.reset();
 }

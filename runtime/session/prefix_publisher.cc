@@ -49,7 +49,8 @@ SharedPrompt PrefixPublisher::announce() const {
   return shared;
 }
 
-void PrefixPublisher::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, IdleSequence* rest) const noexcept {
+void PrefixPublisher::leave(KvCacheEntry& entry, const Foreign& from, Extent extent,
+                            IdleSequence* rest) const noexcept {
   if (entry.length() == 0) return;
   const Status status = engine_->state().store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
@@ -68,7 +69,7 @@ void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const F
 
 // O(prompt), as the search at the start of the turn.
 void PrefixPublisher::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
-                                  size_t n_opening) const noexcept {
+                                       size_t n_opening) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (logits != nullptr && n_prompt <= entry.length()) {
     // Without room for the logits, an exact repeat computes one token.

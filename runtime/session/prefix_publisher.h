@@ -1,5 +1,5 @@
-// PrefixPublisher: finds cached keys and values for a session and publishes the session's own: in the engine's store and its
-// cache directory, under the session's namespace.
+// PrefixPublisher: finds cached keys and values for a session and publishes the session's own: in the engine's store
+// and its cache directory, under the session's namespace.
 //
 // It owns no KV and has no state of a conversation. Thread-safe, as the store and the directory are.
 #pragma once

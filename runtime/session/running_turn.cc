@@ -118,8 +118,8 @@ Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event
   if (on_event && turn_.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn_});
   const size_t n_read = branch_.cache.n_read();
   if (!dialogue.goes_back() && !plan_->fitted && delta.n_keep < n_read) {
-    turn_.lost_prefix = explain_lost_prefix(delta, dialogue.transcript(), dialogue.messages().json(),
-                                            engine_.tokenizer(), n_read);
+    turn_.lost_prefix =
+        explain_lost_prefix(delta, dialogue.transcript(), dialogue.messages().json(), engine_.tokenizer(), n_read);
   }
   const PromptIds prompt(delta, dialogue.transcript());
   {
@@ -139,9 +139,9 @@ Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event
   if (options_.parse_reply) begin_reply(delta);
   counts_ = sampler.reads_history();
   if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
-  auto answer = std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()},
-                                         rows_->entry(), request_answer(prompt, tells), std::move(sampler),
-                                         std::move(stops), bell_);
+  auto answer =
+      std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, rows_->entry(),
+                               request_answer(prompt, tells), std::move(sampler), std::move(stops), bell_);
   answer_ = std::move(answer);
   return engine_.scheduler().submit(*answer_);
 }

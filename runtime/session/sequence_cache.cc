@@ -79,8 +79,7 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
 // --- ahead of a turn
 
 Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
-                                                                   std::stop_token stop,
-                                                                   std::shared_ptr<Waker> bell) {
+                                                                   std::stop_token stop, std::shared_ptr<Waker> bell) {
   const TokenSpan ids = prompt.ids;
   if (ids.empty()) return std::unique_ptr<PrefillAhead>();
   Engine& engine = rows_.engine();
@@ -95,7 +94,8 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt p
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held());
   Foreign from = entry.slice_to_at_most(n_own) > 0 ? foreign_ : nullptr;
-  if (PrefixPublisher::Found found = rows_.look_up(ids.first(n_most), foreign_, stop); found.length() > entry.length()) {
+  if (PrefixPublisher::Found found = rows_.look_up(ids.first(n_most), foreign_, stop);
+      found.length() > entry.length()) {
     read.n_from_disk = saturating_sub(found.length(), found.n_in_memory);
     entry = std::move(found.entry);
     from = std::move(found.foreign);
@@ -133,7 +133,7 @@ Result<Usage> SequenceCache::end_reading(PrefillAhead& reading) {
 // --- a turn
 
 Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const PromptIds& prompt, Priority priority,
-                                                                         std::stop_token stop) {
+                                                                      std::stop_token stop) {
   std::unique_ptr<Lease> loan(new Lease(*this));
   if (loan->entry_.length() == 0) TRY(rows_.engine().state().store().wake(at_rest_, loan->entry_));
   TRY(loan->arrange(prompt, priority, std::move(stop)));
@@ -220,8 +220,7 @@ Result<bool> SequenceCache::Lease::take_ahead(const PromptIds& prompt, size_t& n
   return n == n_wanted;
 }
 
-void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, std::stop_token stop,
-                                 size_t& n_keep) {
+void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, std::stop_token stop, size_t& n_keep) {
   const Tokens ids = prompt.from(0);
   searched_ = true;
   const bool announces = priority != Priority::kLow && foreign_ == nullptr;
@@ -264,8 +263,7 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   is_kept_ = true;
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
-  const size_t n_same =
-      n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
+  const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
   // The cut may also have lost KV of tokens that stay. They count as computed.
   const bool lost_rows = entry_.length() < kept.n_fed;
   cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;

@@ -11,7 +11,7 @@
 namespace ibid {
 
 Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n, const TurnOptions& turn_options,
-                                                        const ChatSession::AnswersCallback& on_event) try {
+                                                  const ChatSession::AnswersCallback& on_event) try {
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
   DialogueChange asked = branch.dialogue.propose(std::move(proposal));
   Usage read;
@@ -41,8 +41,8 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n
 
 // Returns all turns, or the first error.
 Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
-                                                               const TurnOptions& turn_options,
-                                                               const ChatSession::AnswersCallback& on_event) {
+                                                         const TurnOptions& turn_options,
+                                                         const ChatSession::AnswersCallback& on_event) {
   struct Running {
     TurnOptions options;
     TurnCallback tell;
@@ -86,8 +86,8 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
 
 Status SessionState::choose(size_t answer) {
   if (answer >= alternatives.size()) {
-    return {ErrorCode::kInvalidArgument, "answer " + std::to_string(answer) + " of " +
-                                             std::to_string(alternatives.size()) + " that may be chosen"};
+    return {ErrorCode::kInvalidArgument,
+            "answer " + std::to_string(answer) + " of " + std::to_string(alternatives.size()) + " that may be chosen"};
   }
   if (answer != chosen) {
     alternatives[chosen] = std::exchange(branch, std::move(alternatives[answer]));

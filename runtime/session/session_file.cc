@@ -98,9 +98,8 @@ Status write_and_rename(FileOps& files, File& file, const std::string& json, con
 
 }  // namespace
 
-Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
-                          const KvCacheEntry* kv, const KvPageIdentity& identity,
-                          std::span<const StateSnapshot> states) {
+Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
+                          const KvPageIdentity& identity, std::span<const StateSnapshot> states) {
   try {
     std::optional<SavedRows> rows;
     if (kv != nullptr) rows.emplace(SavedRows{*kv, states, identity});
@@ -142,7 +141,8 @@ Result<LoadedSession> read_session_file(FileOps& files, const std::string& path,
       loaded.session.load_warnings.rows = read_rows(*file, records, path, *identity, entry, pool);
       if (entry.length() > 0) loaded.kv = std::move(entry);
     } else if (records < file_bytes) {
-      loaded.session.load_warnings.rows = {ErrorCode::kUnsupported, path + ": the engine has no fingerprint to know them by"};
+      loaded.session.load_warnings.rows = {ErrorCode::kUnsupported,
+                                           path + ": the engine has no fingerprint to know them by"};
     }
     return loaded;
   } catch (const std::bad_alloc&) {

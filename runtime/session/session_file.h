@@ -25,9 +25,8 @@ namespace ibid {
 // file all succeed, and the last one's file stays. kv: nullptr, or keys and values to include, with `identity`; states:
 // the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
 // session_to_text(); an existing file is then unchanged.
-Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
-                          const KvCacheEntry* kv, const KvPageIdentity& identity,
-                          std::span<const StateSnapshot> states = {});
+Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
+                          const KvPageIdentity& identity, std::span<const StateSnapshot> states = {});
 
 // Reads a conversation without its keys and values; this needs no model. Errors: as below.
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);

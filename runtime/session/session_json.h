@@ -37,9 +37,9 @@ struct SavedSession {
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
   uint32_t numerics_version = 0;  // of the program that saved it; 0: an older file. Writing uses this program's
-  size_t n_ids = 0;  // of the whole conversation when saved, for people; 0: an older file
-  Json notes = Json();  // of the program that keeps the file; sessions ignore them. Null: none
-  LoadWarnings load_warnings;  // of session_from_json(), which does not check the rows
+  size_t n_ids = 0;               // of the whole conversation when saved, for people; 0: an older file
+  Json notes = Json();            // of the program that keeps the file; sessions ignore them. Null: none
+  LoadWarnings load_warnings;     // of session_from_json(), which does not check the rows
 };
 
 Json session_to_json(const SavedSession& session);

@@ -98,8 +98,8 @@ Status replay(const SavedSession& saved, SessionState& session) {
   session.load_warnings = saved.load_warnings;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
     add_up_to(saved.replies[i].message);
-    std::optional<SampledReply> reply = reply_of(saved.replies[i], *message(saved.replies[i].message),
-                                                 session.engine->state());
+    std::optional<SampledReply> reply =
+        reply_of(saved.replies[i], *message(saved.replies[i].message), session.engine->state());
     Result<PromptDelta> delta = dialogue.plan();
     if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
     if (!delta.ok() || !reply) {
@@ -150,8 +150,9 @@ Status save_session(const SessionState& session, const std::string& path, bool w
   const EngineState& engine = session.engine->state();
   if (!with_kv) return write_session_file(engine.files(), path, to_saved(session), nullptr, {});
   if (!engine.fingerprint()) {
-    return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
-                                     "EngineOptions::fingerprint or a cache directory"};
+    return {ErrorCode::kUnsupported,
+            "keys and values are saved by an engine that knows its fingerprint: load it with "
+            "EngineOptions::fingerprint or a cache directory"};
   }
   const KvPageIdentity identity{*engine.fingerprint(), digest_of_namespace(session.options.cache_namespace)};
   TRY_ASSIGN(KvCacheEntry entry, session.branch.cache.find_all(session.branch.dialogue.transcript().ids()));
@@ -182,7 +183,8 @@ Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engin
   const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
   const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
   if (n_same < n_in_file && state->load_warnings.rows.ok()) {
-    state->load_warnings.rows = {ErrorCode::kMismatch, "after " + std::to_string(n_same) + " ids they are of another text"};
+    state->load_warnings.rows = {ErrorCode::kMismatch,
+                                 "after " + std::to_string(n_same) + " ids they are of another text"};
   }
   return state;
 }

@@ -32,8 +32,8 @@ Status write_page(File& file, const SavedRows& rows, size_t page, std::vector<st
 Status write_state(File& file, const SavedRows& rows, const StateSnapshot& snapshot) {
   const KvLayout& layout = rows.entry.layout();
   const std::byte* state = snapshot.state ? snapshot.state.data() : nullptr;
-  TRY(file.write(encode_kv_state_header(layout, rows.identity, rows.entry.tokens().first(snapshot.end()), snapshot,
-                                        state)));
+  TRY(file.write(
+      encode_kv_state_header(layout, rows.identity, rows.entry.tokens().first(snapshot.end()), snapshot, state)));
   for (const std::span<const std::byte> blocks : kv_state_blocks(layout, snapshot, state)) {
     if (!blocks.empty()) TRY(file.write(blocks));
   }
@@ -147,15 +147,15 @@ class RowsReader {
     }
     const TokenSpan ids = TokenSpan(ids_).first(std::min(header.n_ids(), ids_.size()));
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(record, pool_.layout(), identity_, ids));
-    TRY_ASSIGN(StateSnapshot state,
-               check.read_snapshot(pool_, ids.size() - header.first_position,
-                                   [&](uint64_t offset, std::span<std::byte> bytes) {
-                                     std::memcpy(bytes.data(), record.data() + offset, bytes.size());
-                                     return Status();
-                                   }));
+    TRY_ASSIGN(StateSnapshot state, check.read_snapshot(pool_, ids.size() - header.first_position,
+                                                        [&](uint64_t offset, std::span<std::byte> bytes) {
+                                                          std::memcpy(bytes.data(), record.data() + offset,
+                                                                      bytes.size());
+                                                          return Status();
+                                                        }));
     if (!is_finite(pool_.layout(), state)) {
-      return {ErrorCode::kNonFinite, path_ + ": the state at position " + std::to_string(state.position) +
-                                         " has no numbers"};
+      return {ErrorCode::kNonFinite,
+              path_ + ": the state at position " + std::to_string(state.position) + " has no numbers"};
     }
     states_.push_back(std::move(state));
     return {};

@@ -51,8 +51,9 @@ Status check_engine(const EngineState& engine, bool plain) {
   TRY(engine.check_answers());
   if (plain || engine.chat_template() != nullptr) return {};
   return {ErrorCode::kUnsupported,
-          engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
-                          "model, or put its chat_template.jinja beside the weights"};
+          engine.name() +
+              " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
+              "model, or put its chat_template.jinja beside the weights"};
 }
 
 // Returns the proposal that replaces the messages of a dialogue from number n_kept on.
@@ -61,8 +62,8 @@ Result<PendingEdit> replacement(const Dialogue& dialogue, size_t n_kept, Json ad
   for (const Json& message : added) TRY(check_message(message));
   const size_t n_messages = dialogue.messages().size();
   if (n_kept > n_messages) {
-    return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_kept) + " messages, there are " +
-                                             std::to_string(n_messages)};
+    return {ErrorCode::kInvalidArgument,
+            "cannot keep " + std::to_string(n_kept) + " messages, there are " + std::to_string(n_messages)};
   }
   PendingEdit proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
   if (n_kept == 0) proposal.system = leading_system_text(added);
@@ -163,18 +164,20 @@ Status SessionState::replace_from(size_t n_kept, Json added) {
 
 // Idle work continues if the variables are the same.
 Status SessionState::set_variables(Json given) {
-  return exclusively([&]() -> Status {
-    if (is_same_json(given, variables)) return {};
-    TRY(check_variables(given));
-    stop_idle_work();
-    if (!plain) {
-      const EngineState& parts = engine->state();
-      branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
-    }
-    variables = std::move(given);
-    alternatives.clear();  // they answered under other variables
-    return {};
-  }, IdleWork::kGoesOn);
+  return exclusively(
+      [&]() -> Status {
+        if (is_same_json(given, variables)) return {};
+        TRY(check_variables(given));
+        stop_idle_work();
+        if (!plain) {
+          const EngineState& parts = engine->state();
+          branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
+        }
+        variables = std::move(given);
+        alternatives.clear();  // they answered under other variables
+        return {};
+      },
+      IdleWork::kGoesOn);
 }
 
 Result<PromptSize> SessionState::prompt_size(size_t max_tokens) {
@@ -270,7 +273,7 @@ void SessionState::begin_after_turn() noexcept {
 // --- ahead of a turn
 
 Result<std::unique_ptr<PrefillAhead>> SessionState::begin_reading_ahead(Priority priority, std::stop_token stop,
-                                                                              std::shared_ptr<Waker> bell) {
+                                                                        std::shared_ptr<Waker> bell) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
   return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }

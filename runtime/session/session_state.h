@@ -147,7 +147,7 @@ class SessionState {
   Json variables;          // of the template
   bool plain = false;
   SessionBranch branch;
-  LoadWarnings load_warnings;                     // of load()
+  LoadWarnings load_warnings;               // of load()
   std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
   size_t chosen = 0;
   std::atomic<bool> busy{false};

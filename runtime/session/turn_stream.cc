@@ -141,9 +141,7 @@ TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions
 
 std::optional<std::string> TurnStream::poll() { return pulled_ == nullptr ? std::nullopt : pulled_->poll(); }
 
-std::optional<TurnEvent> TurnStream::poll_event() {
-  return pulled_ == nullptr ? std::nullopt : pulled_->poll_event();
-}
+std::optional<TurnEvent> TurnStream::poll_event() { return pulled_ == nullptr ? std::nullopt : pulled_->poll_event(); }
 
 const Turn* TurnStream::begun() const { return pulled_ == nullptr ? nullptr : pulled_->begun(); }
 

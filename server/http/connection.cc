@@ -15,14 +15,14 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64 * 1024;         // of requests that a client sends before it was answered
-constexpr milliseconds kLookTime{50};           // between two looks whether a client is there that sent more than that
-constexpr milliseconds kLingerTime{1000};       // for a client to read why it is refused
-constexpr size_t kMaxLingered = 4u << 20;       // bytes that are read meanwhile and thrown away
+constexpr size_t kMaxAhead = 64 * 1024;    // of requests that a client sends before it was answered
+constexpr milliseconds kLookTime{50};      // between two looks whether a client is there that sent more than that
+constexpr milliseconds kLingerTime{1000};  // for a client to read why it is refused
+constexpr size_t kMaxLingered = 4u << 20;  // bytes that are read meanwhile and thrown away
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
-constexpr size_t kBodyStep = 64 * 1024;         // a body of which so much more has come is on its way
+constexpr size_t kBodyStep = 64 * 1024;  // a body of which so much more has come is on its way
 
-constexpr milliseconds kDeliveryLookTime{10};    // between two looks whether a client has what was written to it
+constexpr milliseconds kDeliveryLookTime{10};  // between two looks whether a client has what was written to it
 
 // A method that a log may name; any other is a word that a client made up.
 bool is_known_method(std::string_view method) {
@@ -87,8 +87,8 @@ class ClientExchange : public Exchange {
 // socket by then never gets them, and one that sends no more may still read. Looks until the client's system has
 // acknowledged every byte, or has refused them; after `until` they count as lost. Tells `reply` if they are lost, and
 // calls `then`. In callbacks of the transport, whose timer is used.
-void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply,
-                    Clock::time_point until, std::function<void()> then) {
+void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply, Clock::time_point until,
+                    std::function<void()> then) {
   const Delivery delivery = transport->delivery();
   const auto now = Clock::now();
   if (delivery == Delivery::kUnderWay && now < until) {
@@ -174,9 +174,8 @@ void Connection::read_more() {
     return schedule();
   }
   is_reading_ = true;
-  transport_->read(bytes_read_, [self = shared_from_this()](bool ok, size_t n) {
-    self->in_turn([&] { self->on_read(ok, n); });
-  });
+  transport_->read(bytes_read_,
+                   [self = shared_from_this()](bool ok, size_t n) { self->in_turn([&] { self->on_read(ok, n); }); });
 }
 
 // Bytes that a client sends while it is answered take memory and time from the others: more of them stay unread.
@@ -286,9 +285,8 @@ void Connection::await_reply() {
                               .head_only = head.method == "HEAD",
                               .keep_alive = !close_after_,
                               .headers = std::move(admission_.headers)});
-  reply_->set_wake([self = shared_from_this()] {
-    self->transport_->post([self] { self->in_turn([&] { self->pump(); }); });
-  });
+  reply_->set_wake(
+      [self = shared_from_this()] { self->transport_->post([self] { self->in_turn([&] { self->pump(); }); }); });
   schedule();
 }
 

@@ -22,9 +22,9 @@
 #include <string_view>
 #include <utility>
 
-#include "server/http/request_filter.h"
 #include "server/http/network.h"
 #include "server/http/reply.h"
+#include "server/http/request_filter.h"
 #include "server/http/request_reader.h"
 #include "server/http/response_writer.h"
 #include "server/http/server_room.h"
@@ -148,28 +148,28 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kHandshake;
 
   std::array<char, 16 * 1024> bytes_read_;
-  std::string ahead_;                       // read and not taken
-  bool is_reading_ = false;                 // the transport reads for us
+  std::string ahead_;        // read and not taken
+  bool is_reading_ = false;  // the transport reads for us
   std::unique_ptr<RequestReader> reader_;
-  bool request_begun_ = false;              // a byte of it has come
+  bool request_begun_ = false;  // a byte of it has come
   TimePoint body_begin_;
-  size_t n_body_seen_ = 0;                  // bytes of the body when it last counted as coming
+  size_t n_body_seen_ = 0;  // bytes of the body when it last counted as coming
   BodyAllowance allowance_;
   Admission admission_;
   size_t n_lingered_ = 0;
 
   uint64_t exchange_id_ = 0;
-  std::shared_ptr<Reply> reply_;            // of the exchange that is under way
+  std::shared_ptr<Reply> reply_;  // of the exchange that is under way
   ResponseWriter response_;
-  bool close_after_ = false;                // it
+  bool close_after_ = false;  // it
   Outbox outbox_;
-  bool is_slow_ = false;                    // the client does not read what it is answered
+  bool is_slow_ = false;  // the client does not read what it is answered
   bool input_ended_ = false;
 
-  TimePoint deadline_ = TimePoint::max();   // of the state
-  TimePoint look_at_ = TimePoint::max();    // when to see whether a client is there that is not read from
+  TimePoint deadline_ = TimePoint::max();  // of the state
+  TimePoint look_at_ = TimePoint::max();   // when to see whether a client is there that is not read from
   TimePoint last_sent_;
-  TimePoint alarm_ = TimePoint::max();      // when the transport wakes us
+  TimePoint alarm_ = TimePoint::max();  // when the transport wakes us
 };
 
 }  // namespace ibid::http

@@ -28,14 +28,14 @@ using Headers = std::vector<std::pair<std::string, std::string>>;  // names as t
 inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
-  uint64_t id = 0;              // counts the requests of this server; in logs, and in the header x-request-id
-  std::string method;           // "GET", "POST" ...
-  std::string path;             // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
-  std::string query;            // as it was sent, behind the "?"; empty: none
+  uint64_t id = 0;     // counts the requests of this server; in logs, and in the header x-request-id
+  std::string method;  // "GET", "POST" ...
+  std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
+  std::string query;   // as it was sent, behind the "?"; empty: none
   Headers headers;
-  std::string body;             // at most the server's limit
-  std::string key_namespace;    // of the API key; of everybody where no key is needed
-  std::string client;           // address, for the log alone
+  std::string body;           // at most the server's limit
+  std::string key_namespace;  // of the API key; of everybody where no key is needed
+  std::string client;         // address, for the log alone
 
   // The first header of that name, in any case of letters; empty: the request has no such header.
   std::string_view header(std::string_view name) const {
@@ -58,8 +58,8 @@ struct Response {
 struct AnswerFigures {
   std::string model;
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
-  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;  // of the first answer, but for the queue
-  double itl_ms = 0;  // between two ids of one answer, the mean of all answers; 0: none has two
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;      // of the first answer, but for the queue
+  double itl_ms = 0;                         // between two ids of one answer, the mean of all answers; 0: none has two
   std::vector<std::string_view> ended = {};  // why each answer did, in words of this program ("stop", "length")
 };
 

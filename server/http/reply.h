@@ -22,16 +22,16 @@ namespace ibid::http {
 // The fate of an exchange, for a line of the log. Nothing in it is a client's text.
 struct ExchangeRecord {
   uint64_t id = 0;
-  std::string method = {};         // "GET"; one that HTTP does not know is "other"
-  std::string pattern = {};        // of the route; empty: it came to none
-  std::string client = {};         // address
-  int status = 0;                  // 0: nothing was sent
-  size_t n_bytes_in = 0;           // of the body
-  size_t n_bytes_out = 0;          // with head and framing
-  double first_byte_ms = 0;        // from the request's last byte to the first of the response
-  double total_ms = 0;             // to the last
-  bool client_gone = false;        // it went before all bytes of the answer were delivered
-  bool client_slow = false;        // it lost its place because it did not read
+  std::string method = {};   // "GET"; one that HTTP does not know is "other"
+  std::string pattern = {};  // of the route; empty: it came to none
+  std::string client = {};   // address
+  int status = 0;            // 0: nothing was sent
+  size_t n_bytes_in = 0;     // of the body
+  size_t n_bytes_out = 0;    // with head and framing
+  double first_byte_ms = 0;  // from the request's last byte to the first of the response
+  double total_ms = 0;       // to the last
+  bool client_gone = false;  // it went before all bytes of the answer were delivered
+  bool client_slow = false;  // it lost its place because it did not read
   AnswerFigures figures = {};
 };
 

@@ -22,10 +22,10 @@ struct DoorRules {
 
 // What becomes of a request.
 struct Admission {
-  Refusal refusal = {};             // refused, unless this is empty
-  int status = 0;                   // answered here, without a body: 204 for OPTIONS
-  Headers headers = {};             // for the response, whatever it is: CORS, Allow
-  Router::Match match = {};         // else: who answers
+  Refusal refusal = {};      // refused, unless this is empty
+  int status = 0;            // answered here, without a body: 204 for OPTIONS
+  Headers headers = {};      // for the response, whatever it is: CORS, Allow
+  Router::Match match = {};  // else: who answers
   std::string cache_namespace = {};
 };
 

@@ -40,10 +40,10 @@ struct RequestHead {
   std::string method;
   RequestTarget target;
   Headers headers;
-  std::string host;                // of the target, else of the Host header; empty: HTTP/1.0 without one
-  bool is_old = false;             // HTTP/1.0, which knows no chunks
+  std::string host;     // of the target, else of the Host header; empty: HTTP/1.0 without one
+  bool is_old = false;  // HTTP/1.0, which knows no chunks
   bool keep_alive = false;
-  bool expects_continue = false;   // waits for "100 Continue" before it sends its body
+  bool expects_continue = false;  // waits for "100 Continue" before it sends its body
   bool has_body = false;
 };
 

@@ -14,8 +14,8 @@ namespace ibid::http {
 struct Framing {
   enum class Body { kNone, kLength, kChunks, kUntilTheEnd };
   Body body = Body::kNone;
-  size_t length = 0;        // kLength
-  bool is_old = false;      // HTTP/1.0
+  size_t length = 0;    // kLength
+  bool is_old = false;  // HTTP/1.0
   bool keep_alive = true;
 };
 
@@ -31,10 +31,10 @@ inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 class ResponseWriter {
  public:
   struct Options {
-    bool is_old = false;       // the client speaks HTTP/1.0: a stream ends with the connection
-    bool head_only = false;    // HEAD
+    bool is_old = false;     // the client speaks HTTP/1.0: a stream ends with the connection
+    bool head_only = false;  // HEAD
     bool keep_alive = true;
-    Headers headers = {};      // besides the handler's
+    Headers headers = {};  // besides the handler's
   };
 
   ResponseWriter() = default;

@@ -30,8 +30,8 @@ class Router {
     const Handler* handler = nullptr;  // nullptr: none
     Access access = Access::kKey;
     PathParts parts = {};
-    std::string_view pattern = {};     // as it was added: for logs, which hold no path that a client made up
-    std::string allowed = {};          // the methods that the path has: "GET, HEAD"; empty: there is no such path
+    std::string_view pattern = {};  // as it was added: for logs, which hold no path that a client made up
+    std::string allowed = {};       // the methods that the path has: "GET, HEAD"; empty: there is no such path
   };
   // path: decoded. The match is good as long as the router.
   Match find(std::string_view method, std::string_view path) const;

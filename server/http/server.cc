@@ -42,8 +42,9 @@ Result<std::vector<ListeningSocket>> open_sockets(const ServerOptions& options) 
   for (const ListeningSocket& socket : sockets) {
     if (!socket.is_reachable_from_outside() || options.insecure || !options.api_keys.empty()) continue;
     return {ErrorCode::kInvalidArgument,
-            options.address + " can be reached from other machines, and everybody there could ask; give an API key "
-                              "(--api-key-file FILE, or IBID_API_KEY), or say --insecure"};
+            options.address +
+                " can be reached from other machines, and everybody there could ask; give an API key "
+                "(--api-key-file FILE, or IBID_API_KEY), or say --insecure"};
   }
   if (!options.unix_socket.empty()) {
     TRY_ASSIGN(ListeningSocket local, ListeningSocket::open_unix(options.unix_socket));
@@ -83,8 +84,9 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, Router rou
     parts->url = "unix:" + options.unix_socket;
   }
   const bool has_room = guarded([&] {
-    RequestFilter door({.allowed_hosts = options.allowed_hosts, .allowed_origins = options.allowed_origins, .port = parts->port},
-              options.api_keys, std::move(router));
+    RequestFilter door(
+        {.allowed_hosts = options.allowed_hosts, .allowed_origins = options.allowed_origins, .port = parts->port},
+        options.api_keys, std::move(router));
     parts->room = std::make_shared<ServerRoom>(options, std::move(door), std::move(error_body));
   });
   if (!has_room) return {ErrorCode::kOutOfMemory, "the system gives the server no threads"};

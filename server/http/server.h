@@ -22,28 +22,28 @@
 namespace ibid::http {
 
 struct ServerOptions {
-  std::string address = "127.0.0.1";   // empty: no TCP
-  uint16_t port = 8080;                // 0: any free one
-  std::string unix_socket = {};        // a path; empty: none. Made with 0600, removed at the end
-  std::string certificate_file = {};   // PEM; with key_file: TLS on the TCP address
+  std::string address = "127.0.0.1";  // empty: no TCP
+  uint16_t port = 8080;               // 0: any free one
+  std::string unix_socket = {};       // a path; empty: none. Made with 0600, removed at the end
+  std::string certificate_file = {};  // PEM; with key_file: TLS on the TCP address
   std::string key_file = {};
-  std::vector<ApiKey> api_keys = {};   // none: everybody may
-  bool insecure = false;               // an address beyond this machine without a key is refused unless this is set
+  std::vector<ApiKey> api_keys = {};  // none: everybody may
+  bool insecure = false;              // an address beyond this machine without a key is refused unless this is set
   std::vector<std::string> allowed_hosts = {};    // names in Host besides localhost and addresses; {"*"}: any
   std::vector<std::string> allowed_origins = {};  // for CORS, besides the server's own; {"*"}: any
-  int n_threads = 2;                   // for bytes and deadlines
-  int n_workers = 2;                   // for handlers
-  size_t max_connections = 1024;       // beyond it one that waits for its client gives way
+  int n_threads = 2;                              // for bytes and deadlines
+  int n_workers = 2;                              // for handlers
+  size_t max_connections = 1024;                  // beyond it one that waits for its client gives way
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 64u << 20;
   size_t max_all_bodies_bytes = 256u << 20;  // of all clients at once, the first 64 KiB of each not counted
-  size_t max_queued_bytes = 1u << 20;  // of one stream; a client further behind loses its place
+  size_t max_queued_bytes = 1u << 20;        // of one stream; a client further behind loses its place
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};   // and a second for each 256 KiB that have come
   std::chrono::milliseconds write_timeout{10'000};  // for what is sent to be taken, and a second for each:
   size_t write_bytes_per_second = 64 * 1024;
-  std::chrono::milliseconds stall_time{1000};       // who has not taken what was sent by then may have to give way
-  std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
+  std::chrono::milliseconds stall_time{1000};      // who has not taken what was sent by then may have to give way
+  std::chrono::milliseconds idle_timeout{60'000};  // between two requests of a connection
   // Hears what became of each exchange, on the thread that lets go of it last, whatever locks that thread holds.
   OnRecord on_record = {};
 };
@@ -67,8 +67,8 @@ class Server {
   static Result<std::unique_ptr<Server>> listen(ServerOptions options, Router router, ErrorBody error_body);
   ~Server();  // as stop()
 
-  uint16_t port() const;       // 0: no TCP
-  std::string url() const;     // "http://127.0.0.1:8080"
+  uint16_t port() const;    // 0: no TCP
+  std::string url() const;  // "http://127.0.0.1:8080"
   ServerStats stats() const;
 
   // Closes the listener. Exchanges go on; connections end behind the one that they are at.

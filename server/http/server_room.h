@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "server/http/request_filter.h"
 #include "server/http/reply.h"
+#include "server/http/request_filter.h"
 #include "server/http/server.h"
 
 namespace ibid::http {
@@ -122,7 +122,7 @@ class ConnectionTable {
 class WorkerPool {
  public:
   explicit WorkerPool(int n_threads);  // throws std::system_error where there is no thread to be had
-  ~WorkerPool();  // as stop()
+  ~WorkerPool();                       // as stop()
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 

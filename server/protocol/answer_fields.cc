@@ -20,7 +20,8 @@ constexpr size_t kMaxFormBytes = 1u << 20;
 
 void read_tool(const Json& tool, AnswerRequest& request) {
   if (type_of(tool) != "function") {
-    throw Fault{.message = "must be \"function\": other tools are not supported", .param = ".type",
+    throw Fault{.message = "must be \"function\": other tools are not supported",
+                .param = ".type",
                 .code = "unsupported_value"};
   }
   const Json* function = member(tool, "function");
@@ -119,7 +120,9 @@ void read_salt(const Json& value, AnswerRequest& request) {
 struct FieldName {
   char text[32] = {};
   template <size_t N>
-  consteval FieldName(const char (&name)[N]) { std::copy_n(name, N, text); }
+  consteval FieldName(const char (&name)[N]) {
+    std::copy_n(name, N, text);
+  }
 };
 
 template <ResponseFormat::Kind Kind, FieldName Name>
@@ -187,8 +190,8 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
      read_tool_choice},
     {{"parallel_tool_calls", Shape::kBoolean, "more than one call in an answer"},
      set<&AnswerRequest::tool_choice, &ToolChoice::parallel>},
-    {{"response_format", Shape::kObject, "what the text must be: text, json_object, json_schema", 0, 0,
-      Standing::kRead, kFormatSchema},
+    {{"response_format", Shape::kObject, "what the text must be: text, json_object, json_schema", 0, 0, Standing::kRead,
+      kFormatSchema},
      read_response_format},
     {{"reasoning_effort", Shape::kText, "for the template; none: no thinking", 1, 16, Standing::kRead, kEffortSchema},
      read_effort},
@@ -203,8 +206,10 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
 
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"n", Shape::kInteger, "answers to the same request", 1, ChatSession::kMaxAnswers}, set<&AnswerRequest::n>},
-    {{"truncate", Shape::kAny, "what to do when the context is full: none (an error), oldest (whole turns go), middle "
-                               "(of the newest message)", 0, 0, Standing::kRead, kTruncateSchema},
+    {{"truncate", Shape::kAny,
+      "what to do when the context is full: none (an error), oldest (whole turns go), middle "
+      "(of the newest message)",
+      0, 0, Standing::kRead, kTruncateSchema},
      read_truncate},
     {{"cache_salt", Shape::kText, "shares no keys and values with requests that have another one", 1, kMaxSaltBytes,
       Standing::kRead, R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},
@@ -249,9 +254,9 @@ void check_answer(const AnswerRequest& request) {
   }
   if (choice.kind != Kind::kNamed) return;
   const bool is_there = has_tools && std::any_of(request.tools.begin(), request.tools.end(), [&](const Json& tool) {
-    const std::string* name = text_member(tool["function"], "name");
-    return name != nullptr && *name == choice.name;
-  });
+                          const std::string* name = text_member(tool["function"], "name");
+                          return name != nullptr && *name == choice.name;
+                        });
   if (!is_there) throw Fault{.message = "names a function that is none of the tools", .param = "tool_choice"};
 }
 

@@ -24,7 +24,7 @@ namespace {
 struct MessagesCall {
   AnswerRequest request;
   bool stream = false;
-  Json system = Json();           // as one text
+  Json system = Json();  // as one text
   Json conversation = Json::array();
 };
 
@@ -34,7 +34,7 @@ struct Blocks {
   bool has_text = false;
   std::string thinking;
   Json calls = Json::array();
-  Json results = Json::array();   // messages of tools
+  Json results = Json::array();  // messages of tools
 };
 
 void read_tool_use(const Json& block, Blocks& blocks) {
@@ -70,7 +70,8 @@ void read_block(const Json& block, bool is_assistant, Blocks& blocks) {
     throw Fault{.message = std::string("must be \"text\"") +
                            (is_assistant ? ", \"tool_use\" or \"thinking\"" : " or \"tool_result\"") +
                            ": the model reads text alone",
-                .param = ".type", .code = "unsupported_content"};
+                .param = ".type",
+                .code = "unsupported_content"};
   }
 }
 
@@ -110,8 +111,8 @@ void read_turn(const Json& message, Json& conversation) {
 void read_named_tool(const Json& tool, AnswerRequest& request) {
   const std::string* type = text_member(tool, "type");
   if (type != nullptr && *type != "custom") {
-    throw Fault{.message = "must be \"custom\": other tools are not supported", .param = ".type",
-                .code = "unsupported_value"};
+    throw Fault{
+        .message = "must be \"custom\": other tools are not supported", .param = ".type", .code = "unsupported_value"};
   }
   const std::string& name = need_text(tool, "name", 1);
   const Json* schema = member(tool, "input_schema");
@@ -205,20 +206,19 @@ constexpr std::string_view kAnthropicConfigSchema =
 constexpr Field<MessagesCall> kMessagesFields[] = {
     model_field<MessagesCall>(),
     one_answer_field<MessagesCall>(),
-    {{"messages", Shape::kList, "the conversation, the whole of it each time: texts, or blocks text, tool_use, "
-                                "tool_result, thinking", 1, kMaxMessages, Standing::kRead,
-      kAnthropicMessagesSchema, true},
+    {{"messages", Shape::kList,
+      "the conversation, the whole of it each time: texts, or blocks text, tool_use, "
+      "tool_result, thinking",
+      1, kMaxMessages, Standing::kRead, kAnthropicMessagesSchema, true},
      [](const Json& list, MessagesCall& call) {
        read_each(list, [&](const Json& message) { read_turn(message, call.conversation); });
      }},
-    {{"max_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens},
-     of_request<set_max_tokens>},
+    {{"max_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens}, of_request<set_max_tokens>},
     {{"system", Shape::kAny, "the system message: a text, or blocks of text", 0, 0, Standing::kRead,
       R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type","text"],)"
       R"("properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]})"},
      [](const Json& value, MessagesCall& call) { call.system = read_content(value); }},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"},
-     set<&MessagesCall::stream>},
+    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&MessagesCall::stream>},
     {{"stop_sequences", Shape::kList, "texts that end the answer and are not part of it", 0, kMaxStopStrings,
       Standing::kRead, R"({"type":"array","items":{"type":"string","minLength":1},"maxItems":16})"},
      of_request<read_stop>},
@@ -233,8 +233,9 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
       Standing::kRead, kAnthropicToolChoiceSchema},
      read_choice},
     {{"thinking", Shape::kObject, "enabled, adaptive or disabled: for the template; a budget is not held", 0, 0,
-      Standing::kRead, R"({"type":"object","required":["type"],"properties":{"type":{"enum":["enabled","adaptive",)"
-                       R"("disabled"]},"budget_tokens":{"type":"integer"}}})"},
+      Standing::kRead,
+      R"({"type":"object","required":["type"],"properties":{"type":{"enum":["enabled","adaptive",)"
+      R"("disabled"]},"budget_tokens":{"type":"integer"}}})"},
      read_thinking},
     {{"output_config", Shape::kObject, "format: a JSON schema; effort: for the template", 0, 0, Standing::kRead,
       kAnthropicConfigSchema},
@@ -367,8 +368,8 @@ class MessageStream final : public StreamReply {
   }
 
   const std::string id_;
-  std::string block_;     // the kind of the open block; empty: none is open
-  size_t n_blocks_ = 0;   // that were opened
+  std::string block_;    // the kind of the open block; empty: none is open
+  size_t n_blocks_ = 0;  // that were opened
 };
 
 }  // namespace

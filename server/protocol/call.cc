@@ -44,9 +44,9 @@ class NamedUser {
 
  private:
   static Fault no_user(std::string_view param) {
-    return {.message = "must be a text of at most " + std::to_string(kMaxUserBytes) +
-                       " bytes, without control characters",
-            .param = std::string(param)};
+    return {
+        .message = "must be a text of at most " + std::to_string(kMaxUserBytes) + " bytes, without control characters",
+        .param = std::string(param)};
   }
 
   std::string name_;
@@ -91,8 +91,7 @@ Json begin_request(const Site& site, const http::Request& source, AnswerRequest&
 }
 
 void begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request) {
-  static constexpr Field<AnswerRequest> kModel[] = {
-      {model_field<AnswerRequest>().rule, set<&AnswerRequest::model>}};
+  static constexpr Field<AnswerRequest> kModel[] = {{model_field<AnswerRequest>().rule, set<&AnswerRequest::model>}};
   read_fields<AnswerRequest>(body, kModel, request);
   request.cache_namespace = read_namespace(site, source, body);
   request.options = site.backend->default_options(request.model);

@@ -57,7 +57,7 @@ void read_tool_call(const Json& call, Json& calls) {
     throw wrong_type("must be JSON as a text", ".function.arguments");
   }
   // As it came: what a client sends back as it got it has the ids that it had. Ollama's clients send an object.
-  const std::string text = arguments == nullptr ? "{}"
+  const std::string text = arguments == nullptr     ? "{}"
                            : arguments->is_string() ? arguments->get<std::string>()
                                                     : json_to_string(*arguments);
   const std::string* id = text_member(call, "id");

@@ -152,8 +152,11 @@ class EmbeddingWriter final : public EmbeddingListener {
   EmbeddingWriter(http::ExchangePtr exchange, Write write) : exchange_(std::move(exchange)), write_(std::move(write)) {}
 
   void reply(EmbeddingReply reply) override {
-    exchange_->set_figures({.model = reply.model, .n_prompt = reply.n_prompt, .n_prefilled = reply.n_prompt,
-                            .queue_ms = ms_of(reply.queued), .prefill_ms = ms_of(reply.computed)});
+    exchange_->set_figures({.model = reply.model,
+                            .n_prompt = reply.n_prompt,
+                            .n_prefilled = reply.n_prompt,
+                            .queue_ms = ms_of(reply.queued),
+                            .prefill_ms = ms_of(reply.computed)});
     exchange_->respond({.body = write_(reply)});
     exchange_.reset();
   }

@@ -13,16 +13,15 @@
 namespace ibid::serve {
 
 struct Endpoint {
-  std::string_view protocol;   // "OpenAI", "Anthropic" ...
+  std::string_view protocol;  // "OpenAI", "Anthropic" ...
   std::string_view method;
-  std::string_view pattern;    // as http::Router has it
-  std::string_view summary;    // a sentence
+  std::string_view pattern;  // as http::Router has it
+  std::string_view summary;  // a sentence
   // The fields of its body, in the order in which they are read; nullptr: it has no body.
   std::vector<FieldRule> (*fields)();
   void (*handle)(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts);
   std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body, where it has one (Ollama)
 };
-
 
 std::span<const Endpoint> endpoints();
 

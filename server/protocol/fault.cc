@@ -53,12 +53,26 @@ std::string for_clients(const std::string& context_full) {
 // Errors of options begin with the option's name, which clients want apart: "logit_bias: token id 90000 ...". So do
 // those of forms, by ResponseFormat::field.
 Fault fault_of_field(const Status& status) {
-  static constexpr std::string_view kFields[] = {
-      "logit_bias", "n", "tool_choice", "tools", "grammar", "json_schema", "guided_json", "guided_regex",
-      "guided_choice", "guided_grammar", "structured_outputs.json", "structured_outputs.regex",
-      "structured_outputs.choice", "structured_outputs.grammar", "response_format.schema",
-      "response_format.json_schema.schema", "text.format.schema", "output_config.format.schema",
-      "output_format.schema", "format"};
+  static constexpr std::string_view kFields[] = {"logit_bias",
+                                                 "n",
+                                                 "tool_choice",
+                                                 "tools",
+                                                 "grammar",
+                                                 "json_schema",
+                                                 "guided_json",
+                                                 "guided_regex",
+                                                 "guided_choice",
+                                                 "guided_grammar",
+                                                 "structured_outputs.json",
+                                                 "structured_outputs.regex",
+                                                 "structured_outputs.choice",
+                                                 "structured_outputs.grammar",
+                                                 "response_format.schema",
+                                                 "response_format.json_schema.schema",
+                                                 "text.format.schema",
+                                                 "output_config.format.schema",
+                                                 "output_format.schema",
+                                                 "format"};
   Fault fault{.message = status.message()};
   for (const std::string_view field : kFields) {
     if (!fault.message.starts_with(std::string(field) + ": ")) continue;
@@ -101,8 +115,7 @@ Json fault_json(const Fault& fault, ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOllama: return {{"error", fault.text()}};
     case ErrorStyle::kAnthropic:
-      return {{"type", "error"},
-              {"error", {{"type", anthropic_type(fault.status)}, {"message", fault.text()}}}};
+      return {{"type", "error"}, {"error", {{"type", anthropic_type(fault.status)}, {"message", fault.text()}}}};
     case ErrorStyle::kOpenAi: break;
   }
   return {{"error",

@@ -18,11 +18,11 @@
 namespace ibid::serve {
 
 struct Fault {
-  int status = 400;                   // of HTTP
-  std::string message;                // "must be a number from 0 to 2"; with a param it follows that name
-  std::string param = {};             // the field, as a path: "messages[2].content"; empty: none in particular
-  std::string code = "invalid_value"; // for programs
-  std::chrono::seconds retry_after{1}; // of 429 and 503
+  int status = 400;                     // of HTTP
+  std::string message;                  // "must be a number from 0 to 2"; with a param it follows that name
+  std::string param = {};               // the field, as a path: "messages[2].content"; empty: none in particular
+  std::string code = "invalid_value";   // for programs
+  std::chrono::seconds retry_after{1};  // of 429 and 503
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };

@@ -55,7 +55,6 @@ Fault wrong_kind(const std::string& wanted, const Json& value) {
   return {.message = wanted + ", not " + kind_text(value), .code = "invalid_type"};
 }
 
-
 void check_number(const FieldRule& rule, const Json& value) {
   if (!value.is_number()) throw wrong_kind(wanted_number(rule), value);
   const double number = value.get<double>();

@@ -31,7 +31,7 @@ enum class Standing {
 struct FieldRule {
   std::string_view name;
   Shape shape = Shape::kAny;
-  std::string_view about;   // what it does: a sentence for docs/http_api.md
+  std::string_view about;  // what it does: a sentence for docs/http_api.md
   // The range of a number, of the bytes of a text, or of the entries of a list; both ends are allowed.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -134,9 +134,8 @@ constexpr Field<Target> ignored_field(std::string_view name, std::string_view ab
 template <typename Target>
 void append_rules(std::vector<FieldRule>& rules, std::span<const Field<Target>> fields) {
   for (const Field<Target>& field : fields) {
-    const bool is_there = std::ranges::any_of(rules, [&](const FieldRule& rule) {
-      return rule.name == field.rule.name;
-    });
+    const bool is_there =
+        std::ranges::any_of(rules, [&](const FieldRule& rule) { return rule.name == field.rule.name; });
     if (!is_there) rules.push_back(field.rule);
   }
 }

@@ -43,8 +43,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
       kMostMaxTokens},
      read_n_predict},
     {{"max_tokens", Shape::kInteger, "the same as n_predict", 1, kMostMaxTokens}, read_n_predict},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"},
-     set<&LlamaCall::stream>},
+    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&LlamaCall::stream>},
     {{"n_probs", Shape::kInteger, "the likeliest tokens in each place", 0, 20},
      [](const Json& value, LlamaCall& call) {
        if (integer_of(value) > 0) store(value, call.request.options.n_logprobs);
@@ -150,8 +149,7 @@ constexpr Field<TokenCall> kModelOfTokens = {model_field<TokenCall>().rule, set<
 constexpr Field<TokenCall> kTokenizeFields[] = {
     kModelOfTokens,
     user_field<TokenCall>(),
-    {{"content", Shape::kText, "the text", 0, 1 << 30, Standing::kRead, "", true},
-     set<&TokenCall::content>},
+    {{"content", Shape::kText, "the text", 0, 1 << 30, Standing::kRead, "", true}, set<&TokenCall::content>},
     {{"add_special", Shape::kBoolean, "with what the model's texts begin and end with (BOS)"},
      set<&TokenCall::add_special>},
     {{"parse_special", Shape::kBoolean, "special tokens in the text are meant; true where it is absent"},

@@ -28,11 +28,9 @@ void get_models(const Site& site, const http::ExchangePtr& exchange) {
   Json list = Json::array();
   for (const ModelCard& card : site.backend->models()) list.push_back(openai_model(card));
   const Json first = list.empty() ? Json() : list.front()["id"], last = list.empty() ? Json() : list.back()["id"];
-  respond_json(*exchange, {{"object", "list"},
-                           {"first_id", first},
-                           {"last_id", last},
-                           {"has_more", false},
-                           {"data", std::move(list)}});
+  respond_json(
+      *exchange,
+      {{"object", "list"}, {"first_id", first}, {"last_id", last}, {"has_more", false}, {"data", std::move(list)}});
 }
 
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name) {
@@ -40,8 +38,10 @@ void get_model(const Site& site, const http::ExchangePtr& exchange, const std::s
   for (const ModelCard& card : site.backend->models()) {
     if (meant.ok() && card.name == *meant) return respond_json(*exchange, openai_model(card));
   }
-  throw Fault{.status = 404, .message = "there is no model of that name; GET /v1/models has those there are",
-              .param = "model", .code = "model_not_found"};
+  throw Fault{.status = 404,
+              .message = "there is no model of that name; GET /v1/models has those there are",
+              .param = "model",
+              .code = "model_not_found"};
 }
 
 }  // namespace ibid::serve

@@ -28,9 +28,9 @@ namespace {
 struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
-  bool raw = false;                 // generate: the prompt is the model's whole text
-  std::string prompt = {};          // generate
-  std::string system = {};          // generate
+  bool raw = false;         // generate: the prompt is the model's whole text
+  std::string prompt = {};  // generate
+  std::string system = {};  // generate
   std::optional<size_t> top_logprobs = {};
 };
 
@@ -43,7 +43,8 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
     if (!message.is_object()) continue;
     const Json* images = member(message, "images");
     if (images != nullptr && !(images->is_array() && images->empty())) {
-      throw Fault{.message = "the model reads text alone", .param = place_in_list(i) + ".images",
+      throw Fault{.message = "the model reads text alone",
+                  .param = place_in_list(i) + ".images",
                   .code = "unsupported_content"};
     }
     if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
@@ -110,8 +111,10 @@ constexpr Field<OllamaCall> kOllamaFields[] = {
     {{"think", Shape::kAny, "whether the model thinks first, or how much: for the template", 0, 0, Standing::kRead,
       R"({"enum":[true,false,"low","medium","high"]})"},
      read_think},
-    {{"keep_alive", Shape::kAny, "how long the model stays behind the answer: seconds, or \"5m\"; 0: not at all; "
-                                 "below 0: for good", 0, 0, Standing::kRead, R"({"type":["number","string"]})"},
+    {{"keep_alive", Shape::kAny,
+      "how long the model stays behind the answer: seconds, or \"5m\"; 0: not at all; "
+      "below 0: for good",
+      0, 0, Standing::kRead, R"({"type":["number","string"]})"},
      [](const Json& value, OllamaCall& call) { read_keep_alive(value, call.request.keep_alive); }},
     {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
      [](const Json& value, OllamaCall& call) {
@@ -131,12 +134,9 @@ constexpr Field<OllamaCall> kOllamaChatFields[] = {
 };
 
 constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
-    {{"prompt", Shape::kText, "the user's message; empty: the model is loaded", 0, 1 << 30},
-     set<&OllamaCall::prompt>},
-    {{"system", Shape::kText, "the system message", 0, 1 << 30},
-     set<&OllamaCall::system>},
-    {{"raw", Shape::kBoolean, "the prompt is the model's whole text: no template"},
-     set<&OllamaCall::raw>},
+    {{"prompt", Shape::kText, "the user's message; empty: the model is loaded", 0, 1 << 30}, set<&OllamaCall::prompt>},
+    {{"system", Shape::kText, "the system message", 0, 1 << 30}, set<&OllamaCall::system>},
+    {{"raw", Shape::kBoolean, "the prompt is the model's whole text: no template"}, set<&OllamaCall::raw>},
     {{"images", Shape::kAny, "the model reads text alone", 0, 0, Standing::kRefused}, read_images},
     refused_field<OllamaCall>("template", "the template is the model's"),
     refused_field<OllamaCall>("suffix", "a text behind the answer"),
@@ -191,8 +191,7 @@ void add_ollama_calls(Json& json, const Answer& answer) {
     const bool is_object = arguments.ok() && arguments->is_object();
     json["message"]["tool_calls"].push_back(
         {{"id", call.id},
-         {"function",
-          {{"index", i}, {"name", call.name}, {"arguments", is_object ? *arguments : Json::object()}}}});
+         {"function", {{"index", i}, {"name", call.name}, {"arguments", is_object ? *arguments : Json::object()}}}});
   }
 }
 
@@ -321,12 +320,8 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
 std::string modified_at(const ModelCard& card) { return iso_time(card.created_s * 1'000'000'000); }
 
 Json listed_model(const Site& site, const ModelCard& card) {
-  return {{"name", card.name},
-          {"model", card.name},
-          {"modified_at", modified_at(card)},
-          {"size", card.file_bytes},
-          {"digest", ""},
-          {"details", model_details(site.backend->header(card.name))}};
+  return {{"name", card.name},       {"model", card.name}, {"modified_at", modified_at(card)},
+          {"size", card.file_bytes}, {"digest", ""},       {"details", model_details(site.backend->header(card.name))}};
 }
 
 Json shown_model(const Site& site, const ModelCard& card) {

@@ -15,8 +15,7 @@ namespace ibid::serve {
 namespace {
 
 void read_stream_options(const Json& value, ChatCall& call) {
-  static constexpr Field<ChatCall> kOptions[] = {
-      {{"include_usage", Shape::kBoolean}, set<&ChatCall::include_usage>}};
+  static constexpr Field<ChatCall> kOptions[] = {{{"include_usage", Shape::kBoolean}, set<&ChatCall::include_usage>}};
   read_fields<ChatCall>(value, kOptions, call, ".");
 }
 
@@ -42,8 +41,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     {{"max_tokens", Shape::kInteger, "the most tokens of an answer; absent: what the context has room for", 1,
       kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"max_completion_tokens", Shape::kInteger, "the same; it wins", 1, kMostMaxTokens},
-     of_request<set_max_tokens>},
+    {{"max_completion_tokens", Shape::kInteger, "the same; it wins", 1, kMostMaxTokens}, of_request<set_max_tokens>},
     {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"}, set<&ChatCall::logprobs>},
     {{"top_logprobs", Shape::kInteger, "and so many in its place; with logprobs", 0, 20}, set<&ChatCall::top_logprobs>},
     {{"return_progress", Shape::kBoolean, "chunks with prompt_progress while the prompt is read; with stream"},
@@ -67,9 +65,7 @@ struct ChatNames {
 
 Json chat_choice(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
   const bool only_calls = answer.content.empty() && !answer.tool_calls.empty();
-  Json message = {{"role", "assistant"},
-                  {"content", only_calls ? Json() : Json(answer.content)},
-                  {"refusal", Json()}};
+  Json message = {{"role", "assistant"}, {"content", only_calls ? Json() : Json(answer.content)}, {"refusal", Json()}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
   for (const ToolCall& call : answer.tool_calls) {
     message["tool_calls"].push_back(tool_call_json(call.id, call.name, call.arguments));
@@ -111,8 +107,8 @@ class ChatStream final : public StreamReply {
   void said(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
   void thought(size_t i, std::string_view text) override { emit_delta(i, {{"reasoning_content", text}}); }
   void called(size_t i, size_t call, std::string_view id, std::string_view name) override {
-    emit_call(
-        i, {{"index", call}, {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", ""}}}});
+    emit_call(i,
+              {{"index", call}, {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", ""}}}});
   }
   void call_part(size_t i, size_t call, std::string_view part) override {
     emit_call(i, {{"index", call}, {"function", {{"arguments", part}}}});

@@ -15,8 +15,8 @@ namespace ibid::serve {
 struct ChatCall {
   AnswerRequest request;
   bool stream = false;
-  bool include_usage = false;      // one more chunk, with the usage
-  bool return_progress = false;    // chunks while the prompt is read
+  bool include_usage = false;    // one more chunk, with the usage
+  bool return_progress = false;  // chunks while the prompt is read
   bool logprobs = false;
   std::optional<size_t> top_logprobs = {};
 };

@@ -23,17 +23,18 @@ namespace {
 
 struct CompletionCall {
   AnswerRequest request;
-  std::vector<Prompt> prompts = {};           // each with request.n answers
+  std::vector<Prompt> prompts = {};  // each with request.n answers
   bool stream = false;
   bool include_usage = false;
-  bool echo = false;                          // the prompt comes before the answer
+  bool echo = false;  // the prompt comes before the answer
 };
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
     model_field<CompletionCall>(),
-    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids; or a list of these, whose "
-                             "choices stand one behind the other, n of each", 0, 0, Standing::kRead,
-      kPromptsSchema, true},
+    {{"prompt", Shape::kAny,
+      "what the model goes on with: a text, or its token ids; or a list of these, whose "
+      "choices stand one behind the other, n of each",
+      0, 0, Standing::kRead, kPromptsSchema, true},
      [](const Json& value, CompletionCall& call) { read_prompts(value, call.prompts); }},
     {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&CompletionCall::stream>},
     {{"stream_options", Shape::kObject, "include_usage: a last chunk with the usage", 0, 0, Standing::kRead,
@@ -71,7 +72,6 @@ size_t n_characters(std::string_view bytes) {
       std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
 }
 
-
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities.
 // offset: of the first of them in the text, in characters; then of what follows them.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
@@ -94,26 +94,21 @@ Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tok
 }
 
 Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
-  return {{"text", std::move(text)},
-          {"index", i},
-          {"logprobs", std::move(logprobs)},
-          {"finish_reason", std::move(reason)}};
+  return {
+      {"text", std::move(text)}, {"index", i}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(reason)}};
 }
 
 // Common to all answers to a request.
 struct Completion {
   std::string id;
   int64_t created = 0;
-  size_t n = 1;                          // answers to each prompt
-  std::vector<Prompt> echoed = {};       // prompts that come before their answers; none: they are not echoed
-  bool include_usage = false;            // in a stream
+  size_t n = 1;                     // answers to each prompt
+  std::vector<Prompt> echoed = {};  // prompts that come before their answers; none: they are not echoed
+  bool include_usage = false;       // in a stream
 
   Json json(const std::string& model) const {
-    return {{"id", id},
-            {"object", "text_completion"},
-            {"created", created},
-            {"model", model},
-            {"choices", Json::array()}};
+    return {
+        {"id", id}, {"object", "text_completion"}, {"created", created}, {"model", model}, {"choices", Json::array()}};
   }
 
   // Returns the echoed prompt of an answer; empty: it is not echoed.
@@ -175,8 +170,7 @@ class CompletionStream final : public StreamReply {
   }
   void answered(size_t i, const Answer& answer) override {
     Json json = chunk();
-    json["choices"].push_back(
-        text_choice(i, "", flat(i, take_last_logprobs(i, answer)), openai_finish_reason(answer)));
+    json["choices"].push_back(text_choice(i, "", flat(i, take_last_logprobs(i, answer)), openai_finish_reason(answer)));
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer);
     emit(json);
@@ -214,11 +208,12 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   read_fields<CompletionCall>(body, kCompletionFields, call);
   read_answer_fields(body, request, false);
   if (call.echo && request.options.n_logprobs) {
-    throw Fault{.message = "goes without logprobs: those of a prompt are not computed", .param = "echo",
+    throw Fault{.message = "goes without logprobs: those of a prompt are not computed",
+                .param = "echo",
                 .code = "unsupported_value"};
   }
-  Completion completion{.id = site.new_id("cmpl-"), .created = site.now_s(), .n = request.n,
-                        .include_usage = call.include_usage};
+  Completion completion{
+      .id = site.new_id("cmpl-"), .created = site.now_s(), .n = request.n, .include_usage = call.include_usage};
   if (call.echo) completion.echoed = call.prompts;
   const size_t n_answers = call.prompts.size() * completion.n;
   std::shared_ptr<AnswerListener> listener;

@@ -12,8 +12,8 @@ namespace ibid::serve {
 namespace {
 
 constexpr double kMostItems = 20;  // of one request, as with OpenAI
-#define IBID_ITEMS                                                                                  \
-  R"("maxItems":20,"items":{"type":"object","required":["role","content"],"properties":{"role":)"    \
+#define IBID_ITEMS                                                                                \
+  R"("maxItems":20,"items":{"type":"object","required":["role","content"],"properties":{"role":)" \
   R"({"enum":["system","developer","user","assistant"]},"content":{"type":"string"}}}})"
 constexpr std::string_view kItemsSchema = R"({"type":"array",)" IBID_ITEMS;
 constexpr std::string_view kAddedSchema = R"({"type":"array","minItems":1,)" IBID_ITEMS;
@@ -29,7 +29,8 @@ void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = 
 constexpr Field<ConversationCall> kConversationFields[] = {
     user_field<ConversationCall>(),
     {{"items", Shape::kList, "what it begins with, as the input of a response", 0, kMostItems, Standing::kRead,
-      kItemsSchema}, keep_items},
+      kItemsSchema},
+     keep_items},
     {{"metadata", Shape::kObject, "comes back with the conversation"}, keep_metadata},
 };
 constexpr Field<ConversationCall> kMetadataFields[] = {
@@ -39,7 +40,8 @@ constexpr Field<ConversationCall> kMetadataFields[] = {
 constexpr Field<ConversationCall> kItemsFields[] = {
     user_field<ConversationCall>(),
     {{"items", Shape::kList, "what is added to its end, as the input of a response", 1, kMostItems, Standing::kRead,
-      kAddedSchema, true}, keep_items},
+      kAddedSchema, true},
+     keep_items},
 };
 
 Json conversation_json(const StoredConversation& conversation) {
@@ -101,18 +103,22 @@ Fault fault_of_conversation(const Site& site, const Status& status) {
     case ErrorCode::kNotFound:
       return {.status = 404, .message = "there is no conversation of that id", .param = "id", .code = "not_found"};
     case ErrorCode::kBusy:
-      return {.status = 409, .message = "an answer of this conversation is under way", .param = "id",
+      return {.status = 409,
+              .message = "an answer of this conversation is under way",
+              .param = "id",
               .code = "conversation_busy"};
     case ErrorCode::kLimitExceeded:
-      return {.status = 503, .message = "conversations may take " + std::to_string(site.store->budget_bytes()) +
-                                        " bytes: delete some", .code = "conversations_full"};
+      return {.status = 503,
+              .message = "conversations may take " + std::to_string(site.store->budget_bytes()) + " bytes: delete some",
+              .code = "conversations_full"};
     default: return fault_of_store(site, status);
   }
 }
 
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
   ConversationCall call = read_call(site, exchange->request(), conversation_fields());
-  const StoredConversation conversation{.id = site.new_id("conv_"), .created = site.now_s(),
+  const StoredConversation conversation{.id = site.new_id("conv_"),
+                                        .created = site.now_s(),
                                         .metadata = std::move(call.metadata),
                                         .items = stored_items(call.items, site.new_id)};
   need(site, site.store->create_conversation(call.cache_namespace, conversation));

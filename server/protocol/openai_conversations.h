@@ -14,7 +14,7 @@ namespace ibid::serve {
 
 struct ConversationCall {
   std::string cache_namespace = {};
-  Json items = Json::array();      // as they were sent
+  Json items = Json::array();  // as they were sent
   Json metadata = Json::object();
 };
 

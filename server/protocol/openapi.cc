@@ -260,9 +260,9 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
 // Which endpoints answer with a status.
 enum class Answers {
   kAll,
-  kNone,      // a path with another method
-  kNamed,     // those that name something: a model in the body, an id in the path
-  kHeld,      // those of what one answer at a time has
+  kNone,   // a path with another method
+  kNamed,  // those that name something: a model in the body, an id in the path
+  kHeld,   // those of what one answer at a time has
   kComputing,
   kComputingNotAnthropic,
   kComputingAnthropic,
@@ -299,8 +299,9 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
     case Answers::kAll: return true;
     case Answers::kNone: return false;
     case Answers::kNamed: return has_body || has_id;
-    case Answers::kHeld: return (has_body && endpoint.pattern == "/v1/responses") ||
-                                (has_id && endpoint.method != "GET" && !endpoint.pattern.starts_with("/v1/responses"));
+    case Answers::kHeld:
+      return (has_body && endpoint.pattern == "/v1/responses") ||
+             (has_id && endpoint.method != "GET" && !endpoint.pattern.starts_with("/v1/responses"));
     case Answers::kComputing: return has_body;
     case Answers::kComputingNotAnthropic: return has_body && !is_anthropic;
     case Answers::kComputingAnthropic: return has_body && is_anthropic;
@@ -357,8 +358,8 @@ Json error_responses() {
 // Whole, or in parts where the request may ask for a stream.
 Json answer_response(const Endpoint& endpoint) {
   const std::string_view schema = answer_schema(endpoint);
-  Json content = content_of("application/json", schema.empty() ? Json{{"type", "object"}}
-                                                               : written_schema(endpoint.pattern, schema));
+  Json content = content_of("application/json",
+                            schema.empty() ? Json{{"type", "object"}} : written_schema(endpoint.pattern, schema));
   const std::vector<FieldRule> rules = endpoint.fields == nullptr ? std::vector<FieldRule>() : endpoint.fields();
   if (std::ranges::any_of(rules, [](const FieldRule& rule) { return rule.name == "stream"; })) {
     const bool is_lines = style_of_path(endpoint.pattern) == ErrorStyle::kOllama;
@@ -497,17 +498,16 @@ Json openapi_document() {
     paths[std::string(endpoint.pattern)][small_letters(endpoint.method)] = operation_of(endpoint, components);
   }
   add_server_paths(paths);
-  return {{"openapi", "3.1.0"},
-          {"info",
-           {{"title", "ibid serve"},
-            {"version", "1"},
-            {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}}},
-          {"paths", std::move(paths)},
-          {"security", Json::array({Json::object(), {{"bearer", Json::array()}}, {{"key", Json::array()}}})},
-          {"components",
-           {{"schemas", components.schemas()},
-            {"responses", error_responses()},
-            {"securitySchemes", security_schemes()}}}};
+  return {
+      {"openapi", "3.1.0"},
+      {"info",
+       {{"title", "ibid serve"},
+        {"version", "1"},
+        {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}}},
+      {"paths", std::move(paths)},
+      {"security", Json::array({Json::object(), {{"bearer", Json::array()}}, {{"key", Json::array()}}})},
+      {"components",
+       {{"schemas", components.schemas()}, {"responses", error_responses()}, {"securitySchemes", security_schemes()}}}};
 }
 
 void get_openapi(const Site&, const http::ExchangePtr& exchange) { respond_json(*exchange, openapi_document()); }

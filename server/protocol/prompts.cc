@@ -66,9 +66,9 @@ namespace {
 class PromptList {
  public:
   PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
-      : reply_(std::move(reply)), n_open_(n_prompts), gone_(std::move(gone), [stop = stop_]() mutable {
-          stop.request_stop();
-        }) {}
+      : reply_(std::move(reply)),
+        n_open_(n_prompts),
+        gone_(std::move(gone), [stop = stop_]() mutable { stop.request_stop(); }) {}
 
   std::stop_token stop_token() const { return stop_.get_token(); }
 
@@ -115,9 +115,8 @@ class PromptListener final : public AnswerListener {
     list_->tell_once(&PromptList::was_queued, [&](AnswerListener& reply) { reply.queued(waited); });
   }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
-    list_->tell_once(&PromptList::has_begun, [&](AnswerListener& reply) {
-      reply.begin(model, n_prompt, std::move(tokenizer));
-    });
+    list_->tell_once(&PromptList::has_begun,
+                     [&](AnswerListener& reply) { reply.begin(model, n_prompt, std::move(tokenizer)); });
   }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
     list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });

@@ -13,8 +13,9 @@ namespace {
 
 // The cost of the answers, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
-  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
-                             .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
+  http::AnswerFigures figures{.model = heard.model,
+                              .n_prompt = heard.n_prompt,
+                              .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
   size_t n_gaps = 0;
   for (const Answer& answer : heard.answers) {
     const size_t n = answer.usage.n_decoded;

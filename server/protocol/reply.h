@@ -138,7 +138,7 @@ class StreamReply : public ExchangeReply {
 
   std::string keep_alive_;
   struct Told {
-    size_t n_calls = 0;                      // of tools, that were begun
+    size_t n_calls = 0;                        // of tools, that were begun
     std::vector<TokenLogprobs> logprobs = {};  // heard, and not taken yet
     size_t n_logprobs_taken = 0;
   };
@@ -148,7 +148,7 @@ class StreamReply : public ExchangeReply {
 
 // Tokens of all answers of a request. The prompt is the first answer's, which read it for all.
 struct TokenCounts {
-  size_t n_prompt = 0;      // cached ones included
+  size_t n_prompt = 0;  // cached ones included
   size_t n_cached = 0;
   size_t n_completion = 0;  // reasoning and markers included
   size_t n_reasoning = 0;   // of them; counted by encoding the reasoning's text

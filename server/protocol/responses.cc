@@ -87,8 +87,11 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
 void keep(const ResponseContext& context, const Json& response) {
   const Site& site = context.site;
   const Json& output = response["output"];
-  StoredResponse kept{.id = context.id, .previous_id = context.previous_id, .items = context.call.input,
-                      .n_output = output.size(), .conversation_id = context.call.conversation_id};
+  StoredResponse kept{.id = context.id,
+                      .previous_id = context.previous_id,
+                      .items = context.call.input,
+                      .n_output = output.size(),
+                      .conversation_id = context.call.conversation_id};
   kept.items.insert(kept.items.end(), output.begin(), output.end());
   if (context.call.store) {
     kept.response = json_to_string(response);
@@ -239,12 +242,12 @@ class ResponseStream final : public StreamReply {
 
   ResponseContext context_;
   size_t sequence_ = 0;
-  size_t n_items_ = 0;      // that were opened
-  Item item_ = Item::kNone; // that is open
+  size_t n_items_ = 0;       // that were opened
+  Item item_ = Item::kNone;  // that is open
   std::string item_id_;
-  std::string text_;        // of the open item
-  ToolCall call_;           // of an open call
-  Json logprobs_ = Json::array();                // of the open message
+  std::string text_;               // of the open item
+  ToolCall call_;                  // of an open call
+  Json logprobs_ = Json::array();  // of the open message
 };
 
 }  // namespace
@@ -261,9 +264,8 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   if (context.call.stream) {
     listener = std::make_shared<ResponseStream>(exchange, std::move(context));
   } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, [context = std::move(context)](const Heard& heard) {
-      return finished_response(context, heard);
-    });
+    listener = std::make_shared<WholeReply>(
+        exchange, 1, [context = std::move(context)](const Heard& heard) { return finished_response(context, heard); });
   }
   listener->set_later(std::move(later));
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
@@ -293,7 +295,8 @@ void cancel_response(const Site& site, const http::ExchangePtr&, const std::stri
                      const std::string& id) {
   (void)find_response(site, cache_namespace, id, "response_id");
   throw Fault{.message = "is over: an answer comes with its request, and ends with its connection",
-              .param = "response_id", .code = "not_cancellable"};
+              .param = "response_id",
+              .code = "not_cancellable"};
 }
 
 }  // namespace ibid::serve

@@ -23,9 +23,9 @@ struct ResponseCall {
   std::string previous_id = {};
   std::string conversation_id = {};
   Json instructions = Json();
-  Json input = Json();              // as it was sent; then as items that are kept
+  Json input = Json();  // as it was sent; then as items that are kept
   bool wants_logprobs = false;
-  Json echo = Json::object();       // fields that the response repeats as they were sent
+  Json echo = Json::object();  // fields that the response repeats as they were sent
 };
 
 // A response on its way: what the object says of the request, and where it is kept.
@@ -33,12 +33,12 @@ struct ResponseContext {
   Site site;
   std::string id;
   std::string cache_namespace;
-  ResponseCall call;                  // without its request's messages, which the service has
-  std::string previous_id = {};       // the response that it goes on from, where its items are kept with that
-  Json in_front = Json::array();      // the items before it: of that response, or of the conversation
+  ResponseCall call;              // without its request's messages, which the service has
+  std::string previous_id = {};   // the response that it goes on from, where its items are kept with that
+  Json in_front = Json::array();  // the items before it: of that response, or of the conversation
   std::shared_ptr<TakenConversation> conversation = {};  // that the response belongs to; nullptr: none
   int64_t created = 0;
-  Json items = Json::array();         // of a stream, as they were sent
+  Json items = Json::array();  // of a stream, as they were sent
 };
 
 // Reads the request, and what it goes on from. Throws Fault.

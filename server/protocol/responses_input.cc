@@ -48,7 +48,8 @@ void read_text(const Json& value, ResponseCall& call) {
   }
   const Json* schema = member(*format, "schema");
   read_at(".format.schema", [&] {
-    set_form(call.request, ResponseFormat::Kind::kJsonSchema, schema == nullptr ? Json() : *schema, "text.format.schema");
+    set_form(call.request, ResponseFormat::Kind::kJsonSchema, schema == nullptr ? Json() : *schema,
+             "text.format.schema");
   });
 }
 
@@ -108,8 +109,9 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     {{"previous_response_id", Shape::kText, "goes on from that response, which may be any that is stored", 1, 256},
      set<&ResponseCall::previous_id>},
     {{"conversation", Shape::kAny, "the id of a stored conversation, or an object with it: it is gone on with", 0, 0,
-      Standing::kRead, R"({"oneOf":[{"type":"string","minLength":1},{"type":"object","required":["id"],"properties":)"
-                       R"({"id":{"type":"string","minLength":1}}}]})"},
+      Standing::kRead,
+      R"({"oneOf":[{"type":"string","minLength":1},{"type":"object","required":["id"],"properties":)"
+      R"({"id":{"type":"string","minLength":1}}}]})"},
      read_conversation},
     {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&ResponseCall::stream>},
     {{"store", Shape::kBoolean, "whether others may go on from it; true where it is absent"},
@@ -183,7 +185,9 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
         found = *std::move(kept);
       }
       if (found.is_null()) {
-        throw Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = ".id",
+        throw Fault{.status = 404,
+                    .message = "there is no item of that id, or it is no longer stored",
+                    .param = ".id",
                     .code = "not_found"};
       }
       input[i] = std::move(found);
@@ -224,7 +228,9 @@ std::vector<FieldRule> response_rules() { return message_rules(rules_of<Response
 
 Fault fault_of_response(const Site& site, const Status& status, const char* param) {
   if (status.code() != ErrorCode::kNotFound) return fault_of_store(site, status);
-  return {.status = 404, .message = "there is no response of that id, or it is no longer stored", .param = param,
+  return {.status = 404,
+          .message = "there is no response of that id, or it is no longer stored",
+          .param = param,
           .code = "not_found"};
 }
 
@@ -241,8 +247,7 @@ Json items_of(const Site& site, const std::string& cache_namespace, const Stored
     items.insert(items.end(), response.items.begin(), response.items.end());
     return items;
   }
-  Result<StoredConversation> conversation =
-      site.store->find_conversation(cache_namespace, response.conversation_id);
+  Result<StoredConversation> conversation = site.store->find_conversation(cache_namespace, response.conversation_id);
   if (!conversation.ok()) throw fault_of_response(site, conversation.status(), param);
   Json& all = conversation->items;
   const auto last = std::ranges::find(all, response.items.back()["id"], [](const Json& item) { return item["id"]; });

@@ -26,9 +26,11 @@ class ItemReader {
     if (*type == "function_call") return read_call(item);
     if (*type == "function_call_output") return read_output(item);
     if (*type == "reasoning") return read_reasoning(item);
-    throw Fault{.message = "must be \"message\", \"function_call\", \"function_call_output\" or \"reasoning\": other "
-                           "items are not supported",
-                .param = ".type", .code = "unsupported_value"};
+    throw Fault{.message =
+                    "must be \"message\", \"function_call\", \"function_call_output\" or \"reasoning\": other "
+                    "items are not supported",
+                .param = ".type",
+                .code = "unsupported_value"};
   }
 
  private:
@@ -138,12 +140,8 @@ Json output_text(const std::string& text, Json logprobs) {
 }
 
 Json call_item(const std::string& id, const ToolCall& call, const char* status) {
-  return {{"type", "function_call"},
-          {"id", id},
-          {"call_id", call.id},
-          {"name", call.name},
-          {"arguments", call.arguments},
-          {"status", status}};
+  return {{"type", "function_call"},     {"id", id},        {"call_id", call.id}, {"name", call.name},
+          {"arguments", call.arguments}, {"status", status}};
 }
 
 namespace {

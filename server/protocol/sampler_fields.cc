@@ -16,7 +16,7 @@ namespace {
 
 using S = SamplerOptions;
 
-constexpr double kMostTokens = 2147483647;    // of any count of ids
+constexpr double kMostTokens = 2147483647;  // of any count of ids
 constexpr double kMost64 = 18446744073709551615.0;
 constexpr double kLeast64 = -9223372036854775808.0;
 constexpr size_t kMaxBiases = 1024;
@@ -149,11 +149,11 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::min_p>("min_p", 0, 1, "drop tokens below this share of the likeliest"),
     share<&S::typical_p>("typical_p", "keep the most typical tokens that hold this share; 1: off"),
     share<&S::typical_p>("typical", "the same as typical_p"),
-    {{"seed", Shape::kInteger, "gives the same answer again; -1: a random one", kLeast64, kMost64,
-      Standing::kRead, R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})"},
+    {{"seed", Shape::kInteger, "gives the same answer again; -1: a random one", kLeast64, kMost64, Standing::kRead,
+      R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})"},
      set_seed},
     real<&S::repetition_penalty>("repetition_penalty", 0.001, 100,
-         "divides the logits of tokens that prompt or answer hold; 1: off"),
+                                 "divides the logits of tokens that prompt or answer hold; 1: off"),
     real<&S::repetition_penalty>("repeat_penalty", 0.001, 100, "the same as repetition_penalty"),
     window<&S::repetition_window>("repeat_last_n", "how many tokens repetition_penalty looks back; -1: all"),
     real<&S::frequency_penalty>("frequency_penalty", -2, 2, "taken off for each time the answer holds a token"),

@@ -22,8 +22,8 @@ struct Site {
   std::shared_ptr<Backend> backend;
   Clock& clock = system_clock();
   ConversationStore* store = nullptr;  // outlives the site
-  std::string version = {};  // of the server, where a protocol asks
-  bool namespace_by_user = false;  // the field "user" of a request tells namespaces of one key apart
+  std::string version = {};            // of the server, where a protocol asks
+  bool namespace_by_user = false;      // the field "user" of a request tells namespaces of one key apart
 
   // `prefix` and 32 hexadecimal digits, random.
   std::function<std::string(std::string_view prefix)> new_id;

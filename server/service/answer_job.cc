@@ -9,9 +9,9 @@
 #include "runtime/session/prefill_stream.h"
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
-#include "server/service/response_format.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
+#include "server/service/response_format.h"
 #include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
@@ -117,8 +117,10 @@ class AnswerJob final : public Job {
 };
 
 KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
-  KvNeed need{.n_prompt = prompt_size_.n_prompt, .n_dropped = prompt_size_.n_dropped,
-              .n_answer = request_.options.max_tokens, .n_answers = request_.n};
+  KvNeed need{.n_prompt = prompt_size_.n_prompt,
+              .n_dropped = prompt_size_.n_dropped,
+              .n_answer = request_.options.max_tokens,
+              .n_answers = request_.n};
   if (need.n_answer == 0) {
     // A page more than the longest: an event is of one token or more.
     need.n_answer = expected_answer;
@@ -137,21 +139,19 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
     return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
   }
   const auto* text = std::get_if<std::string>(&*request_.prompt);
-  return conversations.take_plain(engine, request_.cache_namespace,
-                                  text != nullptr ? plain_message(*text)
-                                                  : plain_message(std::get<Tokens>(*request_.prompt)));
+  return conversations.take_plain(
+      engine, request_.cache_namespace,
+      text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request_.prompt)));
 }
 
-Status AnswerJob::prepare(const Place& place) try {
-  return find_out(place);
-} catch (const std::bad_alloc&) {
+Status AnswerJob::prepare(const Place& place) try { return find_out(place); } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
 
 Status AnswerJob::find_out(const Place& place) {
   if (request_.n > ChatSession::kMaxAnswers) {
-    return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
-                                             std::to_string(ChatSession::kMaxAnswers)};
+    return {ErrorCode::kInvalidArgument,
+            "n: " + std::to_string(request_.n) + ", allowed is 1 to " + std::to_string(ChatSession::kMaxAnswers)};
   }
   request_.options.stop = stop_token();
   request_.options.parse_reply = !request_.prompt;

@@ -22,20 +22,20 @@ namespace ibid::serve {
 struct ModelCard {
   std::string name;
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;        // of its file, seconds since 1970
+  int64_t created_s = 0;  // of its file, seconds since 1970
   bool is_loaded = false;
   // Set for a loaded model:
-  size_t max_seq_len = 0;       // positions of its context
+  size_t max_seq_len = 0;  // positions of its context
   size_t vocab_size = 0;
   std::string chat_template = {};  // its source; empty: it has none
-  size_t embedding_dim = 0;     // numbers of an embedding; 0: it makes none
-  bool answers = true;          // false: it makes embeddings alone
+  size_t embedding_dim = 0;        // numbers of an embedding; 0: it makes none
+  bool answers = true;             // false: it makes embeddings alone
 };
 
 // A model's own description in its file.
 struct ModelHeader {
-  std::string format = {};        // "gguf", "safetensors"; empty: the file cannot be read
-  std::string family = {};        // its architecture: "llama"
+  std::string format = {};  // "gguf", "safetensors"; empty: the file cannot be read
+  std::string family = {};  // its architecture: "llama"
   uint64_t n_params = 0;
   std::string quantization = {};  // "Q4_K_M": the type in the file's header; or the type of most of its numbers
   size_t trained_context = 0;     // 0: not given
@@ -63,8 +63,7 @@ class Backend {
   // These return soon. All results, errors included, go to the listener or to `then`. stop: the client has left; its
   // computation ends within a layer.
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
-  virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
-                     std::stop_token stop) = 0;
+  virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) = 0;
   // How many tokens the request's prompt has; the text that the template makes of it.
   virtual void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) = 0;
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;

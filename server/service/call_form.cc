@@ -33,11 +33,11 @@ const Json& function_of_tool(const Json& tool) {
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
   Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
-  constexpr const char* kAboutOthers[] = {"additionalProperties", "patternProperties", "propertyNames", "$ref",
-                                          "allOf", "anyOf", "oneOf"};
-  const bool lists_all = schema.contains("properties") &&
-                         std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
-                                      [&](const char* keyword) { return schema.contains(keyword); });
+  constexpr const char* kAboutOthers[] = {
+      "additionalProperties", "patternProperties", "propertyNames", "$ref", "allOf", "anyOf", "oneOf"};
+  const bool lists_all =
+      schema.contains("properties") && std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
+                                                    [&](const char* keyword) { return schema.contains(keyword); });
   if (lists_all) schema["additionalProperties"] = false;
   return schema;
 }
@@ -46,8 +46,8 @@ Json schema_of_arguments(const Json& function) {
 class CallWriter {
  public:
   void words(std::string_view text) {
-    const bool goes_on = !call_.empty() && !call_.back().grammar && call_.back().text_up_to.empty() &&
-                         call_.back().one_of.empty();
+    const bool goes_on =
+        !call_.empty() && !call_.back().grammar && call_.back().text_up_to.empty() && call_.back().one_of.empty();
     if (!goes_on) call_.emplace_back();
     call_.back().words += text;
   }

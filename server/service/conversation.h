@@ -78,8 +78,8 @@ class Conversation {
 
  private:
   struct Seen {
-    uint64_t hash = 0;   // of the history up to it
-    size_t bytes = 0;    // likewise
+    uint64_t hash = 0;             // of the history up to it
+    size_t bytes = 0;              // likewise
     std::optional<Json> own = {};  // where the session's message of the same number is another
   };
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session

@@ -73,8 +73,10 @@ Status put_file(const std::string& path, const std::string& name, FileOps& files
   const std::string* owner = text_member(saved.notes, "owner");  // absent: written before there were owners
   const Holder holder{space, owner == nullptr ? space : *owner, owner == nullptr ? space : *owner};
   TRY_ASSIGN(std::string text, session_to_text(session_to_json(saved)));
-  return store.put_history(holder, {.name = name.substr(0, kNameDigits), .numerics_version = saved.numerics_version,
-                                    .text = std::move(text), .hashes = std::move(places->hashes),
+  return store.put_history(holder, {.name = name.substr(0, kNameDigits),
+                                    .numerics_version = saved.numerics_version,
+                                    .text = std::move(text),
+                                    .hashes = std::move(places->hashes),
                                     .first = places->first});
 }
 
@@ -150,7 +152,7 @@ struct Conversations::Parts {
   std::set<std::string> taken_over;  // cache directories
   std::atomic<uint64_t> n_waiting{0};
   std::atomic<bool> has_failed{false};  // a write, which has had its remark
-  WorkThreads writer{1};     // last: it ends before what it writes from
+  WorkThreads writer{1};                // last: it ends before what it writes from
 };
 
 // A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read

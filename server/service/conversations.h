@@ -34,18 +34,18 @@
 namespace ibid::serve {
 
 struct ConversationStats {
-  uint64_t n_known = 0, n_bytes = 0;                          // now
-  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;      // how requests found theirs
-  uint64_t n_forgotten = 0;                                   // for want of room
-  uint64_t n_restored = 0;                                    // from the store
-  uint64_t n_waiting = 0;                                     // to be written now
-  HistoryStats kept = {};                                     // in the store
+  uint64_t n_known = 0, n_bytes = 0;                      // now
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;  // how requests found theirs
+  uint64_t n_forgotten = 0;                               // for want of room
+  uint64_t n_restored = 0;                                // from the store
+  uint64_t n_waiting = 0;                                 // to be written now
+  HistoryStats kept = {};                                 // in the store
 };
 
 struct ConversationOptions {
   size_t budget_bytes = 256u << 20;
-  bool prefill_when_idle = true;  // as SessionOptions
-  std::shared_ptr<ConversationStore> store = {};  // null: one in memory
+  bool prefill_when_idle = true;                        // as SessionOptions
+  std::shared_ptr<ConversationStore> store = {};        // null: one in memory
   std::function<void(const std::string&)> remark = {};  // a line about what is kept, for who reads the log
 };
 

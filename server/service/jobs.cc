@@ -82,11 +82,11 @@ class EmbeddingJob final : public Job {
   EmbeddingRequest request_;
   std::shared_ptr<EmbeddingListener> listener_;  // null: the end was sent
   Clock& clock_;
-  std::unique_ptr<Embeddings> embeddings_;       // while the engine computes
+  std::unique_ptr<Embeddings> embeddings_;  // while the engine computes
   EmbeddingReply reply_;
   int64_t start_ns_ = 0;
   std::vector<Tokens> texts_;
-  size_t longest_ = 0;                           // of the texts, in tokens
+  size_t longest_ = 0;  // of the texts, in tokens
 };
 
 KvRoom EmbeddingJob::room(const Engine& engine, size_t /*expected_answer*/) const {

@@ -46,10 +46,10 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 class Job {
  public:
   struct Asked {
-    std::string model;              // a name that ModelHost resolves; empty: the first
-    std::string owner;              // whose turn it waits for
+    std::string model;  // a name that ModelHost resolves; empty: the first
+    std::string owner;  // whose turn it waits for
     std::chrono::milliseconds deadline{0};
-    size_t prompt_bytes = 0;        // of its texts, approximately
+    size_t prompt_bytes = 0;                                   // of its texts, approximately
     std::optional<std::chrono::milliseconds> keep_alive = {};  // of the model after it, as ModelHost takes it
   };
   virtual ~Job() = default;
@@ -91,10 +91,10 @@ class Job {
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
-    kWait,   // the bell rings when there is more
-    kPlan,   // call plan() again
-    kRetry,  // there was no memory: call plan() again when there is some, and it continues where it stopped
-    kOver,   // call end()
+    kWait,     // the bell rings when there is more
+    kPlan,     // call plan() again
+    kRetry,    // there was no memory: call plan() again when there is some, and it continues where it stopped
+    kOver,     // call end()
     kLongEnd,  // call end() on a work thread: it writes too much for the event thread
   };
   // Sends new events to the listener.

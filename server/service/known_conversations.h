@@ -26,8 +26,8 @@ class KnownConversations {
   struct Known {
     Conversation conversation;
     size_t n_bytes = 0;
-    uint64_t number = 0;      // by add()
-    std::string kept = {};    // its name in the store; empty: it is not there
+    uint64_t number = 0;    // by add()
+    std::string kept = {};  // its name in the store; empty: it is not there
   };
   struct Space;
   using List = std::list<Known>;  // the least recently used first

@@ -27,15 +27,15 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
   std::string path;
   std::vector<std::string> aliases;
   TurnOptions recommended;
-  FileState file;                  // of the loaded model, or at the start
+  FileState file;  // of the loaded model, or at the start
   std::shared_ptr<Engine> engine;
-  bool is_loading = false;         // or unloading
+  bool is_loading = false;  // or unloading
   size_t n_leases = 0;
-  int64_t used_ns = 0;             // last requested, or returned
-  uint64_t n_bytes = 0;            // of the loaded model
-  uint64_t n_kv_bytes = 0;         // of its keys and values at the last load
+  int64_t used_ns = 0;      // last requested, or returned
+  uint64_t n_bytes = 0;     // of the loaded model
+  uint64_t n_kv_bytes = 0;  // of its keys and values at the last load
   std::optional<std::chrono::milliseconds> keep_alive;
-  Status load_failure;             // of the last attempt
+  Status load_failure;  // of the last attempt
 };
 
 namespace {
@@ -50,10 +50,10 @@ std::string name_of_path(const std::string& path) {
 
 // Names of general.file_type in GGUF (llama.h, enum llama_ftype).
 constexpr std::array<std::string_view, 39> kFileTypes = {
-    "F32",     "F16",    "Q4_0",   "Q4_1",   "",       "",        "",       "Q8_0",   "Q5_0",   "Q5_1",
-    "Q2_K",    "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S", "Q4_K_M",  "Q5_K_S", "Q5_K_M", "Q6_K",   "IQ2_XXS",
-    "IQ2_XS",  "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL",  "IQ3_S",  "IQ3_M",  "IQ2_S",  "IQ2_M",
-    "IQ4_XS",  "IQ1_M",  "BF16",   "",       "",       "",        "TQ1_0",  "TQ2_0",  "MXFP4"};
+    "F32",    "F16",    "Q4_0",   "Q4_1",    "",       "",       "",       "Q8_0",   "Q5_0",  "Q5_1",
+    "Q2_K",   "Q3_K_S", "Q3_K_M", "Q3_K_L",  "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",  "IQ2_XXS",
+    "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S",  "IQ4_NL", "IQ3_S",  "IQ3_M",  "IQ2_S", "IQ2_M",
+    "IQ4_XS", "IQ1_M",  "BF16",   "",        "",       "",       "TQ1_0",  "TQ2_0",  "MXFP4"};
 
 std::string text_of(const ModelFile& file, std::string_view key) {
   const Result<std::optional<std::string_view>> text = file.get_string(key);

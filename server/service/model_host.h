@@ -49,10 +49,10 @@ class ModelLease;
 using ModelLeasePtr = std::shared_ptr<const ModelLease>;
 
 struct HostedModel {
-  std::string name;           // "smollm2-135m-instruct.q4_1": of its file, without the ending
+  std::string name;  // "smollm2-135m-instruct.q4_1": of its file, without the ending
   std::string path;
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;      // of its file, seconds since 1970
+  int64_t created_s = 0;  // of its file, seconds since 1970
   bool is_loaded = false;
   std::shared_ptr<Engine> engine = nullptr;  // where it is loaded, with a lease
 };

@@ -76,8 +76,8 @@ Status Queue::enter(const ScheduledPtr& request) {
   }
   const size_t n_bytes = lane.waiting_bytes + request->job->asked().prompt_bytes;
   if (lane.n_waiting > 0 && n_bytes > lane.limits.max_waiting_prompt_bytes) {
-    return {ErrorCode::kBusy, "requests with prompts of " + std::to_string(lane.waiting_bytes) +
-                                  " bytes are waiting, and no more may"};
+    return {ErrorCode::kBusy,
+            "requests with prompts of " + std::to_string(lane.waiting_bytes) + " bytes are waiting, and no more may"};
   }
   requests_.push_back(request);
   lane.turns.push(request);

@@ -43,7 +43,7 @@ struct Scheduled {
   // Constant once it has entered.
   std::string model = {};
   int64_t start_ns = 0;
-  int64_t end_ns = INT64_MAX;        // the deadline
+  int64_t end_ns = INT64_MAX;  // the deadline
   // Used by the thread that has the job.
   ModelLeasePtr lease = nullptr;
   // Guarded by the lock that guards the queue.
@@ -58,8 +58,8 @@ struct Scheduled {
   KvRoom room_;
   bool holds_room_ = false;
   bool has_retried_ = false;  // it waited for memory once more after it had some
-  uint64_t n_left_ = 0;      // Queue::n_left_ when it was given its room
-  uint64_t n_returned_ = 0;  // kForModel: as in wait_for_model()
+  uint64_t n_left_ = 0;       // Queue::n_left_ when it was given its room
+  uint64_t n_returned_ = 0;   // kForModel: as in wait_for_model()
 };
 using ScheduledPtr = std::shared_ptr<Scheduled>;
 

@@ -28,17 +28,17 @@ namespace ibid::serve {
 struct ToolChoice {
   enum class Kind { kAuto, kNone, kRequired, kNamed };
   Kind kind = Kind::kAuto;
-  std::string name = {};      // kNamed
-  bool parallel = true;       // more than one call in an answer
+  std::string name = {};  // kNamed
+  bool parallel = true;   // more than one call in an answer
 };
 
 // The format that the answer's text must have.
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
   Kind kind = Kind::kText;
-  std::string text = {};                   // the schema as JSON text, the grammar, the expression
+  std::string text = {};  // the schema as JSON text, the grammar, the expression
   std::vector<std::string> choices = {};
-  std::string field = {};                  // the client's field for it, "guided_regex"; prefix of its errors
+  std::string field = {};  // the client's field for it, "guided_regex"; prefix of its errors
 };
 
 struct AnswerRequest {
@@ -52,14 +52,14 @@ struct AnswerRequest {
   // The tools that the model may call, as templates take them: [{"type": "function", "function": ...}]; null: none.
   Json tools = Json();
   ToolChoice tool_choice = {};
-  Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
+  Json variables = Json::object();  // for the template, besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
-  size_t n = 1;                      // answers, at most ChatSession::kMaxAnswers; 0: the prompt is only read
+  size_t n = 1;  // answers, at most ChatSession::kMaxAnswers; 0: the prompt is only read
   // Sampler, stop strings, max_tokens, logprobs. The service sets stop, constraint, and which parts are parsed.
   TurnOptions options = TurnOptions();
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
-  bool store = true;                 // the conversation may be kept for requests that continue it
+  bool store = true;                      // the conversation may be kept for requests that continue it
   std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays loaded after it; < 0: for good
 };
 
@@ -106,17 +106,17 @@ struct EmbeddingRequest {
   // Texts, in which special tokens do not count and to which the model's first and last tokens are added; or tokens, to
   // which nothing is added.
   std::vector<std::variant<std::string, Tokens>> inputs = {};
-  size_t n_dims = 0;                 // the first numbers of each vector; 0: all
-  bool cuts = false;                 // an input that is too long loses its end
+  size_t n_dims = 0;                      // the first numbers of each vector; 0: all
+  bool cuts = false;                      // an input that is too long loses its end
   std::chrono::milliseconds deadline{0};  // these as in AnswerRequest
   std::optional<std::chrono::milliseconds> keep_alive = {};
 };
 
 struct EmbeddingReply {
-  std::string model;                 // its name
+  std::string model;                        // its name
   std::vector<std::vector<float>> vectors;  // by input
-  size_t n_prompt = 0;               // tokens of all inputs
-  std::chrono::nanoseconds queued{0};  // the wait for its turn, its model and memory
+  size_t n_prompt = 0;                      // tokens of all inputs
+  std::chrono::nanoseconds queued{0};       // the wait for its turn, its model and memory
   std::chrono::nanoseconds computed{0};
 };
 

@@ -44,7 +44,8 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
   if (!format.reasoning) return {};
   Preamble lead{.begin = solid(format.reasoning->begin), .end = solid(format.reasoning->end)};
   if (lead.begin.empty() || lead.end.empty()) return {};
-  AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}), .tools = request.tools,
+  AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}),
+                      .tools = request.tools,
                       .variables = request.variables};
   const Result<MarkedText> prompt = prompt_text(engine, probe);
   if (!prompt.ok()) return lead;  // the turn reports the error
@@ -83,7 +84,9 @@ class Key {
     text_ += part;
     return *this;
   }
-  Key& add(const Preamble& lead) { return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening); }
+  Key& add(const Preamble& lead) {
+    return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening);
+  }
   const std::string& text() const { return text_; }
 
  private:
@@ -95,20 +98,24 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
   const Preamble lead = lead_in_of(engine, request, true);
   const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
   const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
-  return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
-    const ReplyFormat& format = engine->state().reply_format();
-    if (!format.calls || !format.shows_tools) {
-      return {ErrorCode::kUnsupported,
-              "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
-    }
-    const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
-    if (tools.empty()) return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
-    TRY_ASSIGN(RequiredCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
-    demanded.lead = lead;
-    demanded.lead.opening += format.calls->section_begin;
-    demanded.several &= several;
-    return compile_calls(demanded);
-  }, request.options.stop);
+  return engine->state().constraints().make(
+      key.text(),
+      [&](CompileBudget& budget) -> Result<Grammar> {
+        const ReplyFormat& format = engine->state().reply_format();
+        if (!format.calls || !format.shows_tools) {
+          return {ErrorCode::kUnsupported,
+                  "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
+        }
+        const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
+        if (tools.empty())
+          return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
+        TRY_ASSIGN(RequiredCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
+        demanded.lead = lead;
+        demanded.lead.opening += format.calls->section_begin;
+        demanded.several &= several;
+        return compile_calls(demanded);
+      },
+      request.options.stop);
 }
 
 // Prefix of errors in the cache, in place of the field's name, which differs between requests for one form.
@@ -148,17 +155,20 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   for (const std::string& choice : form.choices) key.add(choice);
   if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
   ConstraintCache& constraints = engine->state().constraints();
-  Result<Constraint> made = constraints.make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
-    TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
-    if (calls == nullptr) return lead.empty() ? grammar : compile_after(lead, grammar);
-    TRY_ASSIGN(RequiredCalls either,
-               section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay, budget));
-    either.lead = lead_in_of(engine, request, true);
-    either.lead.opening += calls->section_begin;
-    either.several &= parallel;
-    either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
-    return compile_calls(either);
-  }, request.options.stop);
+  Result<Constraint> made = constraints.make(
+      key.text(),
+      [&](CompileBudget& budget) -> Result<Grammar> {
+        TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
+        if (calls == nullptr) return lead.empty() ? grammar : compile_after(lead, grammar);
+        TRY_ASSIGN(RequiredCalls either,
+                   section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay, budget));
+        either.lead = lead_in_of(engine, request, true);
+        either.lead.opening += calls->section_begin;
+        either.several &= parallel;
+        either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
+        return compile_calls(either);
+      },
+      request.options.stop);
   if (!made.ok()) return in_field(made.status(), form);
   return made;
 }
@@ -173,18 +183,20 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
   const bool asks = none || !choice.parallel || any_strict;
   if (request.prompt || !format.calls || tools.empty() || !asks) return Constraint();
   const Preamble lead = lead_in_of(engine, request, true);
-  const Key key =
-      Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
-  return engine->state().constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
-    CallsInText text{.lead = lead, .several = choice.parallel};
-    if (none) {
-      text.begins = begins_of_calls(*format.calls, nullptr, false);
-    } else {
-      TRY_ASSIGN(const RequiredCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
-      text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
-    }
-    return compile_calls_in_text(text);
-  }, request.options.stop);
+  const Key key = Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
+  return engine->state().constraints().make(
+      key.text(),
+      [&](CompileBudget& budget) -> Result<Grammar> {
+        CallsInText text{.lead = lead, .several = choice.parallel};
+        if (none) {
+          text.begins = begins_of_calls(*format.calls, nullptr, false);
+        } else {
+          TRY_ASSIGN(const RequiredCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
+          text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
+        }
+        return compile_calls_in_text(text);
+      },
+      request.options.stop);
 }
 
 }  // namespace

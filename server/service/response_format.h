@@ -30,8 +30,8 @@ Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_
 
 // How strictly a call follows its tool's schema.
 enum class Arguments {
-  kBySchema,       // exactly; a schema that no grammar can express is an error
-  kAsToolsSay,     // exactly for tools that say `strict`; for others as far as a grammar can express it
+  kBySchema,    // exactly; a schema that no grammar can express is an error
+  kAsToolsSay,  // exactly for tools that say `strict`; for others as far as a grammar can express it
 };
 
 // A tool that may be called.

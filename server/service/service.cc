@@ -28,7 +28,9 @@ Job::Asked asked_about(const AnswerRequest& request) {
 }
 
 ModelCard card_of(const HostedModel& model) {
-  ModelCard card{.name = model.name, .file_bytes = model.file_bytes, .created_s = model.created_s,
+  ModelCard card{.name = model.name,
+                 .file_bytes = model.file_bytes,
+                 .created_s = model.created_s,
                  .is_loaded = model.engine != nullptr};
   if (model.engine == nullptr) return card;
   const EngineState& engine = model.engine->state();
@@ -117,8 +119,10 @@ void Service::render_prompt(AnswerRequest request, Then<std::string> then, std::
 }
 
 void Service::with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) {
-  Job::Asked asked{.model = std::move(call.model), .owner = std::string(owner_of_namespace(call.cache_namespace)),
-                   .prompt_bytes = call.n_bytes, .keep_alive = call.keep_alive};
+  Job::Asked asked{.model = std::move(call.model),
+                   .owner = std::string(owner_of_namespace(call.cache_namespace)),
+                   .prompt_bytes = call.n_bytes,
+                   .keep_alive = call.keep_alive};
   enter(std::make_unique<TaskJob<std::shared_ptr<const Tokenizer>>>(std::move(asked), tokenizer_of_lease,
                                                                     std::move(then), std::move(stop), bell_));
 }
@@ -234,10 +238,10 @@ void Service::finish(const ScheduledPtr& request, const Status& status) {
 void Service::count(const Scheduled& request, const Status& status) {
   const bool was_cancelled = status.code() == ErrorCode::kCancelled || status.code() == ErrorCode::kDeadline ||
                              (status.ok() && request.job->is_cut_short());
-  ++(was_cancelled                   ? stats_.n_cancelled
-     : status.ok()                   ? stats_.n_answers
+  ++(was_cancelled                  ? stats_.n_cancelled
+     : status.ok()                  ? stats_.n_answers
      : is_of_request(status.code()) ? stats_.n_bad
-                                     : stats_.n_failed);
+                                    : stats_.n_failed);
   const Usage& usage = request.job->usage();
   stats_.n_prompt += usage.n_prompt;
   stats_.n_cached += usage.n_cached;

@@ -40,11 +40,11 @@
 namespace ibid::serve {
 
 struct AdmissionOptions {
-  size_t max_running = 64;                      // answers under way; others wait for their owner's turn
-  size_t max_waiting = 512;                     // requests; more are refused (kBusy)
+  size_t max_running = 64;   // answers under way; others wait for their owner's turn
+  size_t max_waiting = 512;  // requests; more are refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
   std::chrono::milliseconds queue_timeout{60'000};  // 0: none
-  std::chrono::milliseconds total_timeout{0};   // 0: none
+  std::chrono::milliseconds total_timeout{0};       // 0: none
   // The expected length of an answer without max_tokens, for the reservation of its memory.
   size_t expected_answer_tokens = 512;
   ConversationOptions conversations = {};
@@ -55,12 +55,12 @@ struct ServiceStats {
   // Requests, by their end. n_bad: errors of the request (is_of_request()); n_failed: errors of the server; n_refused:
   // a limit of the queue.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
-  uint64_t n_retried = 0;                                    // attempts that found no memory, and were begun again
-  uint64_t n_running = 0, n_waiting = 0;                     // now
+  uint64_t n_retried = 0;                 // attempts that found no memory, and were begun again
+  uint64_t n_running = 0, n_waiting = 0;  // now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
-  uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
-  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found their conversation
-  uint64_t n_restored = 0, n_to_write = 0;                   // read from the store; waiting to be written now
+  uint64_t n_conversations = 0, conversation_bytes = 0;                 // known now
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;                // how requests found their conversation
+  uint64_t n_restored = 0, n_to_write = 0;  // read from the store; waiting to be written now
   HistoryStats histories = {};
 };
 
@@ -126,7 +126,7 @@ class Service final : public Backend {
   bool ending_ = false;
   Queue queue_;
   ServiceStats stats_;
-  double mean_ms_ = 1000;     // duration of a request; recent ones weigh more
+  double mean_ms_ = 1000;  // duration of a request; recent ones weigh more
 
   WorkThreads planners_;
   WorkThreads tasks_{1};

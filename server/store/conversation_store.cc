@@ -32,9 +32,9 @@ Status append_items(Json& items, const std::string& text) {
 Result<std::unique_ptr<ConversationStore>> ConversationStore::open(Options options) {
   std::unique_ptr<ConversationStore> store(new ConversationStore(std::move(options)));
   const Options& to_open = store->options_;
-  TRY_ASSIGN(std::unique_ptr<Database> db,
-             store->is_on_disk() ? open_store_file(to_open.directory, to_open.vfs, to_open.remark)
-                                 : open_store_in_memory());
+  TRY_ASSIGN(std::unique_ptr<Database> db, store->is_on_disk()
+                                               ? open_store_file(to_open.directory, to_open.vfs, to_open.remark)
+                                               : open_store_in_memory());
   TRY_ASSIGN(const int64_t seed, db->number(0, "select hash_seed from store"));
   store->hash_seed_ = static_cast<uint64_t>(seed);
   store->writer_.rows = std::make_unique<KeptRows>(std::move(db), to_open.budget_bytes);
@@ -102,8 +102,10 @@ void ConversationStore::count_use(int64_t id) {
 
 Status ConversationStore::remove(Kept kind, const std::string& space, const std::string& name) {
   return write([&](KeptRows& rows) -> Status {
-    TRY_ASSIGN(const int64_t id, rows.db().number(-1, "select id from kept where kind = ? and space = ? and name = ? "
-                                                      "and is_gone = 0", static_cast<int64_t>(kind), space, name));
+    TRY_ASSIGN(const int64_t id, rows.db().number(-1,
+                                                  "select id from kept where kind = ? and space = ? and name = ? "
+                                                  "and is_gone = 0",
+                                                  static_cast<int64_t>(kind), space, name));
     return id < 0 ? Status(ErrorCode::kNotFound, "nothing of that id is kept") : rows.remove(id);
   });
 }
@@ -112,8 +114,11 @@ Status ConversationStore::remove(Kept kind, const std::string& space, const std:
 
 Status ConversationStore::put_response(const std::string& cache_namespace, const StoredResponse& response) {
   const Holder holder = holder_of(cache_namespace);
-  KeptRows::Row row{.kind = Kept::kResponse, .name = response.id, .talk = response.conversation_id,
-                    .n_output = static_cast<int64_t>(response.n_output), .body = response.response};
+  KeptRows::Row row{.kind = Kept::kResponse,
+                    .name = response.id,
+                    .talk = response.conversation_id,
+                    .n_output = static_cast<int64_t>(response.n_output),
+                    .body = response.response};
   return write([&](KeptRows& rows) -> Status {
     // One that is gone has its items as long as others need them.
     TRY_ASSIGN(row.previous, rows.db().number(0, "select id from kept where kind = 1 and space = ? and name = ?",
@@ -128,8 +133,8 @@ Status ConversationStore::put_response(const std::string& cache_namespace, const
 Result<StoredResponse> ConversationStore::find_response(const std::string& cache_namespace, const std::string& id) {
   TRY_ASSIGN(const Rows chain, find(Kept::kResponse, holder_of(cache_namespace).space, id));
   const KeptRows::Row& row = chain.back();
-  StoredResponse response{.id = id, .n_output = static_cast<size_t>(row.n_output), .conversation_id = row.talk,
-                          .response = row.body};
+  StoredResponse response{
+      .id = id, .n_output = static_cast<size_t>(row.n_output), .conversation_id = row.talk, .response = row.body};
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     response.previous_id = chain[i].name;
     TRY(append_items(response.in_front, chain[i].items));
@@ -153,7 +158,8 @@ Result<Json> ConversationStore::find_item(const std::string& cache_namespace, co
   // As it stands in an item. A text that says the same is told apart below.
   TRY_ASSIGN(Database::Rows names,
              searched.rows->db().ask("select name from kept where kind = 1 and space = ? and is_gone = 0 and "
-                                     "instr(items, ?) > 0", space, "\"id\":" + json_to_string(Json(item_id))));
+                                     "instr(items, ?) > 0",
+                                     space, "\"id\":" + json_to_string(Json(item_id))));
   for (;;) {
     TRY_ASSIGN(const bool is_there, names.next());
     if (!is_there) return Json();
@@ -174,8 +180,11 @@ Status ConversationStore::remove_response(const std::string& cache_namespace, co
 
 Status ConversationStore::create_conversation(const std::string& cache_namespace,
                                               const StoredConversation& conversation) {
-  const KeptRows::Row row{.kind = Kept::kConversation, .name = conversation.id, .created = conversation.created,
-                          .items = json_to_string(conversation.items), .body = json_to_string(conversation.metadata)};
+  const KeptRows::Row row{.kind = Kept::kConversation,
+                          .name = conversation.id,
+                          .created = conversation.created,
+                          .items = json_to_string(conversation.items),
+                          .body = json_to_string(conversation.metadata)};
   return write([&](KeptRows& rows) { return rows.put(holder_of(cache_namespace), row).status(); });
 }
 
@@ -239,8 +248,11 @@ void TakenConversation::release() {
 // --- known histories
 
 Status ConversationStore::put_history(const Holder& holder, const StoredHistory& history) {
-  const KeptRows::Row row{.kind = Kept::kHistory, .name = history.name, .version = history.numerics_version,
-                          .items = history.text, .n_places = history.hashes.size()};
+  const KeptRows::Row row{.kind = Kept::kHistory,
+                          .name = history.name,
+                          .version = history.numerics_version,
+                          .items = history.text,
+                          .n_places = history.hashes.size()};
   const Status status = write([&](KeptRows& rows) -> Status {
     TRY_ASSIGN(const int64_t id, rows.put(holder, row));
     TRY(rows.db().run("delete from place where history = ?", id));
@@ -255,15 +267,14 @@ Status ConversationStore::put_history(const Holder& holder, const StoredHistory&
 }
 
 Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder& holder,
-                                                                    std::span<const uint64_t> hashes,
-                                                                    size_t n_known) {
+                                                                    std::span<const uint64_t> hashes, size_t n_known) {
   Connection& reader = this->reader();
   const Lock lock(reader.mutex);
   for (size_t n = hashes.size(); n > n_known; --n) {
     TRY_ASSIGN(Database::Rows rows,
                reader.rows->db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? "
-                                     "and space = ? limit 1", static_cast<int64_t>(hashes[n - 1]),
-                                     static_cast<int64_t>(n), holder.space));
+                                     "and space = ? limit 1",
+                                     static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n), holder.space));
     TRY_ASSIGN(const bool is_there, rows.next());
     if (is_there) return std::optional(FoundHistory{rows.text(0), n});
   }

@@ -57,7 +57,7 @@ struct StoredResponse {
 struct StoredConversation {
   std::string id;
   int64_t created = 0;
-  int64_t version = 0;               // changes of its items, counted by the store
+  int64_t version = 0;  // changes of its items, counted by the store
   Json metadata = Json::object();
   Json items = Json::array();
 };
@@ -91,7 +91,7 @@ class ConversationStore {
     std::string directory = {};  // this user's alone, made if need be; empty: in memory
     uint64_t budget_bytes = kDefaultBytes;
     std::function<void(const std::string&)> remark = {};  // a line for the log
-    const char* vfs = nullptr;   // of SQLite; tests have their own
+    const char* vfs = nullptr;                            // of SQLite; tests have their own
   };
   // Errors: those of open_store_file() (server/store/store_file.h). A smaller budget than before holds at once.
   static Result<std::unique_ptr<ConversationStore>> open(Options options);
@@ -142,9 +142,9 @@ class ConversationStore {
   Result<std::vector<std::pair<int64_t, int64_t>>> history_versions();
 
   Status forget(const std::string& cache_namespace);  // all of a namespace
-  void say(const Status& error) const;  // in a remark: clients get fewer words
-  Result<uint64_t> bytes();  // of all entries, as the budget counts them
-  HistoryStats stats();      // n_kept and n_bytes are 0 where they cannot be read
+  void say(const Status& error) const;                // in a remark: clients get fewer words
+  Result<uint64_t> bytes();                           // of all entries, as the budget counts them
+  HistoryStats stats();                               // n_kept and n_bytes are 0 where they cannot be read
 
  private:
   friend class TakenConversation;

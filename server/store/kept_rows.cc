@@ -62,9 +62,16 @@ Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& 
   for (;;) {
     TRY_ASSIGN(const bool is_there, rows.next());
     if (!is_there) break;
-    chain.push_back({.kind = kind, .name = rows.text(1), .id = rows.number(0), .created = rows.number(2),
-                     .version = rows.number(3), .previous = rows.number(4), .talk = rows.text(5),
-                     .n_output = rows.number(6), .items = rows.text(7), .body = rows.text(8)});
+    chain.push_back({.kind = kind,
+                     .name = rows.text(1),
+                     .id = rows.number(0),
+                     .created = rows.number(2),
+                     .version = rows.number(3),
+                     .previous = rows.number(4),
+                     .talk = rows.text(5),
+                     .n_output = rows.number(6),
+                     .items = rows.text(7),
+                     .body = rows.text(8)});
     const Row& row = chain.back();
     if (rows.number(9) != checksum_of(row)) {
       return db_->corrupt(row.name + " is not what was written, as its checksum says");

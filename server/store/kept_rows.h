@@ -31,14 +31,14 @@ class KeptRows {
   struct Row {
     Kept kind = Kept::kResponse;
     std::string name;
-    int64_t id = 0;             // of a row that was found
+    int64_t id = 0;  // of a row that was found
     int64_t created = 0;
-    int64_t version = 0;        // of a conversation: how often its items were changed; of a history: its numerics
-    int64_t previous = 0;       // of a response: the id of the response that it continues; 0: none
-    std::string talk = {};      // of a response: the conversation that it belongs to
-    int64_t n_output = 0;       // of a response: how many of its items are its output
+    int64_t version = 0;    // of a conversation: how often its items were changed; of a history: its numerics
+    int64_t previous = 0;   // of a response: the id of the response that it continues; 0: none
+    std::string talk = {};  // of a response: the conversation that it belongs to
+    int64_t n_output = 0;   // of a response: how many of its items are its output
     std::string items = {}, body = {};
-    size_t n_places = 0;        // by which a history is found
+    size_t n_places = 0;  // by which a history is found
   };
 
   // budget_bytes: of all rows, as put() counts them.

@@ -84,8 +84,8 @@ Status check_tables(Database& db, const std::string& path) {
     std::string found = is_there ? rows.text(0) : "nothing";
     std::ranges::replace(found, '\n', ' ');
     // The check reports a page that the disk did not give in these words, and not as an error of the statement.
-    const bool is_read = found.find("failed to get page") == found.npos &&
-                         found.find("unable to get the page") == found.npos;
+    const bool is_read =
+        found.find("failed to get page") == found.npos && found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
   }
   for (const char* probe : kProbes) TRY(db.run(probe));
@@ -108,7 +108,8 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": it is a database of something else");
   TRY(db->set_merges_at_close(true));
   // The log is written into the file at 4 MiB, and is cut off at 16.
-  TRY(db->execute("pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on; "
+  TRY(
+      db->execute("pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on; "
                   "pragma journal_size_limit = 16777216"));
   if (version == 0) TRY(make_tables(*db));
   TRY(check_tables(*db, path));

@@ -20,12 +20,8 @@ Json server_json(const http::ServerStats& stats) {
 }
 
 Json answers_json(const ServiceStats& stats) {
-  return {{"done", stats.n_answers},
-          {"running", stats.n_running},
-          {"waiting", stats.n_waiting},
-          {"cancelled", stats.n_cancelled},
-          {"bad", stats.n_bad},
-          {"failed", stats.n_failed},
+  return {{"done", stats.n_answers},        {"running", stats.n_running}, {"waiting", stats.n_waiting},
+          {"cancelled", stats.n_cancelled}, {"bad", stats.n_bad},         {"failed", stats.n_failed},
           {"refused", stats.n_refused}};
 }
 
@@ -73,12 +69,8 @@ Json store_json(const LruKvCacheStore& store, const StoreStats& stats) {
 size_t rest_of(size_t whole, size_t part) { return whole > part ? whole - part : 0; }
 
 Json namespace_json(std::string_view name, bool is_own, const StoreStats& stats) {
-  return {{"name", std::string(name)},
-          {"is_own", is_own},
-          {"bytes", stats.bytes},
-          {"pages", stats.pages},
-          {"hits", stats.hits},
-          {"lookups", stats.lookups}};
+  return {{"name", std::string(name)}, {"is_own", is_own},   {"bytes", stats.bytes},
+          {"pages", stats.pages},      {"hits", stats.hits}, {"lookups", stats.lookups}};
 }
 
 Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
@@ -145,11 +137,11 @@ Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace,
 
 void add_monitor_route(http::Router& router, std::function<MonitorSample()> take, Clock& clock) {
   const int64_t start_ns = clock.steady_ns();
-  router.add("GET", "/monitor.json", [take = std::move(take), &clock, start_ns](const http::ExchangePtr& exchange,
-                                                                                const http::PathParts&) {
-    const Json json = monitor_json(take(), exchange->request().key_namespace, clock.steady_ns(), start_ns);
-    exchange->respond({.body = json_to_string(json), .headers = {{"Cache-Control", "no-store"}}});
-  });
+  router.add("GET", "/monitor.json",
+             [take = std::move(take), &clock, start_ns](const http::ExchangePtr& exchange, const http::PathParts&) {
+               const Json json = monitor_json(take(), exchange->request().key_namespace, clock.steady_ns(), start_ns);
+               exchange->respond({.body = json_to_string(json), .headers = {{"Cache-Control", "no-store"}}});
+             });
 }
 
 }  // namespace ibid::serve

@@ -41,9 +41,10 @@ void respond_file(http::Exchange& exchange, const PageFile& file) {
 
 void add_page_routes(http::Router& router) {
   for (const PageFile& file : page_files()) {
-    router.add("GET", file.path,
-               [&file](http::ExchangePtr exchange, const http::PathParts&) { respond_file(*exchange, file); },
-               http::Access::kEverybody);
+    router.add(
+        "GET", file.path,
+        [&file](http::ExchangePtr exchange, const http::PathParts&) { respond_file(*exchange, file); },
+        http::Access::kEverybody);
   }
 }
 

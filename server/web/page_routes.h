@@ -14,9 +14,9 @@
 namespace ibid::serve {
 
 struct PageFile {
-  std::string_view path;          // "/page/app.js"; the pages themselves are "/" and "/monitor"
+  std::string_view path;  // "/page/app.js"; the pages themselves are "/" and "/monitor"
   std::string_view content_type;
-  std::string_view etag;          // of the content, in quotation marks
+  std::string_view etag;  // of the content, in quotation marks
   std::string_view content;
 };
 

@@ -164,12 +164,12 @@ constexpr Builtin<Value> kCyclerMethods[] = {
        return Value::none();
      }},
 };
-constexpr Builtin<Value> kJoinerCall = {
-    "joiner()", [](const Call& c) {
-      if (field(c.state, c.subject, 2).as_bool()) return field(c.state, c.subject, 1);
-      c.state.set_attribute(c.subject.index(), "used", Value::boolean(true));
-      return Value::text("");
-    }};
+constexpr Builtin<Value> kJoinerCall = {"joiner()", [](const Call& c) {
+                                          if (field(c.state, c.subject, 2).as_bool())
+                                            return field(c.state, c.subject, 1);
+                                          c.state.set_attribute(c.subject.index(), "used", Value::boolean(true));
+                                          return Value::text("");
+                                        }};
 
 Value make_cycler(const Call& c) {
   const Arguments& args = c.arguments;
@@ -177,9 +177,8 @@ Value make_cycler(const Call& c) {
   if (args.positional.empty()) fail("at least one item has to be provided");
   Items items;
   for (const Value& item : args.positional) items.push_back(resolve_messages(c.state, item));
-  return c.in.make_namespace({{std::string(kCycler), Value::none()},
-                              {"items", Value::tuple(std::move(items))},
-                              {"pos", Value::integer(0)}});
+  return c.in.make_namespace(
+      {{std::string(kCycler), Value::none()}, {"items", Value::tuple(std::move(items))}, {"pos", Value::integer(0)}});
 }
 
 }  // namespace
@@ -285,8 +284,7 @@ Value make_dict(RenderState& state, const Arguments& args) {
       for (const Value& pair : iterate(state, source)) {
         const Items items = iterate(state, pair);
         if (items.size() != 2)
-          fail("dictionary update sequence element has length " + std::to_string(items.size()) +
-               "; 2 is required");
+          fail("dictionary update sequence element has length " + std::to_string(items.size()) + "; 2 is required");
         dict.set(items[0], items[1]);
       }
     }
@@ -338,10 +336,11 @@ constexpr Builtin<Value> kFunctions[] = {
                                    {"sep", c.value_or(0, Value::text(", "))},
                                    {"used", Value::boolean(false)}});
      }},
-    {"lipsum(*)",
-     [](const Call&) -> Value { fail("lipsum() is not supported: a prompt must not depend on chance"); }},
+    {"lipsum(*)", [](const Call&) -> Value { fail("lipsum() is not supported: a prompt must not depend on chance"); }},
     {"raise_exception(message |)",
-     [](const Call& c) -> Value { throw Failure{ErrorCode::kTemplateRaise, str(c.state, c.at(0)).bytes()}; }},
+     [](const Call& c) -> Value {
+       throw Failure{ErrorCode::kTemplateRaise, str(c.state, c.at(0)).bytes()};
+     }},
     {"strftime_now(fmt |)",
      [](const Call& c) {
        const MarkedText& format = c.string(0);

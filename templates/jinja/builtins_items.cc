@@ -160,8 +160,7 @@ Value groupby(const Call& c) {
   for (size_t i = 0; i < keyed.size();) {
     Items members;
     size_t j = i;
-    for (; j < keyed.size() && equals(c.state, keyed[j].first, keyed[i].first); ++j)
-      members.push_back(keyed[j].second);
+    for (; j < keyed.size() && equals(c.state, keyed[j].first, keyed[i].first); ++j) members.push_back(keyed[j].second);
     const Value name = exact(keyed[i].second);
     groups.push_back(Value::sequence(SequenceStyle::kGroup, {name, Value::list(std::move(members))}));
     i = j;
@@ -229,8 +228,7 @@ Arguments rest(const Arguments& args, size_t n) {
 }
 
 std::string name_of(const Value& value) {
-  if (!value.is_string())
-    fail("the name of a filter or test must be a string, not " + std::string(type_name(value)));
+  if (!value.is_string()) fail("the name of a filter or test must be a string, not " + std::string(type_name(value)));
   return value.bytes();
 }
 
@@ -365,7 +363,7 @@ Value filesizeformat(const Call& c) {
   if (c.subject.is_undefined()) fail(c.subject.undefined_message());
   const std::optional<double> number = c.subject.is_string()   ? parse_float(c.subject.bytes())
                                        : c.subject.is_number() ? std::optional(c.subject.as_double())
-                                                             : std::nullopt;
+                                                               : std::nullopt;
   if (!number) fail("could not convert " + std::string(type_name(c.subject)) + " to float");
   const bool binary = c.flag(0, false);
   const double base = binary ? 1024 : 1000;
@@ -383,8 +381,7 @@ Value filesizeformat(const Call& c) {
 }
 
 constexpr Builtin<Value> kFilters[] = {
-    {"length()",
-     [](const Call& c) { return Value::integer(static_cast<int64_t>(length(c.state, c.subject))); },
+    {"length()", [](const Call& c) { return Value::integer(static_cast<int64_t>(length(c.state, c.subject))); },
      "length count"},
     {"first()", first},
     {"last()",

@@ -193,8 +193,8 @@ Value tojson(const Call& c) {
   }
   style.sort_keys = c.flag(3, false);
   MarkedText text = json_dumps(c.state, c.subject, style);
-  const bool styled_by_input = (c.has(1) && origin_of(c.at(1)) == TextOrigin::kInput) ||
-                               (c.has(2) && origin_of(c.at(2)) == TextOrigin::kInput);
+  const bool styled_by_input =
+      (c.has(1) && origin_of(c.at(1)) == TextOrigin::kInput) || (c.has(2) && origin_of(c.at(2)) == TextOrigin::kInput);
   return styled_by_input ? Value::text(text.bytes(), TextOrigin::kInput) : Value::string(std::move(text));
 }
 
@@ -317,8 +317,8 @@ Value joined(const Call& c) {
   const Items items = iterate(c.state, c.at(0));
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].is_string()) {
-      fail("sequence item " + std::to_string(i) + ": expected str instance, " +
-           std::string(type_name(items[i])) + " found");
+      fail("sequence item " + std::to_string(i) + ": expected str instance, " + std::string(type_name(items[i])) +
+           " found");
     }
     if (i != 0) out.append(c.subject.as_string());
     out.append(items[i].as_string());
@@ -450,8 +450,7 @@ constexpr Builtin<Value> kMethods[] = {
     {"str method()", [](const Call& c) { return recased<CaseChange::kUpper>(c, c.subject.as_string()); }, "upper"},
     {"str method()", [](const Call& c) { return recased<CaseChange::kLower>(c, c.subject.as_string()); }, "lower"},
     {"str method()", [](const Call& c) { return recased<CaseChange::kTitle>(c, c.subject.as_string()); }, "title"},
-    {"str method()",
-     [](const Call& c) { return recased<CaseChange::kCapitalize>(c, c.subject.as_string()); },
+    {"str method()", [](const Call& c) { return recased<CaseChange::kCapitalize>(c, c.subject.as_string()); },
      "capitalize"},
     {"str method()", [](const Call& c) { return recased<CaseChange::kSwap>(c, c.subject.as_string()); }, "swapcase"},
     {"str method()", [](const Call& c) { return recased<CaseChange::kFold>(c, c.subject.as_string()); }, "casefold"},
@@ -495,7 +494,12 @@ constexpr Builtin<Value> kMethods[] = {
     {"str method()", [](const Call& c) { return all_of(c, is_digit); }, "isdigit"},
     {"str method()", [](const Call& c) { return all_of(c, is_numeric); }, "isnumeric"},
     {"str method()", [](const Call& c) { return all_of(c, is_space); }, "isspace"},
-    {"str method()", [](const Call& c) { return all_of(c, [](uint32_t x) { return x < 0x80; }, true); }, "isascii"},
+    {"str method()",
+     [](const Call& c) {
+       return all_of(
+           c, [](uint32_t x) { return x < 0x80; }, true);
+     },
+     "isascii"},
     {"str method()", [](const Call& c) { return all_of(c, is_printable, true); }, "isprintable"},
     {"str method()", islower, "islower"},
     {"str method()", isupper, "isupper"},

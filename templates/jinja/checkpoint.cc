@@ -119,8 +119,7 @@ Value revive(const Json& messages, const Value& value) {
     }
     case Kind::kDict: {
       std::vector<Entry> entries;
-      for (const auto& [key, item] : value.dict_object().entries)
-        entries.emplace_back(key, revive(messages, item));
+      for (const auto& [key, item] : value.dict_object().entries) entries.emplace_back(key, revive(messages, item));
       return Value::dict(std::move(entries));
     }
     default: return value;

@@ -18,13 +18,9 @@ Value child(const Value& parent, const Json& json) {
   return Value::json(json, source);
 }
 
-const Json::object_t& json_object(const Value& value) {
-  return value.json_value().get_ref<const Json::object_t&>();
-}
+const Json::object_t& json_object(const Value& value) { return value.json_value().get_ref<const Json::object_t&>(); }
 
-Value json_key(const Value& dict, const std::string& key) {
-  return Value::text(key, dict.json_source().origin);
-}
+Value json_key(const Value& dict, const std::string& key) { return Value::text(key, dict.json_source().origin); }
 
 Items characters(RenderState& state, const MarkedText& text) {
   state.meter.create(text.size() * sizeof(Value));
@@ -38,9 +34,7 @@ Items characters(RenderState& state, const MarkedText& text) {
 }
 
 // Iterating a generator consumes it: its elements are the only mutable part of a value.
-Items& elements_of_generator(const Value& value) {
-  return const_cast<SequenceObject&>(value.sequence_object()).items;
-}
+Items& elements_of_generator(const Value& value) { return const_cast<SequenceObject&>(value.sequence_object()).items; }
 
 bool is_hashable(const Value& key) {
   if (key.is_dict() || key.is_list()) return false;
@@ -120,10 +114,9 @@ Items iterate(RenderState& state, const Value& value) {
       const size_t size = dict_size(value);
       state.meter.create(size * sizeof(Value));
       for (size_t i = 0; i < size; ++i) {
-        keys.push_back(
-            value.is(Kind::kDict)
-                ? value.dict_object().entries[i].first
-                : json_key(value, (json_object(value).begin() + static_cast<ptrdiff_t>(i))->first));
+        keys.push_back(value.is(Kind::kDict)
+                           ? value.dict_object().entries[i].first
+                           : json_key(value, (json_object(value).begin() + static_cast<ptrdiff_t>(i))->first));
       }
       return keys;
     }
@@ -148,9 +141,7 @@ std::optional<Value> next_of_generator(const Value& value) {
   return first;
 }
 
-bool is_indexable(const Value& value) {
-  return value.is_list() || value.is_tuple() || value.is(Kind::kRange);
-}
+bool is_indexable(const Value& value) { return value.is_list() || value.is_tuple() || value.is(Kind::kRange); }
 
 size_t indexable_size(const Value& value) {
   if (value.is(Kind::kJsonList)) return value.json_value().size();
@@ -236,8 +227,7 @@ TextOrigin origin_of(const Value& value) {
       return TextOrigin::kTemplate;
     case Kind::kDict:
       for (const auto& [key, item] : value.dict_object().entries) {
-        if (origin_of(key) == TextOrigin::kInput || origin_of(item) == TextOrigin::kInput)
-          return TextOrigin::kInput;
+        if (origin_of(key) == TextOrigin::kInput || origin_of(item) == TextOrigin::kInput) return TextOrigin::kInput;
       }
       return TextOrigin::kTemplate;
     default: return TextOrigin::kTemplate;
@@ -385,13 +375,11 @@ Value indexed(RenderState& state, const Value& object, const Value& key) {
     const int64_t at = index < 0 ? index + n : index;
     if (at < 0 || at >= n) return Value::undefined("str object has no element " + where);
     const size_t begin = char_offset(text, static_cast<size_t>(at));
-    return Value::string(object.as_string().substr(begin, begin + char_length(text, begin)),
-                         object.is_markup());
+    return Value::string(object.as_string().substr(begin, begin + char_length(text, begin)), object.is_markup());
   }
   const auto n = static_cast<int64_t>(indexable_size(object));
   const int64_t at = index < 0 ? index + n : index;
-  if (at < 0 || at >= n)
-    return Value::undefined(std::string(type_name(object)) + " object has no element " + where);
+  if (at < 0 || at >= n) return Value::undefined(std::string(type_name(object)) + " object has no element " + where);
   return element(object, static_cast<size_t>(at));
 }
 

@@ -146,8 +146,7 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
     }
     if (auto value = cycler_attribute(state_, object, name)) return std::move(*value);
   }
-  if (const Method method = find_method(object, name); method != nullptr)
-    return Value::method(object, method);
+  if (const Method method = find_method(object, name); method != nullptr) return Value::method(object, method);
   if (is_unsafe_attribute(object, name)) {
     return Value::undefined("access to attribute '" + name + "' of '" + std::string(type_name(object)) +
                             "' object is unsafe.");
@@ -174,8 +173,7 @@ Value Evaluator::item(const Value& object, const Value& key) {
     if (hashable) {
       if (auto value = dict_find(state_, object, key)) return std::move(*value);
     }
-  } else if (key.is_integral() &&
-             (object.is_string() || is_indexable(object) || object.is(Kind::kMessages))) {
+  } else if (key.is_integral() && (object.is_string() || is_indexable(object) || object.is(Kind::kMessages))) {
     return indexed(state_, object, key);
   }
   if (!key.is_string()) {
@@ -193,8 +191,8 @@ void Evaluator::assign(const Expr& target, Value value, const FramePtr& frame) {
   const size_t wanted = target.children.size();
   if (items.size() > wanted) fail("too many values to unpack (expected " + std::to_string(wanted) + ")");
   if (items.size() < wanted) {
-    fail("not enough values to unpack (expected " + std::to_string(wanted) + ", got " +
-         std::to_string(items.size()) + ")");
+    fail("not enough values to unpack (expected " + std::to_string(wanted) + ", got " + std::to_string(items.size()) +
+         ")");
   }
   for (size_t i = 0; i < wanted; ++i) assign(*target.children[i], items[i], frame);
 }
@@ -294,8 +292,7 @@ void Evaluator::bind_parameters(const MacroNode& node, const Arguments& argument
     frame->set(Program::kVarargsSymbol, Value::tuple(std::move(extra)));
   }
   if (node.uses_kwargs) frame->set(Program::kKwargsSymbol, kwargs.build());
-  if (node.uses_caller && !has_caller)
-    frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
+  if (node.uses_caller && !has_caller) frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
   // Defaults may refer to earlier parameters.
   const size_t first_default = n - node.defaults.size();
   for (size_t i = 0; i < n; ++i) {
@@ -346,9 +343,7 @@ namespace {
 
 // True for variables whose text is the model's own (bos_token, eos_token, ...) and may become control tokens. Others
 // may come from a request, so they are input.
-bool is_token_variable(std::string_view name) {
-  return name.ends_with("_token") || name.ends_with("_tokens");
-}
+bool is_token_variable(std::string_view name) { return name.ends_with("_token") || name.ends_with("_tokens"); }
 
 }  // namespace
 

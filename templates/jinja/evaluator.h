@@ -99,7 +99,7 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   size_t size = 0;             // of sequence, unless it is the messages
   std::deque<Value> ahead;     // fetched from the sequence, not yet iterated
   bool started = false;
-  bool completed = false;      // an iteration ended without {% continue %} or {% break %}
+  bool completed = false;  // an iteration ended without {% continue %} or {% break %}
   size_t index0 = 0;
   Value previous, current;  // undefined at the ends
   size_t depth0 = 0;        // nesting depth of recursive loops

@@ -65,8 +65,7 @@ void Executor::execute_outermost(const Body& body, size_t level, const Checkpoin
     if (stmt.kind == StmtKind::kIf) {
       state_.meter.step();
       state_.line = stmt.line;
-      const size_t branch =
-          resume != nullptr ? (*resume->path)[level].branch : choose_branch(stmt, state_.root);
+      const size_t branch = resume != nullptr ? (*resume->path)[level].branch : choose_branch(stmt, state_.root);
       path_[level].branch = branch;
       if (branch < stmt.bodies.size()) execute_outermost(stmt.bodies[branch], level + 1, resume);
     } else if (stmt.kind == StmtKind::kFor) {
@@ -101,9 +100,7 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
     case StmtKind::kOutput:
       for (const ExprPtr& expr : stmt.exprs) print(evaluator_.evaluate(*expr, frame));
       break;
-    case StmtKind::kSet:
-      evaluator_.assign(*stmt.targets[0], evaluator_.evaluate(*stmt.exprs[0], frame), frame);
-      break;
+    case StmtKind::kSet: evaluator_.assign(*stmt.targets[0], evaluator_.evaluate(*stmt.exprs[0], frame), frame); break;
     case StmtKind::kSetBlock: execute_set_block(stmt, frame); break;
     case StmtKind::kIf: return execute_if(stmt, frame);
     case StmtKind::kFor: execute_for(stmt, frame, nullptr, false); break;
@@ -132,9 +129,7 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
 
 // The frame that a macro defined in `frame` keeps; nullptr for the outermost frame, which is looked up, so that macros
 // can be kept in checkpoints.
-std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) {
-  return frame == state_.root ? nullptr : frame;
-}
+std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) { return frame == state_.root ? nullptr : frame; }
 
 Value Executor::through_filters(const std::vector<ExprPtr>& filters, Value value, const FramePtr& frame) {
   for (const ExprPtr& filter : filters) value = evaluator_.evaluate_filter(*filter, value, frame);
@@ -176,8 +171,7 @@ void Executor::execute_for(const Stmt& stmt, const FramePtr& frame, const Checkp
   } else {
     loop = start_loop(state_, stmt, frame, evaluator_.evaluate(*stmt.exprs[0], frame));
   }
-  if (!outermost || !input_.take_checkpoints || !loop->over_messages())
-    return run_loop(stmt, frame, loop, nullptr);
+  if (!outermost || !input_.take_checkpoints || !loop->over_messages()) return run_loop(stmt, frame, loop, nullptr);
   CheckpointRecorder recorder(state_, path_, input_.generation_prompt, checkpoints_);
   if (resume == nullptr) recorder.record(*loop, output_base_ + output_.size());
   run_loop(stmt, frame, loop, &recorder);
@@ -204,8 +198,7 @@ void Executor::run_loop(const Stmt& stmt, const FramePtr& frame, const std::shar
 Value Executor::call_loop(LoopObject& loop, const Arguments& arguments) {
   const auto level = state_.meter.enter_call();
   if (!loop.stmt->recursive) fail("the loop must have the 'recursive' marker to be called recursively.");
-  if (arguments.positional.size() != 1 || !arguments.named.empty())
-    fail("a recursive loop takes one argument");
+  if (arguments.positional.size() != 1 || !arguments.named.empty()) fail("a recursive loop takes one argument");
   const FramePtr frame = loop.frame.lock();
   if (frame == nullptr) fail("the scope of the loop is gone");
   const auto nested = start_loop(state_, *loop.stmt, frame, resolve_messages(state_, arguments.positional[0]));

@@ -170,8 +170,7 @@ ExprPtr ExpressionParser::parse_tuple(const TupleRules& rules) {
 }
 
 bool ExpressionParser::at_tuple_end() const {
-  return tokens_.at_type(TokenType::kOutputEnd) || tokens_.at_type(TokenType::kBlockEnd) ||
-         tokens_.at_operator(")");
+  return tokens_.at_type(TokenType::kOutputEnd) || tokens_.at_type(TokenType::kBlockEnd) || tokens_.at_operator(")");
 }
 
 ExprPtr ExpressionParser::parse_target(bool with_namespace) {
@@ -376,8 +375,7 @@ ExprPtr OperandParser::parse_test(ExprPtr node) {
                                 tokens_.at_operator("[") || tokens_.at_operator("{");
   if (tokens_.at_operator("(")) {
     parse_call_arguments(*test);
-  } else if (argument_follows && !tokens_.at_name("else") && !tokens_.at_name("or") &&
-             !tokens_.at_name("and")) {
+  } else if (argument_follows && !tokens_.at_name("else") && !tokens_.at_name("or") && !tokens_.at_name("and")) {
     if (tokens_.at_name("is")) tokens_.fail_here("You cannot chain multiple tests with is");
     ExprPtr argument = parse_postfix(parse_primary());
     test->height = std::max(test->height, argument->height + 1);

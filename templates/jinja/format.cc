@@ -114,8 +114,7 @@ FormatSpec parse_format_spec(std::string_view text) {
 }
 
 MarkedText format_text(RenderState& state, const MarkedText& text, const FormatSpec& spec) {
-  const size_t end =
-      spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
+  const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
   // str.format centres with the odd character on the right, str.center depends on parity.
@@ -136,29 +135,25 @@ MarkedText format_number(RenderState& state, const Value& value, const FormatSpe
     // The number may come from a message, so the character counts as input.
     return format_text(state, MarkedText(std::move(text), TextOrigin::kInput), spec);
   }
-  const bool as_float =
-      value.is(Kind::kFloat) ||
-      (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos);
+  const bool as_float = value.is(Kind::kFloat) ||
+                        (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos);
   if (spec.type != 0 && std::string_view("dxXobeEfFgG%n").find(spec.type) == std::string_view::npos) {
     fail("Unknown format code '" + std::string(1, spec.type) + "' for a number");
   }
-  if (value.is(Kind::kFloat) && spec.type != 0 &&
-      std::string_view("dxXob").find(spec.type) != std::string_view::npos) {
+  if (value.is(Kind::kFloat) && spec.type != 0 && std::string_view("dxXob").find(spec.type) != std::string_view::npos) {
     fail("Unknown format code '" + std::string(1, spec.type) + "' for object of type 'float'");
   }
   std::string prefix;
   const bool negative = as_float ? std::signbit(value.as_double()) : value.as_int() < 0;
-  std::string digits = as_float ? float_digits(std::abs(value.as_double()), spec)
-                                : integer_digits(value.as_int(), spec, prefix);
+  std::string digits =
+      as_float ? float_digits(std::abs(value.as_double()), spec) : integer_digits(value.as_int(), spec, prefix);
   if (!as_float && spec.precision && static_cast<int64_t>(digits.size()) < *spec.precision) {
     state.meter.check_string(static_cast<uint64_t>(*spec.precision));
     digits.insert(0, static_cast<size_t>(*spec.precision) - digits.size(), '0');
   }
   if (spec.grouping != 0) group_digits(digits, spec.grouping);
   const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  const char align = spec.align != 0 && !(spec.zero && spec.align == '>') ? spec.align
-                     : spec.zero                                          ? '='
-                                                                          : '>';
+  const char align = spec.align != 0 && !(spec.zero && spec.align == '>') ? spec.align : spec.zero ? '=' : '>';
   const std::string fill = spec.zero && spec.fill == " " ? "0" : spec.fill;
   MarkedText text(sign + prefix, TextOrigin::kTemplate);
   if (align == '=') {
@@ -189,10 +184,10 @@ class PercentFormatter {
       state_.meter.check_string(out_.size());
     }
     // Python accepts every subscriptable value as a mapping, and a mapping may be left unused.
-    const bool is_mapping = arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) ||
-                            arguments_.is_undefined();
-    const bool left_over = arguments_.is_tuple() ? next_ < arguments_.sequence_object().items.size()
-                                                 : !is_mapping && !used_single_;
+    const bool is_mapping =
+        arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) || arguments_.is_undefined();
+    const bool left_over =
+        arguments_.is_tuple() ? next_ < arguments_.sequence_object().items.size() : !is_mapping && !used_single_;
     if (left_over) fail("not all arguments converted during string formatting");
     return std::move(out_);
   }
@@ -309,8 +304,7 @@ class PercentFormatter {
       default: fail("unsupported format character '" + std::string(1, type) + "'");
     }
     if (!value.is_number()) {
-      fail("%" + std::string(1, type) + " format: a real number is required, not " +
-           std::string(type_name(value)));
+      fail("%" + std::string(1, type) + " format: a real number is required, not " + std::string(type_name(value)));
     }
     const bool to_int = spec.type == 'd' && value.is(Kind::kFloat);
     if (to_int && !(std::abs(value.as_double()) < 9.2e18)) fail("cannot convert float to integer");
@@ -340,8 +334,8 @@ MarkedText under_format(const Value& format, MarkedText text) {
   return MarkedText(text.bytes(), TextOrigin::kInput);
 }
 
-MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align,
-                 std::string_view fill, TextOrigin fill_origin) {
+MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill,
+               TextOrigin fill_origin) {
   const auto size = static_cast<int64_t>(count_chars(text.view()));
   if (width <= size) return text;
   const auto missing = static_cast<uint64_t>(width - size);
@@ -396,8 +390,7 @@ class BraceFormatter {
     if (text.find('{') != std::string_view::npos) fail("nested fields in a format are not supported");
     const size_t colon = std::min(text.find(':'), text.size());
     std::string_view name = text.substr(0, colon);
-    const FormatSpec spec =
-        parse_format_spec(colon < text.size() ? text.substr(colon + 1) : std::string_view());
+    const FormatSpec spec = parse_format_spec(colon < text.size() ? text.substr(colon + 1) : std::string_view());
     char conversion = 0;
     if (const size_t bang = name.rfind('!'); bang != std::string_view::npos) {
       if (bang + 2 != name.size()) fail("expected ':' after conversion specifier");
@@ -407,10 +400,8 @@ class BraceFormatter {
     const Value value = resolve(name);
     if (conversion == 0 && value.is_number() && !value.is(Kind::kBool))
       return out_.append(format_number(state_, value, spec));
-    if (conversion == 'r' || conversion == 'a')
-      return out_.append(format_text(state_, repr(state_, value), spec));
-    if (conversion != 0 && conversion != 's')
-      fail("Unknown conversion specifier " + std::string(1, conversion));
+    if (conversion == 'r' || conversion == 'a') return out_.append(format_text(state_, repr(state_, value), spec));
+    if (conversion != 0 && conversion != 's') fail("Unknown conversion specifier " + std::string(1, conversion));
     out_.append(format_text(state_, str(state_, value), spec));
   }
 
@@ -425,8 +416,8 @@ class BraceFormatter {
       const std::string part(name.substr(i + 1, stop - i - 1));
       if (part.empty()) fail("Empty attribute in format string");
       const auto index = is_key ? parse_int(part) : std::nullopt;
-      value = !is_key ? in_.attribute(value, part)
-                      : in_.item(value, index ? Value::integer(*index) : Value::text(part));
+      value =
+          !is_key ? in_.attribute(value, part) : in_.item(value, index ? Value::integer(*index) : Value::text(part));
       i = is_key ? stop + 1 : stop;
     }
     return value;
@@ -441,8 +432,7 @@ class BraceFormatter {
       fail("'" + std::string(name) + "'");
     }
     (name.empty() ? automatic_ : manual_) = true;
-    if (automatic_ && manual_)
-      fail("cannot switch between manual field specification and automatic field numbering");
+    if (automatic_ && manual_) fail("cannot switch between manual field specification and automatic field numbering");
     const auto given = name.empty() ? std::optional<int64_t>(next_++) : parse_int(name);
     if (!given || *given >= static_cast<int64_t>(arguments_.positional.size())) {
       fail("Replacement index out of range for positional args tuple");

@@ -32,8 +32,8 @@ class Program {
   size_t n_names() const { return names_.size(); }
 
   static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
-  static constexpr Symbol kLoopSymbol = 0;    // names_[0] is "loop"
-  static constexpr Symbol kCallerSymbol = 1;  // "caller", "varargs", "kwargs"
+  static constexpr Symbol kLoopSymbol = 0;               // names_[0] is "loop"
+  static constexpr Symbol kCallerSymbol = 1;             // "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;
   static constexpr Symbol kKwargsSymbol = 3;
 
@@ -81,8 +81,7 @@ Value revive(const Json& messages, const Value& value);
 // Takes checkpoints of one loop.
 class CheckpointRecorder {
  public:
-  CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt,
-                     std::vector<Checkpoint>& out);
+  CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt, std::vector<Checkpoint>& out);
 
   // Call at the end of an iteration that is not the last of `loop`. `output_bytes`: printed so far.
   void record(const LoopObject& loop, size_t output_bytes);

@@ -143,8 +143,7 @@ class Lexer {
   // Position of the first {{ {% {# at or after `from`.
   size_t find_tag(size_t from) const {
     for (size_t i = source_.find('{', from); i != std::string_view::npos; i = source_.find('{', i + 1)) {
-      if (i + 1 < source_.size() && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#'))
-        return i;
+      if (i + 1 < source_.size() && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#')) return i;
     }
     return std::string_view::npos;
   }
@@ -226,8 +225,7 @@ class Lexer {
   void lex_raw(const RawTag& open) {
     advance(open.end - position_);
     if (open.sign == '-') skip_space();
-    for (size_t tag = source_.find("{%", position_); tag != std::string_view::npos;
-         tag = source_.find("{%", tag + 2)) {
+    for (size_t tag = source_.find("{%", position_); tag != std::string_view::npos; tag = source_.find("{%", tag + 2)) {
       const char sign = sign_at(tag + 2);
       const auto close = raw_tag(tag + 2 + (sign != 0 ? 1 : 0), "endraw");
       if (!close) continue;
@@ -269,8 +267,8 @@ class Lexer {
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&
-           (is_ascii_digit(source_[end]) || (source_[end] == '_' && end > position &&
-                                             end + 1 < source_.size() && is_ascii_digit(source_[end + 1])))) {
+           (is_ascii_digit(source_[end]) ||
+            (source_[end] == '_' && end > position && end + 1 < source_.size() && is_ascii_digit(source_[end + 1])))) {
       ++end;
     }
     return end - position;
@@ -286,8 +284,7 @@ class Lexer {
       end += 1 + digits(end + 1);
     }
     if (!after_dot && end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
-      const size_t sign =
-          end + 1 < source_.size() && (source_[end + 1] == '+' || source_[end + 1] == '-') ? 1 : 0;
+      const size_t sign = end + 1 < source_.size() && (source_[end + 1] == '+' || source_[end + 1] == '-') ? 1 : 0;
       if (const size_t exponent = digits(end + 1 + sign); exponent > 0) {
         is_float = true;
         end += 1 + sign + exponent;
@@ -313,9 +310,8 @@ class Lexer {
     if (base != 10) {
       begin += 2;
       end = begin;
-      const std::string_view allowed =
-          std::string_view("0123456789abcdefABCDEF_")
-              .substr(0, base == 16 ? std::string_view::npos : static_cast<size_t>(base));
+      const std::string_view allowed = std::string_view("0123456789abcdefABCDEF_")
+                                           .substr(0, base == 16 ? std::string_view::npos : static_cast<size_t>(base));
       while (end < source_.size() && allowed.find(source_[end]) != std::string_view::npos) ++end;
     } else if (source_[begin] == '0') {
       end = begin;  // "012" is 0 and then 12, as in Jinja
@@ -364,8 +360,7 @@ class Lexer {
       if (c == '}' || c == ')' || c == ']') {
         if (open.empty()) fail_syntax(line_, "unexpected '" + std::string(op) + "'");
         if (open.back() != c) {
-          fail_syntax(line_,
-                      "unexpected '" + std::string(op) + "', expected '" + std::string(1, open.back()) + "'");
+          fail_syntax(line_, "unexpected '" + std::string(op) + "', expected '" + std::string(1, open.back()) + "'");
         }
         open.pop_back();
       }
@@ -431,13 +426,11 @@ bool TokenStream::skip_name(std::string_view text) {
 }
 
 void TokenStream::expect_operator(std::string_view text) {
-  if (!skip_operator(text))
-    fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
+  if (!skip_operator(text)) fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
 }
 
 void TokenStream::expect_name(std::string_view text) {
-  if (!skip_name(text))
-    fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
+  if (!skip_name(text)) fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
 }
 
 std::string TokenStream::expect_any_name() {

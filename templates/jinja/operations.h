@@ -117,8 +117,8 @@ Value format_percent(RenderState& state, const Value& format, const Value& argum
 Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
 
 // `text` padded with `fill` to `width` characters. align: '<', '>' or '^' (rounding as str.center).
-MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align,
-                 std::string_view fill = " ", TextOrigin fill_origin = TextOrigin::kTemplate);
+MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill = " ",
+               TextOrigin fill_origin = TextOrigin::kTemplate);
 
 // Returns `text`, all of it as input if the format contains input.
 MarkedText under_format(const Value& format, MarkedText text);

@@ -33,8 +33,8 @@ bool same_numbers(const Value& a, const Value& b) {
 }
 
 [[noreturn]] void fail_order(const char* sign, const Value& a, const Value& b) {
-  fail("'" + std::string(sign) + "' not supported between instances of '" + std::string(type_name(a)) +
-       "' and '" + std::string(type_name(b)) + "'");
+  fail("'" + std::string(sign) + "' not supported between instances of '" + std::string(type_name(a)) + "' and '" +
+       std::string(type_name(b)) + "'");
 }
 
 bool sequence_less(RenderState& state, const Value& a, const Value& b, const char* sign) {
@@ -57,8 +57,7 @@ bool truthy(RenderState& state, const Value& value) {
     case Kind::kInt: return value.as_int() != 0;
     case Kind::kFloat: return value.as_double() != 0;
     case Kind::kString: return !value.as_string().empty();
-    case Kind::kSequence:
-      return value.is_style(SequenceStyle::kGenerator) || !value.sequence_object().items.empty();
+    case Kind::kSequence: return value.is_style(SequenceStyle::kGenerator) || !value.sequence_object().items.empty();
     case Kind::kDict:
     case Kind::kJsonDict: return dict_size(value) != 0;
     case Kind::kJsonList:
@@ -119,8 +118,7 @@ bool contains(RenderState& state, const Value& container, const Value& item) {
     return container.bytes().find(item.bytes()) != std::string::npos;
   }
   if (container.is_dict()) return dict_find(state, container, item).has_value();
-  if (!is_iterable(container))
-    fail("argument of type '" + std::string(type_name(container)) + "' is not iterable");
+  if (!is_iterable(container)) fail("argument of type '" + std::string(type_name(container)) + "' is not iterable");
   if (is_indexable(container)) {
     for (size_t i = 0; i < indexable_size(container); ++i) {
       if (equals(state, element(container, i), item)) return true;
@@ -153,8 +151,8 @@ namespace {
 [[noreturn]] void fail_operands(const char* sign, const Value& a, const Value& b) {
   if (a.is_undefined()) fail(a.undefined_message());
   if (b.is_undefined()) fail(b.undefined_message());
-  fail("unsupported operand type(s) for " + std::string(sign) + ": '" + std::string(type_name(a)) +
-       "' and '" + std::string(type_name(b)) + "'");
+  fail("unsupported operand type(s) for " + std::string(sign) + ": '" + std::string(type_name(a)) + "' and '" +
+       std::string(type_name(b)) + "'");
 }
 
 [[noreturn]] void fail_overflow() { fail("integers beyond 64 bits are not supported"); }
@@ -185,8 +183,7 @@ Value add(RenderState& state, const Value& a, const Value& b) {
   }
   if (a.is_number() && b.is_number()) return Value::floating(a.as_double() + b.as_double());
   if (a.is_string() && b.is_string()) return concatenate_strings(state, a, b);
-  if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple()))
-    return concatenate_sequences(state, a, b);
+  if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) return concatenate_sequences(state, a, b);
   if (b.is_undefined()) fail(b.undefined_message());
   if (a.is_string() || a.is_list() || a.is_tuple()) {
     const std::string type = a.is_string() ? "str" : a.is_list() ? "list" : "tuple";
@@ -259,8 +256,7 @@ double modulo(double a, double b) {
 Value divide(ExprKind op, const Value& a, const Value& b) {
   const char* sign = op == ExprKind::kDiv ? "/" : op == ExprKind::kFloorDiv ? "//" : "%";
   if (!a.is_number() || !b.is_number()) fail_operands(sign, a, b);
-  if (b.as_double() == 0)
-    fail(op == ExprKind::kDiv ? "division by zero" : "integer division or modulo by zero");
+  if (b.as_double() == 0) fail(op == ExprKind::kDiv ? "division by zero" : "integer division or modulo by zero");
   if (op == ExprKind::kDiv) return Value::floating(a.as_double() / b.as_double());
   if (a.is_integral() && b.is_integral()) {
     return Value::integer(op == ExprKind::kFloorDiv ? floor_divide(a.as_int(), b.as_int())

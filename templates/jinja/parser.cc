@@ -27,8 +27,7 @@ Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
       case TokenType::kEnd: {
         if (ends.size() == 0) return body;
         std::string wanted;
-        for (const std::string_view end : ends)
-          wanted += (wanted.empty() ? "'" : " or '") + std::string(end) + "'";
+        for (const std::string_view end : ends) wanted += (wanted.empty() ? "'" : " or '") + std::string(end) + "'";
         tokens_.fail_here("unexpected end of template; looking for " + wanted);
       }
       case TokenType::kData: {
@@ -274,9 +273,8 @@ StmtPtr Parser::parse_unsupported() {
 
 Result<Program> Program::compile(std::string_view source, const TemplateBudget& budget) {
   if (source.size() > kMaxSourceBytes) {
-    return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) +
-                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) +
-                                                  " are read");
+    return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) + " bytes; at most " +
+                                                  std::to_string(kMaxSourceBytes) + " are read");
   }
   try {
     Parser parser(tokenize(source), budget.max_depth);

@@ -87,8 +87,8 @@ bool may_be_in_identifier(uint32_t c, bool at_start) {
   if (presentation_form || in({{0x37A, 0x37A}, {0x2E2F, 0x2E2F}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}})) return false;
   if (in({{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212E, 0x212E}})) return true;
   if (at_start) {
-    return c == '_' || (in_categories(c, kLetters | category_set(Nl)) &&
-                        !in({{0xE33, 0xE33}, {0xEB3, 0xEB3}, {0xFF9E, 0xFF9F}}));
+    return c == '_' ||
+           (in_categories(c, kLetters | category_set(Nl)) && !in({{0xE33, 0xE33}, {0xEB3, 0xEB3}, {0xFF9E, 0xFF9F}}));
   }
   return in_categories(c, kLetters | category_set(Nl, Mn, Mc, Nd, Pc)) ||
          in({{0xB7, 0xB7}, {0x387, 0x387}, {0x1369, 0x1371}, {0x19DA, 0x19DA}});
@@ -213,8 +213,7 @@ bool is_line_end(uint32_t c) {
 MarkedText strip(RenderState& state, const MarkedText& text, Side side) {
   charge(state, text);
   const size_t begin = side == Side::kRight ? 0 : leading_space(text.view());
-  const size_t end =
-      side == Side::kLeft ? text.size() : text.size() - trailing_space(text.view().substr(begin));
+  const size_t end = side == Side::kLeft ? text.size() : text.size() - trailing_space(text.view().substr(begin));
   return text.substr(begin, end);
 }
 
@@ -241,8 +240,8 @@ MarkedText strip(RenderState& state, const MarkedText& text, Side side, std::str
   return text.substr(begin, end);
 }
 
-MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old,
-                     const MarkedText& with, int64_t max) {
+MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old, const MarkedText& with,
+                   int64_t max) {
   charge(state, text);
   MarkedText out;
   size_t done = 0;
@@ -263,8 +262,7 @@ MarkedText replace(RenderState& state, const MarkedText& text, std::string_view 
       done = next;
     }
   } else {
-    for (size_t at = text.view().find(old); at != std::string_view::npos && left();
-         at = text.view().find(old, done)) {
+    for (size_t at = text.view().find(old); at != std::string_view::npos && left(); at = text.view().find(old, done)) {
       out.append(text.substr(done, at));
       put();
       done = at + old.size();
@@ -274,8 +272,7 @@ MarkedText replace(RenderState& state, const MarkedText& text, std::string_view 
   return out;
 }
 
-std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max,
-                                      bool from_right) {
+std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max, bool from_right) {
   charge(state, text);
   std::vector<MarkedText> parts;
   const std::string_view bytes = text.view();
@@ -290,8 +287,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
     while (end > begin) {
       size_t word = end;
       if (max < 0 || static_cast<int64_t>(parts.size()) < max) {
-        while (word > begin && trailing_space(bytes.substr(begin, word - begin)) == 0)
-          word = char_before(bytes, word);
+        while (word > begin && trailing_space(bytes.substr(begin, word - begin)) == 0) word = char_before(bytes, word);
       } else {
         word = begin = 0;
       }
@@ -318,8 +314,8 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   return parts;
 }
 
-std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator,
-                                int64_t max, bool from_right) {
+std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator, int64_t max,
+                              bool from_right) {
   charge(state, text);
   std::vector<MarkedText> parts;
   const auto cut = [&](size_t from, size_t to) {

@@ -57,14 +57,13 @@ MarkedText strip(RenderState& state, const MarkedText& text, Side side);
 MarkedText strip(RenderState& state, const MarkedText& text, Side side, std::string_view chars);
 
 // str.replace; max < 0: all.
-MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old,
-                     const MarkedText& with, int64_t max);
+MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old, const MarkedText& with,
+                   int64_t max);
 
 // str.split / rsplit: at white space, or at `separator` (not empty). max < 0: all.
-std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max,
-                                      bool from_right);
-std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator,
-                                int64_t max, bool from_right);
+std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max, bool from_right);
+std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator, int64_t max,
+                              bool from_right);
 std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, bool keep_ends);
 
 // --- Numbers as Python writes and reads them.

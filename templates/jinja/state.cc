@@ -139,8 +139,7 @@ void Meter::refuse_steps() const {
 }
 
 void Meter::refuse_depth() const {
-  fail_budget("the template nests or recurses deeper than " + std::to_string(budget_.max_depth) +
-              " (budget: depth)");
+  fail_budget("the template nests or recurses deeper than " + std::to_string(budget_.max_depth) + " (budget: depth)");
 }
 
 }  // namespace ibid::jinja

@@ -15,8 +15,7 @@ struct MethodObject : Object {
 
 // Loops and bound methods contain values; inside containers they could form unbounded chains.
 uint32_t depth_of(const Value& value) {
-  if (value.is(Kind::kLoop) || value.is(Kind::kMethod))
-    fail("a loop or a method cannot be put into a list or dict");
+  if (value.is(Kind::kLoop) || value.is(Kind::kMethod)) fail("a loop or a method cannot be put into a list or dict");
   if (value.is(Kind::kSequence)) return value.sequence_object().depth;
   if (value.is(Kind::kDict)) return value.dict_object().depth;
   return 0;
@@ -37,8 +36,7 @@ int64_t RangeObject::size() const {
   if (step > 0) {
     return start < stop ? static_cast<int64_t>((ustop - ustart - 1) / static_cast<uint64_t>(step) + 1) : 0;
   }
-  return start > stop ? static_cast<int64_t>((ustart - ustop - 1) / (~static_cast<uint64_t>(step) + 1) + 1)
-                      : 0;
+  return start > stop ? static_cast<int64_t>((ustart - ustop - 1) / (~static_cast<uint64_t>(step) + 1) + 1) : 0;
 }
 
 Value Value::undefined(std::string message) {
@@ -86,9 +84,7 @@ Value Value::string(MarkedText text, bool markup) {
   return value;
 }
 
-Value Value::text(std::string bytes, TextOrigin origin) {
-  return string(MarkedText(std::move(bytes), origin));
-}
+Value Value::text(std::string bytes, TextOrigin origin) { return string(MarkedText(std::move(bytes), origin)); }
 
 Value Value::sequence(SequenceStyle style, Items items) {
   uint32_t deepest = 0;
@@ -105,8 +101,7 @@ Value Value::sequence(SequenceStyle style, Items items) {
 
 Value Value::dict(std::vector<Entry> entries) {
   uint32_t deepest = 0;
-  for (const Entry& entry : entries)
-    deepest = std::max({deepest, depth_of(entry.first), depth_of(entry.second)});
+  for (const Entry& entry : entries) deepest = std::max({deepest, depth_of(entry.first), depth_of(entry.second)});
   Value value;
   value.kind_ = Kind::kDict;
   auto object = std::make_shared<DictObject>();

@@ -202,9 +202,7 @@ struct Failure {
 };
 
 // An operation that Jinja or Python rejects.
-[[noreturn]] inline void fail(std::string message) {
-  throw Failure{ErrorCode::kTemplateError, std::move(message)};
-}
+[[noreturn]] inline void fail(std::string message) { throw Failure{ErrorCode::kTemplateError, std::move(message)}; }
 
 // A budget was exceeded; `message` names it.
 [[noreturn]] inline void fail_budget(std::string message) {

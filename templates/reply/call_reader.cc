@@ -243,8 +243,8 @@ bool CallReader::check_members(std::string_view text) {
     }
     if (member.value_end == 0) return true;
     if (!is_name) continue;
-    const std::optional<std::string> name = unquoted(
-        text.substr(json_begin_ + member.value_begin, member.value_end - member.value_begin));
+    const std::optional<std::string> name =
+        unquoted(text.substr(json_begin_ + member.value_begin, member.value_end - member.value_begin));
     if (!name || !name_.empty() || !set_name(*name)) return false;
   }
   return true;

@@ -21,7 +21,7 @@ namespace ibid {
 struct CallStep {
   enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
   Kind kind = Kind::kWord;
-  std::string word = {};   // kWord: may be preceded by spaces
+  std::string word = {};  // kWord: may be preceded by spaces
   // kWord: number of steps, this one included, to skip if the word is missing; 0: it is required.
   size_t n_optional = 0;
 };
@@ -33,7 +33,7 @@ struct CallSteps {
   CallSyntax syntax;
   // ParameterSyntax, as words.
   std::vector<std::string> before_key, before_value, before_other_value, after_value;
-  bool names_in_ids = false;      // the form has no name of its own: it is part of the id ("functions.NAME:0")
+  bool names_in_ids = false;        // the form has no name of its own: it is part of the id ("functions.NAME:0")
   std::string id_begin, id_middle;  // of ids made from name and index; empty: other ids
 };
 
@@ -135,7 +135,7 @@ class CallReader {
   const CallSteps& steps_;
   const OfferedTools& tools_;
   size_t step_;
-  size_t at_ = 0;            // bytes read
+  size_t at_ = 0;  // bytes read
   std::string name_, id_;
   size_t n_members_checked_ = 0;
   std::optional<JsonScanner> json_;

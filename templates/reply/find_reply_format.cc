@@ -43,8 +43,7 @@ Json probe_tools() {
   properties["kzone"] = schema("string");
   Json tools = Json::array();
   for (const std::string_view name : {probe::kTool, probe::kOtherTool}) {
-    const Json parameters = {
-        {"type", "object"}, {"properties", properties}, {"required", Json::array({"kplace"})}};
+    const Json parameters = {{"type", "object"}, {"properties", properties}, {"required", Json::array({"kplace"})}};
     tools.push_back({{"type", "function"},
                      {"function", {{"name", name}, {"description", "What it does."}, {"parameters", parameters}}}});
   }

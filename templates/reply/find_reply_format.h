@@ -59,7 +59,7 @@ inline constexpr std::string_view kArguments =
 
 // Answers rendered by a template.
 struct WrittenCalls {
-  std::string one;             // an answer with one call, of kTool, up to the end of the text
+  std::string one;                      // an answer with one call, of kTool, up to the end of the text
   std::optional<std::string> two = {};  // an answer with that call and one of kOtherTool after it
   // The end of an answer without calls; text from its first word on does not belong to the calls.
   std::string end_of_answer = {};

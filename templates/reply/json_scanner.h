@@ -38,11 +38,11 @@ class JsonScanner {
     kFirstKey,      // a key, or the end of an empty object
     kKey,
     kColon,
-    kNext,          // a comma or a closing bracket
+    kNext,  // a comma or a closing bracket
     kInString,
-    kEscaped,       // the character after a backslash
-    kHex,           // digits of \uXXXX
-    kWord,          // the rest of true, false, null
+    kEscaped,  // the character after a backslash
+    kHex,      // digits of \uXXXX
+    kWord,     // the rest of true, false, null
     kNumber,
   };
   // The states within a number, by its last character.
@@ -67,8 +67,8 @@ class JsonScanner {
   Digits digits_ = Digits::kMinus;
   std::string_view word_ = {};  // the part of the word that is still missing
   int n_hex_ = 0;
-  bool is_key_ = false;         // whether the current string is a key
-  std::vector<char> open_;      // open braces and brackets
+  bool is_key_ = false;     // whether the current string is a key
+  std::vector<char> open_;  // open braces and brackets
   std::vector<Member> members_;
   size_t n_taken_ = 0;
 };
@@ -81,9 +81,9 @@ class JsonScanner {
 struct LooseNotation {
   // The quote of strings, without escapes inside. Empty: ' or ", with escapes as in Python.
   std::string quote = {};
-  char open = '{';      // of the outermost object
+  char open = '{';  // of the outermost object
   char close = '}';
-  char separator = ':'; // after a bare key of the outermost object; '=' in calls
+  char separator = ':';  // after a bare key of the outermost object; '=' in calls
 };
 
 // Returns the JSON of one whole object in this notation, including braces; nullopt if it is not one. Numbers keep their
@@ -108,8 +108,8 @@ class LooseScanner {
   LooseNotation notation_;
   State state_ = State::kOpen;
   size_t n_taken_ = 0;
-  std::string open_;       // closing braces that are expected
-  std::string in_quote_;   // the quote that ends the current string; empty: not in a string
+  std::string open_;      // closing braces that are expected
+  std::string in_quote_;  // the quote that ends the current string; empty: not in a string
 };
 
 // The JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;

@@ -131,19 +131,19 @@ class MarkerParser {
   CallSteps steps_;
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;        // undecided text, from begin_ on
+  std::string held_;  // undecided text, from begin_ on
   size_t begin_ = 0;
-  size_t looked_ = 0;       // bytes of it that cannot begin a marker
-  bool looked_solid_ = false;  // and are not only spaces
-  std::string spaces_;      // before the held text; content if content follows
-  bool said_ = false;       // content other than spaces was emitted
+  size_t looked_ = 0;           // bytes of it that cannot begin a marker
+  bool looked_solid_ = false;   // and are not only spaces
+  std::string spaces_;          // before the held text; content if content follows
+  bool said_ = false;           // content other than spaces was emitted
   bool behind_marker_ = false;  // nothing was emitted since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;     // bytes that were parsed as calls but are not
+  size_t n_wasted_ = 0;  // bytes that were parsed as calls but are not
   std::optional<CallReader> reader_;
-  size_t n_marker_ = 0;     // bytes of the word that begins the current call
+  size_t n_marker_ = 0;           // bytes of the word that begins the current call
   std::string reasoning_spaces_;  // at the end of the reasoning so far
   bool reasoning_said_ = false;   // more than spaces was emitted
 };
@@ -189,10 +189,10 @@ class ChannelParser {
   std::string held_;
   size_t begin_ = 0;
   bool at_end_ = false;
-  std::string spaces_;      // between two messages; content if other text follows
-  std::string opening_;     // beginning of the message, as written; content if the message is not a call
+  std::string spaces_;   // between two messages; content if other text follows
+  std::string opening_;  // beginning of the message, as written; content if the message is not a call
   std::string header_;
-  std::string call_;        // the body of a call so far
+  std::string call_;  // the body of a call so far
   std::string tool_;
   std::optional<JsonScanner> json_;
   bool said_ = false, thought_ = false;

@@ -286,8 +286,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   std::string_view begin = before, end = before_end(behind, written.end_of_answer);
   std::vector<std::string> of_second;
   syntax.several = false;
-  const std::optional<CallPlaces> first =
-      written.two ? find_places(*written.two) : std::optional<CallPlaces>();
+  const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
   if (first && first->end() < written.two->size()) {
     const std::string_view rest = std::string_view(*written.two).substr(first->end());
     const size_t n_between = std::min(rest.find(probe::kOtherTool), rest.find(probe::kOtherId));

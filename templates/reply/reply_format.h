@@ -87,19 +87,19 @@ struct ReasoningSyntax {
 // the first `begin`. The header tells what the body is: arguments of a tool ("to=functions.NAME"), reasoning in a
 // reasoning channel, else content.
 struct ChannelSyntax {
-  std::string begin = {};                         // "<|start|>"
-  std::string channel = {};                       // "<|channel|>", before the channel's name
-  std::string body_begin = {};                    // "<|message|>"
-  std::vector<std::string> ends = {};             // "<|end|>", "<|call|>", "<|return|>"
+  std::string begin = {};                            // "<|start|>"
+  std::string channel = {};                          // "<|channel|>", before the channel's name
+  std::string body_begin = {};                       // "<|message|>"
+  std::vector<std::string> ends = {};                // "<|end|>", "<|call|>", "<|return|>"
   std::vector<std::string> reasoning_channels = {};  // "analysis"
-  std::string recipient = {};                     // "to=functions.", before a tool's name
+  std::string recipient = {};                        // "to=functions.", before a tool's name
   bool operator==(const ChannelSyntax&) const = default;
 };
 
 struct ReplyFormat {
-  std::optional<CallSyntax> calls = {};          // nullopt: the template has no calls
+  std::optional<CallSyntax> calls = {};  // nullopt: the template has no calls
   std::optional<ReasoningSyntax> reasoning = {};
-  std::optional<ChannelSyntax> channels = {};    // if set, `calls` and `reasoning` describe bodies of channels
+  std::optional<ChannelSyntax> channels = {};  // if set, `calls` and `reasoning` describe bodies of channels
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
   // Requirements of the template on messages: the arguments of tool_calls as a JSON object, or as a string of JSON; and

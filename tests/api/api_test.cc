@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/session/session_state.h"
 #include "ibid/turn_stream.h"
+#include "runtime/session/session_state.h"
 #include "tests/api/api_fixture.h"
 #include "tests/support/temp_dir.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session/session_state.h"
 #include "runtime/embedding/embeddings.h"
+#include "runtime/session/session_state.h"
 #include "tests/server/talking_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,8 +22,8 @@ TEST(EmbeddingsApiTest, VectorsEqualThoseOfTheRuntime) {
   ASSERT_TRUE(got.ok()) << got.status().to_string();
   EngineState& inside = (*engine)->state();
   const Tokenizer& tokenizer = inside.tokenizer();
-  const auto wanted = embed(
-      inside, {ids_to_embed(tokenizer, "one"), ids_to_embed(tokenizer, "another text")}, {.n_dims = 64});
+  const auto wanted =
+      embed(inside, {ids_to_embed(tokenizer, "one"), ids_to_embed(tokenizer, "another text")}, {.n_dims = 64});
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(*got, *wanted);
   EXPECT_EQ((*engine)->embed({"one"}, 129).status().code(), ErrorCode::kInvalidArgument);

@@ -53,10 +53,11 @@ TEST(MessageJson, HistoryErrorNamesItsMessage) {
 }
 
 TEST(MessageJson, MessagesRoundTrip) {
-  for (const char* text : {R"({"role":"user","content":"Hello!"})", R"({"role":"user","content":""})", R"({"role":"a"})",
-                           R"({"role":"tool","content":"21","name":"w"})", R"({"role":"tool","content":"","name":"w"})",
-                           R"({"role":"user","content":[{"type":"text"}]})", R"({"role":"a","content":null})",
-                           R"({"role":"assistant","tool_calls":[{"id":1}]})"}) {
+  for (const char* text :
+       {R"({"role":"user","content":"Hello!"})", R"({"role":"user","content":""})", R"({"role":"a"})",
+        R"({"role":"tool","content":"21","name":"w"})", R"({"role":"tool","content":"","name":"w"})",
+        R"({"role":"user","content":[{"type":"text"}]})", R"({"role":"a","content":null})",
+        R"({"role":"assistant","tool_calls":[{"id":1}]})"}) {
     const Message message = message_of(*parse_json(text, "test"));
     EXPECT_EQ(seen(message), text);
     EXPECT_EQ(message_of(*json_of(message)), message) << text;

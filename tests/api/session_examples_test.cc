@@ -18,10 +18,7 @@ namespace {
 
 // A conversation on a fake model, in a working directory of its own.
 struct SessionExamplesTest : testing::Test {
-  SessionExamplesTest()
-      : fixture(kChatMl, {}, 64u << 20, parts()),
-        engine(fixture.engine),
-        chat(session_of(engine)) {
+  SessionExamplesTest() : fixture(kChatMl, {}, 64u << 20, parts()), engine(fixture.engine), chat(session_of(engine)) {
     before = std::filesystem::current_path().string();
     std::filesystem::current_path(directory.path());
   }
@@ -103,12 +100,8 @@ TEST_F(SessionExamplesTest, Streaming) {
       case TurnEvent::Kind::kPrefill:
         std::cerr << event.n_done << " of " << event.n_total << " positions of the prompt\n";
         break;
-      case TurnEvent::Kind::kText:
-        std::cout << event.text << std::flush;
-        break;
-      case TurnEvent::Kind::kFinish:
-        std::cout << '\n';
-        break;
+      case TurnEvent::Kind::kText: std::cout << event.text << std::flush; break;
+      case TurnEvent::Kind::kFinish: std::cout << '\n'; break;
     }
   };
   const Result<Turn> turn = chat.send("Hello!", {}, show);
@@ -182,11 +175,11 @@ TEST_F(SessionExamplesTest, Branches) {
   turn = chat.edit(2, "Name a mountain.");                    // message 2 says something else, and is answered
   Status status = chat.rewind_to(2);                          // the first turn is what is left
 
-  Result<ChatSession> other = chat.fork();                    // goes on from here on its own
+  Result<ChatSession> other = chat.fork();  // goes on from here on its own
   turn = other->send("Name a lake.");
 
   const auto answers = chat.send_for_answers("Name a colour.", 3, {.sampler = {.seed = 7}});
-  status = chat.choose(2);                                    // the third; its seed was 9
+  status = chat.choose(2);  // the third; its seed was 9
   // END
   EXPECT_EQ(other->n_messages(), 4u);
   EXPECT_EQ(other->message(2).content, "Name a lake.");
@@ -220,7 +213,7 @@ TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
   history = chat.messages();  // with the answer
   history.push_back({"user", "And another."});
   status = chat.set_history(history);
-  turn = chat.answer();       // reads what is new
+  turn = chat.answer();  // reads what is new
   // END
   ASSERT_TRUE(turn.ok());
   EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "and the end-of-turn token";
@@ -307,12 +300,9 @@ TEST_F(SessionExamplesTest, Errors) {
   if (!turn.ok()) {
     switch (turn.status().code()) {
       case ErrorCode::kContextFull:
-      case ErrorCode::kOutOfMemory:
-        break;  // say less, or wait; the session is as it was
-      case ErrorCode::kCancelled:
-        break;
-      default:
-        std::cerr << turn.status().message() << '\n';
+      case ErrorCode::kOutOfMemory: break;  // say less, or wait; the session is as it was
+      case ErrorCode::kCancelled: break;
+      default: std::cerr << turn.status().message() << '\n';
     }
   }
   // END
@@ -352,8 +342,7 @@ TEST_F(SessionExamplesTest, Constraints) {
   for (const char* text : {"yes", "no", "not sure"}) {
     choices.push_back(*engine->encode(text));
   }
-  const Result<Turn> turn =
-      chat.send("Is water wet?", {.constraint = std::make_shared<OneOf>(std::move(choices))});
+  const Result<Turn> turn = chat.send("Is water wet?", {.constraint = std::make_shared<OneOf>(std::move(choices))});
   // END
   ASSERT_TRUE(turn.ok()) << turn.status().message();
   EXPECT_TRUE(turn->text == "yes" || turn->text == "no" || turn->text == "not sure") << turn->text;

@@ -27,7 +27,8 @@ TEST_F(AttachedFiles, AtSignBeforeAFileNameAttachesTheFile) {
   const std::string blank = dir_.write("my notes.txt", "three");
   std::string escaped = blank;
   escaped.replace(escaped.find(' '), 1, "\\ ");
-  for (const std::string& text : {"Sum up @" + notes, "@" + notes + " sum up", "Look (@" + notes + ").", "@" + notes + "?"}) {
+  for (const std::string& text :
+       {"Sum up @" + notes, "@" + notes + " sum up", "Look (@" + notes + ").", "@" + notes + "?"}) {
     const MessageWithFiles message = found(text);
     ASSERT_EQ(message.files.size(), 1u) << text;
     EXPECT_EQ(message.files[0].path, notes);
@@ -42,8 +43,9 @@ TEST_F(AttachedFiles, AtSignBeforeAFileNameAttachesTheFile) {
 
 TEST_F(AttachedFiles, AtSignWithoutAFileStaysText) {
   const std::string notes = dir_.write("notes.txt", "one");
-  for (const std::string& text : {std::string("write to me@example.org"), std::string("@nobody hello"), std::string("@"),
-                                  std::string("@\"open"), "mail@" + notes, "@" + dir_.path(), std::string("@ @@ \"@\"")}) {
+  for (const std::string& text :
+       {std::string("write to me@example.org"), std::string("@nobody hello"), std::string("@"), std::string("@\"open"),
+        "mail@" + notes, "@" + dir_.path(), std::string("@ @@ \"@\"")}) {
     const MessageWithFiles message = found(text);
     EXPECT_TRUE(message.files.empty()) << text;
     EXPECT_EQ(message.text, text);
@@ -66,7 +68,8 @@ TEST_F(AttachedFiles, ErrorsForFilesThatAreNotTextNameTheFile) {
 }
 
 TEST_F(AttachedFiles, FilesFollowTheTextInFencesLongerThanTheirOwn) {
-  EXPECT_EQ(message_with_files({"Sum up n.txt", {{"n.txt", "one\ntwo"}}}), "Sum up n.txt\n\nn.txt:\n```\none\ntwo\n```");
+  EXPECT_EQ(message_with_files({"Sum up n.txt", {{"n.txt", "one\ntwo"}}}),
+            "Sum up n.txt\n\nn.txt:\n```\none\ntwo\n```");
   EXPECT_EQ(message_with_files({"", {{"n.md", "````\nx\n````"}}}), "n.md:\n`````\n````\nx\n````\n`````");
   const std::string marked = dir_.write("marked.txt", "\xEF\xBB\xBFtext\r\n");
   EXPECT_EQ(read_attached_file(system_file_ops(), marked)->text, "text");

@@ -74,8 +74,8 @@ TEST(RivalLines, DifferentWorkIsNotCompared) {
 }
 
 TEST(RivalLines, UnknownKindsAreIgnored) {
-  const std::vector<Rival> rivals = rivals_of(
-      "{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
+  const std::vector<Rival> rivals =
+      rivals_of("{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
   ASSERT_EQ(rivals.size(), 1);
   EXPECT_EQ(rivals[0].value_for(figure_of("load", {}, 1)), 365.5);
 }
@@ -139,8 +139,7 @@ TEST(JsonLine, HasSharedFieldsAndRivals) {
   setup.model = "a.gguf";
   setup.n_threads = 2;
   setup.kv = "f16";
-  const std::vector<Rival> rivals =
-      rivals_of("{\"engine\":\"x\",\"what\":\"decode\",\"depth\":1024,\"tps\":100}");
+  const std::vector<Rival> rivals = rivals_of("{\"engine\":\"x\",\"what\":\"decode\",\"depth\":1024,\"tps\":100}");
   const Result<Json> line = parse_json(json_line(setup, decode_at(1024, 250.123456), rivals), "line");
   ASSERT_TRUE(line.ok());
   EXPECT_EQ((*line)["engine"], "ibid");

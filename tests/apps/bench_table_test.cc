@@ -28,8 +28,8 @@ void expect_terminal_lines(const std::string& text) {
 
 Figure conversation_turn(size_t turn) {
   Figure figure = figure_of("conversation", {turn}, 73.8);
-  figure.details = {{"n_prompt", 5079},     {"n_prefilled", 61},        {"again_ms", 4096.2},
-                    {"again_ratio", 55.5},  {"bytes_rendered", 358},    {"bytes_compared", 0},
+  figure.details = {{"n_prompt", 5079},       {"n_prefilled", 61},          {"again_ms", 4096.2},
+                    {"again_ratio", 55.5},    {"bytes_rendered", 358},      {"bytes_compared", 0},
                     {"bytes_tokenized", 375}, {"kv_bytes_copied", 1474560}, {"besides_model_percent", 0.5}};
   return figure;
 }
@@ -61,8 +61,9 @@ TEST(FigureTable, EveryLineFitsIntoATerminal) {
   Figure turn = figure_of("turn", {123456, 44}, 54321.5);
   turn.value = {50000.5, 54321.5, 60000.5};
   turn.throughput = {"gops", 12345.5, 12000};
-  turn.note = "a note that is much too long for the row, so that it goes into lines of its own, which are broken "
-              "between words and stand a little further in";
+  turn.note =
+      "a note that is much too long for the row, so that it goes into lines of its own, which are broken "
+      "between words and stand a little further in";
   Figure noted = figure_of("memory", {}, 225);
   noted.note = "while loading 110, with keys and values 160; packed weights 97";
   Figure grown = conversation_turn(10);

@@ -42,14 +42,17 @@ TEST(ChatCommand, IsFoundByAliasAndInCapitals) {
   EXPECT_EQ(find_chat_command("/?"), find_chat_command("/help"));
   EXPECT_EQ(find_chat_command("/QUIT"), find_chat_command("/exit"));
   EXPECT_EQ(find_chat_command("/When-Full")->name, "/when-full");
-  for (const char* other : {"", "/", "help", "/hel", "/help ", "/etc/passwd"}) EXPECT_EQ(find_chat_command(other), nullptr);
+  for (const char* other : {"", "/", "help", "/hel", "/help ", "/etc/passwd"})
+    EXPECT_EQ(find_chat_command(other), nullptr);
 }
 
 TEST(ChatCommand, DocumentationListsTheSameCommands) {
   const std::string page = read_whole_file(golden_dir() + "/../../docs/chat.md");
   for (const ChatCommand& command : chat_commands()) {
-    std::string usage = std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
-    for (size_t bar = usage.find('|'); bar != std::string::npos; bar = usage.find('|', bar + 2)) usage.replace(bar, 1, "\\|");
+    std::string usage =
+        std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
+    for (size_t bar = usage.find('|'); bar != std::string::npos; bar = usage.find('|', bar + 2))
+      usage.replace(bar, 1, "\\|");
     EXPECT_THAT(page, HasSubstr("| `" + usage + "` | " + std::string(command.help) + " |"));
   }
 }

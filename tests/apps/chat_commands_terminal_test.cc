@@ -23,14 +23,15 @@ using testing::Not;
 class ChatCommands : public testing::Test {
  protected:
   ChatCommands() {
-    write_scripted_model(model_, {{.when = "q == 'Name a colour'", .says = "red blue green grey", .endless = true},
-                                  {.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
-                                  {.when = "q == 'first'", .says = "Answer one."},
-                                  {.when = "q == 'second'", .says = "Answer two."},
-                                  {.when = "q == 'third'", .says = "Answer three."},
-                                  {.when = "q == '/etc/passwd'", .says = "A slash arrived."},
-                                  {.when = "q == 'Sum up notes.txt\n\nnotes.txt:\n```\none\ntwo\n```'", .says = "The file came."},
-                                  {.says = "Hello there."}});
+    write_scripted_model(
+        model_, {{.when = "q == 'Name a colour'", .says = "red blue green grey", .endless = true},
+                 {.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
+                 {.when = "q == 'first'", .says = "Answer one."},
+                 {.when = "q == 'second'", .says = "Answer two."},
+                 {.when = "q == 'third'", .says = "Answer three."},
+                 {.when = "q == '/etc/passwd'", .says = "A slash arrived."},
+                 {.when = "q == 'Sum up notes.txt\n\nnotes.txt:\n```\none\ntwo\n```'", .says = "The file came."},
+                 {.says = "Hello there."}});
   }
 
   std::vector<std::string> chat(const std::vector<std::string>& more = {}) const {
@@ -50,7 +51,8 @@ class ChatCommands : public testing::Test {
       const std::string all = screen.everything();
       return all.size() > before && all.find(brings, before > 200 ? before - 200 : 0) != std::string::npos;
     };
-    if (const testing::AssertionResult result = terminal.until(came, line + " brings " + brings); !result) return result;
+    if (const testing::AssertionResult result = terminal.until(came, line + " brings " + brings); !result)
+      return result;
     return terminal.prompts();
   }
 
@@ -163,7 +165,8 @@ TEST_F(ChatCommands, SeveralAnswersShowTheirSeedsAndStayAsBranches) {
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/answers 3 Name a colour", "goes on with answer 1"));
   const std::string all = terminal.screen().everything();
-  EXPECT_THAT(all, testing::ContainsRegex("answer 1 of 3, seed 5(.|\n)*answer 2 of 3, seed 6(.|\n)*answer 3 of 3, seed 7"));
+  EXPECT_THAT(all,
+              testing::ContainsRegex("answer 1 of 3, seed 5(.|\n)*answer 2 of 3, seed 6(.|\n)*answer 3 of 3, seed 7"));
   ASSERT_TRUE(says(terminal, "/branches", "/goto N takes another"));
   ASSERT_TRUE(says(terminal, "/choose 4", "there is no answer 4 to choose, there are 3"));
   ASSERT_TRUE(says(terminal, "/choose 3", "goes on with answer 3, with 2 messages"));

@@ -28,19 +28,20 @@ const std::string kSky =
     "wavelengths (blue) is scattered more than light of longer wavelengths (red) by a large amount of air.";
 const std::string kCode =
     "Here it is:\n\n```\nfor (int i = 0; i < 10; ++i) { total += values[i] * weights[i]; }  // all of them\n```\nDone.";
-const std::string kChinese = "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002"
-                             "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002"
-                             "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002";
+const std::string kChinese =
+    "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002"
+    "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002"
+    "\u5929\u7a7a\u662f\u84dd\u8272\u7684\uff0c\u56e0\u4e3a\u6709\u7a7a\u6c14\u3002";
 
 class ChatOutput : public testing::Test {
  protected:
   ChatOutput() {
-    write_scripted_model(model_, {{.when = "'sky' in q", .says = kSky},
-                                  {.when = "'code' in q", .says = kCode},
-                                  {.when = "'Chinese' in q", .says = kChinese + " ok"},
-                                  {.when = "'pieces' in q",
-                                   .says = "cafe\x1f\u0301 \x1f\U0001F469\x1f\u200D\x1f\U0001F467!"},
-                                  {.says = "Hello there, my friend."}});
+    write_scripted_model(model_,
+                         {{.when = "'sky' in q", .says = kSky},
+                          {.when = "'code' in q", .says = kCode},
+                          {.when = "'Chinese' in q", .says = kChinese + " ok"},
+                          {.when = "'pieces' in q", .says = "cafe\x1f\u0301 \x1f\U0001F469\x1f\u200D\x1f\U0001F467!"},
+                          {.says = "Hello there, my friend."}});
   }
   std::vector<std::string> chat(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> command = {IBID_PROGRAM, "chat", model_};

@@ -32,17 +32,17 @@ size_t count(const std::string& text, const std::string& what) {
 class ChatTyping : public testing::Test {
  protected:
   ChatTyping() {
-    write_scripted_model(
-        model_, {{.when = "q == 'Fix this function:\ndef add(a, b):\n\treturn a - b\n\nWhat is wrong?'",
-                  .says = "You sent five lines."},
-                 {.when = "q|length == 50000", .says = "Fifty thousand characters arrived."},
-                 {.when = "q == 'one\ntwo'", .says = "Two lines came."},
-                 {.when = "q == 'a" + kThumb + "b" + kFamily + "c'", .says = "Emoji are whole."},
-                 {.when = "q == 'ab" + kFamily + "c'", .says = "One of them is gone."},
-                 {.when = "q == 'first second third'", .says = "In their order."},
-                 {.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
-                 {.says = "Hello there, my friend."}},
-        60000);
+    write_scripted_model(model_,
+                         {{.when = "q == 'Fix this function:\ndef add(a, b):\n\treturn a - b\n\nWhat is wrong?'",
+                           .says = "You sent five lines."},
+                          {.when = "q|length == 50000", .says = "Fifty thousand characters arrived."},
+                          {.when = "q == 'one\ntwo'", .says = "Two lines came."},
+                          {.when = "q == 'a" + kThumb + "b" + kFamily + "c'", .says = "Emoji are whole."},
+                          {.when = "q == 'ab" + kFamily + "c'", .says = "One of them is gone."},
+                          {.when = "q == 'first second third'", .says = "In their order."},
+                          {.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
+                          {.says = "Hello there, my friend."}},
+                         60000);
   }
 
   std::vector<std::string> chat(const std::vector<std::string>& more = {}) const {
@@ -187,7 +187,9 @@ TEST_F(ChatTyping, WrappedWideTextCanBeEdited) {
   terminal.type(text);
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 12; }, "six in the second row"));
   const size_t row = terminal.screen().cursor_row();
-  terminal.type("\x01" "ab");
+  terminal.type(
+      "\x01"
+      "ab");
   ASSERT_TRUE(terminal.shows("> ab\u4e2d"));
   EXPECT_EQ(terminal.screen().row(row - 1), "> ab" + text.substr(0, 24));
   EXPECT_EQ(terminal.screen().row(row), text.substr(0, 21)) << "no blanks at the wrap";
@@ -213,9 +215,9 @@ TEST_F(ChatTyping, LongTextScrollsWithTheCursor) {
 }
 
 TEST_F(ChatTyping, ControlGOpensTheEditorWithTheTypedText) {
-  const std::string editor = dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") +
-                                                      "\"\ncp \"$1\" \"" + dir_.file("seen") +
-                                                      "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
+  const std::string editor =
+      dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") + "\"\ncp \"$1\" \"" +
+                               dir_.file("seen") + "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
   chmod(editor.c_str(), 0700);
   PseudoTerminal terminal(chat(), {.environment = {{"EDITOR", editor}, {"VISUAL", ""}, {"TMPDIR", dir_.path()}}});
   ASSERT_TRUE(terminal.prompts());
@@ -266,7 +268,9 @@ TEST_F(ChatTyping, HistoryIsSavedAndSearchable) {
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("Two lines came.\n"));
   ASSERT_TRUE(terminal.prompts());
-  terminal.type("\x12" "slash");
+  terminal.type(
+      "\x12"
+      "slash");
   ASSERT_TRUE(terminal.shows("(search) slash: back\\slash"));
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("> back\\slash"));

@@ -107,7 +107,8 @@ TEST_F(AskCommandLine, TruncatedAnswerIsReportedWithAdvice) {
   const std::string ask = "ask -m " + path + " say --seed 1 --temp 1 --min-p 0 ";
   const Outcome cut = run(ask + "--stop-repetition off");
   EXPECT_EQ(cut.status, 0);
-  EXPECT_THAT(cut.err, HasSubstr("cut after 64 tokens; --max-tokens N sets another limit")) << "a quarter of the context";
+  EXPECT_THAT(cut.err, HasSubstr("cut after 64 tokens; --max-tokens N sets another limit"))
+      << "a quarter of the context";
   EXPECT_THAT(run(ask + "-n 5").err, HasSubstr("cut after 5 tokens; --max-tokens"));
   EXPECT_THAT(run(ask + "-n unlimited --stop-repetition off").err, HasSubstr("the context is full"));
   EXPECT_THAT(run(ask + "-n 5 --json").err, IsEmpty());

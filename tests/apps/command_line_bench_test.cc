@@ -66,7 +66,8 @@ TEST_F(CommandLine, BenchReportsAreHtmlOrCsvAndNeedAConversation) {
 }
 
 TEST_F(CommandLine, BenchComparesWithRivalLinesAndAppendsResults) {
-  const std::string rival = dir_.write("rival.jsonl", "{\"engine\":\"slow\",\"what\":\"decode\",\"depth\":0,\"tps\":0.5}\n");
+  const std::string rival =
+      dir_.write("rival.jsonl", "{\"engine\":\"slow\",\"what\":\"decode\",\"depth\":0,\"tps\":0.5}\n");
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --what decode --depths 0 --against " + rival;
   const Outcome table = run(bench + " --commit abc --csv " + dir_.file("out.csv"));
   EXPECT_EQ(table.status, 0) << table.err;

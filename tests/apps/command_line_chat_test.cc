@@ -57,7 +57,8 @@ TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {
 
 TEST_F(RealModelCommandLine, JsonHasLogprobsWithTokens) {
   IBID_NEED_REAL_MODEL(model);
-  const Outcome outcome = run("ask " + model + " 'Name a colour' --max-tokens 6 --temperature 0 --json --logprobs 3 "
+  const Outcome outcome = run("ask " + model +
+                              " 'Name a colour' --max-tokens 6 --temperature 0 --json --logprobs 3 "
                               "--repeat-penalty 1.1 --dry-multiplier 0.8");
   const Result<Json> turn = parse_json(outcome.out, "turn");
   ASSERT_TRUE(turn.ok()) << outcome.err;
@@ -80,7 +81,8 @@ TEST_F(RealModelCommandLine, JsonHasLogprobsWithTokens) {
 
 TEST_F(RealModelCommandLine, SpeculationChangesNoAnswerAndCanBeDisabled) {
   IBID_NEED_REAL_MODEL(model);
-  const std::string ask = "ask " + model + " 'Write the numbers from 1 to 40, separated by commas.' "
+  const std::string ask = "ask " + model +
+                          " 'Write the numbers from 1 to 40, separated by commas.' "
                           "--temperature 0 --repeat-penalty 1 --max-tokens 40 --json --speculate ";
   const auto turn = [&](const std::string& speculate) {
     const Outcome outcome = run(ask + speculate);

@@ -24,8 +24,8 @@ class CommandLine : public testing::Test {
   // command.
   Outcome run(const std::string& arguments, const std::string& input = "", const std::string& before = "") const {
     const std::string in = dir_.write("stdin", input);
-    const std::string command = before + IBID_PROGRAM + " " + arguments + " <" + in + " >" + dir_.file("stdout") +
-                                " 2>" + dir_.file("stderr");
+    const std::string command =
+        before + IBID_PROGRAM + " " + arguments + " <" + in + " >" + dir_.file("stdout") + " 2>" + dir_.file("stderr");
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(dir_.file("stdout")),
             read_whole_file(dir_.file("stderr"))};

@@ -40,8 +40,12 @@ TEST_F(CommandLine, FailureToWriteOutputIsReported) {
   dir_.write("stdout", "");  // read by run()
   dir_.write("stderr", "");
   write_tiny_model({}, dir_.file("m.gguf"));
-  const std::vector<std::string> commands = {"help", "help ask", "ask --help", "version",
-                                             "inspect " + dir_.file("m.gguf"), "inspect --json " + dir_.file("m.gguf")};
+  const std::vector<std::string> commands = {"help",
+                                             "help ask",
+                                             "ask --help",
+                                             "version",
+                                             "inspect " + dir_.file("m.gguf"),
+                                             "inspect --json " + dir_.file("m.gguf")};
   for (const std::string& command : commands) {
     EXPECT_EQ(run(command + " >/dev/full 2>" + dir_.file("e") + "; exit $? #").status, 1) << command;
     EXPECT_THAT(read_whole_file(dir_.file("e")), HasSubstr("standard output cannot be written to")) << command;
@@ -96,7 +100,8 @@ TEST_F(CommandLine, SamplerOptionsOutOfRangeAreWrongUsage) {
   EXPECT_EQ(run("chat --top-p 2").status, 2);
   // Valid values are accepted: the model lookup fails instead.
   EXPECT_EQ(run("ask /no/such.gguf hello --typical 0.9 --repeat-last-n -1 --dry-penalty-last-n 0 --logit-bias 5=-inf "
-                "--logit-bias 7=+1.5 --dry-sequence-breaker none --seed 18446744073709551615 --json --logprobs 0").status,
+                "--logit-bias 7=+1.5 --dry-sequence-breaker none --seed 18446744073709551615 --json --logprobs 0")
+                .status,
             1);
 }
 
@@ -160,8 +165,8 @@ TEST(ExitStatus, UncaughtExceptionIsReportedInOneSentence) {
 
 TEST_F(CommandLine, ModelIsFetchedAfterConsent) {
   std::filesystem::create_directory(dir_.file("bin"));
-  dir_.write("bin/python3", "#!/bin/sh\necho asked >>'" + dir_.file("asked") +
-                                "'\necho 'No module named pip' >&2\nexit 1\n");
+  dir_.write("bin/python3",
+             "#!/bin/sh\necho asked >>'" + dir_.file("asked") + "'\necho 'No module named pip' >&2\nexit 1\n");
   chmod(dir_.file("bin/python3").c_str(), 0700);
   const std::map<std::string, std::string> environment = {{"IBID_MODELS", dir_.file("models")},
                                                           {"PATH", dir_.file("bin") + ":/usr/bin:/bin"}};

@@ -57,8 +57,9 @@ TEST_F(CommandLine, NonFiniteWeightIsReportedByEveryCommand) {
   const std::string ids = dir_.write("ids.json", R"({"sequences": [{"ids": [1, 2]}]})");
   const std::string text = dir_.write("text.txt", "ab");
   for (const std::string& command :
-       {"ask " + path + " a", "chat " + path, "serve --port 0 " + path, "bench " + path, "perplexity " + path + " " + text,
-        "logits " + path + " --ids " + ids + " --out " + dir_.file("out"), "convert " + path + " " + dir_.file("c.gguf")}) {
+       {"ask " + path + " a", "chat " + path, "serve --port 0 " + path, "bench " + path,
+        "perplexity " + path + " " + text, "logits " + path + " --ids " + ids + " --out " + dir_.file("out"),
+        "convert " + path + " " + dir_.file("c.gguf")}) {
     const Outcome outcome = run(command, "a\n");
     EXPECT_EQ(outcome.status, 1) << command;
     EXPECT_THAT(outcome.err, HasSubstr(what)) << command;
@@ -134,8 +135,9 @@ TEST_F(CommandLine, InspectListsMetadataTensorsAndMemory) {
 
 TEST_F(CommandLine, LogitsAreEqualForAnyChunksAndThreads) {
   const std::string model = tiny_model();
-  Json ids = {{"sequences", {{{"ids", random_tokens(90, 120, 1)}},
-                             {{"ids", random_tokens(30, 120, 2)}, {"positions", {0, 29, 7}}}}}};
+  Json ids = {
+      {"sequences",
+       {{{"ids", random_tokens(90, 120, 1)}}, {{"ids", random_tokens(30, 120, 2)}, {"positions", {0, 29, 7}}}}}};
   const std::string path = dir_.write("ids.json", ids.dump());
   const auto output = [&](const std::string& options) {
     const Outcome outcome = run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st") + " " + options);

@@ -14,9 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const CompletionWords kWords = {{"/read", "/regen", "/exit"},
-                                {"/read"},
-                                {{"/set", {"top-k ", "top-p ", "seed "}}, {"/set seed", {"random"}}}};
+const CompletionWords kWords = {
+    {"/read", "/regen", "/exit"}, {"/read"}, {{"/set", {"top-k ", "top-p ", "seed "}}, {"/set seed", {"random"}}}};
 
 TEST(Completion, CompletesCommandsAtTheStartOfAMessage) {
   EXPECT_THAT(complete("/re", kWords).candidates, ElementsAre("/read ", "/regen "));

@@ -47,8 +47,8 @@ TEST(ConfigFile, ParsesTomlSettings) {
   EXPECT_EQ(s[5].values[0], "-0.5e-3");
   EXPECT_EQ(s[5].line, 12u);
   EXPECT_EQ(s[6].values[0], "it's");
-  EXPECT_THAT(config->tables, ElementsAre(Field(&ConfigTable::name, "chat"),
-                                          Field(&ConfigTable::name, "preset.very brief")));
+  EXPECT_THAT(config->tables,
+              ElementsAre(Field(&ConfigTable::name, "chat"), Field(&ConfigTable::name, "preset.very brief")));
   EXPECT_TRUE(parse_config("", "c.toml")->settings.empty());
   EXPECT_EQ(parse_config("\xEF\xBB\xBFthreads = 2\r\n", "c.toml")->settings.size(), 1u) << "with a byte order mark";
 }
@@ -81,7 +81,8 @@ TEST(ConfigFile, ErrorsNameFileAndLine) {
 }
 
 TEST(ConfigFile, NumbersKeepTheirSpelling) {
-  const Result<Config> config = parse_config("\xEF\xBB\xBF\"\xc3\xa9\" = [0.70, 1_0, 0x1F]\nb.c = +1.50e0 # x\n", "c.toml");
+  const Result<Config> config =
+      parse_config("\xEF\xBB\xBF\"\xc3\xa9\" = [0.70, 1_0, 0x1F]\nb.c = +1.50e0 # x\n", "c.toml");
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_THAT(config->settings[0].values, ElementsAre("0.70", "10", "0x1F"));
   EXPECT_EQ(config->settings[1].table + "|" + config->settings[1].values[0], "b|+1.50e0");

@@ -36,8 +36,8 @@ TEST(ConversationTest, QuestionIsSavedBeforeTheModelReadsIt) {
   ConversationOptions options{.turn = {}, .files = files, .kept = *std::move(kept), .commands = true};
   options.turn = greedy(1);  // in the initializer gcc 14 warns of a destructor
   Conversation conversation(std::make_unique<LocalBackend>(f.session()), std::move(options), screen);
-  for (const auto& [line, question] : {std::pair("one", "one"), std::pair("/edit two", "two"),
-                                       std::pair("/answers 2 three", "three")}) {
+  for (const auto& [line, question] :
+       {std::pair("one", "one"), std::pair("/edit two", "two"), std::pair("/answers 2 three", "three")}) {
     last.clear();
     conversation.handle(line);
     EXPECT_EQ(last, question) << line;

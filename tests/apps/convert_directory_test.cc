@@ -198,8 +198,7 @@ TEST(ConvertDirectory, ParametersThatGgufLacksAreRefusedByName) {
   const TempDir dir;
   for (const auto& [name, what] : kRefused) {
     SCOPED_TRACE(name);
-    const Status status =
-        convert_model(golden_dir() + "/families/" + name, dir.file("model.gguf"), nullptr).status();
+    const Status status = convert_model(golden_dir() + "/families/" + name, dir.file("model.gguf"), nullptr).status();
     EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
     EXPECT_THAT(status.message(), testing::HasSubstr(what));
     EXPECT_FALSE(std::filesystem::exists(dir.file("model.gguf")));

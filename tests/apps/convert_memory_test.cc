@@ -72,7 +72,7 @@ TEST(ConvertMemory, PeakMemoryDoesNotGrowWithAGguf) {
     const size_t one = peak_of_converting(write_gguf(dir, 1, kRowsOfAPiece), out, type);
     const size_t eight = peak_of_converting(write_gguf(dir, 8, kRowsOfAPiece), out, type);
     const size_t large = peak_of_converting(write_gguf(dir, 1, 8 * kRowsOfAPiece), out, type);
-  EXPECT_LE(eight, one + kSlack);
+    EXPECT_LE(eight, one + kSlack);
     EXPECT_LE(large, one + kSlack);
   }
 }
@@ -108,7 +108,8 @@ std::string write_directory(const TempDir& dir, uint64_t ffn_dim) {
   write_sparse(dir.file("model.safetensors"), begin, begin.size() + bytes);
   dir.write("config.json", R"({"model_type": "llama", "vocab_size": 64, "num_hidden_layers": 1, "rms_norm_eps": 1e-5,
       "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 128, "tie_word_embeddings": true,
-      "hidden_size": )" + dim + R"(, "intermediate_size": )" + ffn + "}");
+      "hidden_size": )" + dim + R"(, "intermediate_size": )" +
+                               ffn + "}");
   return dir.path();
 }
 
@@ -118,8 +119,8 @@ TEST(ConvertMemory, PeakMemoryDoesNotGrowWithADirectory) {
   const std::string out = outs.file("out.gguf");
   for (const std::string type : {"Q8_0", ""}) {
     SCOPED_TRACE(type);
-    const size_t small = peak_of_converting(write_directory(dir, 16384), out, type);   // 96 MB in three matrices
-    const size_t large = peak_of_converting(write_directory(dir, 65536), out, type);   // 384 MB
+    const size_t small = peak_of_converting(write_directory(dir, 16384), out, type);  // 96 MB in three matrices
+    const size_t large = peak_of_converting(write_directory(dir, 65536), out, type);  // 384 MB
     EXPECT_LE(large, small + kSlack);
   }
 }

@@ -75,16 +75,21 @@ TEST_F(ConvertRecurrent, SmallRecurrentTensorsAreF32InEveryType) {
     std::vector<const char*> floats, others;
   };
   const Case cases[] = {
-      {"granitemoehybrid_mamba", {"blk.0.ssm_conv1d.weight", "blk.0.ssm_conv1d.bias", "blk.0.ssm_a", "blk.0.ssm_d",
-                                  "blk.0.ssm_dt.bias", "blk.0.ssm_norm.weight", "blk.0.ffn_gate_inp.weight"},
+      {"granitemoehybrid_mamba",
+       {"blk.0.ssm_conv1d.weight", "blk.0.ssm_conv1d.bias", "blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt.bias",
+        "blk.0.ssm_norm.weight", "blk.0.ffn_gate_inp.weight"},
        {"blk.0.ssm_in.weight", "blk.0.ssm_out.weight", "blk.1.attn_q.weight"}},
-      {"jamba", {"blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt_norm.weight"},
+      {"jamba",
+       {"blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.ssm_d", "blk.0.ssm_dt_norm.weight"},
        {"blk.0.ssm_in.weight", "blk.0.ssm_x.weight"}},
-      {"lfm2", {"blk.0.shortconv.conv.weight", "token_embd_norm.weight", "blk.1.attn_q_norm.weight"},
+      {"lfm2",
+       {"blk.0.shortconv.conv.weight", "token_embd_norm.weight", "blk.1.attn_q_norm.weight"},
        {"blk.0.shortconv.in_proj.weight", "blk.0.shortconv.out_proj.weight"}},
-      {"kimi_linear", {"blk.0.ssm_conv1d_q.weight", "blk.0.ssm_a", "blk.0.ssm_norm.weight"},
+      {"kimi_linear",
+       {"blk.0.ssm_conv1d_q.weight", "blk.0.ssm_a", "blk.0.ssm_norm.weight"},
        {"blk.0.attn_q.weight", "blk.0.ssm_f_a.weight", "blk.0.ssm_beta.weight"}},
-      {"qwen3_5_text", {"blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.ssm_dt.bias", "blk.0.ssm_norm.weight"},
+      {"qwen3_5_text",
+       {"blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.ssm_dt.bias", "blk.0.ssm_norm.weight"},
        {"blk.0.attn_qkv.weight", "blk.0.attn_gate.weight", "blk.0.ssm_out.weight", "blk.1.attn_q.weight"}},
   };
   for (const char* type : {"F16", "Q8_0"}) {
@@ -195,9 +200,8 @@ TEST_F(ConvertRecurrent, DamagedCheckpointErrorsNameTheTensor) {
                         {"qwen3_5_text", "model.layers.0.linear_attn.in_proj_z.weight"}};
   for (const Case& of : cases) {
     SCOPED_TRACE(of.tensor);
-    const Status missing = convert_changed(tiny + of.model, [&](json&, auto& tensors) {
-                             remove(tensors, of.tensor);
-                           }).status();
+    const Status missing =
+        convert_changed(tiny + of.model, [&](json&, auto& tensors) { remove(tensors, of.tensor); }).status();
     EXPECT_EQ(missing.code(), ErrorCode::kMissingTensor) << missing.to_string();
     const std::string name = of.tensor;  // the error has the first of its possible names
     EXPECT_THAT(missing.message(), HasSubstr(name.substr(0, name.find('.', name.find("layers.") + 7) + 1)));

@@ -44,4 +44,3 @@ inline std::vector<TurnCurvePoint> three_points() {
 }
 
 }  // namespace ibid
-

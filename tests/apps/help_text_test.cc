@@ -76,7 +76,8 @@ TEST_F(HelpText, NestedCommandsHaveHelpOfTheSameForm) {
   const Outcome unknown = run("help sessions shwo");
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, HasSubstr("no command 'ibid sessions shwo'; did you mean show?"));
-  EXPECT_THAT(run("sessions shwo").err, HasSubstr("no command 'shwo'; did you mean show? (see `ibid sessions --help`)"));
+  EXPECT_THAT(run("sessions shwo").err,
+              HasSubstr("no command 'shwo'; did you mean show? (see `ibid sessions --help`)"));
   EXPECT_THAT(run("sessions export x --fromat json").err,
               HasSubstr("no option '--fromat'; did you mean --format? (see `ibid sessions export --help`)"));
 }
@@ -111,9 +112,9 @@ TEST_F(HelpText, CompletionsListEveryCommandAndOption) {
 TEST_F(HelpText, BashCompletes) {
   const std::string script = dir_.write("ibid.bash", bash_completion(*program_));
   const auto complete = [&](const std::string& words, size_t current) {
-    const std::string command = "bash -c 'source " + script + "; COMP_WORDS=(" + words + "); COMP_CWORD=" +
-                                std::to_string(current) + "; _ibid; printf \"%s \" \"${COMPREPLY[@]}\"' >" +
-                                dir_.file("out");
+    const std::string command = "bash -c 'source " + script + "; COMP_WORDS=(" + words +
+                                "); COMP_CWORD=" + std::to_string(current) +
+                                "; _ibid; printf \"%s \" \"${COMPREPLY[@]}\"' >" + dir_.file("out");
     EXPECT_EQ(std::system(command.c_str()), 0);
     return read_whole_file(dir_.file("out"));
   };

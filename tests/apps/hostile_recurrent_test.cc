@@ -67,8 +67,8 @@ TEST(HostileRecurrent, WrongSizesOfStatesAndConvolutionsAreErrors) {
           ADD_FAILURE() << "a file with a wrong size was loaded";
           continue;
         }
-        EXPECT_THAT(status.message(), AnyOf(HasSubstr("ssm."), HasSubstr("shortconv."), HasSubstr("recurrent layers of "),
-                                            HasSubstr("blk.")));
+        EXPECT_THAT(status.message(), AnyOf(HasSubstr("ssm."), HasSubstr("shortconv."),
+                                            HasSubstr("recurrent layers of "), HasSubstr("blk.")));
         EXPECT_THAT(status.code(), AnyOf(ErrorCode::kBadHyperparameter, ErrorCode::kBadNumber, ErrorCode::kBadShape,
                                          ErrorCode::kMismatch, ErrorCode::kMissingTensor));
       }

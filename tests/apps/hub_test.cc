@@ -34,8 +34,8 @@ TEST(HubName, ValidNamesAreParsedAndOthersRefused) {
   EXPECT_EQ(name.repository() + "|" + name.choice, "Qwen/Qwen3-0.6B-GGUF|Q8_0");
   EXPECT_EQ(parse_hub_name("HF:a/b")->choice, "");
   EXPECT_EQ(parse_hub_name("hf:a/b:folder/x.gguf")->choice, "folder/x.gguf");
-  for (const char* wrong : {"hf:", "hf:a", "a/b", "hf:a/b/c", "hf:../b", "hf:a/..", "hf:a/b:", "hf:a/b:../x", "hf:a/b:/x",
-                            "hf:a b/c", "hf:a/b?x=1", "hf:-a/b", "hf:a/.git", "hf:a/b#c", "hf:a/b%2e"}) {
+  for (const char* wrong : {"hf:", "hf:a", "a/b", "hf:a/b/c", "hf:../b", "hf:a/..", "hf:a/b:", "hf:a/b:../x",
+                            "hf:a/b:/x", "hf:a b/c", "hf:a/b?x=1", "hf:-a/b", "hf:a/.git", "hf:a/b#c", "hf:a/b%2e"}) {
     EXPECT_EQ(parse_hub_name(wrong).status().code(), ErrorCode::kInvalidArgument) << wrong;
   }
 }
@@ -50,8 +50,7 @@ TEST(ByteProgress, ShowsBytesRateAndRemainingTime) {
 class Hub : public CommandLine {
  protected:
   Hub() {
-    access_ = {server_.url(), "", dir_.file("models"),
-               [this](double seconds) { waited_.push_back(seconds); }};
+    access_ = {server_.url(), "", dir_.file("models"), [this](double seconds) { waited_.push_back(seconds); }};
   }
   Result<std::string> pull(const std::string& name) { return pull_from_hub(access_, *parse_hub_name("hf:" + name)); }
   Status failure(const std::string& name) { return pull(name).status(); }
@@ -261,7 +260,8 @@ TEST_F(Hub, AbandonedPartsAreRemoved) {
   std::filesystem::create_directories(access_.directory);
   const auto part = [&](char c, int days) {
     const std::string path = dir_.write("models/.pull-" + std::string(24, c), "123");
-    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
     return path;
   };
   const std::string old = part('a', 8), young = part('b', 6), held = part('c', 8);
@@ -295,7 +295,8 @@ TEST_F(Hub, ControlCKeepsReceivedBytes) {
     _exit(127);
   }
   const auto has_come = [&] {
-    const std::vector<std::string> found = std::filesystem::exists(access_.directory) ? names() : std::vector<std::string>();
+    const std::vector<std::string> found =
+        std::filesystem::exists(access_.directory) ? names() : std::vector<std::string>();
     return found.size() == 1 && std::filesystem::file_size(access_.directory + "/o--slow/" + found[0]) == 100'000;
   };
   for (int i = 0; i < 3000 && !has_come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -44,7 +44,8 @@ class Inspect : public CommandLine {
 TEST_F(Inspect, DescribesLlama4) {
   const Outcome text = run("inspect " + golden_dir() + "/families/llama4_text");
   EXPECT_THAT(text.out, HasSubstr("per head, without a weight, in layers with rope, after rope"));
-  EXPECT_THAT(text.out, HasSubstr("queries grow with their position in layers without rope; in chunks of 64: layers 0"));
+  EXPECT_THAT(text.out,
+              HasSubstr("queries grow with their position in layers without rope; in chunks of 64: layers 0"));
   EXPECT_THAT(text.out, HasSubstr("router: sigmoids of the chosen, which weigh their inputs"));
 }
 
@@ -208,8 +209,8 @@ TEST(TemplateProbe, KnowsTheTemplatesOfKnownModels) {
       {"pkg-smollm2", "", false, false, false, false},
   };
   for (const Wanted& wanted : all) {
-    const auto source = read_file(system_file_ops(), shared + "/reference/templates/templates/" + wanted.name + ".jinja",
-                                  1 << 20);
+    const auto source =
+        read_file(system_file_ops(), shared + "/reference/templates/templates/" + wanted.name + ".jinja", 1 << 20);
     ASSERT_TRUE(source.ok());
     auto features = features_of(*source);
     std::string switches;

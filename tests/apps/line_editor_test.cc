@@ -101,14 +101,28 @@ std::vector<KeyAndMeaning> keys() {
     all.push_back({"\x1b[200~" + text + "\x1b[201~", [text](EditBuffer& b) { b.insert(text); }});
   }
   all.push_back({"\x1b[200~two\tlines\rhere\x1b[201~", [](EditBuffer& b) { b.insert("two\tlines\nhere"); }});
-  const std::pair<const char*, void (EditBuffer::*)()> moves[] = {
-      {"\x1b[D", &EditBuffer::left}, {"\x1b[D", &EditBuffer::left}, {"\x1b[C", &EditBuffer::right},
-      {"\x7f", &EditBuffer::erase_left}, {"\x1b[3~", &EditBuffer::erase_right}, {"\x01", &EditBuffer::to_line_begin},
-      {"\x05", &EditBuffer::to_line_end}, {"\x17", &EditBuffer::erase_argument_left},
-      {"\x0b", &EditBuffer::kill_to_end},
-      {"\x19", &EditBuffer::yank}, {"\x14", &EditBuffer::transpose}, {"\x1f", &EditBuffer::undo},
-      {"\x1b" "b", &EditBuffer::word_left}, {"\x1b" "f", &EditBuffer::word_right},
-      {"\x1b[1;5C", &EditBuffer::word_right}, {"\x1b" "d", &EditBuffer::erase_word_right}};
+  const std::pair<const char*, void (EditBuffer::*)()> moves[] = {{"\x1b[D", &EditBuffer::left},
+                                                                  {"\x1b[D", &EditBuffer::left},
+                                                                  {"\x1b[C", &EditBuffer::right},
+                                                                  {"\x7f", &EditBuffer::erase_left},
+                                                                  {"\x1b[3~", &EditBuffer::erase_right},
+                                                                  {"\x01", &EditBuffer::to_line_begin},
+                                                                  {"\x05", &EditBuffer::to_line_end},
+                                                                  {"\x17", &EditBuffer::erase_argument_left},
+                                                                  {"\x0b", &EditBuffer::kill_to_end},
+                                                                  {"\x19", &EditBuffer::yank},
+                                                                  {"\x14", &EditBuffer::transpose},
+                                                                  {"\x1f", &EditBuffer::undo},
+                                                                  {"\x1b"
+                                                                   "b",
+                                                                   &EditBuffer::word_left},
+                                                                  {"\x1b"
+                                                                   "f",
+                                                                   &EditBuffer::word_right},
+                                                                  {"\x1b[1;5C", &EditBuffer::word_right},
+                                                                  {"\x1b"
+                                                                   "d",
+                                                                   &EditBuffer::erase_word_right}};
   for (const auto& [bytes, move] : moves) {
     all.push_back({bytes, [move = move](EditBuffer& b) { (b.*move)(); }});
   }
@@ -131,7 +145,8 @@ TEST(LineEditor, ScreenMatchesTheTextAfterRandomKeys) {
       terminal.type(key.bytes);
       key.meaning(twin);
       ASSERT_TRUE(terminal.shows(lay_out("> ", twin.text(), twin.cursor(), kColumns)))
-          << "seed " << seed << ", key " << i << "\nthe text:\n" << twin.text() << "\nthe screen:\n"
+          << "seed " << seed << ", key " << i << "\nthe text:\n"
+          << twin.text() << "\nthe screen:\n"
           << terminal.screen().text();
     }
   }

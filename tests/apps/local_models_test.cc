@@ -29,7 +29,8 @@ class LocalModels : public CommandLine {
   }
   static std::string manifest(const std::string& digest) {
     return R"({"layers":[{"mediaType":"application/vnd.ollama.image.license","digest":"sha256:00"},)"
-           R"({"mediaType":"application/vnd.ollama.image.model","digest":")" + digest + "\"}]}";
+           R"({"mediaType":"application/vnd.ollama.image.model","digest":")" +
+           digest + "\"}]}";
   }
   static std::vector<std::string> names() {
     std::vector<std::string> all;

@@ -131,21 +131,26 @@ TEST(PullModel, ReportsTheCauseFromPipsLog) {
     const char* cause;
   };
   for (const auto& [logged, cause] : {
-           Case{fetch + "There was a problem confirming the ssl certificate: (Caused by SSLError(1, '[SSL: "
-                "CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate'))",
+           Case{fetch +
+                    "There was a problem confirming the ssl certificate: (Caused by SSLError(1, '[SSL: "
+                    "CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate'))",
                 "does not trust the certificate"},
            Case{fetch + "Could not find a suitable TLS CA certificate bundle, invalid path: /nope.pem",
                 "PIP_CERT or pip.conf names does not exist"},
            Case{"WARNING: Retrying after connection broken by 'ProxyError('Cannot connect to proxy.', OSError('Tunnel "
-                "connection failed: 407 Proxy Authentication Required'))': /simple/x/", "the proxy refuses pip"},
+                "connection failed: 407 Proxy Authentication Required'))': /simple/x/",
+                "the proxy refuses pip"},
            Case{fetch + "404 Client Error: Not Found for url: https://index/simple/x/", "does not have the model"},
            Case{fetch + "403 Client Error: Forbidden for url: https://index/simple/x/", "the package index refuses"},
            Case{"0 location(s) to search for versions of x:", "PIP_NO_INDEX"},
            Case{"OSError: [Errno 28] No space left on device", "the disk is full; fetching needs 19"},
        }) {
-    dir.write("python3", "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  if [ \"$1\" = --log ]; then cat >\"$2\" <<'END'\n"
-                         "2026-01-31T12:00:00,000 " + logged + "\nEND\n  fi\n  shift\ndone\n"
-                         "echo 'ERROR: No matching distribution' >&2\nexit 1\n");
+    dir.write("python3",
+              "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  if [ \"$1\" = --log ]; then cat >\"$2\" <<'END'\n"
+              "2026-01-31T12:00:00,000 " +
+                  logged +
+                  "\nEND\n  fi\n  shift\ndone\n"
+                  "echo 'ERROR: No matching distribution' >&2\nexit 1\n");
     ASSERT_EQ(chmod(dir.file("python3").c_str(), 0700), 0);
     const std::string said = pull_model(default_model()).status().message();
     EXPECT_THAT(said, HasSubstr(cause));

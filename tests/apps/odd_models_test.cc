@@ -30,7 +30,8 @@ class OddModels : public CommandLine {
     return dir_.file(name);
   }
   void expect(const std::string& path, const std::string& words) const {
-    for (const std::string command : {"ask hello -m MODEL", "chat -p hello MODEL", "perplexity MODEL -", "bench MODEL"}) {
+    for (const std::string command :
+         {"ask hello -m MODEL", "chat -p hello MODEL", "perplexity MODEL -", "bench MODEL"}) {
       const size_t at = command.find("MODEL");
       const Outcome outcome = run(command.substr(0, at) + path + command.substr(at + 5), "hello");
       EXPECT_EQ(outcome.status, 1) << command << path << outcome.out;

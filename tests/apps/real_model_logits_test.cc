@@ -34,8 +34,8 @@ LogitsComparison compare(const std::string& model_path, const std::string& share
 }
 
 void print(const char* name, const LogitsComparison& c) {
-  std::printf("%-14s mean KL %.5f nat, largest %.4f, top-1 %.2f %%, max |dlogit| %.4f, %zu positions\n", name, c.mean_kl(),
-              c.largest_kl(), 100 * c.top1_agreement(), c.max_dlogit(), c.positions());
+  std::printf("%-14s mean KL %.5f nat, largest %.4f, top-1 %.2f %%, max |dlogit| %.4f, %zu positions\n", name,
+              c.mean_kl(), c.largest_kl(), 100 * c.top1_agreement(), c.max_dlogit(), c.positions());
 }
 
 TEST(RealModelLogits, ReferenceMode) {

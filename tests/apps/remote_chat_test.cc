@@ -51,8 +51,9 @@ TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
 }
 
 TEST(EventStream, EventsDoNotDependOnThePieces) {
-  const std::string bytes = "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
-                            "data\n\ndata: four\r\rdata: lost";
+  const std::string bytes =
+      "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
+      "data\n\ndata: four\r\rdata: lost";
   for (size_t size = 1; size <= bytes.size(); ++size) {
     std::vector<std::string> events;
     EventStream stream([&](std::string_view data) {
@@ -98,13 +99,14 @@ TEST(ReplyReader, ToleratesRandomBytes) {
 TEST(ReplyReader, AssemblesToolCallsAndParsesTheLostPrefix) {
   const ChatServer::OnPart listen = [](const ChatPart&) {};
   ReplyReader reader(listen);
-  for (const char* data :
-       {R"({"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}}]})",
-        R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}}]})",
-        R"({"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]})",
-        R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]})",
-        R"({"choices":[{"delta":{},"finish_reason":"tool_calls"}],"ibid":{"lost_prefix":{"tokens":7,"message":1,"byte":5,)"
-        R"("token":3,"cause":"a date changed"}}})"}) {
+  for (
+      const char* data :
+      {R"({"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}}]})",
+       R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}}]})",
+       R"({"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]})",
+       R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]})",
+       R"({"choices":[{"delta":{},"finish_reason":"tool_calls"}],"ibid":{"lost_prefix":{"tokens":7,"message":1,"byte":5,)"
+       R"("token":3,"cause":"a date changed"}}})"}) {
     ASSERT_TRUE(reader.take(data).ok()) << data;
   }
   const ChatReply reply = reader.reply();
@@ -122,8 +124,10 @@ TEST(ReplyReader, ParsesEveryCauseOfALostPrefix) {
     const auto cause = static_cast<LostCause>(i);
     const ChatServer::OnPart listen = [](const ChatPart&) {};
     ReplyReader reader(listen);
-    ASSERT_TRUE(reader.take(R"({"choices":[],"ibid":{"lost_prefix":{"tokens":1,"cause":")" +
-                            std::string(lost_cause_text(cause)) + R"("}}})").ok());
+    ASSERT_TRUE(reader
+                    .take(R"({"choices":[],"ibid":{"lost_prefix":{"tokens":1,"cause":")" +
+                          std::string(lost_cause_text(cause)) + R"("}}})")
+                    .ok());
     ASSERT_TRUE(reader.reply().lost_prefix);
     EXPECT_EQ(reader.reply().lost_prefix->cause, cause);
   }
@@ -193,7 +197,8 @@ class RemoteChat : public CommandLine {
 };
 
 TEST_F(RemoteChat, PipedLinesAreMessages) {
-  const Outcome outcome = chat("one\n\ntwo\n", "--system Brief --temperature 0.5 --seed 7 --stop END --logit-bias 5=-inf");
+  const Outcome outcome =
+      chat("one\n\ntwo\n", "--system Brief --temperature 0.5 --seed 7 --stop END --logit-bias 5=-inf");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "You said 'one' after 0.\n\nYou said 'two' after 1.\n");
   EXPECT_EQ(outcome.err, "");
@@ -310,9 +315,9 @@ TEST_F(RemoteChat, TerminalShowsUsageAndSupportsCommands) {
   ASSERT_TRUE(terminal.shows("temperature 0.25 from the next answer on"));
   terminal.type("/show top-p\r");
   ASSERT_TRUE(terminal.shows("top-p the server's"));
-  for (const auto& [command, words] : {std::pair("/save x", "is not kept in a file"), std::pair("/pin 0", "nothing is dropped"),
-                                       std::pair("/answers 2 x", "one answer at a time"),
-                                       std::pair("/when-full drop", "is the server's to decide")}) {
+  for (const auto& [command, words] :
+       {std::pair("/save x", "is not kept in a file"), std::pair("/pin 0", "nothing is dropped"),
+        std::pair("/answers 2 x", "one answer at a time"), std::pair("/when-full drop", "is the server's to decide")}) {
     terminal.type(std::string(command) + "\r");
     ASSERT_TRUE(terminal.shows(words)) << command;
     ASSERT_TRUE(terminal.prompts());
@@ -387,8 +392,9 @@ TEST_F(RemoteChat, PartialAnswerOfABrokenConnectionStaysOnTheScreen) {
 class RemoteChatWithIbid : public CommandLine {
  protected:
   RemoteChatWithIbid() {
-    write_scripted_model(model_, {{.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
-                                  {.says = "Hello there, my friend."}},
+    write_scripted_model(model_,
+                         {{.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
+                          {.says = "Hello there, my friend."}},
                          kContext);
   }
   static constexpr size_t kContext = 150'000;  // an endless answer takes some seconds

@@ -33,9 +33,9 @@ TEST(SamplingOptions, InvalidValuesAreReportedAndChangeNothing) {
   EXPECT_EQ(range.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(range.message(), HasSubstr("top-p: 2, allowed is above 0, to 1"));
   EXPECT_EQ(options.sampler.top_p, 1.0);
-  for (const auto& [name, value] : {std::pair("top-k", "-1"), std::pair("temp", "hot"), std::pair("temp", ""),
-                                    std::pair("seed", "-1"), std::pair("max-tokens", "1e3"),
-                                    std::pair("speculate", "yes"), std::pair("no-such", "1")}) {
+  for (const auto& [name, value] :
+       {std::pair("top-k", "-1"), std::pair("temp", "hot"), std::pair("temp", ""), std::pair("seed", "-1"),
+        std::pair("max-tokens", "1e3"), std::pair("speculate", "yes"), std::pair("no-such", "1")}) {
     EXPECT_FALSE(apply_sampling(options, name, value).ok()) << name << " " << value;
   }
   EXPECT_EQ(describe_sampling(options), "");

@@ -13,7 +13,9 @@ TEST(ScreenModel, WrapsAtTheNextCharacter) {
   EXPECT_EQ(screen.cursor_column(), 3u);
   screen.feed("\r\nef");
   EXPECT_EQ(screen.text(), "abcd\nef") << "no empty row in between";
-  screen.feed("gh" "i");
+  screen.feed(
+      "gh"
+      "i");
   EXPECT_EQ(screen.text(), "abcd\nefgh\ni");
 }
 

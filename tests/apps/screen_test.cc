@@ -55,7 +55,8 @@ TEST(EndingLine, GivesAdviceForTheInterfaceOfATruncatedAnswer) {
   EXPECT_EQ(elsewhere(12), "");
   turn.finish_reason = FinishReason::kLength;
   EXPECT_THAT(in_chat(12), AllOf(HasSubstr("cut after 12 tokens"), HasSubstr("/set max-tokens"), Not(HasSubstr("--"))));
-  EXPECT_THAT(elsewhere(12), AllOf(HasSubstr("cut after 12 tokens"), HasSubstr("--max-tokens"), Not(HasSubstr("/set"))));
+  EXPECT_THAT(elsewhere(12),
+              AllOf(HasSubstr("cut after 12 tokens"), HasSubstr("--max-tokens"), Not(HasSubstr("/set"))));
   for (const size_t limit : {2000, 0}) {
     EXPECT_THAT(in_chat(limit), HasSubstr("the context is full"));
     EXPECT_THAT(elsewhere(limit), HasSubstr("the context is full"));
@@ -68,8 +69,9 @@ TEST(EndingLine, GivesAdviceForTheInterfaceOfATruncatedAnswer) {
 }
 
 TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
-  const Status full(ErrorCode::kContextFull, "the prompt has 600 tokens, the context has room for 500; rewind_to() or "
-                                             "reset() makes room");
+  const Status full(ErrorCode::kContextFull,
+                    "the prompt has 600 tokens, the context has room for 500; rewind_to() or "
+                    "reset() makes room");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe, AnswerPlace::kAsk}) {
     const std::string text = failure_text(full, place);
     EXPECT_THAT(text, AllOf(HasSubstr("600 tokens, the context has room for 500\nways out: "), Not(HasSubstr("()"))));
@@ -81,8 +83,9 @@ TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
 }
 
 TEST(FailureText, OmitsAdviceThatWasAlreadyFollowed) {
-  const Status full(ErrorCode::kContextFull, "without the turns that may go the conversation has 600 tokens, the context "
-                                             "has room for 500; a shorter message");
+  const Status full(ErrorCode::kContextFull,
+                    "without the turns that may go the conversation has 600 tokens, the context "
+                    "has room for 500; a shorter message");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe}) {
     EXPECT_THAT(failure_text(full, place), AllOf(HasSubstr("when-full cut"), HasSubstr("a shorter message"),
                                                  Not(HasSubstr("when-full drop")), Not(HasSubstr("/undo"))));

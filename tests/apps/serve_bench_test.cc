@@ -50,9 +50,14 @@ TEST(ServeLoad, QuantilesAreInterpolated) {
 TEST(ServeBench, ReportsAnsweredAndFailedRequests) {
   LoadResult result;
   result.wall_seconds = 2;
-  result.samples.push_back({.user = 0, .round = 0, .first_ms = 40, .token_ms = 5, .n_prompt = 100, .n_cached = 0,
-                            .n_completion_tokens = 8});
-  result.samples.push_back({.user = 0, .round = 1, .first_ms = 10, .token_ms = 7, .n_prompt = 120, .n_cached = 100,
+  result.samples.push_back(
+      {.user = 0, .round = 0, .first_ms = 40, .token_ms = 5, .n_prompt = 100, .n_cached = 0, .n_completion_tokens = 8});
+  result.samples.push_back({.user = 0,
+                            .round = 1,
+                            .first_ms = 10,
+                            .token_ms = 7,
+                            .n_prompt = 120,
+                            .n_cached = 100,
                             .n_completion_tokens = 6});
   result.samples.push_back({.user = 1, .round = 0, .failure = "busy,\n\"later\""});
   const LoadShape shape{.users = 2, .rounds = 2};

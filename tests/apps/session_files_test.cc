@@ -67,8 +67,7 @@ TEST_F(SessionFilesTest, RenameAndRemoveIncludeTheBranches) {
   EXPECT_THAT(*files_.branches("talk"), IsEmpty());
   ASSERT_TRUE(files_.remove("München 2").ok());
   ASSERT_TRUE(files_.remove("taken").ok());
-  EXPECT_THAT(*memory_.list("/s"), Not(testing::Contains(HasSubstr(".ibid"))))
-      << "no lock or branch is left";
+  EXPECT_THAT(*memory_.list("/s"), Not(testing::Contains(HasSubstr(".ibid")))) << "no lock or branch is left";
 }
 
 TEST_F(SessionFilesTest, InterruptedRenameAndRemoveCanBeRepeated) {
@@ -140,7 +139,8 @@ TEST_F(SessionFilesTest, ExportHasTheMessagesAndInJsonTheBranches) {
   write(files_.path("talk"), "Why?\nBecause.");
   write(files_.branch_path("talk", 3), "What?");
   const SavedSession session = *read_saved_session(memory_, files_.path("talk"));
-  EXPECT_EQ(session_as_markdown("talk", session), "# talk\n\n*m.gguf*\n\n## You\n\nWhy?\nBecause.\n\n## Assistant\n\nHi.\n");
+  EXPECT_EQ(session_as_markdown("talk", session),
+            "# talk\n\n*m.gguf*\n\n## You\n\nWhy?\nBecause.\n\n## Assistant\n\nHi.\n");
   const Json json = session_as_json("talk", session, files_);
   EXPECT_EQ(json["messages"].size(), 2u);
   EXPECT_EQ(json["branches"][0]["number"], 3);
@@ -150,7 +150,8 @@ TEST_F(SessionFilesTest, ExportHasTheMessagesAndInJsonTheBranches) {
 TEST(MessageContent, OfAnyKindIsShown) {
   SavedSession session;
   session.messages = *parse_json(R"([{"role":"system","content":null},{"role":"user","content":7},
-      {"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}]},{"role":"tool"}])", "messages");
+      {"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}]},{"role":"tool"}])",
+                                 "messages");
   const std::string text = session_as_text("x", session);
   EXPECT_THAT(text, HasSubstr("You:\n7\n"));
   EXPECT_THAT(text, HasSubstr("You:\na\n{\"type\":\"image\"}\n"));

@@ -11,7 +11,8 @@ TEST(SessionName, LettersOfAnyScriptAndBlanksAreAllowed) {
     EXPECT_TRUE(check_session_name(name).ok()) << name;
     const std::string file = escape_session_name(name);
     EXPECT_EQ(file.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-%"),
-              std::string::npos) << file;
+              std::string::npos)
+        << file;
     EXPECT_EQ(unescape_session_name(file), name);
   }
   EXPECT_EQ(escape_session_name("talk_1-B"), "talk_1-B") << "names without special characters are unchanged";
@@ -20,11 +21,10 @@ TEST(SessionName, LettersOfAnyScriptAndBlanksAreAllowed) {
 
 TEST(SessionName, PathsAndInvisibleCharactersAreRefused) {
   const std::string nul("a\0b", 3);
-  for (const std::string& name :
-       {std::string(), std::string("../evil"), std::string("a/b"), std::string("a\\b"), std::string("."),
-        std::string(".."), std::string(".hidden"), std::string(" a"), std::string("a "), std::string("a\nb"),
-        std::string("a\x1b[2Jb"), std::string("\xff"), std::string("a\u200bb"), std::string("a\u202eb"), nul,
-        std::string(65, 'a')}) {
+  for (const std::string& name : {std::string(), std::string("../evil"), std::string("a/b"), std::string("a\\b"),
+                                  std::string("."), std::string(".."), std::string(".hidden"), std::string(" a"),
+                                  std::string("a "), std::string("a\nb"), std::string("a\x1b[2Jb"), std::string("\xff"),
+                                  std::string("a\u200bb"), std::string("a\u202eb"), nul, std::string(65, 'a')}) {
     EXPECT_EQ(check_session_name(name).code(), ErrorCode::kInvalidArgument) << name;
   }
   EXPECT_TRUE(check_session_name(std::string(64, 'a')).ok());

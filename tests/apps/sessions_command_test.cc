@@ -124,8 +124,8 @@ TEST_F(SessionsCommand, OpenConversationIsNotChanged) {
   ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
   const Result<std::unique_ptr<FileLock>> lock = files().lock("talk");
   ASSERT_TRUE(lock.ok());
-  for (const std::string& command : {std::string("sessions delete talk --yes"), std::string("sessions rename talk other"),
-                                     "chat " + model_ + " --resume talk"}) {
+  for (const std::string& command : {std::string("sessions delete talk --yes"),
+                                     std::string("sessions rename talk other"), "chat " + model_ + " --resume talk"}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.status, 1) << command;
     EXPECT_THAT(outcome.err, HasSubstr("another ibid (process " + std::to_string(getpid()) + ")")) << command;

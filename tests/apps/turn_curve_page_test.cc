@@ -70,8 +70,7 @@ TEST(TurnCurvePage, IsWellFormedAndSelfContained) {
 
 TEST(TurnCurvePage, BeginsWithTheGainOfReuse) {
   std::vector<TurnCurvePoint> points = {point_at(8000, 14.125, 13), point_at(1000, 33.75, 32)};  // in any order
-  const std::string claim =
-      "At 8,000 tokens of history a turn is 71 times as fast as reading the prompt again";
+  const std::string claim = "At 8,000 tokens of history a turn is 71 times as fast as reading the prompt again";
   const std::string page = turn_curve_page({}, points, 5);
   EXPECT_THAT(page, HasSubstr("<title>" + claim + "</title>"));
   EXPECT_THAT(page, HasSubstr("<body>\n<h1>" + claim + "</h1>"));
@@ -85,8 +84,8 @@ TEST(TurnCurvePage, DescribesTheMeasurementBeforeTheCharts) {
   const std::string page = turn_curve_page(setup, three_points(), 5);
   const std::string top = page.substr(0, page.find("<svg"));
   for (const char* text : {"a&lt;b&gt;", "A &quot;fast&quot; CPU, &lt;2&gt; CPUs", "2 threads", "f16 keys and values",
-                           "2026-01-31", "commit abc&lt;/script&gt;", "medians of 5 rounds", "other processes had 12.3 % of the CPUs",
-                           "Same text, same bits."}) {
+                           "2026-01-31", "commit abc&lt;/script&gt;", "medians of 5 rounds",
+                           "other processes had 12.3 % of the CPUs", "Same text, same bits."}) {
     EXPECT_THAT(top, HasSubstr(text));
   }
   EXPECT_THAT(turn_curve_page({}, three_points(), 5), HasSubstr("commit not given"));
@@ -97,11 +96,15 @@ TEST(TurnCurvePage, HasEveryPointInChartsAndTable) {
   for (const char* text :
        {"reuse: 0, 12.25<", "reuse: 1000, 33.75<", "reuse: 7777, 99.5<", "read again: 7777, 1001.5<",
         "from disk: 1000, 2001.5<", "bare pass: 7777, 98<", "<td>7,777</td><td>61</td>", "<td>7,839</td>",
-        "33.8 <small>(33.6\xe2\x80\x93" "34.0)</small>", "2,002 <small>(2,000\xe2\x80\x93" "2,002)</small>"}) {
+        "33.8 <small>(33.6\xe2\x80\x93"
+        "34.0)</small>",
+        "2,002 <small>(2,000\xe2\x80\x93"
+        "2,002)</small>"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
-  EXPECT_THAT(page, HasSubstr("th, td { text-align: right; padding: 0.25rem 0.6rem; border-bottom: 1px solid var(--rule); "
-                              "white-space: nowrap; }"));
+  EXPECT_THAT(page,
+              HasSubstr("th, td { text-align: right; padding: 0.25rem 0.6rem; border-bottom: 1px solid var(--rule); "
+                        "white-space: nowrap; }"));
 }
 
 TEST(TurnCurvePage, ShowsALinearAxisFirstAndRatiosAtTheLines) {
@@ -174,7 +177,8 @@ TEST(LineChart, LogarithmicAxisEndsAtTheData) {
 std::vector<double> name_heights(const std::string& svg) {
   std::vector<double> heights;
   const std::regex name("class=\"name\" x=\"[0-9.]+\" y=\"([0-9.]+)\"");
-  for (std::sregex_iterator it(svg.begin(), svg.end(), name), end; it != end; ++it) heights.push_back(std::stod((*it)[1]));
+  for (std::sregex_iterator it(svg.begin(), svg.end(), name), end; it != end; ++it)
+    heights.push_back(std::stod((*it)[1]));
   std::sort(heights.begin(), heights.end());
   return heights;
 }

@@ -49,9 +49,7 @@ class TurnCurveMeasured : public testing::Test {
     if (const char* const before = std::getenv("TMPDIR")) before_ = before;
     ::setenv("TMPDIR", scratch_.path().c_str(), 1);
   }
-  ~TurnCurveMeasured() override {
-    before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR");
-  }
+  ~TurnCurveMeasured() override { before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR"); }
 
   Result<TurnCurvePoint> measure(size_t history, size_t rounds) {
     TRY_ASSIGN(const auto bench, TurnCurveBench::create(factory_on(model_), {.rounds = rounds, .message_tokens = 80}));

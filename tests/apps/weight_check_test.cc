@@ -58,7 +58,8 @@ class WeightCheck : public CommandLine {
   static std::vector<std::string> words(const WeightReport& report) {
     std::vector<std::string> all;
     for (const Finding& finding : report.findings) {
-      all.push_back(std::string(finding_name(finding.kind)) + "|" + finding.tensor + "|" + std::to_string(finding.count));
+      all.push_back(std::string(finding_name(finding.kind)) + "|" + finding.tensor + "|" +
+                    std::to_string(finding.count));
     }
     return all;
   }
@@ -123,7 +124,8 @@ TEST_F(WeightCheck, ZeroRowsAndZeroMatricesAreReported) {
   EXPECT_THAT(words(report_of(rows)), ElementsAre("zero rows|blk.2.attn_q.weight|2"));
   EXPECT_TRUE(report_of(rows).sound());
   EXPECT_EQ(run("inspect --check " + rows).status, 0);
-  const std::string all = changed("blk.2.attn_q.weight", [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
+  const std::string all =
+      changed("blk.2.attn_q.weight", [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
   EXPECT_THAT(words(report_of(all)), ElementsAre("all zero|blk.2.attn_q.weight|64"));
   EXPECT_FALSE(report_of(all).sound());
 }
@@ -137,7 +139,8 @@ TEST_F(WeightCheck, OutliersAreAnomaliesNotDamage) {
   EXPECT_THAT(words(report_of(changed("blk.3.ffn_down.weight", times(100)))),
               ElementsAre("far matrix|blk.3.ffn_down.weight|0"));
   EXPECT_THAT(words(report_of(changed("blk.3.ffn_down.weight", times(2)))), IsEmpty());
-  const std::string row = changed("blk.0.attn_v.weight", [&](std::span<float> values) { times(1000)(values.first(64)); });
+  const std::string row =
+      changed("blk.0.attn_v.weight", [&](std::span<float> values) { times(1000)(values.first(64)); });
   EXPECT_THAT(words(report_of(row)), testing::Contains("far rows|blk.0.attn_v.weight|1"));
   const std::string norm = changed("blk.0.attn_norm.weight", [](std::span<float> values) { values[5] = 4000; });
   EXPECT_THAT(words(report_of(norm)), ElementsAre("norm outlier|blk.0.attn_norm.weight|1"));

@@ -131,10 +131,27 @@ std::string without_blanks(const std::string& text) {
 }
 
 TEST(WordWrap, RandomTextIsCompleteOnAnyTerminal) {
-  const std::vector<std::string> parts = {
-      "word", "longer-word", "a", "na\u00efve", "\u4e2d", "\u4e2d\u6587\u3002", "\U0001F44D\U0001F3FD", "\u2764\uFE0F",
-      "\U0001F469\u200D\U0001F469\u200D\U0001F467", "e\u0301", "https://example.org/a/long/way/to/go", " ", " ", " ",
-      " ", "  ", "\t", "\n", "\n- ", "\n    code goes here and is long", "\n```\n"};
+  const std::vector<std::string> parts = {"word",
+                                          "longer-word",
+                                          "a",
+                                          "na\u00efve",
+                                          "\u4e2d",
+                                          "\u4e2d\u6587\u3002",
+                                          "\U0001F44D\U0001F3FD",
+                                          "\u2764\uFE0F",
+                                          "\U0001F469\u200D\U0001F469\u200D\U0001F467",
+                                          "e\u0301",
+                                          "https://example.org/a/long/way/to/go",
+                                          " ",
+                                          " ",
+                                          " ",
+                                          " ",
+                                          "  ",
+                                          "\t",
+                                          "\n",
+                                          "\n- ",
+                                          "\n    code goes here and is long",
+                                          "\n```\n"};
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::string text;

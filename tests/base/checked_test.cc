@@ -13,8 +13,7 @@ constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 TEST(Checked, AddAndMultiplyDetectOverflow) {
   EXPECT_EQ(checked_add<uint64_t>(kMax - 1, 1), kMax);
   EXPECT_EQ(checked_add<uint64_t>(kMax, 1), std::nullopt);
-  EXPECT_EQ(checked_mul<uint64_t>(uint64_t{1} << 32, (uint64_t{1} << 32) - 1),
-            kMax - (uint64_t{1} << 32) + 1);
+  EXPECT_EQ(checked_mul<uint64_t>(uint64_t{1} << 32, (uint64_t{1} << 32) - 1), kMax - (uint64_t{1} << 32) + 1);
   EXPECT_EQ(checked_mul<uint64_t>(uint64_t{1} << 32, uint64_t{1} << 32), std::nullopt);
   EXPECT_EQ(checked_mul<uint64_t>(0, kMax), 0u);
 }

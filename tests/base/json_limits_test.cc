@@ -39,9 +39,9 @@ TEST(Json, KeepsValuesTypesAndKeyOrder) {
 TEST(Json, DestructionDoesNotAllocate) {
   JsonLimits limits;
   limits.max_depth = kMaxJsonDepth;
-  std::optional<Json> json =
-      *parse_json("[" + repeated("{\"a\":[\"a text of its own, on the heap\",{},", 400) + "1" + repeated("]}", 400) +
-                      ",{\"b\":[[],[2,\"c\"]]}]", "x", limits);
+  std::optional<Json> json = *parse_json("[" + repeated("{\"a\":[\"a text of its own, on the heap\",{},", 400) + "1" +
+                                             repeated("]}", 400) + ",{\"b\":[[],[2,\"c\"]]}]",
+                                         "x", limits);
   FailingNew failing(0, true);
   json.reset();
   failing.stop();
@@ -112,11 +112,10 @@ TEST(Json, NumbersBeyondDoubleAreBadNumber) {
 TEST(Json, SyntaxErrorsNameTheSourceAndTheByte) {
   const Result<Json> json = parse_json("{\"a\": tru}", "config.json");
   EXPECT_EQ(json.status().code(), ErrorCode::kBadHeader);
-  EXPECT_EQ(json.status().message().find("config.json: not valid JSON at byte 10: "), 0u)
-      << json.status().message();
+  EXPECT_EQ(json.status().message().find("config.json: not valid JSON at byte 10: "), 0u) << json.status().message();
   EXPECT_EQ(json.status().message().find("json.exception"), std::string::npos);
-  for (const char* text : {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "01", "1 2", "{} x", "nul", "NaN",
-                           "\"\\x\"", "\"\\ud800\"", "\"a\nb\"", "// c\n1", "\"\xFF\"", "\"\xED\xA0\x80\""}) {
+  for (const char* text : {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "01", "1 2", "{} x", "nul", "NaN", "\"\\x\"",
+                           "\"\\ud800\"", "\"a\nb\"", "// c\n1", "\"\xFF\"", "\"\xED\xA0\x80\""}) {
     EXPECT_EQ(code_of(text), ErrorCode::kBadHeader) << text;
   }
   // nlohmann takes a NUL for the end of the text and would ignore the rest.

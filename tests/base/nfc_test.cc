@@ -43,13 +43,19 @@ TEST(Nfc, InvalidBytesAreUnchanged) {
 }
 
 TEST(Nfc, TextAfterAnInvalidByteIsNormalised) {
-  EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKc).text(), "\xC3" "1");
-  EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKd).text(), "\xC3" "1");
+  EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKc).text(),
+            "\xC3"
+            "1");
+  EXPECT_EQ(NfcText("\xC3\uFF11", NormalForm::kKd).text(),
+            "\xC3"
+            "1");
 }
 
 TEST(Nfc, DecomposedForms) {
   EXPECT_EQ(NfcText("\u00E9\uAC01\uFB01", NormalForm::kD).text(), "e\u0301\u1100\u1161\u11A8\uFB01");
-  EXPECT_EQ(NfcText("q\u0307\u0323\u2460", NormalForm::kKd).text(), "q\u0323\u0307" "1");
+  EXPECT_EQ(NfcText("q\u0307\u0323\u2460", NormalForm::kKd).text(),
+            "q\u0323\u0307"
+            "1");
 }
 
 TEST(Nfc, NormalisedTextIsNotCopied) {

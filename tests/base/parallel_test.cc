@@ -43,7 +43,8 @@ TEST(WorkerShare, SharesAreContiguousDisjointAndComplete) {
   }
 }
 
-std::unique_ptr<ThreadTeam> team_of(int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist) {
+std::unique_ptr<ThreadTeam> team_of(int n_threads,
+                                    OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist) {
   return ThreadTeam::create(n_threads, when_crowded).value();
 }
 
@@ -74,8 +75,7 @@ TEST_P(TeamOf, BarrierSeparatesSteps) {
     for (int step = 0; step < kSteps; ++step) {
       const std::vector<int>& before = values[static_cast<size_t>(step % 2)];
       const int sum = std::accumulate(before.begin(), before.end(), 0);
-      values[static_cast<size_t>((step + 1) % 2)][static_cast<size_t>(worker.index())] =
-          sum / worker.count() + 1;
+      values[static_cast<size_t>((step + 1) % 2)][static_cast<size_t>(worker.index())] = sum / worker.count() + 1;
       worker.barrier();
     }
   });

@@ -31,7 +31,7 @@ TEST(PortableMath, ExpAtAndBeyondItsLimits) {
   EXPECT_EQ(portable_exp(-0.0f), 1.0f);
   EXPECT_EQ(portable_exp(-kInfinity), 0.0f);
   EXPECT_EQ(portable_exp(-87.4f), 0.0f);
-  EXPECT_GE(portable_exp(kExpLowest), std::numeric_limits<float>::min());   // never subnormal
+  EXPECT_GE(portable_exp(kExpLowest), std::numeric_limits<float>::min());  // never subnormal
   EXPECT_EQ(portable_exp(kInfinity), portable_exp(88.0f));
   EXPECT_EQ(portable_exp(1e30f), portable_exp(88.0f));
   EXPECT_TRUE(std::isfinite(portable_exp(88.0f)));
@@ -65,7 +65,7 @@ TEST(PortableMath, SinCosAgainstLibm) {
   FloatSequence sequence(1);
   double worst = 0;
   for (int i = 0; i < 200000; ++i) {
-    const double x = std::ldexp(double{sequence.next()}, i % 21);   // up to 2^20
+    const double x = std::ldexp(double{sequence.next()}, i % 21);  // up to 2^20
     const SinCos got = portable_sin_cos(x);
     worst = std::max({worst, std::fabs(got.sin - std::sin(x)), std::fabs(got.cos - std::cos(x))});
   }

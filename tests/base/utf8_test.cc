@@ -51,8 +51,7 @@ TEST(Utf8, AcceptsExactlyTheWellFormedSequences) {
       for (int c = 0; c < 256; c += 3) {
         three[2] = static_cast<char>(c);
         const DecodedChar of_three = utf8_decode(three, 0);
-        ASSERT_EQ(of_three.valid && of_three.length == 3, valid_by_arithmetic(three))
-            << a << ' ' << b << ' ' << c;
+        ASSERT_EQ(of_three.valid && of_three.length == 3, valid_by_arithmetic(three)) << a << ' ' << b << ' ' << c;
       }
     }
   }
@@ -107,8 +106,8 @@ TEST(Utf8, IncompleteTailIsTheStartOfOneCharacter) {
 }
 
 TEST(Utf8, InvalidBytesAreNotAnIncompleteTail) {
-  for (const char* text : {"\x80", "\xBF\xBF\xBF", "\xC0", "\xC1", "\xF5", "\xFF", "\xE0\x80", "\xED\xA0",
-                           "\xF0\x8F", "\xF4\x90", "\xF0\x90\x41", "\xC3\xA9\xA9", "\xE2\x82\xAC\x80"}) {
+  for (const char* text : {"\x80", "\xBF\xBF\xBF", "\xC0", "\xC1", "\xF5", "\xFF", "\xE0\x80", "\xED\xA0", "\xF0\x8F",
+                           "\xF4\x90", "\xF0\x90\x41", "\xC3\xA9\xA9", "\xE2\x82\xAC\x80"}) {
     EXPECT_EQ(utf8_incomplete_tail(text), 0u) << testing::PrintToString(text);
   }
 }

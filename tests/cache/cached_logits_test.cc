@@ -70,8 +70,7 @@ TEST_F(PrefixEndingsTest, StoresLogitsOnlyAfterStoredTokens) {
   EXPECT_EQ(remember(tokens, 1), ErrorCode::kNotFound);
   EXPECT_EQ(remember({}, 1), ErrorCode::kNotFound);
   EXPECT_EQ(remember(TokenSpan(tokens).first(80), 1, kBob), ErrorCode::kNotFound);
-  EXPECT_EQ(store_.remember_logits(kAlice, TokenSpan(tokens).first(80), {}).code(),
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(store_.remember_logits(kAlice, TokenSpan(tokens).first(80), {}).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(find(TokenSpan(tokens).first(80)), -1.0f);
 }
 

@@ -179,8 +179,8 @@ TEST_F(FileTierStates, OtherComputationsNamespacesLayoutsAndVersionsAreMisses) {
   EXPECT_EQ(found(*open(other), "alice", ids_), 0u);
   EXPECT_EQ(found(*open(), "bob", ids_), 0u);
   {
-    const KvLayout wide = KvLayout::make(std::vector(2, KvRowShape{2, 8}), KvDType::kF32,
-                                         std::vector<StateShape>{{5, 3}, {70, 1}});
+    const KvLayout wide =
+        KvLayout::make(std::vector(2, KvRowShape{2, 8}), KvDType::kF32, std::vector<StateShape>{{5, 3}, {70, 1}});
     KvPagePool pool(wide, size_t{1} << 24);
     const auto tier = *FileTier::open(options(), pool, *files_, *clock_);
     KvCacheEntry entry(pool);

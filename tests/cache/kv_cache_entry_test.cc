@@ -25,8 +25,7 @@ class KvCacheEntryLaws : public testing::TestWithParam<KvDType> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, KvCacheEntryLaws,
-                         testing::ValuesIn(kEveryKvDType));
+INSTANTIATE_TEST_SUITE_P(AllTypes, KvCacheEntryLaws, testing::ValuesIn(kEveryKvDType));
 
 TEST_P(KvCacheEntryLaws, EmptyEntry) {
   KvCacheEntry entry(pool_);
@@ -41,8 +40,7 @@ TEST_P(KvCacheEntryLaws, EmptyEntry) {
 
 TEST_P(KvCacheEntryLaws, AnySplitEqualsOnePass) {
   const Tokens tokens = random_tokens(2, 150);
-  for (const size_t chunk :
-       {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
+  for (const size_t chunk : {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
     KvCacheEntry entry(pool_);
     for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
       const size_t n = std::min(chunk, tokens.size() - begin);
@@ -139,8 +137,7 @@ TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesIt) {
 }
 
 TEST_P(KvCacheEntryLaws, CancelledPassChangesNothing) {
-  const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33),
-               more = random_tokens(15, 40);
+  const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33), more = random_tokens(15, 40);
   for (size_t n_layers = 0; n_layers <= layout_.n_layers(); ++n_layers) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, tokens).ok());

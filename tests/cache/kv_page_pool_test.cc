@@ -86,8 +86,7 @@ TEST(KvPagePool, FreedPagesAreZeroedAtOnceAndHeldOnesStay) {
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
   allow_memory(freed, kLayout.page_bytes());  // only this test accesses a freed page
-  EXPECT_TRUE(
-      std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
   EXPECT_TRUE(all_bytes_are(pages[1], std::byte{0xab}));
   EXPECT_TRUE(pool.allocate().ok());

@@ -40,13 +40,13 @@ class KvStateFileTest : public testing::Test {
   Status decode(const Bytes& bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(bytes, layout_, identity, ids));
     const KvRecordHeader& header = check.header();
-    TRY_ASSIGN(StateSnapshot snapshot,
-               check.read_snapshot(pool_, ids.size() - header.first_position,
-                                   [&](uint64_t offset, std::span<std::byte> out) -> Status {
-                                     if (offset + out.size() > bytes.size()) return {ErrorCode::kTruncated, ""};
-                                     std::memcpy(out.data(), bytes.data() + offset, out.size());
-                                     return {};
-                                   }));
+    TRY_ASSIGN(StateSnapshot snapshot, check.read_snapshot(pool_, ids.size() - header.first_position,
+                                                           [&](uint64_t offset, std::span<std::byte> out) -> Status {
+                                                             if (offset + out.size() > bytes.size())
+                                                               return {ErrorCode::kTruncated, ""};
+                                                             std::memcpy(out.data(), bytes.data() + offset, out.size());
+                                                             return {};
+                                                           }));
     EXPECT_EQ(snapshot.end(), ids.size());
     KvCacheEntry entry(pool_);
     EXPECT_TRUE(entry.adopt(*pool_.allocate(KvLayout::pages_for(ids.size())), ids, {snapshot}).ok());

@@ -106,12 +106,9 @@ struct LayoutMaker {
   KvDType dtype;
   TinyKind kind = TinyKind::kPlain;
 };
-const LayoutMaker kLayouts[] = {{"F32", KvDType::kF32},
-                                {"F16", KvDType::kF16},
-                                {"Int8", KvDType::kInt8},
-                                {"K8V4", KvDType::kK8V4},
-                                {"Int4", KvDType::kInt4},
-                                {"Windowed", KvDType::kInt8, TinyKind::kWindowed}};
+const LayoutMaker kLayouts[] = {{"F32", KvDType::kF32},   {"F16", KvDType::kF16},
+                                {"Int8", KvDType::kInt8}, {"K8V4", KvDType::kK8V4},
+                                {"Int4", KvDType::kInt4}, {"Windowed", KvDType::kInt8, TinyKind::kWindowed}};
 
 class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, LayoutMaker>> {
  protected:

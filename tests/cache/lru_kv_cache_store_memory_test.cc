@@ -148,8 +148,7 @@ TEST_P(StoreMemoryTest, InsertThatSharesAndDeclares) {
         ASSERT_TRUE(feed(world.entry, tokens_).ok());
       },
       [&](World& world) {
-        return world.store
-            .insert(kAlice, world.entry, {.sharing = Sharing::kShared, .retention = Retention::kPrefix})
+        return world.store.insert(kAlice, world.entry, {.sharing = Sharing::kShared, .retention = Retention::kPrefix})
             .code();
       });
 }

@@ -129,8 +129,8 @@ class Story {
 
   // Appends tokens without keys and values; other tests check the content of pages.
   Status append(KvCacheEntry& entry, TokenSpan ids) {
-    TRY_ASSIGN(std::vector<KvPage> pages, pool_.allocate(KvLayout::pages_for(entry.length() + ids.size()) -
-                                                         entry.length() / kPagePositions));
+    TRY_ASSIGN(std::vector<KvPage> pages,
+               pool_.allocate(KvLayout::pages_for(entry.length() + ids.size()) - entry.length() / kPagePositions));
     const Tokens tokens = concat(entry.tokens(), ids);
     std::vector<KvPage> all(entry.pages().begin(),
                             entry.pages().begin() + static_cast<ptrdiff_t>(entry.length() / kPagePositions));

@@ -127,8 +127,7 @@ class Script {
     const std::vector<float> before = read_rows(entry);
     const Tokens message = random_tokens(rng_(), 1 + below(100), 2);
     const bool is_cancelled = below(5) == 0;
-    const Status status =
-        is_cancelled ? feed_without_commit(entry, message, layout_.n_layers()) : feed(entry, message);
+    const Status status = is_cancelled ? feed_without_commit(entry, message, layout_.n_layers()) : feed(entry, message);
     if (is_cancelled || !status.ok()) {
       ASSERT_EQ(read_rows(entry), before);
     } else {

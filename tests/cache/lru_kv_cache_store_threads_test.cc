@@ -46,7 +46,7 @@ class Talker {
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
 
   void turn() {
-    Tokens prompt = random_tokens(1 + below(2), n_system_, 9);  // one of two system prompts
+    Tokens prompt = random_tokens(1 + below(2), n_system_, 9);     // one of two system prompts
     prompt.push_back(static_cast<TokenId>(100 + name_space_[0]));  // a token that only this namespace uses
     const size_t message = below(6);
     prompt = concat(prompt, random_tokens(message, 10 + 23 * message, 3));

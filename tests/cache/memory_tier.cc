@@ -128,8 +128,10 @@ size_t MemoryTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEnt
   }
   const bool has_more = !found.pages.empty();
   const size_t n_pages = found.pages.size();
-  const bool added = has_more && entry.adopt_more(std::move(found.pages), ids.subspan(length, found.end - length),
-                                                  std::move(states)).ok() && entry.length() > length;
+  const bool added =
+      has_more &&
+      entry.adopt_more(std::move(found.pages), ids.subspan(length, found.end - length), std::move(states)).ok() &&
+      entry.length() > length;
   ++(added ? n_hits_ : n_misses_);
   if (!added) return 0;
   n_pages_read_ += n_pages;
@@ -202,8 +204,8 @@ void MemoryTier::write_behind(std::string_view name_space, const KvCacheEntry& e
 Status MemoryTier::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
   if (parts == KvPageParts::kFirst && server_.has(page.before, page.page_ids(), parts)) return {};
   RecordServer::Record record{page.identity.name_space, Tokens(page.page_ids().begin(), page.page_ids().end()),
-                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data(), parts),
-                              0, parts};
+                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data(), parts), 0,
+                              parts};
   const auto blocks = kv_page_blocks(pool_.layout(), rows.data(), parts);
   record.bytes.insert(record.bytes.end(), blocks.begin(), blocks.end());
   TRY(server_.put(page.before, std::move(record)));

@@ -12,8 +12,8 @@ namespace ibid {
 
 class NanPagePool : public KvPagePool {
  public:
-  using KvPagePool::KvPagePool;
   using KvPagePool::allocate;
+  using KvPagePool::KvPagePool;
 
   Result<std::vector<KvPage>> allocate(size_t n_pages) override {
     TRY_ASSIGN(std::vector<KvPage> pages, KvPagePool::allocate(n_pages));

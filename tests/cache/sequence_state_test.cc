@@ -201,7 +201,9 @@ TEST_F(SequenceStateLaws, AnySequenceOfCallsEqualsAColdPass) {
       KvCacheEntry& entry = entries[random() % entries.size()];
       const size_t n = 1 + random() % (random() % 8 == 0 ? 100 : 9);
       switch (random() % 8) {
-        case 0: case 1: case 2: {
+        case 0:
+        case 1:
+        case 2: {
           if (entry.length() < 500) (void)feed(entry, random_tokens(random(), n));
           break;
         }

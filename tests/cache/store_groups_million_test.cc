@@ -133,8 +133,8 @@ class GroupStory {
       : layout_(layout_with(kind)),
         rng_(seed),
         is_roomy_(budget_pages == 0),
-        pool_(layout_, is_roomy_ ? size_t{256} << 20
-                                 : budget_pages * layout_.page_bytes() + 24 * layout_.state_bytes()),
+        pool_(layout_,
+              is_roomy_ ? size_t{256} << 20 : budget_pages * layout_.page_bytes() + 24 * layout_.state_bytes()),
         store_(pool_) {}
 
   void run(size_t n_calls) {

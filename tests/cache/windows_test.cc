@@ -173,8 +173,8 @@ TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
   const KvLayout layout = windowed_layout();
   constexpr size_t kA = 1000, kB = 5000, kTurn = 50, kTurns = 6;
   // Memory for both with their windows, and for a pass of B beside its previous end.
-  const size_t budget = bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) +
-                        8 * layout.page_bytes();
+  const size_t budget =
+      bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) + 8 * layout.page_bytes();
   Chats chats(budget);
   IdleSequence a, b;
   EXPECT_EQ(chats.turn(a, random_tokens(1, kA)), 0u);
@@ -327,7 +327,8 @@ TEST(KvWindows, AnySequenceOfCallsEqualsAColdPass) {
         while (hit.length() < ids.size()) {
           const size_t n = std::min<size_t>(ids.size() - hit.length(), 1 + random() % 200);
           if (!feed(hit.entry, TokenSpan(ids).subspan(hit.length(), n)).ok()) break;
-          if (random() % 6 == 0) (void)hit.entry.slice_to_at_most(hit.length() - random() % std::min<size_t>(hit.length(), 90));
+          if (random() % 6 == 0)
+            (void)hit.entry.slice_to_at_most(hit.length() - random() % std::min<size_t>(hit.length(), 90));
         }
         ASSERT_NO_FATAL_FAILURE(expect_exact(hit.entry)) << seed << " " << step;
         if (hit.length() > 0) (void)store.insert("a", hit.entry);

@@ -40,8 +40,7 @@ void check_codes(DType dtype, const Row& row, const std::vector<float>& values) 
     CHECK(row.codes[i] >= layout.min_code && row.codes[i] <= layout.max_code) << dtype_name(dtype);
     float rebuilt = row.scales[group] * static_cast<float>(row.codes[i]);
     if (layout.has_mins) rebuilt += row.mins[group];
-    CHECK(same_bits(rebuilt, values[i]))
-        << dtype_name(dtype) << ' ' << i << ' ' << rebuilt << ' ' << values[i];
+    CHECK(same_bits(rebuilt, values[i])) << dtype_name(dtype) << ' ' << i << ' ' << rebuilt << ' ' << values[i];
   }
 }
 
@@ -59,8 +58,7 @@ void check_factors(DType dtype, std::span<const std::byte> blocks, const Row& ro
     CHECK(same_bits(fp16_to_float(d[block]) * static_cast<float>(scales[g]) * factor, row.scales[g]))
         << dtype_name(dtype);
     if (!layout.has_mins) continue;
-    CHECK(same_bits(-(fp16_to_float(dmin[block]) * static_cast<float>(mins[g])), row.mins[g]))
-        << dtype_name(dtype);
+    CHECK(same_bits(-(fp16_to_float(dmin[block]) * static_cast<float>(mins[g])), row.mins[g])) << dtype_name(dtype);
   }
 }
 

@@ -12,8 +12,7 @@ namespace ibid::fuzz {
 namespace {
 
 // Enough for any template of a page, but small, so that an input that uses all of it ends soon.
-constexpr TemplateBudget kBudget = {
-    .max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
+constexpr TemplateBudget kBudget = {.max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
 
 const Json& conversation() {
   static const Json& messages = *new Json(Json::parse(R"([
@@ -62,8 +61,7 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     n_unchanged = messages.size();
     CHECK_LE(delta->keep_bytes, bytes.size());
     const std::string now = whole->bytes();
-    CHECK(bytes.substr(0, delta->keep_bytes) + delta->text.bytes() == now)
-        << "the incremental render differs";
+    CHECK(bytes.substr(0, delta->keep_bytes) + delta->text.bytes() == now) << "the incremental render differs";
     CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(delta->text.bytes().size())))
         << "the incremental render has different origins";
     bytes = now;
@@ -79,8 +77,7 @@ void chat_template(Input input) {
     return;
   }
   TemplateVariables variables;
-  variables.values = {
-      {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"enable_thinking", input.size() % 2 == 0}};
+  variables.values = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"enable_thinking", input.size() % 2 == 0}};
   const auto first = compiled->render(conversation(), variables);
   const auto second = compiled->render(conversation(), variables);
   CHECK_EQ(first.ok(), second.ok());

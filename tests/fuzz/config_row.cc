@@ -45,9 +45,7 @@ class MadeCheckpoint : public MemoryModelFile {
   }
   bool has(std::string_view key) const override { return values_.find(key) != nullptr; }
   Result<std::optional<int64_t>> get_int(std::string_view key) const override { return values_.get_int(key); }
-  Result<std::optional<double>> get_float(std::string_view key) const override {
-    return values_.get_float(key);
-  }
+  Result<std::optional<double>> get_float(std::string_view key) const override { return values_.get_float(key); }
   Result<std::optional<bool>> get_bool(std::string_view key) const override { return values_.get_bool(key); }
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override {
     return values_.get_string(key);
@@ -157,9 +155,9 @@ void config_row(Input input) {
   const auto said = file.get_int("hidden_size");
   const int64_t dim = said.ok() ? said->value_or(64) : 64;
   const Shape embedding{{16, static_cast<uint64_t>(std::clamp<int64_t>(dim, 1, 4096))}, 2};
-  for (const char* name : {"token_embd.weight", "model.embed_tokens.weight", "transformer.wte.weight",
-                           "gpt_neox.embed_in.weight", "transformer.word_embeddings.weight",
-                           "language_model.model.embed_tokens.weight"}) {
+  for (const char* name :
+       {"token_embd.weight", "model.embed_tokens.weight", "transformer.wte.weight", "gpt_neox.embed_in.weight",
+        "transformer.word_embeddings.weight", "language_model.model.embed_tokens.weight"}) {
     file.add(name, embedding);
   }
   const auto row = read_config(file);

@@ -27,12 +27,11 @@ std::vector<Family> load_families() {
   std::vector<Family> families;
   const auto add = [&families](std::string_view name) {
     const bool byte_level = std::ranges::find(kPieceFamilies, name) == std::end(kPieceFamilies);
-    Family& family = families.emplace_back(
-        Family{load_golden_tokenizer(std::string(name)),
-               byte_level && std::ranges::find(kChangeTexts, name) == std::end(kChangeTexts)});
+    Family& family =
+        families.emplace_back(Family{load_golden_tokenizer(std::string(name)),
+                                     byte_level && std::ranges::find(kChangeTexts, name) == std::end(kChangeTexts)});
     for (size_t b = 0; b < 256; ++b) {
-      family.has_token[b] =
-          !family.tokenizer->encode(std::string(1, static_cast<char>(b)), TextOrigin::kInput).empty();
+      family.has_token[b] = !family.tokenizer->encode(std::string(1, static_cast<char>(b)), TextOrigin::kInput).empty();
     }
   };
   for (const char* name : kGoldenFamilies) add(name);
@@ -52,8 +51,7 @@ void encode(Input input) {
   check_tokenizer(*family.tokenizer, text, cuts);
   if (!family.keeps_texts) return;
   const Tokens ids = family.tokenizer->encode(text, TextOrigin::kInput);
-  const bool has_tokens =
-      std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
+  const bool has_tokens = std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
   // Some added tokens that a message may contain, <n...> and wn...w, remove adjacent spaces.
   const bool may_swallow = text.find("<n") != text.npos || text.find("wn") != text.npos;
   if (has_tokens && !may_swallow) CHECK(family.tokenizer->decode(ids) == text);

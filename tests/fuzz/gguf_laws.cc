@@ -23,8 +23,7 @@ void check_same(const GgufHeader& a, const GgufHeader& b) {
   CHECK_EQ(a.entries.size(), b.entries.size());
   for (const GgufEntry& x : a.entries) {
     const GgufEntry* y = b.find(x.key);
-    CHECK(y != nullptr && x.type == y->type && x.element_type == y->element_type && x.count == y->count)
-        << x.key;
+    CHECK(y != nullptr && x.type == y->type && x.element_type == y->element_type && x.count == y->count) << x.key;
     CHECK(same_bytes(x.payload, y->payload)) << x.key;
   }
   CHECK_EQ(a.tensors.size(), b.tensors.size());

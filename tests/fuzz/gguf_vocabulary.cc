@@ -39,13 +39,8 @@ constexpr std::string_view kTokens[] = {"<unk>",
                                         "<|im_end|>",
                                         " ",
                                         ""};
-constexpr float kScores[] = {0,
-                             -1,
-                             -2.5f,
-                             1e30f,
-                             -1e30f,
-                             std::numeric_limits<float>::infinity(),
-                             std::numeric_limits<float>::quiet_NaN()};
+constexpr float kScores[] = {
+    0, -1, -2.5f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
 
 std::string one_token(Script& script) {
   const uint8_t choice = script.byte();
@@ -67,8 +62,7 @@ void add_bytes(bool written, std::vector<std::string>& tokens) {
     } else if (c < 0x80) {
       std::snprintf(text, sizeof text, "%c", static_cast<int>(c));
     } else {
-      std::snprintf(text, sizeof text, "%c%c", static_cast<int>(0xC0 | c >> 6),
-                    static_cast<int>(0x80 | (c & 0x3F)));
+      std::snprintf(text, sizeof text, "%c%c", static_cast<int>(0xC0 | c >> 6), static_cast<int>(0x80 | (c & 0x3F)));
     }
     tokens.emplace_back(text);
   }
@@ -103,8 +97,8 @@ void gguf_vocabulary(Input input) {
   writer.add_string("tokenizer.ggml.model", script.pick(kModels));
   writer.add_string("tokenizer.ggml.pre", script.pick(kPretokenizers));
   if (script.flag()) writer.add_string("general.name", "Phi-3 mini");
-  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.unknown_token_id"}) {
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.unknown_token_id"}) {
     if (const uint8_t id = script.byte(); id < 250) writer.add_i32(key, id % 4 == 3 ? id : id % 8 - 1);
   }
   for (const char* key : {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"}) {
@@ -115,8 +109,7 @@ void gguf_vocabulary(Input input) {
   CHECK(model.ok()) << model.status().message();
   const auto tokenizer = load_gguf_tokenizer(**model);
   if (!tokenizer.ok()) return;
-  for (const std::string_view text :
-       {" the caf\xC3\xA9 ab\n\n  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
+  for (const std::string_view text : {" the caf\xC3\xA9 ab\n\n  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
     check_tokenizer(**tokenizer, text, script);
   }
 }

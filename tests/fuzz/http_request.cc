@@ -73,7 +73,7 @@ const http::RequestFilter& door() {
     router.add("GET", "/v1/sessions/{id}/x/{n}", nothing, http::Access::kEverybody);
     router.add("POST", "/locked", nothing);
     return http::RequestFilter({.allowed_hosts = {"a.example"}, .allowed_origins = {"http://b.example"}, .port = 80},
-                      {{"fuzzing-key", "mine"}}, std::move(router));
+                               {{"fuzzing-key", "mine"}}, std::move(router));
   }();
   return the_door;
 }

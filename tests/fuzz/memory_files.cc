@@ -22,8 +22,7 @@ void write_all(int fd, std::string_view content) {
 
 }  // namespace
 
-MemoryFile::MemoryFile()
-    : fd_(memfd_create("input", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
+MemoryFile::MemoryFile() : fd_(memfd_create("input", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
   CHECK(fd_ >= 0);
 }
 

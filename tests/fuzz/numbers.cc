@@ -14,8 +14,7 @@ void numbers(Input input) {
   const std::string text = jinja::float_text(value);
   const auto read = jinja::parse_float(text);
   CHECK(read.has_value()) << text;
-  CHECK(std::isnan(value) ? std::isnan(*read)
-                          : std::bit_cast<uint64_t>(*read) == std::bit_cast<uint64_t>(value))
+  CHECK(std::isnan(value) ? std::isnan(*read) : std::bit_cast<uint64_t>(*read) == std::bit_cast<uint64_t>(value))
       << text;
   constexpr char kTypes[] = {'e', 'f', 'g', 'E', 'F', 'G'};
   const char type = script.pick(kTypes);

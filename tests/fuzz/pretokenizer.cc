@@ -13,15 +13,13 @@ namespace ibid::fuzz {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"gpt-2",          "smollm",       "llama3",      "qwen2",  "qwen35",
-                                       "gpt-4o",         "tekken",       "deepseek-v3", "falcon", "default",
-                                       "deepseek-coder", "deepseek-llm", "jais-2",      "youtu",  "bloom",
-                                       "viking",         "chameleon"};
+constexpr std::string_view kNames[] = {"gpt-2",  "smollm",      "llama3", "qwen2",   "qwen35",         "gpt-4o",
+                                       "tekken", "deepseek-v3", "falcon", "default", "deepseek-coder", "deepseek-llm",
+                                       "jais-2", "youtu",       "bloom",  "viking",  "chameleon"};
 
 // Splits `text` and checks that no piece is empty. Pieces that were found without reaching the end of the text do
 // not depend on the text that follows.
-std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split,
-                             std::string_view text) {
+std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split, std::string_view text) {
   std::vector<Piece> pieces;
   ScanMemory memory;
   for (size_t at = 0; at < text.size();) {
@@ -64,8 +62,7 @@ void pretokenizer(Input input) {
   const std::string_view shown = text.substr(0, std::min(n_shown, text.size()));
   const std::vector<Piece> early = pieces_of(*row.family, row.split ? &*row.split : nullptr, shown);
   for (size_t i = 0; i < early.size() && !early[i].touched_end; ++i) {
-    CHECK(i < pieces.size() && early[i].end == pieces[i].end)
-        << row.family->name << ": a final piece changed";
+    CHECK(i < pieces.size() && early[i].end == pieces[i].end) << row.family->name << ": a final piece changed";
   }
   if (!row.pattern) return;
   size_t begin = 0;
@@ -73,8 +70,7 @@ void pretokenizer(Input input) {
   for (const Piece& piece : pieces) {
     bool touched = false;
     const auto end = row.pattern->match({text, 0, text.size(), text.size()}, begin, memory, touched);
-    CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at "
-                                     << begin;
+    CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at " << begin;
     begin = piece.end;
   }
 }

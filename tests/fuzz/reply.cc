@@ -25,8 +25,10 @@ const Json& offered() {
 
 CallSyntax between_markers() {
   CallSyntax calls;
-  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="}, {CallPart::Kind::kName, ""},
-                 {CallPart::Kind::kLiteral, ">\n"}, {CallPart::Kind::kArguments, ""},
+  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="},
+                 {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kLiteral, ">\n"},
+                 {CallPart::Kind::kArguments, ""},
                  {CallPart::Kind::kLiteral, "</function>\n</tool_call>"}};
   calls.arguments = ArgumentsForm::kParameters;
   calls.parameter = {"<parameter=", ">\n", ">\n", "\n</parameter>\n"};
@@ -37,8 +39,10 @@ CallSyntax between_markers() {
 CallSyntax bare(ArgumentsForm form) {
   CallSyntax calls;
   calls.section_begin = form == ArgumentsForm::kKeywords ? "[" : "";
-  calls.parts = {{CallPart::Kind::kLiteral, "<|tool_call>call:"}, {CallPart::Kind::kName, ""},
-                 {CallPart::Kind::kArguments, ""}, {CallPart::Kind::kLiteral, "<tool_call|>"}};
+  calls.parts = {{CallPart::Kind::kLiteral, "<|tool_call>call:"},
+                 {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kArguments, ""},
+                 {CallPart::Kind::kLiteral, "<tool_call|>"}};
   calls.arguments = form;
   calls.quote = form == ArgumentsForm::kBareObject ? "<|\"|>" : "";
   calls.separator = ", ";
@@ -50,8 +54,8 @@ const std::vector<ReplyFormat>& formats() {
   static const std::vector<ReplyFormat>& all = *new std::vector<ReplyFormat>([] {
     std::vector<ReplyFormat> made;
     const auto add = [&made](CallSyntax calls) { made.emplace_back().calls = std::move(calls); };
-    for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>", "<function=",
-                               "<|tool_calls_section_begin|>"}) {
+    for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>",
+                               "<function=", "<|tool_calls_section_begin|>"}) {
       add(known_calls(marker)->syntax);
     }
     add(between_markers());
@@ -91,9 +95,8 @@ Heard hear(const ReplyFormat& format, const ReplyContext& context, std::string_v
 }
 
 size_t n_solid(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return c != ' ' && c != '\n' && c != '\t' && c != '\r';
-  }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return c != ' ' && c != '\n' && c != '\t' && c != '\r'; }));
 }
 
 }  // namespace
@@ -104,8 +107,7 @@ void reply(Input input) {
   const size_t piece = 1 + input[1] % 13;
   const std::string text = utf8_sanitize(text_of(input.subspan(2)));
   for (const bool streams : {false, true}) {
-    const ReplyContext context{
-        .tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
+    const ReplyContext context{.tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
     const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
     const Heard cut = hear(format, context, text, piece);
     CHECK(cut.events == whole.events) << "splitting the text changes the events";

@@ -48,9 +48,8 @@ void request_bodies(Input input) {
   const std::string_view text = text_of(input);
   const size_t line = std::min(text.find('\n'), text.size());
   const std::string path(text.substr(0, line));
-  const auto endpoint = std::find_if(serve::endpoints().begin(), serve::endpoints().end(), [&](const auto& each) {
-    return each.method == "POST" && each.pattern == path;
-  });
+  const auto endpoint = std::find_if(serve::endpoints().begin(), serve::endpoints().end(),
+                                     [&](const auto& each) { return each.method == "POST" && each.pattern == path; });
   if (endpoint == serve::endpoints().end()) return;
   serve::FakeDoor door;
   const auto exchange = door.post(path, std::string(text.substr(std::min(line + 1, text.size()))));

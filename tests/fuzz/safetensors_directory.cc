@@ -14,13 +14,11 @@ namespace ibid::fuzz {
 
 namespace {
 
-constexpr std::string_view kMethods[] = {"gptq",         "awq", "compressed-tensors", "fp8", "mxfp4",
-                                         "bitsandbytes", ""};
-constexpr std::string_view kSuffixes[] = {
-    ".weight",       ".qweight",       ".qzeros",       ".scales",
-    ".g_idx",        ".weight_packed", ".weight_scale", ".weight_zero_point",
-    ".weight_shape", "_blocks",        "_scales",       ".weight_scale_inv",
-    ".bias",         "_scale",         ".weight_g_idx"};
+constexpr std::string_view kMethods[] = {"gptq", "awq", "compressed-tensors", "fp8", "mxfp4", "bitsandbytes", ""};
+constexpr std::string_view kSuffixes[] = {".weight",       ".qweight",       ".qzeros",       ".scales",
+                                          ".g_idx",        ".weight_packed", ".weight_scale", ".weight_zero_point",
+                                          ".weight_shape", "_blocks",        "_scales",       ".weight_scale_inv",
+                                          ".bias",         "_scale",         ".weight_g_idx"};
 constexpr std::string_view kTypes[] = {"F32",     "F16", "BF16", "I32", "U8",  "F8_E4M3",
                                        "F8_E5M2", "I64", "F64",  "I8",  "BOOL"};
 constexpr size_t kTypeBytes[] = {4, 2, 2, 4, 1, 1, 1, 8, 8, 1, 1};
@@ -112,8 +110,7 @@ void safetensors_directory(Input input) {
   directory.clear();
   Script script(input);
   const size_t method = script.below(std::size(kMethods));
-  const uint64_t n_in = 32 * (1 + script.below(2)), n_out = 8 * (1 + script.below(3)),
-                 group = 8u << script.below(4);
+  const uint64_t n_in = 32 * (1 + script.below(2)), n_out = 8 * (1 + script.below(3)), group = 8u << script.below(4);
   directory.write("config.json", config_of(method, group, script));
   std::vector<SafetensorsPart> shards[2];
   Json index = {{"weight_map", Json::object()}};

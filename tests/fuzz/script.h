@@ -14,9 +14,7 @@ namespace ibid::fuzz {
 
 using Input = std::span<const uint8_t>;
 
-inline std::string_view text_of(Input bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view text_of(Input bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 class Script {
  public:

@@ -9,9 +9,9 @@
 namespace ibid::fuzz {
 
 void tokenizer_json(Input input) {
-  static const MemoryModelFile& beside = *new MemoryModelFile(
-      {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})"},
-       {"generation_config.json", R"({"eos_token_id": [2, 1]})"}});
+  static const MemoryModelFile& beside =
+      *new MemoryModelFile({{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})"},
+                            {"generation_config.json", R"({"eos_token_id": [2, 1]})"}});
   std::optional<TokenizerKind> kind;
   const auto tokenizer = load_json_tokenizer(beside, text_of(input), kind);
   if (!tokenizer.ok()) {
@@ -19,8 +19,7 @@ void tokenizer_json(Input input) {
     return;
   }
   Script script(input.last(std::min<size_t>(input.size(), 16)));
-  for (const std::string_view text :
-       {" the caf\xC3\xA9 1\n2  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
+  for (const std::string_view text : {" the caf\xC3\xA9 1\n2  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
     check_tokenizer(**tokenizer, text, script);
   }
 }

@@ -50,8 +50,7 @@ void check_tokenizer(const Tokenizer& tokenizer, std::string_view text, Script& 
   check_growing(tokenizer, text, origin, ids, script);
   check_stream(tokenizer, ids);
   (void)tokenizer.encode(text, origin, true);
-  for (const TokenId id : tokenizer.end_of_turn())
-    CHECK(id >= 0 && static_cast<size_t>(id) < tokenizer.vocab_size());
+  for (const TokenId id : tokenizer.end_of_turn()) CHECK(id >= 0 && static_cast<size_t>(id) < tokenizer.vocab_size());
 }
 
 }  // namespace ibid::fuzz

@@ -11,10 +11,10 @@
 namespace ibid {
 namespace {
 
-const ArgumentNotation kXml = {.before_key = "<p=", .after_value = "\n</p>\n", .before_value = ">\n",
-                               .before_other_value = ">\n"};
-const ArgumentNotation kTold = {.before_key = "<p=", .after_value = "</p>", .before_value = " str>",
-                                .before_other_value = " json>"};
+const ArgumentNotation kXml = {
+    .before_key = "<p=", .after_value = "\n</p>\n", .before_value = ">\n", .before_other_value = ">\n"};
+const ArgumentNotation kTold = {
+    .before_key = "<p=", .after_value = "</p>", .before_value = " str>", .before_other_value = " json>"};
 const ArgumentNotation kBare = {.form = ArgumentNotation::Form::kBare, .quote = "<|q|>"};
 const ArgumentNotation kPython = {.form = ArgumentNotation::Form::kKeywords};
 
@@ -51,10 +51,10 @@ TEST(ArgumentNotationTest, MarkedStringsAreUnquoted) {
 }
 
 TEST(ArgumentNotationTest, MarkedBooleansAndNullMayBePython) {
-  expect_texts(R"({"properties": {"a": {"type": "boolean"}, "b": {"type": ["integer", "null"]}, "c": {"const": true}}})",
-               kXml,
-               {"<p=a>\nTrue\n</p>\n<p=b>\nNone\n</p>\n<p=c>\nTrue\n</p>\n", "<p=a>\nfalse\n</p>\n", "<p=b>\nnull\n</p>\n"},
-               {"<p=a>\nNone\n</p>\n", "<p=b>\nTrue\n</p>\n", "<p=c>\nFalse\n</p>\n"});
+  expect_texts(
+      R"({"properties": {"a": {"type": "boolean"}, "b": {"type": ["integer", "null"]}, "c": {"const": true}}})", kXml,
+      {"<p=a>\nTrue\n</p>\n<p=b>\nNone\n</p>\n<p=c>\nTrue\n</p>\n", "<p=a>\nfalse\n</p>\n", "<p=b>\nnull\n</p>\n"},
+      {"<p=a>\nNone\n</p>\n", "<p=b>\nTrue\n</p>\n", "<p=c>\nFalse\n</p>\n"});
 }
 
 TEST(ArgumentNotationTest, ReferencesAndChoicesAreFollowed) {
@@ -79,8 +79,9 @@ TEST(ArgumentNotationTest, AnyArgumentIsAllowedIfNoneAreDeclared) {
 }
 
 TEST(ArgumentNotationTest, BareObjectsHoldValuesOfAllTypes) {
-  expect_texts(kWeather, kBare, {"{city:<|q|>Paris<|q|>}", "{city:<|q|>a\"{}<|q|>,days:3}", "{city:<|q|>x<|q|>,unit:<|q|>C<|q|>}",
-                                 "{city:<|q|>x<|q|>,days:1,unit:1}"},
+  expect_texts(kWeather, kBare,
+               {"{city:<|q|>Paris<|q|>}", "{city:<|q|>a\"{}<|q|>,days:3}", "{city:<|q|>x<|q|>,unit:<|q|>C<|q|>}",
+                "{city:<|q|>x<|q|>,days:1,unit:1}"},
                {"{}", "{city:Paris}", "{city:<|q|>Paris}", "{days:3,city:<|q|>x<|q|>}", "{city:<|q|>x<|q|>,days:0}",
                 "{city:<|q|>x<|q|>,}", "{city:<|q|>x<|q|>,unit:2}"});
   expect_texts(R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"},
@@ -102,14 +103,20 @@ TEST(ArgumentNotationTest, UnsupportedSchemaIsReported) {
     EXPECT_FALSE(grammar.ok());
     return grammar.status().to_string();
   };
-  EXPECT_NE(error(R"({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})", kXml).find("#"), std::string::npos);
+  EXPECT_NE(error(R"({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})", kXml).find("#"),
+            std::string::npos);
   EXPECT_NE(error(R"({"properties": {"a": {"type": "string", "minLength": 1, "pattern": "a"}}})", kXml)
-                .find("#/properties/a: more than one"), std::string::npos);
+                .find("#/properties/a: more than one"),
+            std::string::npos);
   EXPECT_NE(error(R"({"properties": {"a": {"not": {}}}})", kXml).find("#/properties/a/not"), std::string::npos);
   EXPECT_NE(error(R"({"properties": {"a": {"$ref": "#/$defs/none"}}})", kBare).find("none"), std::string::npos);
-  EXPECT_NE(error(R"({"properties": {"a": {"type": "array", "maxItems": 2}}})", kBare).find("counts"), std::string::npos);
+  EXPECT_NE(error(R"({"properties": {"a": {"type": "array", "maxItems": 2}}})", kBare).find("counts"),
+            std::string::npos);
   EXPECT_NE(error(R"({"$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}},
-                      "properties": {"a": {"$ref": "#/$defs/N"}}})", kBare).find("values within values"), std::string::npos);
+                      "properties": {"a": {"$ref": "#/$defs/N"}}})",
+                  kBare)
+                .find("values within values"),
+            std::string::npos);
   // Bounded for any schema.
   std::string wide = R"({"properties": {"a": {"allOf": [)";
   for (int i = 0; i < 40; ++i) {  // all different

@@ -33,8 +33,8 @@ std::vector<TokenId> allowed_by_twin(const ReferenceMatcher& twin, const TokenTe
   for (size_t i = 0; i < vocabulary.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string_view bytes = in_front ? vocabulary.first_bytes(id) : vocabulary.bytes(id);
-    if (bytes.empty() || vocabulary.special_tokens().tokens.end() !=
-                             std::ranges::find(vocabulary.special_tokens().tokens, id)) {
+    if (bytes.empty() ||
+        vocabulary.special_tokens().tokens.end() != std::ranges::find(vocabulary.special_tokens().tokens, id)) {
       continue;
     }
     ReferenceMatcher one = twin;

@@ -44,56 +44,58 @@ void expect_mistakes(Result<Grammar> (*compile)(std::string_view), const std::ve
 }
 
 TEST(RegexGrammarTest, MatchesWholeTexts) {
-  expect_texts(compile_regex, {
-      {"", {""}, {"a"}},
-      {"abc", {"abc"}, {"ab", "abcd", "xabc"}},
-      {"^abc$", {"abc"}, {"ab"}},
-      {"a|bc|", {"a", "bc", ""}, {"abc"}},
-      {"(?:ab)+c?", {"ab", "ababc"}, {"", "abb"}},
-      {"(?<year>[0-9]{4})-\\d{2}", {"2024-05"}, {"024-05", "2024-5"}},
-      {"a{2}", {"aa"}, {"a", "aaa"}},
-      {"a{2,}", {"aa", "aaaaaa"}, {"a"}},
-      {"a{1,3}b{0}", {"a", "aaa"}, {"aaaa", "ab", ""}},
-      {"a{,3}", {"a{,3}"}, {"aa"}},
-      {"a*?b", {"b", "aab"}, {"a"}},
-      {".", {"a", "é", "€", "😀", "\t"}, {"", "\n", "ab", "\xFF"}},
-      {"[^a]", {"b", "\n", "😀"}, {"a", ""}},
-      {"[a-cé]+", {"abcé", "é"}, {"d", "\xC3"}},
-      {"[\\d_-]+", {"1_2-3"}, {"a"}},
-      {"[-a]", {"-", "a"}, {"b"}},
-      {"\\x41\\u0042\\u{43}\\n\\t\\/\\.", {"ABC\n\t/."}, {"ABC"}},
-      {"\\ud83d\\ude00", {"😀"}, {"?"}},
-      {"\\p{Lu}\\P{L}", {"A1", "Ä."}, {"a1", "AA"}},
-      {"\\w+\\s\\W", {"ab_1 ."}, {"ab_1."}},
-      {"(a*)*b", {"b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaab"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
-      {"(a|a)*(a|aa)+c", {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
-  });
+  expect_texts(compile_regex,
+               {
+                   {"", {""}, {"a"}},
+                   {"abc", {"abc"}, {"ab", "abcd", "xabc"}},
+                   {"^abc$", {"abc"}, {"ab"}},
+                   {"a|bc|", {"a", "bc", ""}, {"abc"}},
+                   {"(?:ab)+c?", {"ab", "ababc"}, {"", "abb"}},
+                   {"(?<year>[0-9]{4})-\\d{2}", {"2024-05"}, {"024-05", "2024-5"}},
+                   {"a{2}", {"aa"}, {"a", "aaa"}},
+                   {"a{2,}", {"aa", "aaaaaa"}, {"a"}},
+                   {"a{1,3}b{0}", {"a", "aaa"}, {"aaaa", "ab", ""}},
+                   {"a{,3}", {"a{,3}"}, {"aa"}},
+                   {"a*?b", {"b", "aab"}, {"a"}},
+                   {".", {"a", "é", "€", "😀", "\t"}, {"", "\n", "ab", "\xFF"}},
+                   {"[^a]", {"b", "\n", "😀"}, {"a", ""}},
+                   {"[a-cé]+", {"abcé", "é"}, {"d", "\xC3"}},
+                   {"[\\d_-]+", {"1_2-3"}, {"a"}},
+                   {"[-a]", {"-", "a"}, {"b"}},
+                   {"\\x41\\u0042\\u{43}\\n\\t\\/\\.", {"ABC\n\t/."}, {"ABC"}},
+                   {"\\ud83d\\ude00", {"😀"}, {"?"}},
+                   {"\\p{Lu}\\P{L}", {"A1", "Ä."}, {"a1", "AA"}},
+                   {"\\w+\\s\\W", {"ab_1 ."}, {"ab_1."}},
+                   {"(a*)*b", {"b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaab"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+                   {"(a|a)*(a|aa)+c", {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+               });
 }
 
 TEST(RegexGrammarTest, ErrorsNameTheMistake) {
-  expect_mistakes(compile_regex, {
-      {"a(?=b)", ErrorCode::kUnsupported, "a lookahead"},
-      {"(?<!b)a", ErrorCode::kUnsupported, "a lookbehind"},
-      {"(a)\\1", ErrorCode::kUnsupported, "a back-reference"},
-      {"\\ba", ErrorCode::kUnsupported, "a word boundary"},
-      {"(?i)a", ErrorCode::kUnsupported, "flags"},
-      {"a$b", ErrorCode::kUnsupported, "an anchor"},
-      {"a^", ErrorCode::kUnsupported, "an anchor"},
-      {"a++", ErrorCode::kUnsupported, "possessive"},
-      {"\\p{Greek}", ErrorCode::kUnsupported, "\\p"},
-      {"\\q", ErrorCode::kUnsupported, "\\q"},
-      {"(a", ErrorCode::kInvalidArgument, "byte 2"},
-      {"a)", ErrorCode::kInvalidArgument, "parenthesis"},
-      {"[a", ErrorCode::kInvalidArgument, "class without an end"},
-      {"*a", ErrorCode::kInvalidArgument, "quantifier"},
-      {"a{3,2}", ErrorCode::kInvalidArgument, "below its least"},
-      {"[b-a]", ErrorCode::kInvalidArgument, "range"},
-      {"\\u{110000}", ErrorCode::kInvalidArgument, "no character"},
-      {"\xFF", ErrorCode::kInvalidArgument, "UTF-8"},
-      {"[]", ErrorCode::kInvalidArgument, "no text"},
-      {"a{2000000}", ErrorCode::kLimitExceeded, "count"},
-      {std::string(200, '(') + std::string(200, ')'), ErrorCode::kLimitExceeded, "nested"},
-  });
+  expect_mistakes(compile_regex,
+                  {
+                      {"a(?=b)", ErrorCode::kUnsupported, "a lookahead"},
+                      {"(?<!b)a", ErrorCode::kUnsupported, "a lookbehind"},
+                      {"(a)\\1", ErrorCode::kUnsupported, "a back-reference"},
+                      {"\\ba", ErrorCode::kUnsupported, "a word boundary"},
+                      {"(?i)a", ErrorCode::kUnsupported, "flags"},
+                      {"a$b", ErrorCode::kUnsupported, "an anchor"},
+                      {"a^", ErrorCode::kUnsupported, "an anchor"},
+                      {"a++", ErrorCode::kUnsupported, "possessive"},
+                      {"\\p{Greek}", ErrorCode::kUnsupported, "\\p"},
+                      {"\\q", ErrorCode::kUnsupported, "\\q"},
+                      {"(a", ErrorCode::kInvalidArgument, "byte 2"},
+                      {"a)", ErrorCode::kInvalidArgument, "parenthesis"},
+                      {"[a", ErrorCode::kInvalidArgument, "class without an end"},
+                      {"*a", ErrorCode::kInvalidArgument, "quantifier"},
+                      {"a{3,2}", ErrorCode::kInvalidArgument, "below its least"},
+                      {"[b-a]", ErrorCode::kInvalidArgument, "range"},
+                      {"\\u{110000}", ErrorCode::kInvalidArgument, "no character"},
+                      {"\xFF", ErrorCode::kInvalidArgument, "UTF-8"},
+                      {"[]", ErrorCode::kInvalidArgument, "no text"},
+                      {"a{2000000}", ErrorCode::kLimitExceeded, "count"},
+                      {std::string(200, '(') + std::string(200, ')'), ErrorCode::kLimitExceeded, "nested"},
+                  });
 }
 
 // Counts cost neither time nor memory: they are tracked along the text, not unrolled.
@@ -115,38 +117,42 @@ TEST(GbnfGrammarTest, AcceptsTextsOfTheRules) {
       "ident ::= [a-z] [a-z0-9_]* ws\n"
       "num   ::= [0-9]+ ws\n"
       "ws    ::= [ \\t\\n]*\n";
-  expect_texts(compile_gbnf, {
-      {arithmetic, {"a+1=2\n", "(a *(b -3)) = c\nx=y\n"}, {"a+1=2", "a+=2\n"}},
-      {"root ::= \"a\" | # or\n  \"b\"\r\n", {"a", "b"}, {"ab"}},
-      {"root ::= ( \"a\"\n \"b\" ){2,3}", {"abab", "ababab"}, {"ab", "abababab"}},
-      {"root ::= [^\\\"\\x00-\\x1f\\]]{,2} \"\\\"\\\\\\u00e9\"", {"\"\\é", "ab\"\\é"}, {"a]\"\\é"}},
-      {"root ::= item* \nitem ::= \"- \" [^\\r\\n\\x0b\\x0c\\u0085\\u2028\\u2029]+ \"\\n\"", {"", "- a\n- b\n"}, {"- \n"}},
-      {"root ::= \"a\"? . [\\U0001F600-\\U0001F64F]", {"a\n😀", "é😁"}, {"a😀😀😀"}},
-      {"root ::= \"\" | \"(\" root \")\" root", {"", "()(())"}, {"(", ")("}},
-      {"root ::= b b+ b? b{2}\nb ::= \"x\"", {"xxxx", "xxxxxxx"}, {"xxx"}},
-      {"root ::= x-1 x_2\nx-1 ::= \"1\"\nx_2 ::= \"2\"", {"12"}, {"1"}},
-  });
+  expect_texts(compile_gbnf,
+               {
+                   {arithmetic, {"a+1=2\n", "(a *(b -3)) = c\nx=y\n"}, {"a+1=2", "a+=2\n"}},
+                   {"root ::= \"a\" | # or\n  \"b\"\r\n", {"a", "b"}, {"ab"}},
+                   {"root ::= ( \"a\"\n \"b\" ){2,3}", {"abab", "ababab"}, {"ab", "abababab"}},
+                   {"root ::= [^\\\"\\x00-\\x1f\\]]{,2} \"\\\"\\\\\\u00e9\"", {"\"\\é", "ab\"\\é"}, {"a]\"\\é"}},
+                   {"root ::= item* \nitem ::= \"- \" [^\\r\\n\\x0b\\x0c\\u0085\\u2028\\u2029]+ \"\\n\"",
+                    {"", "- a\n- b\n"},
+                    {"- \n"}},
+                   {"root ::= \"a\"? . [\\U0001F600-\\U0001F64F]", {"a\n😀", "é😁"}, {"a😀😀😀"}},
+                   {"root ::= \"\" | \"(\" root \")\" root", {"", "()(())"}, {"(", ")("}},
+                   {"root ::= b b+ b? b{2}\nb ::= \"x\"", {"xxxx", "xxxxxxx"}, {"xxx"}},
+                   {"root ::= x-1 x_2\nx-1 ::= \"1\"\nx_2 ::= \"2\"", {"12"}, {"1"}},
+               });
 }
 
 TEST(GbnfGrammarTest, ErrorsNameTheLine) {
-  expect_mistakes(compile_gbnf, {
-      {"", ErrorCode::kInvalidArgument, "root"},
-      {"root ::= x", ErrorCode::kInvalidArgument, "rule x is used"},
-      {"a ::= \"b\"", ErrorCode::kInvalidArgument, "no rule root"},
-      {"root ::= \"a\"\nroot ::= \"b\"", ErrorCode::kInvalidArgument, "twice"},
-      {"root ::= \"a", ErrorCode::kInvalidArgument, "line 1"},
-      {"root ::= \"a\"\n\nroot2 = 3", ErrorCode::kInvalidArgument, "line 3"},
-      {"root ::= (\"a\"", ErrorCode::kInvalidArgument, "group"},
-      {"root ::= [b-a]", ErrorCode::kInvalidArgument, "range"},
-      {"root ::= \"\\q\"", ErrorCode::kInvalidArgument, "escape"},
-      {"root ::= \"a\"{3,1}", ErrorCode::kInvalidArgument, "below the least"},
-      {"root ::= \"a\"{9999999}", ErrorCode::kLimitExceeded, "count"},
-      {"root ::= <think>", ErrorCode::kUnsupported, "tokens"},
-      {"root ::= root \"a\" | \"b\"", ErrorCode::kUnsupported, "rule root is left-recursive"},
-      {"root ::= a \"x\"\na ::= \" \"* b\nb ::= a | \"b\"", ErrorCode::kUnsupported, "left-recursive"},
-      {"root ::= root2\nroot2 ::= \"a\" root2", ErrorCode::kInvalidArgument, "no text"},
-      {"root ::= \"\xFF\"", ErrorCode::kInvalidArgument, "UTF-8"},
-  });
+  expect_mistakes(compile_gbnf,
+                  {
+                      {"", ErrorCode::kInvalidArgument, "root"},
+                      {"root ::= x", ErrorCode::kInvalidArgument, "rule x is used"},
+                      {"a ::= \"b\"", ErrorCode::kInvalidArgument, "no rule root"},
+                      {"root ::= \"a\"\nroot ::= \"b\"", ErrorCode::kInvalidArgument, "twice"},
+                      {"root ::= \"a", ErrorCode::kInvalidArgument, "line 1"},
+                      {"root ::= \"a\"\n\nroot2 = 3", ErrorCode::kInvalidArgument, "line 3"},
+                      {"root ::= (\"a\"", ErrorCode::kInvalidArgument, "group"},
+                      {"root ::= [b-a]", ErrorCode::kInvalidArgument, "range"},
+                      {"root ::= \"\\q\"", ErrorCode::kInvalidArgument, "escape"},
+                      {"root ::= \"a\"{3,1}", ErrorCode::kInvalidArgument, "below the least"},
+                      {"root ::= \"a\"{9999999}", ErrorCode::kLimitExceeded, "count"},
+                      {"root ::= <think>", ErrorCode::kUnsupported, "tokens"},
+                      {"root ::= root \"a\" | \"b\"", ErrorCode::kUnsupported, "rule root is left-recursive"},
+                      {"root ::= a \"x\"\na ::= \" \"* b\nb ::= a | \"b\"", ErrorCode::kUnsupported, "left-recursive"},
+                      {"root ::= root2\nroot2 ::= \"a\" root2", ErrorCode::kInvalidArgument, "no text"},
+                      {"root ::= \"\xFF\"", ErrorCode::kInvalidArgument, "UTF-8"},
+                  });
 }
 
 TEST(ChoicesTest, AcceptExactlyTheTexts) {
@@ -202,8 +208,7 @@ TEST(CallGrammarTest, AnswerMayEndAfterABlankSeparator) {
 TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   const Grammar digits = *compile_regex("[0-9]+");
   const Result<Grammar> may = compile_after({.begin = "<t>", .end = "</t>"}, digits);
-  for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1",
-                           "<t>\xFF</t</t</t>1"}) {
+  for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1", "<t>\xFF</t</t</t>1"}) {
     EXPECT_TRUE(accepts(may, text)) << text;
   }
   for (const char* text : {"", "<t>12", "a</t>12", "<t>a</t>", "<t>a</t>\n\n\n1", "<t>a</t>1</t>2", "\n12"}) {
@@ -218,7 +223,6 @@ TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   EXPECT_TRUE(accepts(opening, "final:1"));
   EXPECT_FALSE(accepts(opening, "1"));
 }
-
 
 // Markers come from a model file's template, and are searched for with and without surrounding white space.
 TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
@@ -292,8 +296,8 @@ TEST(CallGrammarTest, InFrontWordBeginsACallOnlyAtTheBeginning) {
                  {.word = "{\"id\"", .in_front = true},
                  {.word = "<py>", .rest = {{{.words = "!"}}}}};
   const Result<Grammar> grammar = compile_calls_in_text(text);
-  for (const char* one : {"", "{", "{\"", "{\"na", "{\"names\": 1}", "{\"name\": f}", " {\n \"name\": f} \n", "a {\"name\"",
-                          "{ \"a\": <py>! b", "{ <py>!", "{}", "<py>! {\"name\"", "\"name\""}) {
+  for (const char* one : {"", "{", "{\"", "{\"na", "{\"names\": 1}", "{\"name\": f}", " {\n \"name\": f} \n",
+                          "a {\"name\"", "{ \"a\": <py>! b", "{ <py>!", "{}", "<py>! {\"name\"", "\"name\""}) {
     EXPECT_TRUE(accepts(grammar, one)) << one;
   }
   for (const char* other : {"{\"name\"", "{\"name\": g}", " { \"name\"", "{\"id\"", "{\"id\": 1}", "{\"name\": f} a",

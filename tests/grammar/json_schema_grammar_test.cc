@@ -68,14 +68,16 @@ TEST(JsonSchemaGrammarTest, ReferencesMayBeCyclic) {
   EXPECT_TRUE(accepts_json(both, R"({"kids":[{"kids":[{"v":3}],"v":2}],"v":1})"));
   EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[{}],"v":2}],"v":1})"));
   EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[3],"v":2}],"v":1})"));
-  const auto merged = compile_json_schema(R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})");
+  const auto merged =
+      compile_json_schema(R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})");
   EXPECT_TRUE(accepts_json(merged, R"({"a":{"a":{"b":[1]}}})"));
   EXPECT_FALSE(accepts_json(merged, R"({"a":{"a":1}})"));
 }
 
 TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"properties":{"a/b":{"not":{}}}})", "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
+      {R"({"properties":{"a/b":{"not":{}}}})",
+       "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
       {R"({"items":{"if":{},"then":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
       {R"({"type":"string","format":"regex"})", "Unsupported: schema: #/format: the format \"regex\" is not supported"},
       {R"x({"pattern":"(?=a)"})x", "Unsupported: schema: #/pattern: a lookahead"},
@@ -102,7 +104,8 @@ TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
     EXPECT_TRUE(found.starts_with(error)) << schema << "\n" << found;
   }
   EXPECT_TRUE(compile_json_schema(R"({"title":"t","description":"d","default":1,"examples":[],"x-own":1,"$comment":"c",
-                                      "deprecated":true,"$schema":"s","type":"null"})").ok());
+                                      "deprecated":true,"$schema":"s","type":"null"})")
+                  .ok());
 }
 
 TEST(JsonSchemaGrammarTest, IntegersHaveNoFraction) {
@@ -123,8 +126,8 @@ TEST(JsonSchemaGrammarTest, IntegersHaveNoFraction) {
 }
 
 TEST(JsonSchemaGrammarTest, UniqueItemsOfFewValuesAreSupported) {
-  const auto colors = compile_json_schema(
-      R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
+  const auto colors =
+      compile_json_schema(R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
   EXPECT_TRUE(accepts_json(colors, R"(["g"])"));
   EXPECT_TRUE(accepts_json(colors, R"(["g","b",1,"r"])"));
   EXPECT_FALSE(accepts_json(colors, R"(["g","g"])"));
@@ -232,7 +235,8 @@ TEST(NumberRangeTest, NumbersFitIntoADouble) {
 }
 
 TEST(NumberRangeTest, NothingIsRounded) {
-  const auto wide = compile_json_schema(R"({"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807})");
+  const auto wide =
+      compile_json_schema(R"({"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807})");
   EXPECT_TRUE(accepts_json(wide, "9223372036854775807"));
   EXPECT_FALSE(accepts_json(wide, "9223372036854775808"));
   EXPECT_TRUE(accepts_json(wide, "-9223372036854775808"));

@@ -44,8 +44,6 @@ namespace ibid {
 
 AllocationWatch::AllocationWatch() : start_(live_bytes.load()) { peak_live_bytes.store(start_); }
 
-size_t AllocationWatch::peak_bytes() const {
-  return peak_live_bytes.load() - std::min(peak_live_bytes.load(), start_);
-}
+size_t AllocationWatch::peak_bytes() const { return peak_live_bytes.load() - std::min(peak_live_bytes.load(), start_); }
 
 }  // namespace ibid

@@ -19,8 +19,7 @@ constexpr auto kTypeF64 = uint32_t{28};
 constexpr auto kTypeQ4_0 = uint32_t{2};
 
 // The info of one tensor: dims as the file lists them, innermost first.
-Bytes put_info(Bytes bytes, std::string_view name, std::vector<uint64_t> dims, uint32_t type,
-               uint64_t offset) {
+Bytes put_info(Bytes bytes, std::string_view name, std::vector<uint64_t> dims, uint32_t type, uint64_t offset) {
   bytes.string(name).put(static_cast<uint32_t>(dims.size()));
   for (const uint64_t dim : dims) bytes.put(dim);
   return bytes.put(type).put(offset);
@@ -48,9 +47,7 @@ TEST(HostileGguf, Case001EmptyFile) { expect_refused("", ErrorCode::kTruncated, 
 
 TEST(HostileGguf, Case002ThreeBytes) { expect_refused("GGU", ErrorCode::kTruncated, "has 3 bytes"); }
 
-TEST(HostileGguf, Case005WrongMagic) {
-  expect_refused("GGML 0123456789", ErrorCode::kBadMagic, "'GGML 012'");
-}
+TEST(HostileGguf, Case005WrongMagic) { expect_refused("GGML 0123456789", ErrorCode::kBadMagic, "'GGML 012'"); }
 
 TEST(HostileGguf, Case006UnknownVersions) {
   for (const uint32_t version : {0u, 1u, 4u, 99u, 0xffffffffu}) {
@@ -80,15 +77,14 @@ TEST(HostileGguf, Case009OtherKindsOfFiles) {
                  "looks like a Git LFS pointer");
   expect_refused("  <!DOCTYPE html><html>", ErrorCode::kBadMagic, "looks like a web page");
   expect_refused("<HTML><body>not found", ErrorCode::kBadMagic, "looks like a web page");
-  expect_refused(std::string("PK\x03\x04\x14\0\0\0\0\0", 10), ErrorCode::kBadMagic,
-                 "looks like a zip archive");
+  expect_refused(std::string("PK\x03\x04\x14\0\0\0\0\0", 10), ErrorCode::kBadMagic, "looks like a zip archive");
   expect_refused(std::string("\x80\x02}q\x01(X\0\0\0", 10), ErrorCode::kBadMagic, "pickle");
   expect_refused(std::string(64, '\0'), ErrorCode::kBadMagic, "begins with zeros");
   expect_refused("{\"weight_map\": {}}", ErrorCode::kBadMagic, "JSON text");
   const std::string importances("\x03\0\0\0\x13\0\0\0blk.0.attn_q.weight\1\0\0\0", 31);
   expect_refused(importances, ErrorCode::kBadMagic, "looks like an importance matrix");
-  expect_refused("version https://git-lfs.github.com/spec/v1\n", ErrorCode::kBadMagic,
-                 "looks like a Git LFS pointer", "model.safetensors");
+  expect_refused("version https://git-lfs.github.com/spec/v1\n", ErrorCode::kBadMagic, "looks like a Git LFS pointer",
+                 "model.safetensors");
 }
 
 TEST(HostileGguf, Case010KeyCountOf2To63) {
@@ -108,18 +104,17 @@ TEST(HostileGguf, Case012CountsBeyondTheFile) {
 
 TEST(HostileGguf, Case013ArrayCountOf2To40) {
   for (const uint32_t element : {0u, kU32, 7u, kString, 12u}) {
-    expect_refused(gguf(0, 1).string("k").put(kArray).put(element).put(uint64_t{1} << 40),
-                   ErrorCode::kLimitExceeded, "the length of key 'k' is 1099511627776");
-    expect_refused(gguf(0, 1).string("k").put(kArray).put(element).put(uint64_t{1} << 27),
-                   ErrorCode::kTruncated, "the length of key 'k'");
+    expect_refused(gguf(0, 1).string("k").put(kArray).put(element).put(uint64_t{1} << 40), ErrorCode::kLimitExceeded,
+                   "the length of key 'k' is 1099511627776");
+    expect_refused(gguf(0, 1).string("k").put(kArray).put(element).put(uint64_t{1} << 27), ErrorCode::kTruncated,
+                   "the length of key 'k'");
   }
 }
 
 TEST(HostileGguf, Case014StringLengthOf2To64) {
   expect_refused(gguf(0, 1).string("k").put(kString).put(~uint64_t{0}).raw("abc"), ErrorCode::kBadString,
                  "key 'k' holds a string of 18446744073709551615 bytes");
-  expect_refused(gguf(0, 1).put(~uint64_t{0}).raw(std::string(100, 'k')), ErrorCode::kBadString,
-                 "at most 65535");
+  expect_refused(gguf(0, 1).put(~uint64_t{0}).raw(std::string(100, 'k')), ErrorCode::kBadString, "at most 65535");
   // In the middle of an array, after valid strings.
   Bytes array = gguf(0, 1).string("k").put(kArray).put(kString).put(uint64_t{3}).string("a");
   expect_refused(array.put(~uint64_t{0} - 7).string("b"), ErrorCode::kBadString, "key 'k'");
@@ -133,18 +128,15 @@ TEST(HostileGguf, Case015KeyOfOneGibibyte) {
 }
 
 TEST(HostileGguf, Case016InvalidUtf8AndNulInNames) {
-  expect_refused(gguf(0, 1).string(std::string_view("a\0b", 3)).put(kU32).put(1u), ErrorCode::kBadString,
-                 "NUL");
+  expect_refused(gguf(0, 1).string(std::string_view("a\0b", 3)).put(kU32).put(1u), ErrorCode::kBadString, "NUL");
   expect_refused(gguf(0, 1).string("a\xff").put(kU32).put(1u), ErrorCode::kBadString, "not valid UTF-8");
   expect_refused(gguf(0, 1).string("\xc0\x80").put(kU32).put(1u), ErrorCode::kBadString, "not valid UTF-8");
   expect_refused(put_info(gguf(1, 0), std::string("w\0", 2), {1}, kTypeF32, 0), ErrorCode::kBadString, "NUL");
 }
 
 TEST(HostileGguf, Case017EmptyKey) {
-  expect_refused(gguf(0, 1).string("").put(kU32).put(uint64_t{1}), ErrorCode::kBadString,
-                 "metadata key 0 is empty");
-  expect_refused(put_info(gguf(1, 0), "", {1}, kTypeF32, 0).data(32), ErrorCode::kBadString,
-                 "tensor 0 is empty");
+  expect_refused(gguf(0, 1).string("").put(kU32).put(uint64_t{1}), ErrorCode::kBadString, "metadata key 0 is empty");
+  expect_refused(put_info(gguf(1, 0), "", {1}, kTypeF32, 0).data(32), ErrorCode::kBadString, "tensor 0 is empty");
 }
 
 TEST(HostileGguf, Case018DuplicateKey) {
@@ -157,8 +149,7 @@ TEST(HostileGguf, Case018DuplicateKey) {
 
 TEST(HostileGguf, Case019DuplicateTensor) {
   GgufWriter writer;
-  for (const char* name : {"w", "v", "w"})
-    add_tensor_of(writer, name, DType::kF32, {{1}, 1}, std::vector<float>{1});
+  for (const char* name : {"w", "v", "w"}) add_tensor_of(writer, name, DType::kF32, {{1}, 1}, std::vector<float>{1});
   expect_refused(writer.bytes(), ErrorCode::kDuplicate, "tensor 'w' appears twice");
 }
 
@@ -194,8 +185,7 @@ TEST(HostileGguf, Case023UnknownTensorType) {
 
 TEST(HostileGguf, Case024RemovedTensorType) {
   for (const uint32_t type : {4u, 5u, 31u, 38u}) {
-    expect_refused(one_tensor({32}, type, 0, 64), ErrorCode::kUnsupported,
-                   "which was removed from the format");
+    expect_refused(one_tensor({32}, type, 0, 64), ErrorCode::kUnsupported, "which was removed from the format");
   }
 }
 
@@ -219,8 +209,7 @@ TEST(HostileGguf, Case026ScoresOfTheWrongType) {
 }
 
 TEST(HostileGguf, Case027TooManyDimensions) {
-  expect_refused(one_tensor({1, 1, 1, 1, 1}, kTypeF32, 0, 32), ErrorCode::kBadShape,
-                 "tensor 'w' has 5 dimensions");
+  expect_refused(one_tensor({1, 1, 1, 1, 1}, kTypeF32, 0, 32), ErrorCode::kBadShape, "tensor 'w' has 5 dimensions");
   const Bytes bytes = gguf(1, 0).string("w").put(~uint32_t{0}).put(uint64_t{1}).put(uint64_t{1});
   expect_refused(bytes, ErrorCode::kBadShape, "has 4294967295 dimensions");
 }
@@ -238,8 +227,7 @@ TEST(HostileGguf, Case029NegativeDimension) {
 
 TEST(HostileGguf, Case030ElementCountsThatOverflow) {
   // Wraps to 0, to 1 (274177 * 67280421310721 = 2^64 + 1), and to a negative number.
-  expect_refused(one_tensor({uint64_t{1} << 32, uint64_t{1} << 32}, kTypeF32, 0, 32), ErrorCode::kOverflow,
-                 "elements");
+  expect_refused(one_tensor({uint64_t{1} << 32, uint64_t{1} << 32}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
   expect_refused(one_tensor({274177, 67280421310721}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
   expect_refused(one_tensor({uint64_t{1} << 62, 2}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
 }
@@ -273,8 +261,8 @@ TEST(HostileGguf, Case035AlignmentOf2To31) {
 TEST(HostileGguf, Case036AlignmentOfAnotherType) {
   expect_refused(gguf(0, 1).string("general.alignment").put(kString).string("32"), ErrorCode::kBadAlignment,
                  "'general.alignment' is STRING, wanted U32");
-  expect_refused(gguf(0, 1).string("general.alignment").put(uint32_t{10}).put(uint64_t{32}),
-                 ErrorCode::kBadAlignment, "is U64, wanted U32");
+  expect_refused(gguf(0, 1).string("general.alignment").put(uint32_t{10}).put(uint64_t{32}), ErrorCode::kBadAlignment,
+                 "is U64, wanted U32");
 }
 
 TEST(HostileGguf, Case037UnalignedOffset) {
@@ -286,15 +274,13 @@ TEST(HostileGguf, Case038OffsetPastTheEnd) {
 }
 
 TEST(HostileGguf, Case039OffsetAndSizeWrap) {
-  expect_refused(one_tensor({8}, kTypeF32, ~uint64_t{31}, 32), ErrorCode::kBadOffset,
-                 "beyond the end of the file");
+  expect_refused(one_tensor({8}, kTypeF32, ~uint64_t{31}, 32), ErrorCode::kBadOffset, "beyond the end of the file");
   expect_refused(one_tensor({uint64_t{1} << 60}, kTypeF32, 0, 32), ErrorCode::kTruncated, "tensor 'w'");
 }
 
 TEST(HostileGguf, Case040Overlap) {
   expect_refused(tensors_at({0, 0}, 64), ErrorCode::kBadOffset, "overlapping");
-  expect_refused(tensors_at({0, 32, 32}, 96), ErrorCode::kBadOffset,
-                 "tensor 't2' is at offset 32, overlapping");
+  expect_refused(tensors_at({0, 32, 32}, 96), ErrorCode::kBadOffset, "tensor 't2' is at offset 32, overlapping");
 }
 
 TEST(HostileGguf, Case041Hole) {

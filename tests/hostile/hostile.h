@@ -50,8 +50,8 @@ inline size_t allowed_heap(size_t file_bytes) { return (size_t{1} << 20) + 4 * f
 
 // Expects opening `path` to fail with `code` and a message that has the file's directory and `words`, without
 // allocating more than allowed_heap(file_bytes).
-inline void expect_path_refused(const std::string& path, size_t file_bytes, ErrorCode code,
-                                std::string_view words, const OpenOptions& options = {}) {
+inline void expect_path_refused(const std::string& path, size_t file_bytes, ErrorCode code, std::string_view words,
+                                const OpenOptions& options = {}) {
   const AllocationWatch watch;
   const Status status = open_model_file(path, options).status();
   EXPECT_LE(watch.peak_bytes(), allowed_heap(file_bytes));

@@ -33,8 +33,7 @@ std::string sample_gguf() {
 }
 
 std::string sample_safetensors() {
-  return safetensors_bytes(
-      {{"a", "F32", "[2,1]", "12345678"}, {"b", "F16", "[]", "12"}, {"c", "U8", "[0]", ""}});
+  return safetensors_bytes({{"a", "F32", "[2,1]", "12345678"}, {"b", "F16", "[]", "12"}, {"c", "U8", "[0]", ""}});
 }
 
 // Offset at which the header of sample_gguf() ends.
@@ -94,8 +93,8 @@ template <typename T>
 void put_numbers_everywhere(const std::string& sound, size_t end, const Parser& parse) {
   constexpr T kTop = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
   for (size_t i = 0; i + sizeof(T) <= end; ++i) {
-    for (const T number : {T{0}, T{1}, T{31}, T{255}, static_cast<T>(kTop - 1), kTop,
-                           static_cast<T>(kTop + 1), static_cast<T>(~T{0} - 7), static_cast<T>(~T{0})}) {
+    for (const T number : {T{0}, T{1}, T{31}, T{255}, static_cast<T>(kTop - 1), kTop, static_cast<T>(kTop + 1),
+                           static_cast<T>(~T{0} - 7), static_cast<T>(~T{0})}) {
       std::string bytes = sound;
       std::memcpy(bytes.data() + i, &number, sizeof(number));
       parse(bytes);
@@ -128,8 +127,7 @@ TEST(Mutations, Case004GgufTruncatedInTheData) {
   for (size_t n = header_bytes(sound); n < end; ++n) {
     EXPECT_EQ(error_code_name(parse_gguf(sound.substr(0, n))), "Truncated") << n << " bytes";
   }
-  EXPECT_EQ(parse_gguf(sound.substr(0, end)), ErrorCode::kOk)
-      << "padding after the last tensor may be missing";
+  EXPECT_EQ(parse_gguf(sound.substr(0, end)), ErrorCode::kOk) << "padding after the last tensor may be missing";
 }
 
 TEST(Mutations, GgufWithEveryHeaderBitFlipped) {
@@ -176,8 +174,7 @@ TEST(Mutations, SafetensorsWithHostileNumbersAtEveryOffset) {
 }
 
 TEST(Mutations, ShardIndexWithEveryBitFlippedAndTruncated) {
-  const std::string sound =
-      R"({"metadata":{"total_size":3},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
+  const std::string sound = R"({"metadata":{"total_size":3},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
   const Parser parse = [](std::string_view text) { return parse_shard_index(text, "index").status().code(); };
   flip_every_bit(sound, sound.size(), parse);
   for (size_t n = 0; n < sound.size(); ++n) EXPECT_EQ(parse(sound.substr(0, n)), ErrorCode::kBadHeader) << n;

@@ -130,8 +130,7 @@ TEST(HostilePaths, Case059ReplacedWhileOpen) {
 TEST(HostilePaths, Case059OneShardChangedWhileOpen) {
   const TempDir dir;
   dir.write("config.json", "{}");
-  dir.write("model.safetensors.index.json",
-            R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
+  dir.write("model.safetensors.index.json", R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
   dir.write("1.safetensors", safetensors_bytes({{"a", "U8", "[1]", "x"}}));
   const std::string second = dir.write("2.safetensors", safetensors_bytes({{"b", "U8", "[1]", "x"}}));
   const auto file = open_model_file(dir.path());

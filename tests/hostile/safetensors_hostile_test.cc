@@ -7,8 +7,7 @@
 namespace ibid {
 namespace {
 
-void expect_header_refused(const std::string& json, std::string_view data, ErrorCode code,
-                           std::string_view words) {
+void expect_header_refused(const std::string& json, std::string_view data, ErrorCode code, std::string_view words) {
   expect_refused(safetensors_bytes(json, data), code, words, "x.safetensors");
 }
 
@@ -17,9 +16,7 @@ std::string tensor(const std::string& name, const std::string& shape, const std:
   return "\"" + name + R"(":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-std::string with_length(uint64_t length, std::string_view rest) {
-  return Bytes().put(length).raw(rest).text();
-}
+std::string with_length(uint64_t length, std::string_view rest) { return Bytes().put(length).raw(rest).text(); }
 
 TEST(HostileSafetensors, Case001TruncatedInTheLength) {
   expect_refused("abc", ErrorCode::kTruncated, "has 3 bytes", "x.safetensors");
@@ -34,16 +31,14 @@ TEST(HostileSafetensors, Case043HeaderOf2To63) {
 
 TEST(HostileSafetensors, Case044HeaderOf200Megabytes) {
   expect_refused(with_length(200'000'000, "{}"), ErrorCode::kBadHeader, "at most 100000000", "x.safetensors");
-  expect_refused(with_length(100'000'000, "{}"), ErrorCode::kTruncated, "ends inside its header",
-                 "x.safetensors");
+  expect_refused(with_length(100'000'000, "{}"), ErrorCode::kTruncated, "ends inside its header", "x.safetensors");
 }
 
 TEST(HostileSafetensors, Case045HeaderIsNotAnObject) {
   expect_header_refused(" {}", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("[{}]", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("{}\n", "", ErrorCode::kBadHeader, "does not end with '}' and spaces");
-  expect_header_refused(std::string("{}\0", 3), "", ErrorCode::kBadHeader,
-                        "does not end with '}' and spaces");
+  expect_header_refused(std::string("{}\0", 3), "", ErrorCode::kBadHeader, "does not end with '}' and spaces");
   expect_header_refused("{} {}", "", ErrorCode::kBadHeader, "header");
   expect_header_refused("{\"a\": 1}", "", ErrorCode::kBadHeader, "tensor 'a' is not an object");
 }
@@ -53,20 +48,17 @@ TEST(HostileSafetensors, Case046DuplicateKey) {
                         ErrorCode::kDuplicate, "\"w\"");
   expect_header_refused(R"({"w":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x",
                         ErrorCode::kDuplicate, "\"dtype\"");
-  expect_header_refused(R"({"__metadata__":{},"__metadata__":{}})", "", ErrorCode::kDuplicate,
-                        "__metadata__");
+  expect_header_refused(R"({"__metadata__":{},"__metadata__":{}})", "", ErrorCode::kDuplicate, "__metadata__");
 }
 
 TEST(HostileSafetensors, Case047Offsets) {
   expect_header_refused("{" + tensor("w", "[1]", "[1,0]") + "}", "x", ErrorCode::kBadOffset, "run backwards");
-  expect_header_refused("{" + tensor("w", "[1]", "[1,2]") + "}", "xy", ErrorCode::kBadOffset,
-                        "leaving a hole");
+  expect_header_refused("{" + tensor("w", "[1]", "[1,2]") + "}", "xy", ErrorCode::kBadOffset, "leaving a hole");
   expect_header_refused("{" + tensor("a", "[2]", "[0,2]") + "," + tensor("b", "[2]", "[1,3]") + "}", "xyz",
                         ErrorCode::kBadOffset, "tensor 'b' begins at byte 1, overlapping");
   expect_header_refused("{" + tensor("a", "[2]", "[0,2]") + "," + tensor("b", "[2]", "[0,2]") + "}", "xy",
                         ErrorCode::kBadOffset, "overlapping");
-  expect_header_refused("{" + tensor("w", "[2]", "[0,2]") + "}", "x", ErrorCode::kTruncated,
-                        "ends at byte 2");
+  expect_header_refused("{" + tensor("w", "[2]", "[0,2]") + "}", "x", ErrorCode::kTruncated, "ends at byte 2");
   expect_header_refused("{" + tensor("w", "[1]", "[0,1]") + "}", "xy", ErrorCode::kBadOffset,
                         "1 bytes follow the last tensor");
   expect_header_refused("{}", "hidden", ErrorCode::kBadOffset, "6 bytes follow");
@@ -76,8 +68,7 @@ TEST(HostileSafetensors, Case047Offsets) {
 }
 
 TEST(HostileSafetensors, Case048MetadataOfNumbers) {
-  expect_header_refused(R"({"__metadata__":{"a":1}})", "", ErrorCode::kBadHeader,
-                        "__metadata__ 'a' is number");
+  expect_header_refused(R"({"__metadata__":{"a":1}})", "", ErrorCode::kBadHeader, "__metadata__ 'a' is number");
   expect_header_refused(R"({"__metadata__":{"a":{"b":"c"}}})", "", ErrorCode::kBadHeader, "'a' is object");
   expect_header_refused(R"({"__metadata__":[]})", "", ErrorCode::kBadHeader, "not an object");
 }
@@ -102,25 +93,22 @@ TEST(HostileSafetensors, ConfigWithTooManyInfinities) {
 }
 
 TEST(HostileSafetensors, Case050DimensionsAreNotIntegers) {
-  for (const char* dim :
-       {"1.5", "-1", "1e2", "1.0", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
-    expect_header_refused("{" + tensor("w", std::string("[") + dim + "]", "[0,1]") + "}", "x",
-                          ErrorCode::kBadNumber, "tensor 'w': shape holds");
-    expect_header_refused("{" + tensor("w", "[1]", std::string("[0,") + dim + "]") + "}", "x",
-                          ErrorCode::kBadNumber, "tensor 'w': data_offsets holds");
+  for (const char* dim : {"1.5", "-1", "1e2", "1.0", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
+    expect_header_refused("{" + tensor("w", std::string("[") + dim + "]", "[0,1]") + "}", "x", ErrorCode::kBadNumber,
+                          "tensor 'w': shape holds");
+    expect_header_refused("{" + tensor("w", "[1]", std::string("[0,") + dim + "]") + "}", "x", ErrorCode::kBadNumber,
+                          "tensor 'w': data_offsets holds");
   }
-  expect_header_refused("{" + tensor("w", "[1e400]", "[0,1]") + "}", "x", ErrorCode::kBadNumber,
-                        "range of double");
+  expect_header_refused("{" + tensor("w", "[1e400]", "[0,1]") + "}", "x", ErrorCode::kBadNumber, "range of double");
 }
 
 TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytes) {
   expect_header_refused("{" + tensor("w", "[3]", "[0,2]") + "}", "xy", ErrorCode::kBadShape, "needs 3 bytes");
   expect_header_refused("{" + tensor("w", "[4294967296,4294967296]", "[0,0]") + "}", "", ErrorCode::kOverflow,
                         "tensor 'w'");
-  expect_header_refused("{" + tensor("w", "[4294967296,4294967296,0]", "[0,0]") + "}", "",
-                        ErrorCode::kOverflow, "tensor 'w'");
-  expect_header_refused("{" + tensor("w", "[1,1,1,1,1,1]", "[0,1]") + "}", "x", ErrorCode::kBadShape,
-                        "6 numbers");
+  expect_header_refused("{" + tensor("w", "[4294967296,4294967296,0]", "[0,0]") + "}", "", ErrorCode::kOverflow,
+                        "tensor 'w'");
+  expect_header_refused("{" + tensor("w", "[1,1,1,1,1,1]", "[0,1]") + "}", "x", ErrorCode::kBadShape, "6 numbers");
 }
 
 TEST(HostileSafetensors, UnsupportedTypes) {

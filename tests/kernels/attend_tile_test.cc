@@ -18,7 +18,7 @@ struct TileCase {
   std::vector<size_t> row_end;
   size_t begin = 0;
   float softcap = 0;
-  size_t q_padding = 0;        // floats between query rows
+  size_t q_padding = 0;  // floats between query rows
   uint64_t seed = 1;
 
   size_t n_rows() const { return row_begin.size(); }
@@ -50,10 +50,9 @@ TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const Tile
   tile.result = {result.max.data(), result.sum.data(), result.out.data(), v_dim};
   kernels.attend_tile(pages.block, tile, scratch.get());
   const TileResult first = result;
-  tile.same_rows = true;   // reuse of the scratch gives the same result
+  tile.same_rows = true;  // reuse of the scratch gives the same result
   kernels.attend_tile(pages.block, tile, scratch.get());
-  EXPECT_TRUE(same_bits(first.max, result.max) && same_bits(first.sum, result.sum) &&
-              same_bits(first.out, result.out));
+  EXPECT_TRUE(same_bits(first.max, result.max) && same_bits(first.sum, result.sum) && same_bits(first.out, result.out));
   return result;
 }
 
@@ -168,7 +167,7 @@ TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
     StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
     std::vector<float> v(64, value);
-    if (is_coded(format().values)) ref().hadamard(v.data(), 64);   // kv_store transforms it back, exactly
+    if (is_coded(format().values)) ref().hadamard(v.data(), 64);  // kv_store transforms it back, exactly
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }
@@ -213,8 +212,7 @@ TEST_P(AttendTileTest, MergeMatchesRef) {
 }
 
 INSTANTIATE_TEST_SUITE_P(IsasAndFormats, AttendTileTest,
-                         ::testing::Combine(::testing::ValuesIn(vector_isas()),
-                                            ::testing::ValuesIn(kKvFormats)),
+                         ::testing::Combine(::testing::ValuesIn(vector_isas()), ::testing::ValuesIn(kKvFormats)),
                          [](const auto& c) {
                            return std::string(isa_name(std::get<0>(c.param))) + "_" +
                                   kv_format_name(std::get<1>(c.param));

@@ -51,8 +51,7 @@ std::vector<float> query(const Layer& layer, const StoredPages& pages, size_t po
 }
 
 // Returns out of all rows, in the order of `batch`.
-std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::vector<Rows>& batch,
-                       int n_threads) {
+std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::vector<Rows>& batch, int n_threads) {
   size_t n_rows = 0, max_positions = 0;
   std::vector<AttentionSequence> sequences;
   std::vector<float> q;
@@ -72,8 +71,8 @@ std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::ve
   const AttentionShape shape = layer.shape();
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
   team->run([&](Worker& worker) {
-    attention(worker, kernels, shape, batch[0].pages->block, 0, sequences, in.floats(), out.floats(),
-              layer.stride(), scratch.get());
+    attention(worker, kernels, shape, batch[0].pages->block, 0, sequences, in.floats(), out.floats(), layer.stride(),
+              scratch.get());
   });
   return {out.floats(), out.floats() + q.size()};
 }
@@ -129,8 +128,8 @@ TEST_P(AttentionTest, EveryRowCountFromOneToSeventy) {
 TEST_P(AttentionTest, ThreadCountDoesNotChangeABit) {
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 1500);
-    for (const Rows& rows : {Rows{&stored, 1499, 1}, Rows{&stored, 1400, slow() ? 2u : 100u},
-                             Rows{&stored, 1200, 3}, Rows{&stored, 0, 2}}) {
+    for (const Rows& rows : {Rows{&stored, 1499, 1}, Rows{&stored, 1400, slow() ? 2u : 100u}, Rows{&stored, 1200, 3},
+                             Rows{&stored, 0, 2}}) {
       const auto one = run(best(), layer, {rows}, 1);
       for (int n_threads : {2, 3, 5, 8}) {
         ASSERT_TRUE(same_bits(run(best(), layer, {rows}, n_threads), one)) << n_threads;
@@ -174,7 +173,7 @@ TEST_P(AttentionTest, PagesBeforeTheWindowAreNotRead) {
   layer.plain.window = 200;
   StoredPages stored = pages(layer, 1000);
   const auto before = run(best(), layer, {{&stored, 980, 20}}, 2);
-  for (size_t page = 0; page < 12; ++page) stored.pages[page] = nullptr;   // 980 - 199 = 781 = 12 * 64 + 13
+  for (size_t page = 0; page < 12; ++page) stored.pages[page] = nullptr;  // 980 - 199 = 781 = 12 * 64 + 13
   EXPECT_TRUE(same_bits(run(best(), layer, {{&stored, 980, 20}}, 2), before));
 }
 
@@ -219,7 +218,7 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
 
 // Values are uniform in [-2, 2); scores have a standard deviation of approximately 1.3.
 TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
-  const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);   // queries, or weights
+  const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);  // queries, or weights
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
     EXPECT_LT(largest_error(best(), layer, stored, true), rounded ? 2e-2 : 2e-6);

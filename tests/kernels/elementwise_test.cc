@@ -158,11 +158,8 @@ TEST_P(Elementwise, LayerNormWithAndWithoutBias) {
 
 const std::vector<Activation>& activations() {
   using Kind = Activation::Kind;
-  static const std::vector<Activation> all = {{Kind::kSilu},
-                                              {Kind::kGelu},
-                                              {Kind::kGeluTanh},
-                                              {Kind::kReluSquared},
-                                              {Kind::kXielu, 0.8f, 1.3f, 0.5f, -1e-6f}};
+  static const std::vector<Activation> all = {
+      {Kind::kSilu}, {Kind::kGelu}, {Kind::kGeluTanh}, {Kind::kReluSquared}, {Kind::kXielu, 0.8f, 1.3f, 0.5f, -1e-6f}};
   return all;
 }
 

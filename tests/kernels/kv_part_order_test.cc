@@ -24,7 +24,7 @@ TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
         const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
         const size_t n_numbers = n_dims * (order.paired() ? 2 : 1);
         EXPECT_GE(n_numbers, head_dim);
-        std::set<size_t> places, halves;   // byte offsets; and half bytes, if two numbers share a byte
+        std::set<size_t> places, halves;  // byte offsets; and half bytes, if two numbers share a byte
         for (size_t position = 0; position < kPagePositions; ++position) {
           for (size_t d = 0; d < n_numbers; ++d) {
             places.insert(order.at(position, d));
@@ -50,7 +50,7 @@ TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
   EXPECT_EQ(key_order(int8).at(17, 6), int8.k + ((1 * 2 + 1) * 16 + 1) * 4 + 2);  // [4][k_dim / 4][16][4]
   EXPECT_EQ(value_order(int8).at(17, 6), int8.v + (4 * 16 + 6) * 4 + 1);          // [16][v_dim][4]
   const KvHeadBlock int4 = KvHeadBlock::make(KvDType::kInt4, 64);
-  EXPECT_EQ(key_order(int4).at(17, 14), int4.k + ((1 * 8 + 1) * 16 + 1) * 4 + 2);    // [4][k_dim / 8][16][4]
+  EXPECT_EQ(key_order(int4).at(17, 14), int4.k + ((1 * 8 + 1) * 16 + 1) * 4 + 2);  // [4][k_dim / 8][16][4]
   EXPECT_TRUE(key_order(int4).is_high(14) && !key_order(int4).is_high(10));
   EXPECT_EQ(value_order(int4).at(17, 51), int4.v + ((4 * 2 + 1) * 16 + 3) * 4 + 1);  // [16][head_dim / 32][16][4]
   EXPECT_TRUE(value_order(int4).is_high(51) && !value_order(int4).is_high(35));

@@ -16,10 +16,15 @@ TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
     for (size_t head_dim : kHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       const auto half_bytes = [](KvNumberFormat part) {
-        return part == KvNumberFormat::kF32 ? 8u : part == KvNumberFormat::kF16 ? 4u : part == KvNumberFormat::kInt8 ? 2u : 1u;
+        return part == KvNumberFormat::kF32    ? 8u
+               : part == KvNumberFormat::kF16  ? 4u
+               : part == KvNumberFormat::kInt8 ? 2u
+                                               : 1u;
       };
       const auto scale_bytes = [&](KvNumberFormat part) {
-        return part == KvNumberFormat::kInt8 ? 256u : part == KvNumberFormat::kInt4 ? 256u * ((head_dim + 31) / 32) : 0u;
+        return part == KvNumberFormat::kInt8   ? 256u
+               : part == KvNumberFormat::kInt4 ? 256u * ((head_dim + 31) / 32)
+                                               : 0u;
       };
       EXPECT_GE(block.k_scale - block.k, 32 * head_dim * half_bytes(block.keys()));
       EXPECT_GE(block.v_scale - block.v, 32 * block.v_dim * half_bytes(block.values()));

@@ -96,7 +96,8 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
     switch (dtype()) {
       case KvDType::kF32: return 0;
       case KvDType::kF16: return largest * 0x1p-11;
-      case KvDType::kInt8: case KvDType::kK8V4: return largest * 0.05;
+      case KvDType::kInt8:
+      case KvDType::kK8V4: return largest * 0.05;
       case KvDType::kInt4: break;
     }
     return largest * 0.6;
@@ -138,9 +139,7 @@ TEST_P(LatentRows, ChunksAndThreadsDoNotChangeABit) {
   const std::vector<float> all = attend(kernels(), pages, n_heads, 40, 1);
   EXPECT_TRUE(same_bits(attend(kernels(), pages, n_heads, 40, 3), all));
   for (const size_t n_rows : {1u, 2u, 13u}) {
-    EXPECT_TRUE(same_bits(attend(kernels(), pages, n_heads, n_rows, 2),
-                          std::span(all).last(n_rows * one)))
-        << n_rows;
+    EXPECT_TRUE(same_bits(attend(kernels(), pages, n_heads, n_rows, 2), std::span(all).last(n_rows * one))) << n_rows;
   }
 }
 

@@ -23,8 +23,8 @@ TestInput case_input(const Kernels& kernels, size_t n_rows, size_t n_cols) {
   return make_input(kernels, n_rows, n_cols, values);
 }
 
-void expect_same_bits(const AlignedArray<float>& expected, const AlignedArray<float>& actual,
-                      size_t first_row, size_t n_rows, size_t n_outputs, size_t stride, const char* isa) {
+void expect_same_bits(const AlignedArray<float>& expected, const AlignedArray<float>& actual, size_t first_row,
+                      size_t n_rows, size_t n_outputs, size_t stride, const char* isa) {
   for (size_t r = 0; r < n_rows; ++r) {
     for (size_t i = 0; i < n_outputs; ++i) {
       const float a = expected[(first_row + r) * stride + i], b = actual[r * stride + i];
@@ -92,8 +92,7 @@ TEST_P(QuantizedLinear, SplittingPanelsChangesNothingAndTouchesNothingElse) {
           for (size_t i = 0; i < part.size(); ++i) {
             const size_t panel = i % (16 * 11) / 16;
             const AlignedArray<float>& wanted = panel >= begin && panel < end ? whole : untouched;
-            ASSERT_EQ(std::memcmp(&part[i], &wanted[i], sizeof(float)), 0)
-                << begin << ".." << end << " at " << i;
+            ASSERT_EQ(std::memcmp(&part[i], &wanted[i], sizeof(float)), 0) << begin << ".." << end << " at " << i;
           }
         }
       }

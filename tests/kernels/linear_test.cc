@@ -42,8 +42,7 @@ void expect_equal(const AlignedArray<float>& a, const AlignedArray<float>& b) {
 TEST(Linear, ThreadCountDoesNotChangeABit) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (PanelType type : {PanelType::kP4m, PanelType::kP6k, PanelType::kPH, PanelType::kPF}) {
-    for (size_t n_outputs :
-         {7u, 16u, 100u, 1200u}) {  // fewer panels than threads, and enough for whole tiles
+    for (size_t n_outputs : {7u, 16u, 100u, 1200u}) {  // fewer panels than threads, and enough for whole tiles
       const TestWeights w = random_weights(type, n_outputs, 64, 1);
       for (size_t n_rows : {1u, 3u, 11u}) {
         const TestInput in = make_input(kernels, n_rows, 64, random_floats(n_rows * 64, 2));
@@ -84,8 +83,8 @@ TEST_P(FastLinear, AgreesWithTheOracleWithinTolerance) {
         for (size_t i = 0; i < 300; ++i) {
           double exact = 0;
           for (size_t k = 0; k < n_cols; ++k) {
-            exact += static_cast<double>(w.values[i * n_cols + k]) *
-                     static_cast<double>(in.values[row * in.stride + k]);
+            exact +=
+                static_cast<double>(w.values[i * n_cols + k]) * static_cast<double>(in.values[row * in.stride + k]);
           }
           ASSERT_NEAR(static_cast<double>(fast[row * 304 + i]), exact, bound) << row << ' ' << i;
         }
@@ -101,8 +100,7 @@ TEST(Linear, FastEqualsExactBelowMinimumRowsOfBlasAndForQuantisedWeights) {
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights floats = random_weights(PanelType::kPF, 40, 96, 5);
   const TestInput few = make_input(kernels, 127, 96, random_floats(127 * 96, 6));
-  expect_equal(run_team(2, kernels, Numerics::kFast, floats, few),
-               run_team(2, kernels, Numerics::kExact, floats, few));
+  expect_equal(run_team(2, kernels, Numerics::kFast, floats, few), run_team(2, kernels, Numerics::kExact, floats, few));
   const TestWeights quantized = random_weights(PanelType::kP8, 40, 96, 5);
   const TestInput many = make_input(kernels, 40, 96, random_floats(40 * 96, 6));
   expect_equal(run_team(2, kernels, Numerics::kFast, quantized, many),
@@ -196,7 +194,7 @@ TEST(Linear, GatheredRowsGiveTheSameResultsAsRowsInPlace) {
 TEST(Linear, PanelRangeOfAMatrixGivesItsPartOfTheOutputs) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (const PanelType type : {PanelType::kP8, PanelType::kP4k, PanelType::kPH}) {
-    TestWeights w = random_weights(type, 70, 64, 1);   // the last panel has 6 rows
+    TestWeights w = random_weights(type, 70, 64, 1);  // the last panel has 6 rows
     const TestInput in = make_input(kernels, 3, 64, random_floats(3 * 64, 2));
     const AlignedArray<float> whole = run_linear(kernels, w, in, {0, 5}, {0, 3});
     const PackedMatrix all = w.packed;
@@ -206,7 +204,8 @@ TEST(Linear, PanelRangeOfAMatrixGivesItsPartOfTheOutputs) {
       const AlignedArray<float> part = run_linear(kernels, w, in, {0, panels.size()}, {0, 3});
       for (size_t i = 0; i < 3; ++i) {
         EXPECT_EQ(std::memcmp(&part[i * panels.size() * 16], &whole[i * 80 + panels.begin * 16],
-                              w.packed.n_rows * sizeof(float)), 0);
+                              w.packed.n_rows * sizeof(float)),
+                  0);
       }
     }
   }

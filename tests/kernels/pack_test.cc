@@ -22,8 +22,7 @@ TEST_P(Pack, UnpackingGivesTheDecodedValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Quantized, Pack,
-                         testing::Combine(testing::ValuesIn(kQuantizedPanels),
-                                          testing::Values(1, 15, 16, 17, 40),
+                         testing::Combine(testing::ValuesIn(kQuantizedPanels), testing::Values(1, 15, 16, 17, 40),
                                           testing::Values(32, 64, 96, 576)));
 INSTANTIATE_TEST_SUITE_P(FloatsOfAByte, Pack,
                          testing::Combine(testing::ValuesIn(kF8Panels), testing::Values(1, 15, 16, 17, 40),

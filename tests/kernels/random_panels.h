@@ -17,13 +17,11 @@
 
 namespace ibid {
 
-inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m, PanelType::kP4k,
-                                                 PanelType::kP5, PanelType::kP5m, PanelType::kP5k,
-                                                 PanelType::kP8, PanelType::kP6k, PanelType::kP2k,
-                                                 PanelType::kP4e, PanelType::kP4f, PanelType::kP4n,
-                                                 PanelType::kP4nk, PanelType::kP3s, PanelType::kP3x,
-                                                 PanelType::kP2x, PanelType::kP2s, PanelType::kP1s,
-                                                 PanelType::kP1m};
+inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4,   PanelType::kP4m, PanelType::kP4k, PanelType::kP5,
+                                                 PanelType::kP5m,  PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,
+                                                 PanelType::kP2k,  PanelType::kP4e, PanelType::kP4f, PanelType::kP4n,
+                                                 PanelType::kP4nk, PanelType::kP3s, PanelType::kP3x, PanelType::kP2x,
+                                                 PanelType::kP2s,  PanelType::kP1s, PanelType::kP1m};
 inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
 inline constexpr PanelType kF8Panels[] = {PanelType::kPE4, PanelType::kPE5};
 
@@ -32,9 +30,7 @@ template <typename T>
 class AlignedArray {
  public:
   explicit AlignedArray(size_t n)
-      : bytes_((n * sizeof(T) + 63) / 64 * 64),
-        data_(static_cast<T*>(std::aligned_alloc(64, bytes_ + 64))),
-        n_(n) {
+      : bytes_((n * sizeof(T) + 63) / 64 * 64), data_(static_cast<T*>(std::aligned_alloc(64, bytes_ + 64))), n_(n) {
     std::memset(static_cast<void*>(data_.get()), 0x5a, bytes_ + 64);
   }
   T* data() { return data_.get(); }
@@ -96,8 +92,7 @@ inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt1
   }
 }
 
-inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_cols, Codes codes,
-                                      std::mt19937& rng) {
+inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_cols, Codes codes, std::mt19937& rng) {
   const PanelFormat format = panel_format(type);
   const int low = format.min_code(), high = format.max_code();
   std::uniform_int_distribution<int> any(low, high);
@@ -144,8 +139,7 @@ inline void expect_f8_values(PanelType type, const TestRows& rows, std::vector<f
 inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, unsigned seed,
                                   Codes codes = Codes::kRandom) {
   std::mt19937 rng(seed);
-  TestWeights w{
-      {type, n_rows, n_cols, nullptr}, {}, AlignedArray<std::byte>(packed_bytes(type, n_rows, n_cols))};
+  TestWeights w{{type, n_rows, n_cols, nullptr}, {}, AlignedArray<std::byte>(packed_bytes(type, n_rows, n_cols))};
   w.packed.data = w.bytes.data();
   for (size_t row = 0; row < n_rows; row += kPanelRows) {
     const size_t count = std::min(kPanelRows, n_rows - row);
@@ -200,8 +194,7 @@ struct TestInput {
   QuantizedRows quantized;
 };
 
-inline TestInput make_input(const Kernels& kernels, size_t n_rows, size_t n_cols,
-                            const std::vector<float>& values) {
+inline TestInput make_input(const Kernels& kernels, size_t n_rows, size_t n_cols, const std::vector<float>& values) {
   const size_t stride = (n_cols + 15) / 16 * 16 + 16;
   TestInput in{n_rows, n_cols, stride, AlignedArray<float>(n_rows * stride), AlignedArray<std::byte>(0), {}};
   for (size_t r = 0; r < n_rows; ++r) {
@@ -236,13 +229,13 @@ inline std::vector<Isa> supported_isas() {
 }
 
 // Returns y[n_rows, 16 * n_panels] of one call of the table's linear function.
-inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights& w, const TestInput& in,
-                                      Range panels, Range rows) {
+inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights& w, const TestInput& in, Range panels,
+                                      Range rows) {
   const size_t stride = w.packed.n_panels() * kPanelRows;
   AlignedArray<float> y(rows.size() * stride);
   if (panel_is_float(w.packed.type)) {
-    kernels.linear_float(w.packed, in.values.data() + rows.begin * in.stride, in.stride, rows.size(), panels,
-                         y.data(), stride);
+    kernels.linear_float(w.packed, in.values.data() + rows.begin * in.stride, in.stride, rows.size(), panels, y.data(),
+                         stride);
     return y;
   }
   // Rows are stored in groups, so a subrange is quantised again.

@@ -66,9 +66,17 @@ struct ConvData {
     history = sequence.vector(of.n_taps * stride);
     x = sequence.vector(of.n_rows * stride, -3, 3);
     y.assign(of.n_rows * stride, 7.0f);
-    step = {.n_taps = of.n_taps, .n_rows = of.n_rows, .weight = weight.data(), .weight_stride = stride,
-            .bias = of.bias ? bias.data() : nullptr, .history = of.history ? history.data() : nullptr,
-            .history_stride = stride, .x = x.data(), .x_stride = stride, .y = y.data(), .y_stride = stride,
+    step = {.n_taps = of.n_taps,
+            .n_rows = of.n_rows,
+            .weight = weight.data(),
+            .weight_stride = stride,
+            .bias = of.bias ? bias.data() : nullptr,
+            .history = of.history ? history.data() : nullptr,
+            .history_stride = stride,
+            .x = x.data(),
+            .x_stride = stride,
+            .y = y.data(),
+            .y_stride = stride,
             .silu = of.silu};
   }
   size_t stride;
@@ -78,8 +86,9 @@ struct ConvData {
 
 TEST_P(Recurrent, ShortConv) {
   for (const size_t n_channels : {1u, 16u, 23u, 80u}) {
-    for (const ConvCase& c : {ConvCase{4, n_channels, 7, true, true, true}, ConvCase{3, n_channels, 1, false, true, false},
-                              ConvCase{4, n_channels, 2, false, false, true}, ConvCase{1, n_channels, 3, true, false, false}}) {
+    for (const ConvCase& c :
+         {ConvCase{4, n_channels, 7, true, true, true}, ConvCase{3, n_channels, 1, false, true, false},
+          ConvCase{4, n_channels, 2, false, false, true}, ConvCase{1, n_channels, 3, true, false, false}}) {
       ConvData want(c, 2), got(c, 2);
       ref().short_conv(want.step, {0, n_channels});
       kernels().short_conv(got.step, {0, n_channels});
@@ -124,12 +133,25 @@ struct StateData {
       const size_t tile = p / kStateTile * kStateTile, width = std::min(kStateTile, columns - tile);
       for (size_t i = 0; i < of.n_keys; ++i) before.data()[tile * of.n_keys + i * width + p - tile] = sequence.next();
     }
-    step = {.n_keys = of.n_keys, .n_values = of.n_values, .n_rows = of.n_rows, .delta = of.delta,
-            .decay_per_key = of.per_key, .keys = keys.data(), .queries = queries.data(),
-            .decayed_keys = decayed.data(), .decays = decays.data(), .key_stride = key_stride,
-            .values = values.data(), .value_stride = value_stride, .rates = rates.data(), .number_stride = 1,
-            .skip = of.delta ? 0.0f : 0.7f, .before = of.fresh ? nullptr : before.data(), .after = after.data(),
-            .out = out.data(), .out_stride = value_stride};
+    step = {.n_keys = of.n_keys,
+            .n_values = of.n_values,
+            .n_rows = of.n_rows,
+            .delta = of.delta,
+            .decay_per_key = of.per_key,
+            .keys = keys.data(),
+            .queries = queries.data(),
+            .decayed_keys = decayed.data(),
+            .decays = decays.data(),
+            .key_stride = key_stride,
+            .values = values.data(),
+            .value_stride = value_stride,
+            .rates = rates.data(),
+            .number_stride = 1,
+            .skip = of.delta ? 0.0f : 0.7f,
+            .before = of.fresh ? nullptr : before.data(),
+            .after = after.data(),
+            .out = out.data(),
+            .out_stride = value_stride};
   }
   // Rows [begin, end) of the step, continuing from the state `from`.
   StateStep rows(size_t begin, size_t end, const float* from) const {
@@ -206,10 +228,21 @@ struct ScanData {
     for (size_t c = 0; c < n_channels; ++c) {
       for (size_t i = 0; i < n_states; ++i) before.data()[c / 16 * 16 * n_states + i * 16 + c % 16] = sequence.next();
     }
-    step = {.n_states = n_states, .n_rows = n_rows, .steps = steps.data(), .channel_stride = n_channels,
-            .values = values.data(), .value_stride = n_channels, .keys = keys.data(), .queries = queries.data(), .state_stride = n_states,
-            .rates = rates.data(), .rate_stride = n_channels, .skip = skip.data(),
-            .before = fresh ? nullptr : before.data(), .after = after.data(), .out = out.data(),
+    step = {.n_states = n_states,
+            .n_rows = n_rows,
+            .steps = steps.data(),
+            .channel_stride = n_channels,
+            .values = values.data(),
+            .value_stride = n_channels,
+            .keys = keys.data(),
+            .queries = queries.data(),
+            .state_stride = n_states,
+            .rates = rates.data(),
+            .rate_stride = n_channels,
+            .skip = skip.data(),
+            .before = fresh ? nullptr : before.data(),
+            .after = after.data(),
+            .out = out.data(),
             .out_stride = n_channels};
   }
   std::vector<float> steps, values, keys, queries, rates, skip, out;

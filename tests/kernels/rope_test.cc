@@ -88,7 +88,8 @@ TEST(Rope, Llama3) {
   const RopeTable base = make_rope_table(plain(500000.0, 128), 4096);
   size_t kept = 0, divided = 0, mixed = 0;
   for (size_t i = 0; i < 64; ++i) {
-    EXPECT_NEAR(table.inv_freq[i] / llama3_by_wavelength(llama3, base.inv_freq[i]), 1.0, 1e-7) << i;  // factors of 32 bits
+    EXPECT_NEAR(table.inv_freq[i] / llama3_by_wavelength(llama3, base.inv_freq[i]), 1.0, 1e-7)
+        << i;  // factors of 32 bits
     const double ratio = base.inv_freq[i] / table.inv_freq[i];
     if (ratio == 1.0) {
       ++kept;

@@ -52,8 +52,8 @@ class Family {
   // Adds a sequence that shares the first n_shared pages with sequence `parent`; later pages are its own.
   void add(size_t first_position, size_t n_rows, size_t parent = 0, size_t n_shared = 0) {
     const uint64_t seed = sequences_.size() + 1;
-    memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), format_, layer_.n_kv_heads,
-                                                    layer_.head_dim, first_position + std::max<size_t>(n_rows, 1), seed));
+    memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), format_, layer_.n_kv_heads, layer_.head_dim,
+                                                    first_position + std::max<size_t>(n_rows, 1), seed));
     Sequence sequence{memory_.back()->pages, first_position, n_rows, seed};
     for (size_t i = 0; i < n_shared; ++i) sequence.pages[i] = sequences_[parent].pages[i];
     sequences_.push_back(std::move(sequence));
@@ -72,16 +72,16 @@ class Family {
 // sequence that ends within its shared pages, and one without rows.
 Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
   Family family(layer, format);
-  family.add(900, 1);                       // 0
-  family.add(830, 1);                       // 1  unrelated
-  family.add(780, 1, 0, 5);                 // 2  one block and a page with 0
-  family.add(833, 8, 0, 13);                // 3  three blocks and a page with 0
-  family.add(768, prefill_rows, 0, 12);     // 4  three blocks with 0, nothing else
-  family.add(770, 3, 2, 9);                 // 5  two blocks and a page with 2, one with 0
-  family.add(600, 0, 0, 9);                 // 6  no rows
-  family.add(255, 1, 0, 3);                 // 7  the last position of its first block: not yet a full one
-  family.add(256, 1, 0, 4);                 // 8  the first position after it
-  family.add(901, 1, 0, 12);                // 9
+  family.add(900, 1);                    // 0
+  family.add(830, 1);                    // 1  unrelated
+  family.add(780, 1, 0, 5);              // 2  one block and a page with 0
+  family.add(833, 8, 0, 13);             // 3  three blocks and a page with 0
+  family.add(768, prefill_rows, 0, 12);  // 4  three blocks with 0, nothing else
+  family.add(770, 3, 2, 9);              // 5  two blocks and a page with 2, one with 0
+  family.add(600, 0, 0, 9);              // 6  no rows
+  family.add(255, 1, 0, 3);              // 7  the last position of its first block: not yet a full one
+  family.add(256, 1, 0, 4);              // 8  the first position after it
+  family.add(901, 1, 0, 12);             // 9
   return family;
 }
 
@@ -144,7 +144,7 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }   // the scalar kernels take very long
+size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }  // the scalar kernels take very long
 
 class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
@@ -214,7 +214,7 @@ TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
   EXPECT_EQ(reads_of(apart, family, 0, 0, 0), 8u);
   for (const int n_threads : {1, 2, 3}) {
     const auto together = reads(layer, family, true, n_threads);
-    EXPECT_EQ(together.size(), 3u * (3 + 8));   // heads x (shared and own)
+    EXPECT_EQ(together.size(), 3u * (3 + 8));  // heads x (shared and own)
     for (const auto& [head, n] : together) EXPECT_EQ(n, 1u);
   }
 }
@@ -246,9 +246,9 @@ TEST(SharedBlocks, SharingDoesNotIncreaseReadsOfOwnBlocks) {
   const Layer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(512, 40);
-  family.add(520, 60, 0, 4);     // does not fit after the 40
-  family.add(530, 130, 0, 4);    // three tiles
-  family.add(540, 1, 0, 4);      // fits after the last of them
+  family.add(520, 60, 0, 4);   // does not fit after the 40
+  family.add(530, 130, 0, 4);  // three tiles
+  family.add(540, 1, 0, 4);    // fits after the last of them
   const auto together = reads(layer, family, true, 2);
   const auto apart = reads(layer, family, false, 2);
   for (const auto& [head, n] : together) EXPECT_LE(n, apart.at(head));
@@ -283,7 +283,7 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b) {
 // Random trees: the number of blocks to read equals the number of distinct prefixes.
 TEST(ShareBlocks, EveryDistinctPrefixIsReadOnce) {
   std::mt19937 random(1);
-  std::vector<std::byte> memory(4);   // addresses of pages, which are not read
+  std::vector<std::byte> memory(4);  // addresses of pages, which are not read
   for (size_t round = 0; round < 500; ++round) {
     std::vector<PageList> pages;
     std::vector<AttentionSequence> sequences;

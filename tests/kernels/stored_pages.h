@@ -15,7 +15,7 @@ namespace ibid {
 // Zeroed bytes, 64-byte aligned.
 class AlignedBytes {
  public:
-  explicit AlignedBytes(size_t n) : data_(static_cast<std::byte*>(::operator new(n, std::align_val_t{64}))) {
+  explicit AlignedBytes(size_t n) : data_(static_cast<std::byte*>(::operator new (n, std::align_val_t{64}))) {
     std::memset(data_.get(), 0, n);
   }
   std::byte* get() const { return data_.get(); }
@@ -23,7 +23,7 @@ class AlignedBytes {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::byte, Free> data_;
 };

@@ -45,13 +45,15 @@ TEST(BadExperts, UnchangedModelLoads) { EXPECT_TRUE(load(tiny_model_writer(exper
 TEST(BadExperts, ZeroActiveExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 0;
-  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter, "llama.expert_used_count is 0, wanted 1..4");
+  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter,
+               "llama.expert_used_count is 0, wanted 1..4");
 }
 
 TEST(BadExperts, MoreActiveExpertsThanExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 5;
-  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter, "llama.expert_used_count is 5, wanted 1..4");
+  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter,
+               "llama.expert_used_count is 5, wanted 1..4");
 }
 
 TEST(BadExperts, ExpertCountBeyondTensorsIsRefused) {
@@ -79,11 +81,12 @@ TEST(BadExperts, MissingTensorsAreReported) {
 TEST(BadExperts, WrongExpertWidthIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_expert_ffn_dim = 48;
-  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape, "ffn_gate_exps.weight is [4, 32, 64], wanted [4, 48, 64]");
+  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape,
+               "ffn_gate_exps.weight is [4, 32, 64], wanted [4, 48, 64]");
 }
 
 TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
-  for (const uint32_t n_groups : {3u, 4u, 5u}) {   // 4: groups of one expert
+  for (const uint32_t n_groups : {3u, 4u, 5u}) {  // 4: groups of one expert
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", n_groups);
     expect_error(load(writer), ErrorCode::kBadHyperparameter,
@@ -96,7 +99,8 @@ TEST(BadExperts, InvalidActiveGroupCountIsRefused) {
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", 2);
     writer.add_u32("llama.expert_group_used_count", n_open);
-    expect_error(load(writer), ErrorCode::kBadHyperparameter, "llama.expert_group_used_count is " + std::to_string(n_open));
+    expect_error(load(writer), ErrorCode::kBadHyperparameter,
+                 "llama.expert_group_used_count is " + std::to_string(n_open));
   }
   TinyModel tiny = experts();
   tiny.n_experts_active = 3;
@@ -140,7 +144,8 @@ TEST(BadExperts, NonFiniteRouterWeightsAreRefused) {
   std::vector<float> router(4 * 64, 0.1f);
   router[70] = std::numeric_limits<float>::quiet_NaN();
   add_tensor_of(writer, tiny.without, DType::kF32, Shape{{4, 64}, 2}, router);
-  expect_error(load(writer), ErrorCode::kNonFinite, "tensor blk.0.ffn_gate_inp.weight holds a value that is not finite");
+  expect_error(load(writer), ErrorCode::kNonFinite,
+               "tensor blk.0.ffn_gate_inp.weight holds a value that is not finite");
 }
 
 // Finite weights with products that are not finite: the pass reports it.
@@ -171,10 +176,16 @@ TEST(BadExperts, NonFiniteRouterLogitsFailThePass) {
 
 // Metadata only: these errors are found before any tensor except the embedding is read.
 Status load_latent(const std::map<std::string, uint32_t>& changes) {
-  std::map<std::string, uint32_t> numbers = {
-      {"block_count", 1}, {"embedding_length", 64}, {"feed_forward_length", 64}, {"attention.head_count", 4},
-      {"context_length", 64}, {"attention.q_lora_rank", 8}, {"attention.kv_lora_rank", 16},
-      {"attention.key_length", 24}, {"attention.value_length", 16}, {"rope.dimension_count", 8}};
+  std::map<std::string, uint32_t> numbers = {{"block_count", 1},
+                                             {"embedding_length", 64},
+                                             {"feed_forward_length", 64},
+                                             {"attention.head_count", 4},
+                                             {"context_length", 64},
+                                             {"attention.q_lora_rank", 8},
+                                             {"attention.kv_lora_rank", 16},
+                                             {"attention.key_length", 24},
+                                             {"attention.value_length", 16},
+                                             {"rope.dimension_count", 8}};
   for (const auto& [key, value] : changes) numbers[key] = value;
   GgufWriter writer;
   writer.add_string("general.architecture", "deepseek2");
@@ -186,18 +197,26 @@ Status load_latent(const std::map<std::string, uint32_t>& changes) {
 
 TEST(BadLatentAttention, OutOfRangeNumbersAreRefused) {
   expect_error(load_latent({}), ErrorCode::kMissingTensor, "output_norm.weight is missing");
-  expect_error(load_latent({{"attention.kv_lora_rank", 0}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank is 0");
-  expect_error(load_latent({{"attention.kv_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank");
+  expect_error(load_latent({{"attention.kv_lora_rank", 0}}), ErrorCode::kBadHyperparameter,
+               "attention.kv_lora_rank is 0");
+  expect_error(load_latent({{"attention.kv_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter,
+               "attention.kv_lora_rank");
   // A cached row has both parts, each padded to multiples of 32.
-  expect_error(load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
-               "attention.kv_lora_rank is 993, wanted one that has room in a row of 1024 beside 8 dimensions that turn");
-  expect_error(load_latent({{"attention.kv_lora_rank", 992}}), ErrorCode::kMissingTensor, "output_norm.weight is missing");
-  expect_error(load_latent({{"attention.q_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter, "attention.q_lora_rank");
+  expect_error(
+      load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
+      "attention.kv_lora_rank is 993, wanted one that has room in a row of 1024 beside 8 dimensions that turn");
+  expect_error(load_latent({{"attention.kv_lora_rank", 992}}), ErrorCode::kMissingTensor,
+               "output_norm.weight is missing");
+  expect_error(load_latent({{"attention.q_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter,
+               "attention.q_lora_rank");
   expect_error(load_latent({{"rope.dimension_count", 7}}), ErrorCode::kBadHyperparameter, "wanted an even number");
-  expect_error(load_latent({{"rope.dimension_count", 24}}), ErrorCode::kBadHyperparameter, "attention.key_length is 24, wanted 25");
+  expect_error(load_latent({{"rope.dimension_count", 24}}), ErrorCode::kBadHyperparameter,
+               "attention.key_length is 24, wanted 25");
   expect_error(load_latent({{"rope.dimension_count", 4096}}), ErrorCode::kBadHyperparameter, "rope.dimension_count");
-  expect_error(load_latent({{"attention.value_length", 0}}), ErrorCode::kBadHyperparameter, "attention.value_length is 0");
-  expect_error(load_latent({{"attention.value_length", 5000}}), ErrorCode::kBadHyperparameter, "attention.value_length");
+  expect_error(load_latent({{"attention.value_length", 0}}), ErrorCode::kBadHyperparameter,
+               "attention.value_length is 0");
+  expect_error(load_latent({{"attention.value_length", 5000}}), ErrorCode::kBadHyperparameter,
+               "attention.value_length");
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ TEST(BadModels, Case59_TruncatedDuringLoading) {
     const auto file = open_model_file(path);
     ASSERT_TRUE(file.ok()) << file.status().to_string();
     std::filesystem::resize_file(path, left);
-    expect_refused(load_language_model(**file, {}).status(), ErrorCode::kChangedOnDisk, "now has " + std::to_string(left));
+    expect_refused(load_language_model(**file, {}).status(), ErrorCode::kChangedOnDisk,
+                   "now has " + std::to_string(left));
   }
 }
 
@@ -117,31 +118,35 @@ TEST(BadModels, Case59_TruncatedConcurrently) {
 }
 
 TEST(BadModels, Case60_NoHeads) {
-  expect_refused(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter, "attention.head_count is 0");
+  expect_refused(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter,
+                 "attention.head_count is 0");
 }
 
 TEST(BadModels, Case61_HeadsNotAMultipleOfKvHeads) {
-  expect_refused(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter, "a divisor of n_heads, 4");
+  expect_refused(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter,
+                 "a divisor of n_heads, 4");
 }
 
 TEST(BadModels, Case62_OddHeadDim) {
   expect_refused(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
-               ErrorCode::kBadHyperparameter, "attention.key_length is 15, wanted an even number");
+                 ErrorCode::kBadHyperparameter, "attention.key_length is 15, wanted an even number");
 }
 
 TEST(BadModels, Case63_RotaryDimAboveHeadDim) {
   expect_refused(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
-               "rope.dimension_count is 18, wanted 2..16");
+                 "rope.dimension_count is 18, wanted 2..16");
 }
 
 TEST(BadModels, Case64_BlockCountOutOfRange) {
   expect_refused(Metadata().set("block_count", 0).load(), ErrorCode::kBadHyperparameter, "block_count is 0");
-  expect_refused(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter, "block_count is 1000000000");
+  expect_refused(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter,
+                 "block_count is 1000000000");
 }
 
 TEST(BadModels, Case65_ContextOutOfRange) {
   expect_refused(Metadata().set("context_length", 0).load(), ErrorCode::kBadHyperparameter, "context_length is 0");
-  expect_refused(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter, "context_length");
+  expect_refused(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter,
+                 "context_length");
 }
 
 TEST(BadModels, Case72_NonPositiveEpsilon) {
@@ -157,20 +162,18 @@ TEST(BadModels, Case73_NonPositiveRopeBase) {
 }
 
 TEST(BadModels, MissingKeysAreNamed) {
-  for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
-                          "context_length"}) {
+  for (const char* key :
+       {"block_count", "embedding_length", "feed_forward_length", "attention.head_count", "context_length"}) {
     expect_refused(Metadata().remove(key).load(), ErrorCode::kMissingKey, std::string("llama.") + key);
   }
 }
 
 TEST(BadModels, UnknownArchitectureNamesTheKnownOnes) {
   expect_refused(Metadata().architecture("mamba").load(), ErrorCode::kUnsupported,
-               "architecture 'mamba' is not supported (supported: llama");
+                 "architecture 'mamba' is not supported (supported: llama");
 }
 
-TEST(BadModels, Case66_MissingTensor) {
-  expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
-}
+TEST(BadModels, Case66_MissingTensor) { expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing"); }
 
 TEST(BadModels, Case67_ShapeDisagreesWithHyperparameters) {
   GgufWriter writer = tiny_model_writer({});
@@ -195,7 +198,8 @@ TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbedding) {
 TEST(BadModels, Case70_NonFiniteNorms) {
   TinyModel tiny;
   tiny.norm_mean = std::nanf("");
-  expect_refused(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
+  expect_refused(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite,
+                 "norm.weight holds a value that is not finite");
 }
 
 // 255 means NaN, not a power of two: it must not become a number before the logits.
@@ -238,7 +242,7 @@ TEST(BadModels, NonFiniteBlockScaleErrorNamesTensor) {
     writer.add_tensor(tiny.without, dtype, Shape{{tiny.ffn_dim, tiny.dim}, 2}, rows);
     for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
       expect_refused(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
-                   "tensor blk.1.ffn_up.weight holds a scale that is not finite");
+                     "tensor blk.1.ffn_up.weight holds a scale that is not finite");
     }
   }
 }
@@ -273,7 +277,7 @@ TEST(BadModels, NonFiniteFloatErrorNamesTensor) {
         SCOPED_TRACE(std::string(dtype_name(dtype)));
         for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
           expect_refused(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
-                       std::string("tensor ") + matrix.name + " holds a value that is not finite");
+                         std::string("tensor ") + matrix.name + " holds a value that is not finite");
         }
       }
     }

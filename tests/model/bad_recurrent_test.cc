@@ -18,37 +18,56 @@ namespace {
 using testing::HasSubstr;
 
 Json shape(const std::string& model_type) {
-  return {{"model_type", model_type}, {"vocab_size", 8}, {"hidden_size", 64}, {"intermediate_size", 80},
-          {"num_hidden_layers", 4}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-          {"max_position_embeddings", 256}, {"rms_norm_eps", 1e-6}};
+  return {{"model_type", model_type}, {"vocab_size", 8},
+          {"hidden_size", 64},        {"intermediate_size", 80},
+          {"num_hidden_layers", 4},   {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"max_position_embeddings", 256},
+          {"rms_norm_eps", 1e-6}};
 }
 
 Json bamba() {
   Json config = shape("bamba");
-  config.update({{"mamba_n_heads", 8}, {"mamba_d_head", 16}, {"mamba_n_groups", 2}, {"mamba_d_state", 16},
-                 {"mamba_d_conv", 4}, {"mamba_expand", 2}, {"attn_layer_indices", {1}}});
+  config.update({{"mamba_n_heads", 8},
+                 {"mamba_d_head", 16},
+                 {"mamba_n_groups", 2},
+                 {"mamba_d_state", 16},
+                 {"mamba_d_conv", 4},
+                 {"mamba_expand", 2},
+                 {"attn_layer_indices", {1}}});
   return config;
 }
 
 Json qwen35() {
   Json config = shape("qwen3_5_text");
-  config.update({{"linear_conv_kernel_dim", 4}, {"linear_key_head_dim", 16}, {"linear_value_head_dim", 16},
-                 {"linear_num_key_heads", 2}, {"linear_num_value_heads", 4},
+  config.update({{"linear_conv_kernel_dim", 4},
+                 {"linear_key_head_dim", 16},
+                 {"linear_value_head_dim", 16},
+                 {"linear_num_key_heads", 2},
+                 {"linear_num_value_heads", 4},
                  {"layer_types", {"linear_attention", "linear_attention", "full_attention", "linear_attention"}}});
   return config;
 }
 
 Json nemotron_h() {
   Json config = shape("nemotron_h");
-  config.update({{"mamba_num_heads", 6}, {"mamba_head_dim", 16}, {"n_groups", 2}, {"ssm_state_size", 16},
-                 {"conv_kernel", 4}, {"mlp_hidden_act", "relu2"}, {"hybrid_override_pattern", "M-M*"}});
+  config.update({{"mamba_num_heads", 6},
+                 {"mamba_head_dim", 16},
+                 {"n_groups", 2},
+                 {"ssm_state_size", 16},
+                 {"conv_kernel", 4},
+                 {"mlp_hidden_act", "relu2"},
+                 {"hybrid_override_pattern", "M-M*"}});
   return config;
 }
 
 Json jamba() {
   Json config = shape("jamba");
-  config.update({{"mamba_d_state", 8}, {"mamba_d_conv", 4}, {"mamba_expand", 2}, {"mamba_dt_rank", 6},
-                 {"attn_layer_period", 4}, {"attn_layer_offset", 2}});
+  config.update({{"mamba_d_state", 8},
+                 {"mamba_d_conv", 4},
+                 {"mamba_expand", 2},
+                 {"mamba_dt_rank", 6},
+                 {"attn_layer_period", 4},
+                 {"attn_layer_offset", 2}});
   return config;
 }
 

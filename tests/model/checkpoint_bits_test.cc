@@ -92,7 +92,8 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     Fed fed;
     for (size_t i = 0; entry.length() < tokens.size(); ++i) {
       const size_t begin = entry.length(), n = std::min(1 + i % 4, tokens.size() - begin);
-      Tokens drafted(tokens.begin() + static_cast<ptrdiff_t>(begin), tokens.begin() + static_cast<ptrdiff_t>(begin + n));
+      Tokens drafted(tokens.begin() + static_cast<ptrdiff_t>(begin),
+                     tokens.begin() + static_cast<ptrdiff_t>(begin + n));
       for (TokenId wrong : {3, 1, 4}) drafted.push_back(wrong);
       if (begin + drafted.size() > model.max_seq_len()) drafted.resize(n);
       const bool company = i % 3 == 2 && other.length() < tokens.size();

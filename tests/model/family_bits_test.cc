@@ -15,10 +15,10 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kTextLength = 140;   // more than two pages, and longer than any window of the checkpoints
+constexpr size_t kTextLength = 140;  // more than two pages, and longer than any window of the checkpoints
 
 struct Fed {
-  std::vector<Row> rows;   // logits
+  std::vector<Row> rows;  // logits
   Row kv;
   Row states;
 };
@@ -84,7 +84,8 @@ void expect_law_1(KvDType kv_dtype, const Make& make) {
   const auto one = make(options(1));
   const Tokens tokens = random_tokens(kTextLength, one->vocab_size(), 7);
   const Fed wanted = feed(*one, tokens, {kTextLength});
-  for (const std::vector<size_t>& chunks : std::vector<std::vector<size_t>>{{1}, {2, 1, 3}, {13, 20, 1}, {64}, {5, 70}}) {
+  for (const std::vector<size_t>& chunks :
+       std::vector<std::vector<size_t>>{{1}, {2, 1, 3}, {13, 20, 1}, {64}, {5, 70}}) {
     SCOPED_TRACE("chunks of " + testing::PrintToString(chunks));
     expect_same(feed(*one, tokens, chunks), wanted);
     if (testing::Test::HasFatalFailure()) return;
@@ -125,11 +126,12 @@ TEST_P(FamilyBits, BitsDoNotDependOnChunksThreadsOrBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
                          testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "granitemoehybrid", "olmoe",
-                                         "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss", "gpt_oss_mxfp4",
-                                         "afmoe", "lfm2", "lfm2_moe", "granitemoehybrid_mamba", "nemotron_h", "bamba",
-                                         "falcon_h1", "falcon_h1_norm", "mamba2", "jamba", "qwen3_5_text",
-                                         "qwen3_5_moe_text", "qwen3_next", "olmo_hybrid", "kimi_linear", "minimax", "zamba2", "gemma3_text",
-                                         "gemma4_text", "cohere2", "olmo3", "mistral"),
+                                         "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss",
+                                         "gpt_oss_mxfp4", "afmoe", "lfm2", "lfm2_moe", "granitemoehybrid_mamba",
+                                         "nemotron_h", "bamba", "falcon_h1", "falcon_h1_norm", "mamba2", "jamba",
+                                         "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "olmo_hybrid", "kimi_linear",
+                                         "minimax", "zamba2", "gemma3_text", "gemma4_text", "cohere2", "olmo3",
+                                         "mistral"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Experts with quantised weights, from GGUF.
@@ -146,12 +148,10 @@ TEST_P(ExpertBits, BitsDoNotDependOnChunksThreadsOrBatch) {
   expect_law_1(GetParam().kv_dtype, [&](const ModelOptions& options) { return load_tiny_model(tiny, options); });
 }
 
-constexpr WeightsAndKv kExpertTypes[] = {{"F16", KvDType::kF16, DType::kF16, DType::kF16},
-                                         {"Q8_0", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
-                                         {"Q4_1", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                                         {"Q4_K", KvDType::kInt8, DType::kQ4_K, DType::kQ6_K},
-                                         {"Q6_K", KvDType::kF16, DType::kQ6_K, DType::kQ6_K},
-                                         {"MXFP4", KvDType::kF16, DType::kMXFP4, DType::kQ8_0}};
+constexpr WeightsAndKv kExpertTypes[] = {
+    {"F16", KvDType::kF16, DType::kF16, DType::kF16},    {"Q8_0", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
+    {"Q4_1", KvDType::kF16, DType::kQ4_1, DType::kQ8_0}, {"Q4_K", KvDType::kInt8, DType::kQ4_K, DType::kQ6_K},
+    {"Q6_K", KvDType::kF16, DType::kQ6_K, DType::kQ6_K}, {"MXFP4", KvDType::kF16, DType::kMXFP4, DType::kQ8_0}};
 
 INSTANTIATE_TEST_SUITE_P(All, ExpertBits, testing::ValuesIn(kExpertTypes),
                          [](const auto& test) { return test.param.name; });

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/number_formats.h"
 #include "base/json_limits.h"
+#include "base/number_formats.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/weights/finite_check.h"
@@ -144,7 +144,8 @@ TEST(FiniteCheck, ReportsNonFiniteBlockOfEveryQuantisedType) {
     const size_t row_bytes = tiny.ffn_dim / format.block.values * format.block.bytes;
     for (const bool damaged : {false, true}) {
       std::vector<std::byte> rows(tiny.dim * row_bytes);
-      if (damaged) std::fill_n(rows.end() - static_cast<std::ptrdiff_t>(row_bytes), format.block.bytes, std::byte{0xff});
+      if (damaged)
+        std::fill_n(rows.end() - static_cast<std::ptrdiff_t>(row_bytes), format.block.bytes, std::byte{0xff});
       GgufWriter writer = tiny_model_writer(tiny);
       writer.add_tensor(tiny.without, format.dtype, Shape{{tiny.dim, tiny.ffn_dim}, 2}, rows);
       const TempDir dir;
@@ -155,8 +156,9 @@ TEST(FiniteCheck, ReportsNonFiniteBlockOfEveryQuantisedType) {
       if (finite) continue;
       ++n_refused;
       EXPECT_EQ(status.code(), ErrorCode::kNonFinite);
-      EXPECT_EQ(status.message(), dir.file("m.gguf") + ": tensor blk.1.ffn_down.weight holds a scale that is not finite" +
-                                      " at [" + std::to_string(tiny.dim - 1) + ", 0]");
+      EXPECT_EQ(status.message(), dir.file("m.gguf") +
+                                      ": tensor blk.1.ffn_down.weight holds a scale that is not finite" + " at [" +
+                                      std::to_string(tiny.dim - 1) + ", 0]");
     }
   }
   EXPECT_GE(n_refused, 20u);

@@ -70,8 +70,8 @@ double float_of(const ModelFile& file, const char* key) {
 
 // llama.cpp reads a period for these architectures, and silently ignores a list.
 TEST_F(GgufKeys, PeriodicWindowsAreWrittenAsAPeriod) {
-  constexpr const char* kWindowed[] = {R"("gemma2")", R"("olmo3")", R"("cohere2")", R"("exaone4")", R"("gpt_oss")",
-                                       R"("afmoe")"};
+  constexpr const char* kWindowed[] = {R"("gemma2")",  R"("olmo3")",   R"("cohere2")",
+                                       R"("exaone4")", R"("gpt_oss")", R"("afmoe")"};
   for (const std::string name : kWindowed) {
     SCOPED_TRACE(name);
     const std::string experts = name == R"("gpt_oss")" || name == R"("afmoe")"
@@ -82,8 +82,8 @@ TEST_F(GgufKeys, PeriodicWindowsAreWrittenAsAPeriod) {
       const auto architecture = file.get_string("general.architecture");
       return std::string(**architecture) + ".attention.sliding_window_pattern";
     };
-    const auto by_three = converted(
-        members + R"(["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+    const auto by_three =
+        converted(members + R"(["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
                      "num_hidden_layers": 4)");
     EXPECT_EQ(int_of(*by_three, key(*by_three).c_str()), 3);
     const auto all = converted(members + R"(["sliding_attention", "sliding_attention", "sliding_attention",

@@ -49,7 +49,8 @@ bool has_factors(const ModelConfig& of_directory) { return of_directory.recurren
 TEST(GgufTwins, GgufAndDirectoryGiveTheSameLogits) {
   IBID_NEED_SHARED(shared);
   const char* reference_kernels = std::getenv("IBID_GGUF_TWINS");
-  if (reference_kernels == nullptr) GTEST_SKIP() << "no twins: run write_gguf_twins.py, and set IBID_GGUF_TWINS to its output";
+  if (reference_kernels == nullptr)
+    GTEST_SKIP() << "no twins: run write_gguf_twins.py, and set IBID_GGUF_TWINS to its output";
   std::set<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(reference_kernels)) {
     if (entry.path().extension() == ".gguf") paths.insert(entry.path());

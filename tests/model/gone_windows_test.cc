@@ -55,8 +55,8 @@ class GoneWindows : public testing::TestWithParam<KvDType> {
   }
 
   // Feeds passes of these sizes, repeated, each with n_refused more tokens that are rejected.
-  static void feed_all(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens,
-                       const std::vector<size_t>& sizes, size_t n_refused, Outcome& out) {
+  static void feed_all(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens, const std::vector<size_t>& sizes,
+                       size_t n_refused, Outcome& out) {
     for (size_t i = 0; entry.length() < tokens.size(); ++i) {
       const size_t begin = entry.length(), n = std::min(sizes[i % sizes.size()], tokens.size() - begin);
       Tokens ids(tokens.begin() + static_cast<ptrdiff_t>(begin), tokens.begin() + static_cast<ptrdiff_t>(begin + n));

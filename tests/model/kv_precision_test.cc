@@ -22,7 +22,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLayer = 1;    // the layer with an outlier
+constexpr size_t kLayer = 1;  // the layer with an outlier
 constexpr size_t kChannel = 5;
 
 // A tensor that is replaced in a tiny model.

@@ -173,10 +173,15 @@ void write_checkpoint(const Kept& kept, size_t n_layers, size_t dim, size_t ffn,
     kept.add(parts, layer + "mlp.down_proj", dim, ffn);
   }
   dir.write("model.safetensors", safetensors_bytes(parts));
-  std::string config = R"({"model_type": "llama", "tie_word_embeddings": true, "rms_norm_eps": 1e-5, "rope_theta": 10000.0)";
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, size_t>>{
-           {"vocab_size", kVocab}, {"hidden_size", dim}, {"intermediate_size", ffn}, {"num_hidden_layers", n_layers},
-           {"num_attention_heads", dim / 64}, {"max_position_embeddings", 128}}) {
+  std::string config =
+      R"({"model_type": "llama", "tie_word_embeddings": true, "rms_norm_eps": 1e-5, "rope_theta": 10000.0)";
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, size_t>>{{"vocab_size", kVocab},
+                                                             {"hidden_size", dim},
+                                                             {"intermediate_size", ffn},
+                                                             {"num_hidden_layers", n_layers},
+                                                             {"num_attention_heads", dim / 64},
+                                                             {"max_position_embeddings", 128}}) {
     config += std::string(", \"") + key + "\": " + std::to_string(value);
   }
   dir.write("config.json", config + ", \"quantization_config\": " + kept.quantization + "}");

@@ -135,7 +135,8 @@ TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   EXPECT_EQ(of_formats(usual), fingerprint(path));
   AllDifferent all;
   all.add("INT8 everywhere", of_formats(usual));
-  for (const KvRowFormat other : {KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8), KvRowFormat(KvNumberFormat::kInt8, KvNumberFormat::kF16)}) {
+  for (const KvRowFormat other : {KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8),
+                                  KvRowFormat(KvNumberFormat::kInt8, KvNumberFormat::kF16)}) {
     const std::string name = other.keys == KvNumberFormat::kF16 ? "keys" : "values";
     for (size_t layer = 0; layer < config.n_layers; ++layer) {
       std::vector<KvRowFormat> formats = usual;
@@ -168,9 +169,8 @@ TEST_F(ModelFingerprint, CoversNumericsKvTypeAndContext) {
   const std::string bytes = gguf_bytes();
   AllDifferent all;
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
-    for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
-                                   KvDType::kInt4}) {
-      for (const size_t context : {kContext, 2 * kContext}) {   // RoPE rules may depend on it
+    for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
+      for (const size_t context : {kContext, 2 * kContext}) {  // RoPE rules may depend on it
         const std::string what = std::string(numerics_name(numerics)) + ", KV type " +
                                  std::to_string(static_cast<int>(kv_dtype)) + ", " + std::to_string(context);
         all.add(what, of(bytes, {.numerics = numerics, .kv_dtype = kv_dtype}, context));
@@ -233,7 +233,7 @@ TEST(ModelFingerprintOfADirectory, CoversConfigTokenizerAndTemplate) {
 
 struct StoredTensor {
   std::string name;
-  size_t begin, end;   // offsets in the file
+  size_t begin, end;  // offsets in the file
 };
 
 std::vector<StoredTensor> tensors_of(const std::string& safetensors) {
@@ -267,7 +267,7 @@ TEST(ModelFingerprintOfADirectory, CoversEveryPartOfPackedWeights) {
       changed[last] = static_cast<char>(changed[last] ^ 1);
       dir.write("model.safetensors", changed);
       const auto got = try_fingerprint(dir.path());
-      if (!got.ok()) continue;   // a scale or an order that is refused
+      if (!got.ok()) continue;  // a scale or an order that is refused
       all.add(tensor.name, *got);
       ++n_turned;
     }

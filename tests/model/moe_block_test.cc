@@ -31,21 +31,50 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 const Case kCases[] = {
     {.name = "F32", .gate_type = PanelType::kPF, .down_type = PanelType::kPF},
-    {.name = "F16SharedGated", .gate_type = PanelType::kPH, .down_type = PanelType::kPH, .shared = true,
+    {.name = "F16SharedGated",
+     .gate_type = PanelType::kPH,
+     .down_type = PanelType::kPH,
+     .shared = true,
      .shared_gate = true},
-    {.name = "Q8Shared", .gate_type = PanelType::kP8, .down_type = PanelType::kP8,
-     .scores = RouterScores::kSigmoid, .shared = true},
-    {.name = "Q4KandQ6KBiases", .gate_type = PanelType::kP4k, .down_type = PanelType::kP6k,
-     .scores = RouterScores::kSoftmaxOfChosen, .biases = true, .dim = 256, .ffn_dim = 256},
+    {.name = "Q8Shared",
+     .gate_type = PanelType::kP8,
+     .down_type = PanelType::kP8,
+     .scores = RouterScores::kSigmoid,
+     .shared = true},
+    {.name = "Q4KandQ6KBiases",
+     .gate_type = PanelType::kP4k,
+     .down_type = PanelType::kP6k,
+     .scores = RouterScores::kSoftmaxOfChosen,
+     .biases = true,
+     .dim = 256,
+     .ffn_dim = 256},
     {.name = "Q4andF16", .gate_type = PanelType::kP4, .down_type = PanelType::kPH, .n_experts = 4, .n_active = 4},
-    {.name = "F32Gelu", .gate_type = PanelType::kPF, .down_type = PanelType::kPF, .activation = Activation::Kind::kGelu},
-    {.name = "F16andQ8Biases", .gate_type = PanelType::kPH, .down_type = PanelType::kP8, .shared = true,
+    {.name = "F32Gelu",
+     .gate_type = PanelType::kPF,
+     .down_type = PanelType::kPF,
+     .activation = Activation::Kind::kGelu},
+    {.name = "F16andQ8Biases",
+     .gate_type = PanelType::kPH,
+     .down_type = PanelType::kP8,
+     .shared = true,
      .biases = true},
     // More columns than a tile, in one expert and in the shared one; no size is a multiple of 16.
-    {.name = "F32Wide", .gate_type = PanelType::kPF, .down_type = PanelType::kPF, .shared = true, .n_experts = 3,
-     .n_active = 1, .dim = 70, .ffn_dim = 530, .shared_ffn_dim = 1100},
-    {.name = "Q8Wide", .gate_type = PanelType::kP8, .down_type = PanelType::kP8, .n_experts = 3, .n_active = 2,
-     .dim = 576, .ffn_dim = 1056},
+    {.name = "F32Wide",
+     .gate_type = PanelType::kPF,
+     .down_type = PanelType::kPF,
+     .shared = true,
+     .n_experts = 3,
+     .n_active = 1,
+     .dim = 70,
+     .ffn_dim = 530,
+     .shared_ffn_dim = 1100},
+    {.name = "Q8Wide",
+     .gate_type = PanelType::kP8,
+     .down_type = PanelType::kP8,
+     .n_experts = 3,
+     .n_active = 2,
+     .dim = 576,
+     .ffn_dim = 1056},
 };
 
 // A layer of experts, with the values of its panels.
@@ -112,9 +141,12 @@ struct Output {
 Output run(const Layer& layer, const Kernels& kernels, std::span<const float> rows, size_t dim, int n_threads) {
   const size_t n_rows = rows.size() / dim;
   const TestInput in = make_input(kernels, n_rows, dim, {rows.begin(), rows.end()});
-  const MoeBuffers::Sizes sizes{.dim = dim, .max_rows = n_rows,
-                                .own_rows = Activations::kOwnRows, .n_threads = n_threads,
-                                .quantized_h = dim % kQuantBlock == 0, .quantized_gated = layer.quantized_gated,
+  const MoeBuffers::Sizes sizes{.dim = dim,
+                                .max_rows = n_rows,
+                                .own_rows = Activations::kOwnRows,
+                                .n_threads = n_threads,
+                                .quantized_h = dim % kQuantBlock == 0,
+                                .quantized_gated = layer.quantized_gated,
                                 .quantized_shared_gated = layer.quantized_gated};
   size_t bytes = 0;
   MoeBuffers::lay_out(layer.rule, sizes, [&](size_t n) {
@@ -238,7 +270,7 @@ TEST_P(MoeBlock, MatchesNaiveComputation) {
 // Reference kernels, which sum in double, run the same block.
 TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
   const Case& c = GetParam();
-  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;   // kReference expands all weights
+  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;  // kReference expands all weights
   const std::vector<float> rows = random_rows(9);
   const Output got = run(layer_, reference_kernels(), rows, c.dim, 2);
   for (size_t i = 0; i < 9; ++i) {
@@ -250,7 +282,7 @@ TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
 }
 
 TEST_P(MoeBlock, BitsDoNotDependOnPartitionOrThreads) {
-  constexpr size_t kRows = 300;   // more than a tile for the shared expert
+  constexpr size_t kRows = 300;  // more than a tile for the shared expert
   const size_t dim = GetParam().dim;
   const std::vector<float> rows = random_rows(kRows);
   const Output wanted = run_on(rows, 1, *active_isa());
@@ -258,7 +290,9 @@ TEST_P(MoeBlock, BitsDoNotDependOnPartitionOrThreads) {
   const bool slow = *active_isa() == Isa::kRef;
   for (const int n_threads : slow ? std::vector{3} : std::vector{2, 3, 5}) {
     EXPECT_EQ(std::memcmp(run_on(rows, n_threads, *active_isa()).rows.data(), wanted.rows.data(),
-                          wanted.rows.size() * sizeof(float)), 0) << n_threads;
+                          wanted.rows.size() * sizeof(float)),
+              0)
+        << n_threads;
   }
   std::mt19937 random(3);
   for (int seed = 0; seed < 4; seed += slow ? 2 : 1) {
@@ -338,7 +372,8 @@ TEST(MoeBlockReads, OnlyUsedExpertsAreRead) {
       ++n_unused;
       Expert& expert = layer.weights.experts[e];
       const Expert before = expert;
-      const ForbiddenMemory memory(packed_bytes(c.gate_type, c.ffn_dim, c.dim) + packed_bytes(c.down_type, c.dim, c.ffn_dim));
+      const ForbiddenMemory memory(packed_bytes(c.gate_type, c.ffn_dim, c.dim) +
+                                   packed_bytes(c.down_type, c.dim, c.ffn_dim));
       expert.w_gate.data = expert.w_up.data = expert.w_down.data = memory.data();
       const Output got = run(layer, kernels_for(*active_isa()), rows, c.dim, 2);
       EXPECT_EQ(got.rows, wanted.rows);

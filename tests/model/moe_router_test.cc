@@ -63,7 +63,10 @@ TEST(MoeRouter, SigmoidOfTheChosen) {
 }
 
 TEST(MoeRouter, SigmoidScaled) {
-  const RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 3, .n_experts_active = 2, .normalized = true,
+  const RouterRule rule{.scores = RouterScores::kSigmoid,
+                        .n_experts = 3,
+                        .n_experts_active = 2,
+                        .normalized = true,
                         .weight_scale = 2.5f};
   // sigmoid(0) = 1/2, sigmoid(log 3) = 3/4.
   expect_weights(route_row(rule, {0, -9, kLog3}), {0, 2}, {1.0, 1.5});
@@ -78,7 +81,7 @@ TEST(MoeRouter, ChoosesFromBestGroupsOnly) {
   // Groups {0, 1}, {2, 3}, {4, 5}: the best expert overall is in a group with a bad second one.
   RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 6, .n_experts_active = 2, .n_groups = 3};
   rule.n_groups_active = 1;
-  const std::vector<float> logits = {kLog4, -kLog4, 0, kLog3, kLog2, 0};   // 0.8, 0.2 | 0.5, 0.75 | 0.667, 0.5
+  const std::vector<float> logits = {kLog4, -kLog4, 0, kLog3, kLog2, 0};  // 0.8, 0.2 | 0.5, 0.75 | 0.667, 0.5
   expect_weights(route_row(rule, logits), {2, 3}, {0.5, 0.75});
   rule.n_groups_active = 2;
   expect_weights(route_row(rule, logits), {3, 4}, {0.75, 2.0 / 3});
@@ -98,9 +101,12 @@ TEST(MoeRouter, LowerExpertNumberWinsTies) {
 }
 
 TEST(MoeRouter, VanishingWeightsAreDividedByTheSmallestSum) {
-  const RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 2, .n_experts_active = 2, .normalized = true,
+  const RouterRule rule{.scores = RouterScores::kSigmoid,
+                        .n_experts = 2,
+                        .n_experts_active = 2,
+                        .normalized = true,
                         .smallest_sum = 1e-12f};
-  const Routed routed = route_row(rule, {-80, -80});   // sigmoid: 1.8e-35
+  const Routed routed = route_row(rule, {-80, -80});  // sigmoid: 1.8e-35
   EXPECT_TRUE(routed.finite);
   for (const float weight : routed.weights) EXPECT_LT(weight, 1e-20f);
 }
@@ -119,7 +125,8 @@ TEST(MoeRouter, LogitsOfAnyFiniteSizeGiveFiniteWeights) {
 
 TEST(MoeRouter, NonFiniteLogitIsReported) {
   const RouterRule rule{.n_experts = 4, .n_experts_active = 2};
-  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
     const Routed routed = route_row(rule, {1, 2, bad, 3});
     EXPECT_FALSE(routed.finite);
     EXPECT_EQ(routed.experts, (std::vector<uint32_t>{0, 1}));
@@ -189,12 +196,14 @@ TEST(MoeRouter, MatchesReferenceInDouble) {
     std::vector<float> logits(rule.n_experts), bias(random() % 2 == 0 ? 0 : rule.n_experts);
     const bool ties = n_groups == 1 || bias.empty();
     for (float& logit : logits) {
-      logit = ties ? static_cast<float>(random() % 9) * 0.75f - 2.875f : static_cast<float>(random() % 60000) * 1e-4f - 3;
+      logit =
+          ties ? static_cast<float>(random() % 9) * 0.75f - 2.875f : static_cast<float>(random() % 60000) * 1e-4f - 3;
     }
     for (float& value : bias) value = static_cast<float>(random() % 3) * 4.0f;
     const Routed got = route_row(rule, logits, bias), wanted = naive(rule, logits, bias);
     ASSERT_EQ(got.experts, wanted.experts) << "draw " << i;
-    for (size_t e = 0; e < got.weights.size(); ++e) ASSERT_NEAR(got.weights[e], wanted.weights[e], 2e-6) << "draw " << i;
+    for (size_t e = 0; e < got.weights.size(); ++e)
+      ASSERT_NEAR(got.weights[e], wanted.weights[e], 2e-6) << "draw " << i;
   }
 }
 

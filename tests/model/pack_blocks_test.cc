@@ -13,16 +13,13 @@
 namespace ibid {
 namespace {
 
-constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                               DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                               DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS,
-                               DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS,
-                               DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4,
-                               DType::kF16,  DType::kBF16, DType::kF32};
+constexpr DType kPackable[] = {
+    DType::kQ4_0,    DType::kQ4_1,   DType::kQ5_0,  DType::kQ5_1,    DType::kQ8_0,  DType::kQ2_K,   DType::kQ3_K,
+    DType::kQ4_K,    DType::kQ5_K,   DType::kQ6_K,  DType::kTQ1_0,   DType::kTQ2_0, DType::kIQ1_S,  DType::kIQ1_M,
+    DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL,
+    DType::kMXFP4,   DType::kNVFP4,  DType::kF16,   DType::kBF16,    DType::kF32};
 
-size_t row_bytes(DType dtype, size_t n_cols) {
-  return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes;
-}
+size_t row_bytes(DType dtype, size_t n_cols) { return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes; }
 
 // Codes and scales of consecutive rows, as block decoders return them.
 struct Decoded {
@@ -32,7 +29,8 @@ struct Decoded {
       codes.clear();
       halves.resize(dtype == DType::kF32 ? 0 : n_rows * n_cols);
       floats.resize(dtype == DType::kF32 ? n_rows * n_cols : 0);
-      std::memcpy(dtype == DType::kF32 ? static_cast<void*>(floats.data()) : halves.data(), blocks.data(), blocks.size());
+      std::memcpy(dtype == DType::kF32 ? static_cast<void*>(floats.data()) : halves.data(), blocks.data(),
+                  blocks.size());
       return;
     }
     const QuantLayout layout = quant_layout(dtype);

@@ -1,6 +1,6 @@
-// Checkpoints that store matrices in parts (weights/assembled_tensors.h), compared with independent values: each directory
-// of tests/golden/packed holds a model as published and, in values.json, the result of make_packed_goldens.py by the
-// method's own definition.
+// Checkpoints that store matrices in parts (weights/assembled_tensors.h), compared with independent values: each
+// directory of tests/golden/packed holds a model as published and, in values.json, the result of make_packed_goldens.py
+// by the method's own definition.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -29,11 +29,12 @@ struct Matrix {
 
 // Many huge pages in total; matrices of many windows, and many in one window; rows that do not fill a panel.
 const Matrix kMatrices[] = {
-    {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},      {DType::kF32, 1, 5, {}},
-    {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},            {DType::kF16, 3000, 700, {}},
-    {DType::kQ6_K, 1000, 1024, RowOrder::halves_of_pairs(8, 8)},         {DType::kBF16, 17, 64, {}},
-    {DType::kQ2_K, 33, 256, {}},      {DType::kQ5_1, 40, 64, {}},
-    {DType::kF32, 40, 24, {}, true},  {DType::kBF16, 33, 70, {}, true},
+    {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},
+    {DType::kF32, 1, 5, {}},          {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},
+    {DType::kF16, 3000, 700, {}},     {DType::kQ6_K, 1000, 1024, RowOrder::halves_of_pairs(8, 8)},
+    {DType::kBF16, 17, 64, {}},       {DType::kQ2_K, 33, 256, {}},
+    {DType::kQ5_1, 40, 64, {}},       {DType::kF32, 40, 24, {}, true},
+    {DType::kBF16, 33, 70, {}, true},
 };
 
 class PackingListTest : public testing::TestWithParam<int> {

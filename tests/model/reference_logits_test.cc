@@ -80,9 +80,8 @@ double max_difference(const ModelFile& file, const ModelConfig& config, Numerics
 }
 
 bool has_quantized_weights(const ModelFile& file) {
-  return std::ranges::any_of(file.tensor_names(), [&](const std::string& name) {
-    return dtype_is_quantized(file.find_tensor(name)->dtype);
-  });
+  return std::ranges::any_of(
+      file.tensor_names(), [&](const std::string& name) { return dtype_is_quantized(file.find_tensor(name)->dtype); });
 }
 
 // Float weights: both modes compute in float, and differ from the reference only by the order of sums. With quantised
@@ -308,11 +307,11 @@ Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
 }
 
 TEST(ReferenceLogits, ReferenceModeMatchesOracleForEveryWeightType) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                            DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
-                            DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
-                            DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL,
-                            DType::kMXFP4, DType::kNVFP4}) {
+  for (const DType dtype :
+       {DType::kF32,   DType::kF16,    DType::kBF16,   DType::kQ8_0,    DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0,
+        DType::kQ5_1,  DType::kQ2_K,   DType::kQ3_K,   DType::kQ4_K,    DType::kQ5_K,   DType::kQ6_K,  DType::kTQ1_0,
+        DType::kTQ2_0, DType::kIQ1_S,  DType::kIQ1_M,  DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
+        DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL, DType::kMXFP4,   DType::kNVFP4}) {
     SCOPED_TRACE(std::string(dtype_name(dtype)));
     TinyModel tiny;
     tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;

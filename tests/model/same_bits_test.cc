@@ -18,8 +18,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLength = 150;      // more than two pages
-constexpr size_t kLong = 300;        // more than an attention block
+constexpr size_t kLength = 150;  // more than two pages
+constexpr size_t kLong = 300;    // more than an attention block
 
 // A model and its pool.
 struct Subject {
@@ -71,7 +71,7 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
     options.kv_dtype = GetParam().kv_dtype;
     options.n_threads = n_threads;
     options.isa = isa;
-    options.max_chunk = 512;   // all tokens in one pass, on any machine
+    options.max_chunk = 512;  // all tokens in one pass, on any machine
     return std::make_unique<Subject>(load_tiny_model(tiny, options));
   }
 
@@ -308,7 +308,8 @@ TEST_P(SameBits, BranchesThatShareBlocksGiveTheSameBits) {
       std::vector<size_t> who;
       for (size_t s = 0; s < kBranches; ++s) {
         const size_t n_rows = longest - std::min(longest - 1, 2 * s);
-        batch.push_back({&entries[s], TokenSpan(texts[s]).subspan(entries[s].length() - 280, n_rows), WantLogits::kAll});
+        batch.push_back(
+            {&entries[s], TokenSpan(texts[s]).subspan(entries[s].length() - 280, n_rows), WantLogits::kAll});
         who.insert(who.end(), n_rows, s);
       }
       Logits logits;

@@ -69,8 +69,7 @@ void expect_no_type_is_taken_for_granted(const std::string& directory) {
       dir.write("config.json", read_whole_file(directory + "/config.json"));
       dir.write("model.safetensors", checkpoint.with(name, dtype, n_bytes));
       const auto file = open_model_file(dir.path());
-      const Status status =
-          file.ok() ? load_language_model(**file, {.n_threads = 1}).status() : file.status();
+      const Status status = file.ok() ? load_language_model(**file, {.n_threads = 1}).status() : file.status();
       if (status.ok()) {
         ++n_loaded;
       } else {

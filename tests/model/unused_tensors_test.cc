@@ -99,7 +99,8 @@ TEST_F(UnusedTensors, TensorsOfOtherPartsAreIgnored) {
 }
 
 TEST_F(UnusedTensors, UnknownGgufTensorsAreRefusedByName) {
-  for (const char* name : {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.scale", "token_embd_norm.weight"}) {
+  for (const char* name :
+       {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.scale", "token_embd_norm.weight"}) {
     GgufWriter writer = tiny_model_writer({});
     add_tensor_of(writer, name, kF, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
     ASSERT_TRUE(writer.write(dir_.file("m.gguf")).ok());

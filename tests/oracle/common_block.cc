@@ -15,8 +15,7 @@ Matrix common_block(const Model& model, size_t layer, const Matrix& x, const Mat
   Matrix wide(x.rows(), 2 * x.cols());
   wide << x, embedded;
   std::vector<KeysAndValues> cache(c.n_layers);
-  const Matrix attended =
-      self_attention(model, stored, norm(c, wide, w.vector(kCommonNorm, stored)), cache, adapter);
+  const Matrix attended = self_attention(model, stored, norm(c, wide, w.vector(kCommonNorm, stored)), cache, adapter);
   const Matrix h = norm(c, attended, w.vector(kCommonFfnNorm, stored));
   const Matrix low = linear(h, w.matrix(kAdapterLow, stored, adapter));
   const Matrix gate_up = linear(h, w.as_stored(kCommonGateUp, stored), w.vector(kBCommonGateUp, stored)) +

@@ -25,7 +25,8 @@ using oracle::Vector;
 constexpr double kFloatRounding = 0x1p-24;
 constexpr double kReferenceFactor = 4;  // as in every_model_test.cc
 
-Vector naive_embedding(const ModelFile& file, const ModelConfig& config, const Tokens& ids, double noise, Index n_dims) {
+Vector naive_embedding(const ModelFile& file, const ModelConfig& config, const Tokens& ids, double noise,
+                       Index n_dims) {
   const Matrix states = oracle::hidden_states(file, config, ids, {.weight_noise = noise});
   const bool mean = config.pooling == Pooling::kMean;
   const Vector whole = mean ? Vector(states.colwise().mean()) : Vector(states.row(states.rows() - 1));
@@ -42,8 +43,8 @@ TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   const auto config = read_config(**file);
   ASSERT_TRUE(config.ok() && config->pooling) << config.status().to_string();
-  const auto engine = Engine::load(dir.file("embed.gguf"), {.numerics = Numerics::kReference,
-                                                            .kv_dtype = KvDType::kF32, .n_threads = 1});
+  const auto engine = Engine::load(dir.file("embed.gguf"),
+                                   {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32, .n_threads = 1});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   for (const std::string text : {"a", "The quick brown fox", "x = [1, 2, 3]  # numbers, and then a good many words"}) {
     const Tokens ids = ids_to_embed((*engine)->state().tokenizer(), text);

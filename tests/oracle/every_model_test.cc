@@ -110,9 +110,8 @@ struct Distances {
 };
 
 bool has_float_weights(const ModelFile& file) {
-  return std::ranges::all_of(file.tensor_names(), [&](const std::string& name) {
-    return dtype_is_float(file.find_tensor(name)->dtype);
-  });
+  return std::ranges::all_of(file.tensor_names(),
+                             [&](const std::string& name) { return dtype_is_float(file.find_tensor(name)->dtype); });
 }
 
 Distances measure(const ModelFile& file, const ModelConfig& config, const Tokens& tokens, const Matrix* hugging_face) {
@@ -215,10 +214,10 @@ TEST(EveryModel, ReferenceDataCheckpointsMatchOracle) {
 }
 
 constexpr DType kWeightTypes[] = {
-    DType::kF32,    DType::kF16,   DType::kBF16,  DType::kQ8_0,   DType::kQ4_0,  DType::kQ4_1,  DType::kQ5_0,
-    DType::kQ5_1,   DType::kQ2_K,  DType::kQ3_K,  DType::kQ4_K,   DType::kQ5_K,  DType::kQ6_K,  DType::kTQ1_0,
-    DType::kTQ2_0,  DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
-    DType::kIQ3_S,  DType::kIQ4_XS, DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4};
+    DType::kF32,   DType::kF16,    DType::kBF16,   DType::kQ8_0,    DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0,
+    DType::kQ5_1,  DType::kQ2_K,   DType::kQ3_K,   DType::kQ4_K,    DType::kQ5_K,   DType::kQ6_K,  DType::kTQ1_0,
+    DType::kTQ2_0, DType::kIQ1_S,  DType::kIQ1_M,  DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
+    DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL, DType::kMXFP4,   DType::kNVFP4};
 
 void expect_made_model(const std::string& name, const TinyModel& tiny) {
   SCOPED_TRACE(name);

@@ -46,7 +46,7 @@ void keep_best_groups(const RouterRule& rule, Vector& choice) {
 
 struct Chosen {
   std::vector<Index> experts;
-  Vector weights;   // one each
+  Vector weights;  // one each
 };
 
 Chosen route(const RouterRule& rule, const Vector& logits, const Vector& choice_bias) {
@@ -123,7 +123,7 @@ Matrix experts(const Model& model, size_t layer, const Matrix& h, const Matrix& 
   Matrix added = give(rule, shared, h);
   const Matrix w_shared = w.matrix(kSharedRouter, layer);
   if (w_shared.size() > 0) {
-    const Matrix gate = linear(h, w_shared);                                          // [T, 1]
+    const Matrix gate = linear(h, w_shared);  // [T, 1]
     for (Index row = 0; row < h.rows(); ++row) added.row(row) *= sigmoid(gate(row, 0));
   }
   return sum + added;

@@ -170,24 +170,39 @@ Matrix FileTensors::find_or_cut(TensorRole role, size_t layer, size_t copy) cons
   const Matrix own_one = own(role, layer, copy);
   const auto fused = [&](TensorRole whole) { return own(whole, layer, copy); };
   // GGUF uses one name for up and for gate|up.
-  const bool is_gate_up = role == kWUp && config_.gated &&
-                          own_one.rows() == 2 * static_cast<Index>(config_.layers[layer].ffn_dim);
+  const bool is_gate_up =
+      role == kWUp && config_.gated && own_one.rows() == 2 * static_cast<Index>(config_.layers[layer].ffn_dim);
   if (own_one.size() > 0 && !is_gate_up) return own_one;
   Matrix whole;
   switch (role) {
-    case kWq: case kWk: case kWv: whole = fused(kWqkv); break;
-    case kBq: case kBk: case kBv: whole = fused(kBqkv); break;
-    case kWGate: case kWUp: whole = fused(kWGateUp); break;
-    case kSharedGate: case kSharedUp: whole = fused(kSharedGateUp); break;
-    case kExpertGate: case kExpertUp: whole = fused(kExpertGateUp); break;
-    case kBExpertGate: case kBExpertUp: whole = fused(kBExpertGateUp); break;
+    case kWq:
+    case kWk:
+    case kWv: whole = fused(kWqkv); break;
+    case kBq:
+    case kBk:
+    case kBv: whole = fused(kBqkv); break;
+    case kWGate:
+    case kWUp: whole = fused(kWGateUp); break;
+    case kSharedGate:
+    case kSharedUp: whole = fused(kSharedGateUp); break;
+    case kExpertGate:
+    case kExpertUp: whole = fused(kExpertGateUp); break;
+    case kBExpertGate:
+    case kBExpertUp: whole = fused(kBExpertGateUp); break;
     default: break;
   }
   if (whole.size() == 0) return {};
   switch (role) {
-    case kWq: case kWk: case kWv: case kBq: case kBk: case kBv: return part_of_qkv(whole, role, layer);
-    case kWGate: case kSharedGate: return half_of(whole, false, false);
-    case kWUp: case kSharedUp: return half_of(whole, true, false);
+    case kWq:
+    case kWk:
+    case kWv:
+    case kBq:
+    case kBk:
+    case kBv: return part_of_qkv(whole, role, layer);
+    case kWGate:
+    case kSharedGate: return half_of(whole, false, false);
+    case kWUp:
+    case kSharedUp: return half_of(whole, true, false);
     default: return half_of(whole, role == kExpertUp || role == kBExpertUp, true);
   }
 }

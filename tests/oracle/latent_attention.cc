@@ -34,7 +34,7 @@ Expanded expand_latents(const Model& model, size_t layer, const Matrix& h) {
     const Matrix low = linear(h, w.matrix(kWqA, layer), w.vector(kBqA, layer));
     e.queries = linear(latent(low, low.cols(), w.vector(kQANorm, layer)), w.matrix(kWqB, layer));
   }
-  const Matrix low = linear(h, w.matrix(kWkvA, layer), w.vector(kBkvA, layer));       // [T, kv_rank + rope_dim]
+  const Matrix low = linear(h, w.matrix(kWkvA, layer), w.vector(kBkvA, layer));  // [T, kv_rank + rope_dim]
   const Matrix kv = linear(latent(low, rank, w.vector(kKvANorm, layer)), w.matrix(kWkvB, layer));
   Matrix shared = low.rightCols(turned);  // the part of the key that all heads share
   rotate_part(shared);

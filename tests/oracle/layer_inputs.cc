@@ -12,7 +12,7 @@ using enum TensorRole;
 std::vector<Matrix> layer_inputs(const Model& model, TokenSpan tokens, const Matrix& x) {
   const ModelConfig& c = model.config;
   const auto n = static_cast<Index>(c.layer_inputs.dim);
-  const Matrix embed = model.weights.matrix(kLayerEmbed);                             // [V', L P]
+  const Matrix embed = model.weights.matrix(kLayerEmbed);  // [V', L P]
   const Matrix projected = linear(x, model.weights.matrix(kLayerInputs)) / std::sqrt(static_cast<double>(c.dim));
   const Vector weight = model.weights.norm(kLayerInputNorm);
   std::vector<Matrix> inputs;

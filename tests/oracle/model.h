@@ -12,7 +12,7 @@ namespace ibid::oracle {
 struct Model {
   const ModelConfig& config;
   FileTensors weights;
-  std::vector<Rope> ropes;   // one per ModelConfig::ropes
+  std::vector<Rope> ropes;  // one per ModelConfig::ropes
 };
 
 // The keys and values of one KV layer. [T, G d]

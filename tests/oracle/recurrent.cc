@@ -62,7 +62,7 @@ Matrix finish(const Model& model, size_t layer, const Matrix& o, const Matrix& z
 
 Matrix short_convolution(const Model& model, size_t layer, const Matrix& h) {
   const FileTensors& w = model.weights;
-  const Matrix all = linear(h, w.as_stored(kMixIn, layer), w.vector(kBMixIn, layer));   // B | C | x
+  const Matrix all = linear(h, w.as_stored(kMixIn, layer), w.vector(kBMixIn, layer));  // B | C | x
   const Index d = all.cols() / 3;
   const Matrix x = all.leftCols(d).cwiseProduct(all.rightCols(d));
   const Matrix y = convolve(x, w.as_stored(kMixConv, layer), w.vector(kMixConvBias, layer));
@@ -76,7 +76,7 @@ Matrix mamba1(const Model& model, size_t layer, const Matrix& h) {
   const Matrix xz = linear(h, w.as_stored(kMixIn, layer), w.vector(kBMixIn, layer));
   const Vector conv_bias = w.vector(kMixConvBias, layer);
   const Matrix x = silu(convolve(xz.leftCols(d), w.as_stored(kMixConv, layer), conv_bias));
-  const Matrix numbers = linear(x, w.as_stored(kMixScan, layer));         // dt | B | C
+  const Matrix numbers = linear(x, w.as_stored(kMixScan, layer));  // dt | B | C
   const auto normed = [&](Index at, Index width, TensorRole role) -> Matrix {
     const Vector weight = w.vector(role, layer);
     const Matrix part = numbers.middleCols(at, width);
@@ -104,15 +104,15 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   const Index heads = index(m.n_heads), p = index(m.value_dim), n = index(m.key_dim), groups = index(m.n_key_heads);
   const Index d = heads * p, gn = groups * n;
   Vector in_bias = w.vector(kBMixIn, layer);
-  in_bias /= static_cast<double>(m.input_scale);                          // z_scale etc. include it
-  Matrix all = linear(h, w.as_stored(kMixIn, layer), in_bias);            // z | x | B | C | dt
+  in_bias /= static_cast<double>(m.input_scale);                // z_scale etc. include it
+  Matrix all = linear(h, w.as_stored(kMixIn, layer), in_bias);  // z | x | B | C | dt
   all.leftCols(d) *= static_cast<double>(m.z_scale);
   all.middleCols(d, d) *= static_cast<double>(m.v_scale);
   all.middleCols(2 * d, gn) *= static_cast<double>(m.k_scale);
   all.middleCols(2 * d + gn, gn) *= static_cast<double>(m.q_scale);
   all.rightCols(heads) *= static_cast<double>(m.number_scale);
-  const Matrix xbc = silu(convolve(all.middleCols(d, d + 2 * gn), w.as_stored(kMixConv, layer),
-                                   w.vector(kMixConvBias, layer)));
+  const Matrix xbc =
+      silu(convolve(all.middleCols(d, d + 2 * gn), w.as_stored(kMixConv, layer), w.vector(kMixConvBias, layer)));
   const Vector a = negative_rates(model, w.vector(kMixRates, layer)), skip = w.vector(kMixSkip, layer);
   const Vector bias = w.vector(kMixStepBias, layer);
   Matrix y(h.rows(), d);
@@ -237,7 +237,7 @@ Matrix lightning(const Model& model, size_t layer, const Matrix& h) {
   const RecurrentMixer& m = model.config.recurrent;
   const FileTensors& w = model.weights;
   const Index heads = index(m.n_heads), n = index(m.key_dim);
-  const Matrix qkv = silu(linear(h, w.as_stored(kMixIn, layer)));         // for each head q | k | v
+  const Matrix qkv = silu(linear(h, w.as_stored(kMixIn, layer)));  // for each head q | k | v
   const double depth = static_cast<double>(layer) / (static_cast<double>(model.config.n_layers) - 1 + 1e-5);
   Matrix o(h.rows(), heads * n);
   for (Index head = 0; head < heads; ++head) {

@@ -11,8 +11,8 @@
 namespace ibid::oracle {
 
 struct Rope {
-  Vector frequencies;     // per pair, in radians per position
-  double magnitude = 1;   // factor of the rotated numbers
+  Vector frequencies;    // per pair, in radians per position
+  double magnitude = 1;  // factor of the rotated numbers
 };
 
 // Which two numbers of a head are rotated together.

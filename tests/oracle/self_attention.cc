@@ -14,9 +14,7 @@ namespace {
 
 using enum TensorRole;
 
-Index head_dim_of(const Model& model, size_t layer) {
-  return static_cast<Index>(model.config.layers[layer].head_dim);
-}
+Index head_dim_of(const Model& model, size_t layer) { return static_cast<Index>(model.config.layers[layer].head_dim); }
 
 // Applies norm and rope to each head of queries or keys.
 void norm_and_rotate(const Model& model, size_t layer, const Vector& weight, Matrix& x) {
@@ -121,9 +119,8 @@ Matrix attend_all(const Model& model, size_t layer, const Matrix& queries, const
     const Matrix values = kv.values.middleCols(shared * value_dim, value_dim);
     for (Index p = 0; p < queries.rows(); ++p) {
       const Index first = first_seen(c, layer, p), n = p + 1 - first;
-      out.row(p).segment(head * value_dim, value_dim) =
-          attend(rule, queries.row(p).segment(head * key_dim, key_dim), keys.middleRows(first, n),
-                 values.middleRows(first, n));
+      out.row(p).segment(head * value_dim, value_dim) = attend(rule, queries.row(p).segment(head * key_dim, key_dim),
+                                                               keys.middleRows(first, n), values.middleRows(first, n));
     }
   }
   return out;

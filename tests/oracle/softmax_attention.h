@@ -10,7 +10,7 @@ namespace ibid::oracle {
 
 struct Scores {
   double scale = 1;
-  double softcap = 0;           // scores s become cap tanh(s / cap); 0: none
+  double softcap = 0;  // scores s become cap tanh(s / cap); 0: none
   std::optional<double> sink;
 };
 

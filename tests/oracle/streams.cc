@@ -41,7 +41,7 @@ Streams spread(const Model& model, const Matrix& x) {
 Streams predict(const Model& model, size_t layer, const Streams& streams) {
   const size_t n = streams.size();
   const Matrix c = coefficients(model, layer, streams[model.config.altup.active]);
-  const Matrix shares = linear(c, model.weights.matrix(kAltUpPredict, layer));        // [T, n n]
+  const Matrix shares = linear(c, model.weights.matrix(kAltUpPredict, layer));  // [T, n n]
   Streams predicted = streams;
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -54,7 +54,7 @@ Streams predict(const Model& model, size_t layer, const Streams& streams) {
 // x_i = p_i + (y - p_a) (1 + (W_correct c)[i])
 Streams correct(const Model& model, size_t layer, const Streams& predicted, const Matrix& computed) {
   const Matrix c = coefficients(model, layer, computed);
-  const Matrix shares = linear(c, model.weights.matrix(kAltUpCorrect, layer));        // [T, n]
+  const Matrix shares = linear(c, model.weights.matrix(kAltUpCorrect, layer));  // [T, n]
   const Matrix change = computed - predicted[model.config.altup.active];
   Streams corrected = predicted;
   for (size_t i = 0; i < corrected.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace ibid::oracle {
 
-using Streams = std::vector<Matrix>;   // [n] of [T, D]
+using Streams = std::vector<Matrix>;  // [n] of [T, D]
 
 // x and its projections, each scaled to the magnitude of x.
 Streams spread(const Model& model, const Matrix& x);

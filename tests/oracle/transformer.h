@@ -17,8 +17,8 @@
 namespace ibid::oracle {
 
 struct Options {
-  size_t context = 0;        // of the engine, for rope rules that depend on it; 0: the trained context
-  double weight_noise = 0;   // every weight is multiplied by 1 + weight_noise u, u in [-1, 1]
+  size_t context = 0;       // of the engine, for rope rules that depend on it; 0: the trained context
+  double weight_noise = 0;  // every weight is multiplied by 1 + weight_noise u, u in [-1, 1]
 };
 
 // The input of the LM head after every token: x after the final norm. [T, D]

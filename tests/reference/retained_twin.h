@@ -1,6 +1,6 @@
-// RetainedReference: lower bound of what a store that never ran out of memory must still have, by the rules of its header:
-// the inserted tokens, and every resume point of the inserted entries. Searches its own lists linearly. LruKvCacheStore
-// must find prefixes that are at least as long.
+// RetainedReference: lower bound of what a store that never ran out of memory must still have, by the rules of its
+// header: the inserted tokens, and every resume point of the inserted entries. Searches its own lists linearly.
+// LruKvCacheStore must find prefixes that are at least as long.
 #pragma once
 
 #include <algorithm>

@@ -103,8 +103,9 @@ TEST(ChatBranchesTest, NumbersRenderedDifferentlyAreRenderedAgain) {
       "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] ~ (message['n'] | tojson) ~ '<|im_end|>\n' }}"
       "{% endfor %}"
       "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-  const std::vector<Json> numbers = {1,   1.0,  true, uint64_t{1}, 0,   0.0, -0.0, -1, UINT64_MAX, "1", nullptr,
-                                     {1}, {{"a", 1}}, {{"a", 1}, {"b", 2}}, {{"b", 2}, {"a", 1}}};
+  const std::vector<Json> numbers = {1,       1.0,  true,       uint64_t{1},          0,
+                                     0.0,     -0.0, -1,         UINT64_MAX,           "1",
+                                     nullptr, {1},  {{"a", 1}}, {{"a", 1}, {"b", 2}}, {{"b", 2}, {"a", 1}}};
   const auto history = [](const Json& number) {
     Json message = {{"role", "user"}, {"content", "x"}};
     message["n"] = number;
@@ -136,8 +137,8 @@ TEST(ChatBranchesTest, SetHistoryReplacesSystemMessage) {
 TEST(ChatBranchesTest, InvalidMessagesAreRejected) {
   TwoTurns f;
   const SessionSnapshot before(f.chat);
-  for (const Json& bad : {Json("text"), Json({{"content", "x"}}), Json({{"role", 7}}),
-                          Json({{"role", "user"}, {"content", "\xff"}})}) {
+  for (const Json& bad :
+       {Json("text"), Json({{"content", "x"}}), Json({{"role", 7}}), Json({{"role", "user"}, {"content", "\xff"}})}) {
     EXPECT_EQ(f.chat.state().append(bad).code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(f.chat.state().set_history({bad}).code(), ErrorCode::kInvalidArgument);
   }
@@ -159,7 +160,8 @@ TEST(ChatBranchesTest, AppendedMessagesAreAnsweredTogether) {
 TEST(ChatBranchesTest, SeveralAnswersPrefillQuestionOnce) {
   ChatFixture f;
   ChatSession chat = f.session();
-  const TurnOptions options{.sampler = {.temperature = 1.0, .min_p = 0, .seed = 7}, .max_tokens = 12, .speculate = false};
+  const TurnOptions options{
+      .sampler = {.temperature = 1.0, .min_p = 0, .seed = 7}, .max_tokens = 12, .speculate = false};
   Result<std::vector<Turn>> turns = chat.send_for_answers("Hello " + kLong, 5, options);
   ASSERT_TRUE(turns.ok()) << turns.status().to_string();
   ASSERT_EQ(turns->size(), 5u);

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/session/session_state.h"
 #include "runtime/session/session_file.h"
+#include "runtime/session/session_state.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/temp_dir.h"
 

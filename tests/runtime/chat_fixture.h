@@ -78,9 +78,7 @@ struct ChatFixture {
   FakeTokenizer* tokenizer = nullptr;
 };
 
-inline TurnOptions greedy(size_t max_tokens = 24) {
-  return {.sampler = {.temperature = 0}, .max_tokens = max_tokens};
-}
+inline TurnOptions greedy(size_t max_tokens = 24) { return {.sampler = {.temperature = 0}, .max_tokens = max_tokens}; }
 
 inline Tokens joined(std::initializer_list<Tokens> parts) {
   Tokens out;

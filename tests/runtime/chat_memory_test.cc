@@ -137,7 +137,8 @@ TEST_P(ChatMemoryTest, TheFirstSend) {
 }
 
 TEST_P(ChatMemoryTest, ALaterSend) {
-  fail_everywhere({[] { return talking(); }, [](World& world) {
+  fail_everywhere({[] { return talking(); },
+                   [](World& world) {
                      return outcome(world.chat->send("Hello there, abc", world.options,
                                                      [&](const TurnEvent&) { ++world.n_events; }));
                    }});
@@ -151,9 +152,7 @@ TEST_P(ChatMemoryTest, ASendThatFindsPrefixOfAnotherSession) {
                      world->text = std::string(90, 'q') + std::string(70, 'r');
                      return world;
                    },
-                   [](World& world) {
-                     return outcome(world.chat->send(world.text, world.options));
-                   }});
+                   [](World& world) { return outcome(world.chat->send(world.text, world.options)); }});
 }
 
 TEST_P(ChatMemoryTest, ASendWithoutDrafts) {
@@ -200,8 +199,8 @@ TEST_P(ChatMemoryTest, ASendWithLogprobsAndAStopString) {
 }
 
 TEST_P(ChatMemoryTest, Regenerate) {
-  fail_everywhere({[] { return of_two_turns(); },
-                   [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
+  fail_everywhere(
+      {[] { return of_two_turns(); }, [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
 }
 
 TEST_P(ChatMemoryTest, RegenerateWithAPin) {
@@ -241,7 +240,8 @@ TEST_P(ChatMemoryTest, ASendAfterRewind) {
 }
 
 TEST_P(ChatMemoryTest, Fork) {
-  fail_everywhere({[] { return of_two_turns(); }, [](World& world) {
+  fail_everywhere({[] { return of_two_turns(); },
+                   [](World& world) {
                      Result<ChatSession> fork = world.chat->fork();
                      if (fork.ok()) world.chat = *std::move(fork);
                      return outcome(fork.status());
@@ -269,24 +269,26 @@ TEST_P(ChatMemoryTest, AnAnswerAfterSetHistory) {
 }
 
 TEST_P(ChatMemoryTest, AppendAndPrefill) {
-  fail_everywhere({[] {
-                     auto world = talking();
-                     EXPECT_TRUE(world->chat->state().append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
-                     return world;
-                   },
-                   [](World& world) { return outcome(world.chat->prefill().status()); }});
-  fail_everywhere({[] { return talking(kStripsThinking); },
-                   [](World& world) { return outcome(world.chat->prefill().status()); }});
+  fail_everywhere(
+      {[] {
+         auto world = talking();
+         EXPECT_TRUE(world->chat->state().append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
+         return world;
+       },
+       [](World& world) { return outcome(world.chat->prefill().status()); }});
+  fail_everywhere(
+      {[] { return talking(kStripsThinking); }, [](World& world) { return outcome(world.chat->prefill().status()); }});
 }
 
 TEST_P(ChatMemoryTest, AnAnswerAfterPrefill) {
-  fail_everywhere({[] {
-                     auto world = talking();
-                     EXPECT_TRUE(world->chat->state().append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
-                     EXPECT_TRUE(world->chat->prefill().ok());
-                     return world;
-                   },
-                   [](World& world) { return outcome(world.chat->answer(world.options)); }});
+  fail_everywhere(
+      {[] {
+         auto world = talking();
+         EXPECT_TRUE(world->chat->state().append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
+         EXPECT_TRUE(world->chat->prefill().ok());
+         return world;
+       },
+       [](World& world) { return outcome(world.chat->answer(world.options)); }});
 }
 
 TEST_P(ChatMemoryTest, SmallCalls) {
@@ -294,7 +296,8 @@ TEST_P(ChatMemoryTest, SmallCalls) {
                    [](World& world) { return outcome(world.chat->state().append(std::move(world.input))); },
                    {{"role", "user"}, {"content", "a text that a string does not hold without memory of its own"}}});
   fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->reset()); }});
-  fail_everywhere({[] { return talking(); }, [](World& world) {
+  fail_everywhere({[] { return talking(); },
+                   [](World& world) {
                      return outcome(world.chat->set_system("a text that a string does not hold without memory"));
                    }});
   fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->pin(1)); }});
@@ -308,9 +311,13 @@ TEST_P(ChatMemoryTest, ErrorMessages) {
     const SessionSnapshot before(chat);
     const TurnOptions bad{.sampler = {.temperature = -1}};
     FailingNew failing(n, GetParam());
-    const ErrorCode codes[] = {chat.send("\xff", world->options).status().code(), chat.send("x", bad).status().code(),
-                               chat.rewind_to(9).code(), chat.rewind_to(0).code(), chat.choose(1).code(),
-                               chat.edit(7, "x", world->options).status().code(), chat.pin(9).code(),
+    const ErrorCode codes[] = {chat.send("\xff", world->options).status().code(),
+                               chat.send("x", bad).status().code(),
+                               chat.rewind_to(9).code(),
+                               chat.rewind_to(0).code(),
+                               chat.choose(1).code(),
+                               chat.edit(7, "x", world->options).status().code(),
+                               chat.pin(9).code(),
                                chat.answer(world->options).status().code()};
     failing.stop();
     for (const ErrorCode code : codes) {
@@ -357,7 +364,8 @@ TEST_P(ChatMemoryTest, ChooseDoesNotAllocate) {
 }
 
 TEST_P(ChatMemoryTest, TurnStreamFinish) {
-  fail_everywhere({[] { return talking(); }, [](World& world) -> Outcome {
+  fail_everywhere({[] { return talking(); },
+                   [](World& world) -> Outcome {
                      std::optional<TurnOptions> options;
                      try {
                        options = world.options;
@@ -366,12 +374,15 @@ TEST_P(ChatMemoryTest, TurnStreamFinish) {
                      }
                      TurnStream stream(*world.chat, "a short one", *std::move(options));
                      return outcome(stream.finish());
-                   }, {}, FailingNew::Threads::kAll});
+                   },
+                   {},
+                   FailingNew::Threads::kAll});
 }
 
 // After the next call fails, the alternatives are still there.
 TEST_P(ChatMemoryTest, ASendWithAlternatives) {
-  fail_everywhere({[] { return with_choice(2); }, [](World& world) {
+  fail_everywhere({[] { return with_choice(2); },
+                   [](World& world) {
                      Outcome got = send(world);
                      if (got.code != ErrorCode::kOk) {
                        EXPECT_TRUE(world.chat->choose(1).ok());
@@ -385,7 +396,8 @@ TEST_P(ChatMemoryTest, Save) {
   const TempDir dir;
   const std::string path = dir.path() + "/talk.ibid";
   for (const bool with_kv : {false, true}) {
-    fail_everywhere({[] { return of_two_turns(); }, [&](World& world) {
+    fail_everywhere({[] { return of_two_turns(); },
+                     [&](World& world) {
                        const Outcome got = outcome(world.chat->save(path, {.with_kv = with_kv}));
                        EXPECT_NE(got.code, ErrorCode::kIo);
                        return got;
@@ -446,8 +458,8 @@ TEST_P(ChatMemoryTest, Load) {
 
 TEST_P(ChatMemoryTest, AFullContextThatDropsTurns) {
   fail_everywhere({[] {
-                     auto world = std::make_unique<World>(kChatMl, FakeModel::Options{.max_seq_len = 150,
-                                                                                      .max_chunk = 16});
+                     auto world =
+                         std::make_unique<World>(kChatMl, FakeModel::Options{.max_seq_len = 150, .max_chunk = 16});
                      world->model->script = nullptr;
                      world->chat.emplace(world->session({.system = "be", .when_full = WhenFull::kDropOldestTurns}));
                      for (const char letter : {'o', 'p', 'q'}) {
@@ -465,7 +477,8 @@ TEST_P(ChatMemoryTest, AFullContextThatDropsTurns) {
 }
 
 TEST_P(ChatMemoryTest, Create) {
-  fail_everywhere({[] { return std::make_unique<World>(); }, [](World& world) -> Outcome {
+  fail_everywhere({[] { return std::make_unique<World>(); },
+                   [](World& world) -> Outcome {
                      std::optional<SessionOptions> options;
                      try {
                        options.emplace();
@@ -492,11 +505,14 @@ TEST_P(ChatMemoryTest, IdleWork) {
     world->chat = *ChatSession::create(world->engine, {.system = "be"});
     return world;
   };
-  fail_everywhere({prepare, [](World& world) {
+  fail_everywhere({prepare,
+                   [](World& world) {
                      Outcome got = send(world);
                      (void)world.chat->choose(99);  // ends it
                      return got;
-                   }, {}, FailingNew::Threads::kAll});
+                   },
+                   {},
+                   FailingNew::Threads::kAll});
 }
 
 // No call needs a new thread.

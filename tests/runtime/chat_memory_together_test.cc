@@ -40,9 +40,7 @@ TEST_P(ChatMemoryTogetherTest, OneFailedAllocationFailsAtMostOneTurn) {
     std::vector<ChatSession> chats;
     for (size_t i = 0; i < kTalks; ++i) chats.push_back(world.session());
     std::array<ErrorCode, kTalks> codes{};
-    const auto say = [&](size_t i) {
-      codes[i] = chats[i].send(kQuestions[i], world.options).status().code();
-    };
+    const auto say = [&](size_t i) { codes[i] = chats[i].send(kQuestions[i], world.options).status().code(); };
     size_t n_allocations = 0;
     {
       std::atomic<bool> go{false};

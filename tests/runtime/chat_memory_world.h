@@ -41,8 +41,14 @@ std::vector<size_t> counters(const ChatSession& chat) {
 
 TurnOptions penalised() {
   TurnOptions options;
-  options.sampler = {.temperature = 1, .min_p = 0, .seed = 7, .repetition_penalty = 1.3, .frequency_penalty = 0.5,
-                     .presence_penalty = 0.5, .dry_multiplier = 0.8, .dry_allowed_length = 1};
+  options.sampler = {.temperature = 1,
+                     .min_p = 0,
+                     .seed = 7,
+                     .repetition_penalty = 1.3,
+                     .frequency_penalty = 0.5,
+                     .presence_penalty = 0.5,
+                     .dry_multiplier = 0.8,
+                     .dry_allowed_length = 1};
   options.max_tokens = 12;
   return options;
 }

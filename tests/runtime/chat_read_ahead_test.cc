@@ -77,7 +77,8 @@ TEST(ChatReadAheadTest, CancelledPrefillResumes) {
 
 // Waits until the idle work of a session is done; the test's time limit guards against hanging.
 void wait_for_pages(const ChatFixture& f, size_t n_fed) {
-  while (f.engine->state().scheduler().stats().n_rows < n_fed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (f.engine->state().scheduler().stats().n_rows < n_fed)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST(ChatReadAheadTest, RewrittenHistoryIsPrefilledInIdleTimeAndBothBranchesStay) {
@@ -110,7 +111,8 @@ TEST(ChatReadAheadTest, IdleWorkAfterSeveralAnswersServesTheFirst) {
   TurnOptions options = greedy();
   options.speculate = false;
   ASSERT_TRUE(chat.send_for_answers("x", 2, options).ok());
-  wait_for_pages(f, f.prompt("x").size() + 2 * thinking.size() + f.ids("Hello world<|im_end|>\n<|im_start|>user\n").size());
+  wait_for_pages(
+      f, f.prompt("x").size() + 2 * thinking.size() + f.ids("Hello world<|im_end|>\n<|im_start|>user\n").size());
   const Turn turn = must(chat.send("y", greedy()));
   EXPECT_EQ(turn.usage.n_prefilled, f.ids("y<|im_end|>\n<|im_start|>assistant\n").size());
   expect_replays(chat);

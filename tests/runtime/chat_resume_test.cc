@@ -47,7 +47,8 @@ TEST_F(ChatResumeTest, NewSessionFindsSystemMessageOnDisk) {
   Process process(files, true);
   ChatSession chat = process.session({.system = kSystem});
   const Turn turn = must(chat.send("Hello", greedy()));
-  EXPECT_EQ(turn.usage.n_cached, process.ids("<|im_start|>system\n" + kSystem + "<|im_end|>\n<|im_start|>user\n").size());
+  EXPECT_EQ(turn.usage.n_cached,
+            process.ids("<|im_start|>system\n" + kSystem + "<|im_end|>\n<|im_start|>user\n").size());
   expect_replays(chat);
   ChatSession stranger = process.session({.system = kSystem, .cache_namespace = "another"});
   EXPECT_EQ(must(stranger.send("Hello", greedy())).usage.n_cached, 0u);

@@ -44,8 +44,9 @@ std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens&
   history.append(prompt);
   sampler.begin_answer(std::move(history));
   GenerateRequest request{.prompt = prompt, .max_tokens = options.max_tokens, .stop_ids = f.tokenizer->end_of_turn()};
-  const auto out = run_answer(f.engine->state().scheduler(), *f.tokenizer, entry, std::move(request), std::move(sampler),
-                              StopDetector(), f.engine->state().clock()).result;
+  const auto out = run_answer(f.engine->state().scheduler(), *f.tokenizer, entry, std::move(request),
+                              std::move(sampler), StopDetector(), f.engine->state().clock())
+                       .result;
   EXPECT_TRUE(out.ok()) << out.status().to_string();
   return out.ok() ? out->text : "";
 }
@@ -96,7 +97,8 @@ TEST(ChatSamplingTest, WorkOfATurnDoesNotGrowWithConversation) {
   ChatSession fork = *chat.fork();
   TurnOptions options = penalised(9);
   options.sampler.dry_base = 1;
-  EXPECT_LE(must(fork.send("the world is", options)).work.history_steps, first + first / 10) << "a fork has the history";
+  EXPECT_LE(must(fork.send("the world is", options)).work.history_steps, first + first / 10)
+      << "a fork has the history";
   EXPECT_GT(first, 0u);
   EXPECT_EQ(must(chat.send("x", greedy())).work.history_steps, 0u) << "without penalties no token is counted";
 }

@@ -257,8 +257,7 @@ TEST(ChatSessionTest, StopStringAcrossTokensEndsTheAnswer) {
   expect_replays(chat);
   f.model->take_fed();
   const Turn next = must(chat.send("y", greedy()));
-  EXPECT_EQ(f.model->take_fed(),
-            joined({f.ids(" wor<|im_end|>"), f.next_prompt("y"), f.tokenizer->sampled({"ab"})}));
+  EXPECT_EQ(f.model->take_fed(), joined({f.ids(" wor<|im_end|>"), f.next_prompt("y"), f.tokenizer->sampled({"ab"})}));
   EXPECT_FALSE(next.lost_prefix.has_value());
   expect_replays(chat);
 }
@@ -428,7 +427,8 @@ TEST(ChatSessionTest, EventsAreEmittedInOrder) {
   f.say({f.tokenizer->sampled({"Hello", "ing"})});
   std::string story;
   const Turn turn = must(chat.send(std::string(70, 'q'), greedy(), [&](const TurnEvent& e) {
-    if (e.kind == TurnEvent::Kind::kPrefill) story += "p" + std::to_string(e.n_done) + "/" + std::to_string(e.n_total) + " ";
+    if (e.kind == TurnEvent::Kind::kPrefill)
+      story += "p" + std::to_string(e.n_done) + "/" + std::to_string(e.n_total) + " ";
     if (e.kind == TurnEvent::Kind::kText) story += "'" + std::string(e.text) + "' ";
     if (e.kind == TurnEvent::Kind::kFinish) story += std::string(finish_reason_name(e.turn->finish_reason));
   }));

@@ -33,7 +33,8 @@ TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
       << "the others are less than 128 after a border, or in the prompt's end";
   EXPECT_THAT(CheckpointPositions(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(500, 900, 1184));
-  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(), ElementsAre(500, 900, 1184));
+  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(),
+              ElementsAre(500, 900, 1184));
 }
 
 TEST(StateBordersTest, PassesEndAtTheNextBorder) {

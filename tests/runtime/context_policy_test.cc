@@ -83,7 +83,8 @@ TEST(ContextPolicyTest, PinKeepsItsWholeTurn) {
 }
 
 TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailable) {
-  const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
+  const Result<FittedMessages> fitted =
+      fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
   EXPECT_EQ(fitted.status().message(),
             "without the turns that may go the conversation has 20 tokens, the context has room for 19; a shorter "

@@ -131,10 +131,14 @@ TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
     EXPECT_EQ(session->replies.size(), std::string(field) == "replies" ? 0u : 3u);
   }
   const std::vector<Json> bad_replies = {
-      {{"message", 0}, {"ids", {1}}},  {{"message", 9}, {"ids", {1}}},
-      {{"message", 3}, {"ids", {-1}}}, {{"message", 3}, {"ids", {4'000'000'000u}}},
-      {{"message", 3}, {"ids", "x"}},  {{"message", 3}},
-      {{"ids", {1}}},                  {{"message", 3}, {"ids", {1}}, {"end_of_turn", "x"}},
+      {{"message", 0}, {"ids", {1}}},
+      {{"message", 9}, {"ids", {1}}},
+      {{"message", 3}, {"ids", {-1}}},
+      {{"message", 3}, {"ids", {4'000'000'000u}}},
+      {{"message", 3}, {"ids", "x"}},
+      {{"message", 3}},
+      {{"ids", {1}}},
+      {{"message", 3}, {"ids", {1}}, {"end_of_turn", "x"}},
       "x",
   };
   for (const Json& bad : bad_replies) {

@@ -129,10 +129,11 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
 
 // If some messages are not shown, the first match counts, which is never too long.
 TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
-  ChatBackend hidden("{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
-              "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
-              "{{ '<|im_start|>assistant\n' }}{% endif %}",
-              "Hello");
+  ChatBackend hidden(
+      "{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+      "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
+      "{{ '<|im_start|>assistant\n' }}{% endif %}",
+      "Hello");
   PendingEdit history{.n_kept = 1};
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kUser}) {
     history.added.push_back(make_message(role, role == Role::kAssistant ? "ab" : "Hello"));

@@ -76,8 +76,8 @@ TEST_P(EmbeddingBits, SameBitsForAllChunksThreadsAndBatches) {
       const Vectors got = embedded(other, texts);
       ASSERT_EQ(got.size(), wanted.size());
       for (size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(same_bits(got[i], wanted[i])) << texts[i].size() << " tokens, " << n_threads << " threads, chunk "
-                                                  << max_chunk;
+        EXPECT_TRUE(same_bits(got[i], wanted[i]))
+            << texts[i].size() << " tokens, " << n_threads << " threads, chunk " << max_chunk;
       }
       EXPECT_EQ(other->state().pool().bytes_in_use(), 0u) << "no KV of a text is kept";
     }
@@ -140,7 +140,8 @@ TEST_F(EmbeddingsTest, VectorsAreNormalisedAndHaveRequestedLength) {
     const std::vector<float> part = embedded(engine, {text}, {.n_dims = n}).front();
     ASSERT_EQ(part.size(), n);
     double squares = 0, before = 0;
-    for (size_t i = 0; i < n; ++i) squares += double{part[i]} * double{part[i]}, before += double{whole[i]} * double{whole[i]};
+    for (size_t i = 0; i < n; ++i)
+      squares += double{part[i]} * double{part[i]}, before += double{whole[i]} * double{whole[i]};
     EXPECT_NEAR(squares, 1, 1e-6);
     for (size_t i = 0; i < n; ++i) EXPECT_NEAR(double{part[i]}, double{whole[i]} / std::sqrt(before), 1e-6);
   }

@@ -37,8 +37,8 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   request.tells = told.on_prefill || told.on_text;
   const bool tells = request.tells;
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
-  Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler),
-                std::move(stops), bell);
+  Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler), std::move(stops),
+                bell);
   const TurnCallback listener = [&](const TurnEvent& event) {
     if (event.kind == TurnEvent::Kind::kText) {
       if (told.on_text) told.on_text(event.text);
@@ -54,8 +54,8 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   ran.progress = answer.progress();
   ran.history = answer.take_history();
   if (finished.ok()) {
-    ran.result = Generated{*std::move(finished), ran.progress.n_sampled, ran.progress.n_drafted,
-                           ran.progress.n_accepted};
+    ran.result =
+        Generated{*std::move(finished), ran.progress.n_sampled, ran.progress.n_drafted, ran.progress.n_accepted};
   } else {
     ran.result = finished.status();
   }

@@ -88,9 +88,7 @@ TEST(PassPlanTest, RandomRequestsKeepTheRules) {
   }
 }
 
-TEST(PassCostTest, UnknownCostDoesNotLimitRows) {
-  EXPECT_EQ(PassCost().prefill_rows(3, 40), SIZE_MAX);
-}
+TEST(PassCostTest, UnknownCostDoesNotLimitRows) { EXPECT_EQ(PassCost().prefill_rows(3, 40), SIZE_MAX); }
 
 TEST(PassCostTest, PrefillRowsFillTheTimeThatDecodingLeaves) {
   PassCost cost;

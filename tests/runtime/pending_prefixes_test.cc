@@ -95,7 +95,8 @@ TEST(PendingPrefixesTest, SharedSystemMessageIsComputedAndStoredOnce) {
   std::atomic<size_t> next{0};
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
-      for (size_t i = next++; i < sessions.size(); i = next++) must(sessions[i].send("Q" + std::to_string(i), greedy()));
+      for (size_t i = next++; i < sessions.size(); i = next++)
+        must(sessions[i].send("Q" + std::to_string(i), greedy()));
     });
   }
   threads.clear();

@@ -116,14 +116,11 @@ struct Answer {
   size_t lost[std::size(kModels)];
 };
 constexpr size_t kAll = SIZE_MAX;
-constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},  // Gemma's first token is a space of its own
+constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},    // Gemma's first token is a space of its own
                                {"the world", {kAll, 0, kAll, 0, 0}},  // the model did not sample the template's space
-                               {" the world\n", {1, 0, 1, kAll, 0}},
-                               {"the world\n\n", {kAll, 0, kAll, 2, 0}},
-                               {" the world \n\n ", {3, 0, 4, kAll, 0}},
-                               {" the world ", {0, 0, 1, kAll, 0}},
-                               {"  the world", {0, 0, 0, kAll, 0}},
-                               {"\nthe world", {kAll, 0, kAll, kAll, 0}}};
+                               {" the world\n", {1, 0, 1, kAll, 0}},     {"the world\n\n", {kAll, 0, kAll, 2, 0}},
+                               {" the world \n\n ", {3, 0, 4, kAll, 0}}, {" the world ", {0, 0, 1, kAll, 0}},
+                               {"  the world", {0, 0, 0, kAll, 0}},      {"\nthe world", {kAll, 0, kAll, kAll, 0}}};
 
 TEST(PieceTemplates, OldAnswersKeepTokensThatTheTemplateDoesNotChange) {
   for (size_t i = 0; i < std::size(kModels); ++i) {

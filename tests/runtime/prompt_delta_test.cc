@@ -103,8 +103,8 @@ TEST(PromptDeltaTest, EmptyPromptIsRejected) {
 }
 
 TEST(PromptDeltaTest, TemplateErrorDoesNotChangePlanner) {
-  const std::string source = std::string("{% if messages[-1]['content'] == 'no' %}{{ raise_exception('no') }}{% endif %}") +
-                             kChatMl;
+  const std::string source =
+      std::string("{% if messages[-1]['content'] == 'no' %}{{ raise_exception('no') }}{% endif %}") + kChatMl;
   Planned p(source.c_str());
   p.say("user", "yes");
   PromptDelta delta = p.plan();
@@ -127,8 +127,9 @@ class RandomConversations : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Templates, RandomConversations, ::testing::Values(kChatMl, kStripsThinking, kTrims));
 
 std::vector<std::string> random_pieces(uint64_t seed, uint64_t& n) {
-  static const std::vector<std::string> kPieces = {"a", "b", "c", "ab", "abc", "abcd", "\n", "\n\n", "Hello", " wor",
-                                                   " world", "th", "the", "<think>", "</think>", " ", ".\n", "<", "|"};
+  static const std::vector<std::string> kPieces = {"a",        "b",     "c",    "ab",     "abc", "abcd", "\n",
+                                                   "\n\n",     "Hello", " wor", " world", "th",  "the",  "<think>",
+                                                   "</think>", " ",     ".\n",  "<",      "|"};
   std::vector<std::string> out;
   for (uint64_t i = random_bits(seed, n++) % 6; i > 0; --i) {
     out.push_back(kPieces[random_bits(seed, n++) % kPieces.size()]);

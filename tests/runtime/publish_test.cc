@@ -55,8 +55,8 @@ struct Prompt {
 TEST(PublishTest, FullPagesArePublishedWithoutWaiters) {
   Prompt prompt(1300, 100);
   prompt.read_to_end();
-  EXPECT_THAT(prompt.published, ElementsAre(Pair(100, false), Pair(512, false), Pair(1024, false), Pair(1284, false),
-                                            Pair(1300, false)));
+  EXPECT_THAT(prompt.published,
+              ElementsAre(Pair(100, false), Pair(512, false), Pair(1024, false), Pair(1284, false), Pair(1300, false)));
 }
 
 TEST(PublishTest, AllRowsArePublishedForAWaiterBeyondFullPages) {

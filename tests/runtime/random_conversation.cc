@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/prompt/transcript.h"
 #include "ibid/turn_stream.h"
+#include "runtime/prompt/transcript.h"
 
 namespace ibid {
 
@@ -116,16 +116,19 @@ void RandomConversation::call() {
   ChatSession& session = talk().session;
   const size_t n_messages = session.state().messages().size();
   switch (dice_.below(20)) {
-    case 0: case 1: case 2: case 3: case 4: {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4: {
       const std::string text = random_text(dice_);
-      if (dice_.chance(20)) return turn("stream", [&](const TurnOptions& o, const TurnCallback& e) {
-        return pulled(session, text, o, e);
-      });
+      if (dice_.chance(20))
+        return turn("stream", [&](const TurnOptions& o, const TurnCallback& e) { return pulled(session, text, o, e); });
       return turn("send", [&](const TurnOptions& o, const TurnCallback& e) { return session.send(text, o, e); });
     }
-    case 5:
-      return turn("answer", [&](const TurnOptions& o, const TurnCallback& e) { return session.answer(o, e); });
-    case 6: case 7:
+    case 5: return turn("answer", [&](const TurnOptions& o, const TurnCallback& e) { return session.answer(o, e); });
+    case 6:
+    case 7:
       return turn("regenerate", [&](const TurnOptions& o, const TurnCallback& e) { return session.regenerate(o, e); });
     case 8: return edit();
     case 9: return rewind();
@@ -171,7 +174,8 @@ void RandomConversation::change_talks() {
     return begin_talk();
   }
   note("fork");
-  auto copy = std::make_unique<ChatBackend>(ChatBackend{*talk().session.fork(), talk().options, talk().settled, talk().odd});
+  auto copy =
+      std::make_unique<ChatBackend>(ChatBackend{*talk().session.fork(), talk().options, talk().settled, talk().odd});
   talks_.push_back(std::move(copy));
 }
 
@@ -196,7 +200,8 @@ RandomConversation::Interruption RandomConversation::draw_interruption(Circumsta
   const size_t when = 1 + dice_.below(12);
   switch (dice_.below(16)) {
     case 0: now.stop.request_stop(); return Interruption::kBefore;
-    case 1: case 2: now.stops_at_event = when; return Interruption::kInCallback;
+    case 1:
+    case 2: now.stops_at_event = when; return Interruption::kInCallback;
     case 3:
       process_->trap().set(when, [stop = now.stop]() mutable { return stop.request_stop(), Status(); });
       return Interruption::kInLayer;

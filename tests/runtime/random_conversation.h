@@ -40,8 +40,8 @@ class RandomConversation {
   struct ChatBackend {
     ChatSession session;
     SessionOptions options;
-    bool settled = false;   // its last call was a successful turn
-    bool odd = false;       // has values that a file cannot store
+    bool settled = false;  // its last call was a successful turn
+    bool odd = false;      // has values that a file cannot store
   };
   enum class Interruption { kNone, kBefore, kInCallback, kInLayer, kFromAnotherThread, kFault };
   // Interruptions of one turn, and the events received.

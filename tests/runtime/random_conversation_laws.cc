@@ -102,7 +102,9 @@ SessionFace::SessionFace(const ChatSession& session)
       n_decoded(session.usage().n_decoded) {}
 
 void PrintTo(const SessionFace& face, std::ostream* out) {
-  *out << face.messages << "\n" << face.bytes << "\n" << testing::PrintToString(face.ids) << "\n"
+  *out << face.messages << "\n"
+       << face.bytes << "\n"
+       << testing::PrintToString(face.ids) << "\n"
        << face.n_prompt << " prompt, " << face.n_decoded << " decoded\n";
 }
 

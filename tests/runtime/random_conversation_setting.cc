@@ -41,8 +41,8 @@ constexpr const char* kMarksTheLast =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-const std::vector<const char*> kTemplates = {kChatMl,         kStripsThinking, kTrims,       kHidesNotes,
-                                             kAlternates,     kWritesCapitals, kMarksTheLast};
+const std::vector<const char*> kTemplates = {kChatMl,     kStripsThinking, kTrims,       kHidesNotes,
+                                             kAlternates, kWritesCapitals, kMarksTheLast};
 
 }  // namespace
 
@@ -93,8 +93,8 @@ void RandomSetting::shorten_pool(Dice& dice) {
 }
 
 void RandomSetting::take_checkpoint(Dice& dice) {
-  static const std::vector<std::string> kNames = {"qwen3_5_text", "jamba",       "lfm2",    "kimi_linear", "mamba2",
-                                                  "falcon_h1",    "olmo_hybrid", "zamba2",  "gemma3_text", "gpt_oss"};
+  static const std::vector<std::string> kNames = {"qwen3_5_text", "jamba",       "lfm2",   "kimi_linear", "mamba2",
+                                                  "falcon_h1",    "olmo_hybrid", "zamba2", "gemma3_text", "gpt_oss"};
   checkpoint = shared_dir().value() + "/reference/tiny/" + dice.pick(kNames);
   kv_dtype = dice.pick<KvDType>({KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4});
 }

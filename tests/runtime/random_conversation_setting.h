@@ -45,8 +45,8 @@ struct RandomSetting {
 
   const char* chat_template = nullptr;
   bool wants_alternation = false;  // the template rejects roles that do not alternate
-  FakeModel::Options model;  // some have recurrent layers, some a window, some both
-  std::string checkpoint;    // directory of a model to use instead; empty: none
+  FakeModel::Options model;        // some have recurrent layers, some a window, some both
+  std::string checkpoint;          // directory of a model to use instead; empty: none
   KvDType kv_dtype = KvDType::kF32;
   size_t n_pages = 0, n_states = 0;  // capacity of the pool
   bool tier = false;

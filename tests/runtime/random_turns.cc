@@ -6,9 +6,23 @@
 namespace ibid {
 
 std::string random_text(Dice& dice) {
-  static const std::vector<std::string> kPieces = {
-      "x", "Hello", " world", "the second", "abcd", "\n\n", ".\n", "  ", "</think>", "<think>", "<|im_end|>", "user",
-      "\xF0\x9F\x99\x82", "e\xCC\x81", "\xE2\x82\xAC", "\xEF\xBF\xBD", "assistant\n"};
+  static const std::vector<std::string> kPieces = {"x",
+                                                   "Hello",
+                                                   " world",
+                                                   "the second",
+                                                   "abcd",
+                                                   "\n\n",
+                                                   ".\n",
+                                                   "  ",
+                                                   "</think>",
+                                                   "<think>",
+                                                   "<|im_end|>",
+                                                   "user",
+                                                   "\xF0\x9F\x99\x82",
+                                                   "e\xCC\x81",
+                                                   "\xE2\x82\xAC",
+                                                   "\xEF\xBF\xBD",
+                                                   "assistant\n"};
   if (dice.chance(5)) return "";
   std::string text;
   for (size_t i = dice.below(5) + 1; i > 0; --i) text += dice.pick(kPieces);
@@ -28,8 +42,8 @@ TurnOptions random_turn_options(Dice& dice, const FakeTokenizer& tokenizer) {
   if (dice.chance(10)) options.n_logprobs = dice.below(4);
   if (dice.chance(10)) options.min_tokens = 1 + dice.below(3);
   if (options.max_tokens > 0) options.min_tokens = std::min(options.min_tokens, options.max_tokens);
-  static const std::vector<std::string> kStops = {"\xEF\xBF\xBD", "a",  "lo", "\n\n", "</think>", "\xE2\x82\xAC",
-                                                  "Hello",        "el", "bc", "\xEF\xBF\xBD\xEF\xBF\xBD"};
+  static const std::vector<std::string> kStops = {"\xEF\xBF\xBD", "a",     "lo", "\n\n", "</think>",
+                                                  "\xE2\x82\xAC", "Hello", "el", "bc",   "\xEF\xBF\xBD\xEF\xBF\xBD"};
   while (dice.chance(25) && options.stop_strings.size() < 3) options.stop_strings.push_back(dice.pick(kStops));
   if (dice.chance(5)) options.sampler.logit_bias = {{tokenizer.im_end, 50}};
   options.stop_mode = dice.chance(30) ? StopMode::kDiscard : StopMode::kKeepPartial;

@@ -272,8 +272,8 @@ TEST(RecurrentChatTest, HistoryHasStatesAtItsAnswers) {
   const auto n_ids_before = [&](size_t message) {  // up to the first difference
     std::string text;
     for (size_t i = 0; i < message; ++i) {
-      text += "<|im_start|>" + history[i]["role"].get<std::string>() + "\n" +
-              history[i]["content"].get<std::string>() + "<|im_end|>\n";
+      text += "<|im_start|>" + history[i]["role"].get<std::string>() + "\n" + history[i]["content"].get<std::string>() +
+              "<|im_end|>\n";
     }
     return f.ids(text).size();
   };

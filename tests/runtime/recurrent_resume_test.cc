@@ -260,8 +260,8 @@ TEST_F(RecurrentResumeTest, StatesOfAFileServeOnlyItsSession) {
 EngineParts recurrent_parts_with(RecordServer& server) {
   EngineParts parts;
   parts.open_tier = [&server](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
-    return std::unique_ptr<KvTier>(std::make_unique<MemoryTier>(fingerprint_of_recurrent(), server, pool, system_clock(),
-                                                                std::make_unique<NeverIdle>()));
+    return std::unique_ptr<KvTier>(std::make_unique<MemoryTier>(fingerprint_of_recurrent(), server, pool,
+                                                                system_clock(), std::make_unique<NeverIdle>()));
   };
   return parts;
 }

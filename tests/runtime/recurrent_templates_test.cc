@@ -31,7 +31,9 @@ struct TemplateChat : ChatFixture {
 
 std::string asked_text(size_t i) { return "Question " + std::string(3 + 40 * (i % 3), static_cast<char>('a' + i)); }
 std::string said_text(size_t i) { return "Answer " + std::string(5 + 90 * (i % 2), static_cast<char>('a' + i)); }
-std::string thought_text(size_t i) { return std::string(20 + 70 * (i % 3), static_cast<char>('k' + i)) + "\n</think>\n\n"; }
+std::string thought_text(size_t i) {
+  return std::string(20 + 70 * (i % 3), static_cast<char>('k' + i)) + "\n</think>\n\n";
+}
 std::string asking_text(const std::string& text) {
   return "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n" + kOpensThinking;
 }
@@ -72,10 +74,13 @@ TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
   IBID_NEED_SHARED(shared);
   TemplateChat f(qwen_source(shared));
   const auto call = [](size_t i) {
-    return "<tool_call>\n<function=add>\n<parameter=a>\n" + std::to_string(i) + "\n</parameter>\n</function>\n</tool_call>";
+    return "<tool_call>\n<function=add>\n<parameter=a>\n" + std::to_string(i) +
+           "\n</parameter>\n</function>\n</tool_call>";
   };
   const auto result = [](size_t i) { return std::string(1 + 50 * (i % 2), static_cast<char>('1' + i % 9)); };
-  const auto result_asked = [&](size_t i) { return asking_text("<tool_response>\n" + result(i) + "\n</tool_response>"); };
+  const auto result_asked = [&](size_t i) {
+    return asking_text("<tool_response>\n" + result(i) + "\n</tool_response>");
+  };
   std::vector<std::string> texts;
   for (size_t i = 0; i < kTemplateTurns; ++i) {
     texts.push_back(thought_text(i) + call(i));
@@ -90,7 +95,8 @@ TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
     ASSERT_EQ(asking.tool_calls.size(), 1u) << asking.text;
     EXPECT_EQ(asking.usage.n_recomputed, 0u) << i;
     if (i > 0) {
-      const std::string rewritten = call(i - 1) + "<|im_end|>\n" + result_asked(i - 1) + said_text(i - 1) + "<|im_end|>\n";
+      const std::string rewritten =
+          call(i - 1) + "<|im_end|>\n" + result_asked(i - 1) + said_text(i - 1) + "<|im_end|>\n";
       EXPECT_LE(asking.usage.n_prefilled, f.n_ids(rewritten + asking_text(asked_text(i)))) << i;
     }
     ASSERT_TRUE(chat.state().append(make_message(Role::kTool, result(i))).ok());

@@ -2,9 +2,9 @@
 // progress, and answers that end when memory runs out.
 #include <gtest/gtest.h>
 
+#include "ibid/turn_stream.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/prefill_stream.h"
-#include "ibid/turn_stream.h"
 #include "templates/message.h"
 #include "tests/runtime/chat_fixture.h"
 

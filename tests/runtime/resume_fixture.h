@@ -17,7 +17,8 @@ struct ChatResumeTest : testing::Test {
 
   // One process on the files.
   struct Process : ChatFixture {
-    explicit Process(FileOps& files, bool tier = false, const char* model_name = "one", const char* chat_template = kChatMl)
+    explicit Process(FileOps& files, bool tier = false, const char* model_name = "one",
+                     const char* chat_template = kChatMl)
         : ChatFixture(chat_template, {.max_chunk = 64}, 64u << 20, parts_on(files, tier, model_name)) {
       say({tokenizer->sampled({"a", "b"}), tokenizer->sampled({"Hello", "lo"}), tokenizer->sampled({"the", "ing"}),
            tokenizer->sampled({"abc"})});

@@ -25,7 +25,8 @@ struct Cached : ChatFixture {
   // Feeds the tokens that the entry lacks.
   void feed_rest(KvCacheEntry& entry, TokenSpan ids) {
     Logits logits;
-    ASSERT_TRUE(feed(engine->state().scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
+    ASSERT_TRUE(
+        feed(engine->state().scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
   }
   // Runs and commits a turn over the tokens. Returns the number of cached ones.
   size_t read(const Tokens& ids, size_t n_keep) {
@@ -110,7 +111,8 @@ TEST(SequenceCacheTest, NextTurnUsesReadAhead) {
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
   AheadPrompt ahead{Tokens(ids.begin(), ids.begin() + 120), 100, false};
-  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Waker>()).value();
+  const auto reading =
+      c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Waker>()).value();
   ASSERT_NE(reading, nullptr);
   const Usage usage = c.cache.end_reading(*reading).value();
   EXPECT_EQ(usage.n_cached, 100u);

@@ -64,8 +64,8 @@ TEST_F(SessionDocumentTest, CostsAreAsDocumented) {
   EXPECT_EQ(fixture.model->take_fed(), Tokens());
   EXPECT_EQ(engine->state().pool().bytes_in_use(), pages) << "nothing was copied";
   turn = must(fork->send("third", greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, 1 + fixture.next_prompt("third").size() -
-                                        fixture.ids("\n<|im_start|>user\n").size() - 1)
+  EXPECT_EQ(turn.usage.n_prefilled,
+            1 + fixture.next_prompt("third").size() - fixture.ids("\n<|im_start|>user\n").size() - 1)
       << "the edited message begins in the same way, and the store has that";
   EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
 

@@ -40,8 +40,7 @@ const size_t kRowBytes = 10 * KvLayout::make(1, 1, 4, KvDType::kF32).page_bytes(
 
 TEST_F(SavedStatesTest, RequestedStatesPrecedeTheDeepest) {
   have_states_of(64);
-  EXPECT_THAT(chosen({640, 120}),
-              testing::ElementsAre(640, 100, 600, 550, 500, 450, 400, 350, 300, 250, 200, 150, 50));
+  EXPECT_THAT(chosen({640, 120}), testing::ElementsAre(640, 100, 600, 550, 500, 450, 400, 350, 300, 250, 200, 150, 50));
 }
 
 TEST_F(SavedStatesTest, StatesTakeNoMoreBytesThanRows) {

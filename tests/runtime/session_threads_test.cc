@@ -20,7 +20,8 @@ struct Person {
   explicit Person(uint64_t n) : number(n) {}
 
   SessionOptions session() const {
-    return {.system = "be the best " + std::string(150, 'z'), .now = "2026-01-31T12:00:00",
+    return {.system = "be the best " + std::string(150, 'z'),
+            .now = "2026-01-31T12:00:00",
             .prefill_when_idle = number % 2 == 0};
   }
   std::string question(int turn) const {

@@ -22,8 +22,8 @@ struct Process : ChatFixture {
     EngineParts parts;
     parts.open_tier = [&server](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
       const Fingerprint fingerprint = FingerprintBuilder().add("model", "one").finish();
-      return std::unique_ptr<KvTier>(std::make_unique<MemoryTier>(fingerprint, server, pool, system_clock(),
-                                                                  std::make_unique<NeverIdle>()));
+      return std::unique_ptr<KvTier>(
+          std::make_unique<MemoryTier>(fingerprint, server, pool, system_clock(), std::make_unique<NeverIdle>()));
     };
     return parts;
   }

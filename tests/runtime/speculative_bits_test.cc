@@ -44,8 +44,8 @@ BitsOutcome say_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer
   history.append(prompt);
   sampler.begin_answer(std::move(history));
   BitsOutcome out;
-  Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(),
-                       system_clock());
+  Ran ran =
+      run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(), system_clock());
   CHECK(ran.result.ok()) << ran.result.status().to_string();
   out.generation = *std::move(ran.result);
   out.work = ran.progress.work;
@@ -224,7 +224,8 @@ TEST(RealModelSpeculation, CopyTakesFarFewerPasses) {
   const auto engine = *Engine::load(path, {.max_seq_len = 1024});
   const std::string question =
       "Repeat the following text exactly, but write \"Edward Hale\" instead of \"Thomas Hale\". Answer with the text "
-      "only.\n\n" + std::string(kStory);
+      "only.\n\n" +
+      std::string(kStory);
   const SamplerOptions greedy{.temperature = 0}, sampled{.temperature = 0.5, .seed = 3};
   for (const SamplerOptions& sampler : {greedy, sampled}) {
     const Answered on = ask(engine, question, sampler, true), off = ask(engine, question, sampler, false);

@@ -25,11 +25,11 @@ struct Outcome {
   std::vector<float> rows;          // and keys and values
   std::vector<float> next;          // logits after them
   uint64_t n_draws = 0;
-  Tokens counted;                   // tokens in the sampler's history
+  Tokens counted;  // tokens in the sampler's history
   size_t n_pages = 0;
   size_t peak_bytes = 0;
-  size_t n_failed = 0;              // passes
-  size_t end = 0;                   // end of the fed positions, drafts included
+  size_t n_failed = 0;  // passes
+  size_t end = 0;       // end of the fed positions, drafts included
   WorkCounters work;
 };
 
@@ -47,11 +47,11 @@ struct Options {
   size_t max_chunk = 32;
   size_t kv_budget_bytes = 1u << 20;
   const char* text = kText;
-  float pull = 9;                     // of the recited token; the others' logits are in -4 to 4
+  float pull = 9;  // of the recited token; the others' logits are in -4 to 4
   size_t cancel_after_piece = SIZE_MAX;
-  std::optional<size_t> fails_at;     // a pass, counted from the first one after the prompt
-  bool cancels = false;               // ... is cancelled instead
-  size_t layer = 0;                   // the layer of that
+  std::optional<size_t> fails_at;  // a pass, counted from the first one after the prompt
+  bool cancels = false;            // ... is cancelled instead
+  size_t layer = 0;                // the layer of that
   std::function<void(TokenSpan, std::span<float>)> change_logits = {};
   const TokenConstraint* constraint = nullptr;
   std::optional<size_t> n_logprobs = {};
@@ -87,10 +87,11 @@ class Story {
     if (options_.speculate) request.drafter = &drafter;
     Told told;
     // Without a listener, an answer that is cancelled during a pass ends at its current token.
-    if (!options_.cancels) told.on_text = [&](std::string_view text) {
-      if (out.pieces.size() == options_.cancel_after_piece) source.request_stop();
-      out.pieces.emplace_back(text);
-    };
+    if (!options_.cancels)
+      told.on_text = [&](std::string_view text) {
+        if (out.pieces.size() == options_.cancel_after_piece) source.request_stop();
+        out.pieces.emplace_back(text);
+      };
     request.constraint = options_.constraint;
     request.n_logprobs = options_.n_logprobs;
     Sampler sampler = *Sampler::create(options_.sampler);

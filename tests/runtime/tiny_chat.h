@@ -129,7 +129,8 @@ inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool w
   if (kv.length() == session.engine()->max_seq_len()) return;
   KvCacheEntry warm = kv.fork().value();
   Logits warm_logits;
-  const Status fed = ibid::feed(session.engine()->state().scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
+  const Status fed =
+      ibid::feed(session.engine()->state().scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
   // If the pool is too small for the sessions, it may lack memory for this check's computation.
   if (!whole && fed.code() == ErrorCode::kOutOfMemory) return;
   ASSERT_TRUE(fed.ok()) << fed.message();

@@ -20,7 +20,8 @@ constexpr const char* kHermes =
     "{% if message.content %}{{ message.content }}{% endif %}"
     "{% if message.tool_calls %}{% for call in message.tool_calls %}"
     "{% if not loop.first or message.content %}{{ '\n' }}{% endif %}"
-    "{{ '<tool_call>\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' + (call.function.arguments | tojson) + "
+    "{{ '<tool_call>\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' + (call.function.arguments | tojson) "
+    "+ "
     "'}\n</tool_call>' }}"
     "{% endfor %}{% endif %}"
     "{{ '<|im_end|>\n' }}"
@@ -28,7 +29,8 @@ constexpr const char* kHermes =
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 Json tools() {
-  return {{"tools", Json::array({{{"type", "function"}, {"function", {{"name", "add"}, {"parameters", Json::object()}}}}})}};
+  return {{"tools",
+           Json::array({{{"type", "function"}, {"function", {{"name", "add"}, {"parameters", Json::object()}}}}})}};
 }
 
 Tokens spelled(const ChatFixture& f, const std::string& text) {
@@ -200,8 +202,9 @@ TEST(ToolTurns, ParsedAnswerShowsOnlyMarkersOfSpecialTokens) {
   EXPECT_EQ(turn.content, "ab");
   EXPECT_EQ(turn.tool_calls.size(), 1u);
   const Tokens ids = session.ids();
-  EXPECT_EQ(std::count(ids.begin() + static_cast<ptrdiff_t>(ids.size() - answer.size()), ids.end(),
-                       f.tokenizer->im_start), 1);
+  EXPECT_EQ(
+      std::count(ids.begin() + static_cast<ptrdiff_t>(ids.size() - answer.size()), ids.end(), f.tokenizer->im_start),
+      1);
   expect_replays(session);
 }
 
@@ -211,8 +214,8 @@ TEST(ToolTurns, CallMarkersAreShownOnlyIfCallsAreParsed) {
     for (const bool parses : {false, true}) {
       TempDir dir;
       EngineParts parts;
-      parts.tokenizer =
-          std::make_unique<FakeTokenizer>(std::vector<std::string>{"<tool_call>", "</tool_call>", "<think>", "</think>"});
+      parts.tokenizer = std::make_unique<FakeTokenizer>(
+          std::vector<std::string>{"<tool_call>", "</tool_call>", "<think>", "</think>"});
       ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
       const Tokens answer = f.ids("<think>so</think><tool_call>x</tool_call><|im_end|>");
       f.say({answer});

@@ -121,7 +121,8 @@ TEST(TurnStreamTest, AllStartsCanBePulledWhileSessionIsBusy) {
     EXPECT_EQ(chat.send("y").status().code(), ErrorCode::kBusy);
     EXPECT_EQ(must(again.finish()).text, must(twin.regenerate(greedy())).text);
   }
-  EXPECT_EQ(must(TurnStream(chat, TurnStart::edit(0, "z"), greedy()).finish()).text, must(twin.edit(0, "z", greedy())).text);
+  EXPECT_EQ(must(TurnStream(chat, TurnStart::edit(0, "z"), greedy()).finish()).text,
+            must(twin.edit(0, "z", greedy())).text);
   EXPECT_EQ(chat.state().messages(), twin.state().messages());
   const SessionSnapshot before(chat);
   TurnOptions discards = greedy(1000);

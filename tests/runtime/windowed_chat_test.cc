@@ -40,7 +40,9 @@ struct WindowedChat : ChatFixture {
       : ChatFixture(chat_template, windowed(recurrent), budget, std::move(parts)) {
     say(std::vector<Tokens>(120, tokenizer->sampled({"a", "b", "lo"})));
   }
-  void expect_sound() const { ASSERT_EQ(validate_store(engine->state().store().snapshot()), std::vector<std::string>()); }
+  void expect_sound() const {
+    ASSERT_EQ(validate_store(engine->state().store().snapshot()), std::vector<std::string>());
+  }
 };
 
 size_t end_of(const Turn& turn) { return turn.usage.n_prompt + turn.usage.n_decoded - 1; }

@@ -19,7 +19,8 @@ TEST(LogprobsTest, MatchReferenceSoftmaxAndSort) {
     SCOPED_TRACE(round);
     std::vector<float> logits(1 + random() % 300);
     // Half of the rounds have many equal logits.
-    for (float& x : logits) x = static_cast<float>(random() % (round % 2 == 0 ? 8 : 100'000)) / (round % 2 == 0 ? 1 : 5e3f);
+    for (float& x : logits)
+      x = static_cast<float>(random() % (round % 2 == 0 ? 8 : 100'000)) / (round % 2 == 0 ? 1 : 5e3f);
     if (round % 3 == 0) logits[random() % logits.size()] = -kInf;
     const auto max = static_cast<long double>(*std::max_element(logits.begin(), logits.end()));
     if (max == -kInf) continue;

@@ -53,8 +53,7 @@ TokenId next_id(const Tokens& ids, int kind, std::mt19937& random) {
     case 1: return static_cast<TokenId>(random() % 40);
     case 2: return random() % 90 == 0 ? 1 : 0;
     case 3: return ids.size() < 3 || random() % 70 == 0 ? static_cast<TokenId>(random() % 5) : ids[ids.size() - 3];
-    default:
-      return ids.size() < 80 || random() % 60 == 0 ? static_cast<TokenId>(random() % 30) : ids[ids.size() - 80];
+    default: return ids.size() < 80 || random() % 60 == 0 ? static_cast<TokenId>(random() % 30) : ids[ids.size() - 80];
   }
 }
 

@@ -138,9 +138,7 @@ TEST(RepetitionTest, FibonacciAndThueMorseWordsAreNotRepetitions) {
 }
 
 TEST(RepetitionTest, SimilarSpansAreNotRepetitions) {
-  const auto line = [](TokenId changing) {
-    return Tokens{10, changing, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21};
-  };
+  const auto line = [](TokenId changing) { return Tokens{10, changing, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21}; };
   Tokens numbered, refrain, table;
   for (TokenId i = 0; i < 500; ++i) append(numbered, line(1000 + i));
   EXPECT_EQ(first_that_repeats(numbered), 0u) << "one number is another in each line";

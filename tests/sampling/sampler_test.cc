@@ -335,7 +335,7 @@ TEST(SamplerTest, OutOfRangeErrorHasNameValueAndRange) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   struct Field {
     const char* name;
-    double SamplerOptions::* value;
+    double SamplerOptions::*value;
     std::vector<double> bad, good;
   };
   const std::vector<Field> fields = {

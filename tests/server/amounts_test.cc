@@ -13,8 +13,8 @@ TEST(AmountsTest, Bytes) {
   EXPECT_EQ(read_bytes("64M"), 64u << 20);
   EXPECT_EQ(read_bytes("8G"), 8ull << 30);
   EXPECT_EQ(read_bytes("8388607T"), 8388607ull << 40);
-  for (const char* bad : {"", "M", "-1", "+1", "1.5G", "1 G", "1g", "1GB", "8388609T", "99999999999999999999",
-                          "0x10"}) {
+  for (const char* bad :
+       {"", "M", "-1", "+1", "1.5G", "1 G", "1g", "1GB", "8388609T", "99999999999999999999", "0x10"}) {
     EXPECT_FALSE(read_bytes(bad)) << bad;
   }
 }

@@ -36,7 +36,9 @@ TEST(ApiKeyFileTest, AKeyMayHoldAnEqualsSign) {
 }
 
 TEST(ApiKeyFileTest, MistakesNameTheLineAndNotTheKey) {
-  for (const char* text : {"good-key-1\nshort7\n", "good-key-1\nwith blank secret\n", "good-key-1\nsecret\xff""more\n"}) {
+  for (const char* text : {"good-key-1\nshort7\n", "good-key-1\nwith blank secret\n",
+                           "good-key-1\nsecret\xff"
+                           "more\n"}) {
     const auto keys = parse_api_keys(text, "keys.txt");
     ASSERT_FALSE(keys.ok());
     EXPECT_THAT(keys.status().message(), HasSubstr("keys.txt, line 2: "));

@@ -14,9 +14,10 @@ TEST(MetricsTextTest, HelpAndTypeStandOnceInFrontOfAllValuesOfAName) {
   text.counter("a_total", "Things.", 1, {{"kind", "x"}});
   text.counter("a_total", "Things.", 2.5, {{"kind", "y"}, {"more", "z"}});
   text.gauge("b", "Now.", 0);
-  EXPECT_EQ(text.take(),
-            "# HELP a_total Things.\n# TYPE a_total counter\na_total{kind=\"x\"} 1\na_total{kind=\"y\",more=\"z\"} 2.5\n"
-            "# HELP b Now.\n# TYPE b gauge\nb 0\n");
+  EXPECT_EQ(
+      text.take(),
+      "# HELP a_total Things.\n# TYPE a_total counter\na_total{kind=\"x\"} 1\na_total{kind=\"y\",more=\"z\"} 2.5\n"
+      "# HELP b Now.\n# TYPE b gauge\nb 0\n");
 }
 
 TEST(MetricsTextTest, LabelsCannotEndTheirLine) {
@@ -48,8 +49,15 @@ TEST(ServerMetricsTest, CountsExchangesByRouteAndStatus) {
   metrics.add(record);
   record.status = 0;
   record.client_gone = true;
-  record.figures = {.model = "tiny", .n_prompt = 9, .n_decoded = 3, .queue_ms = 15, .prefill_ms = 500,
-                    .decode_ms = 20, .ttft_ms = 30, .itl_ms = 10, .ended = {"length", "stop", "stop"}};
+  record.figures = {.model = "tiny",
+                    .n_prompt = 9,
+                    .n_decoded = 3,
+                    .queue_ms = 15,
+                    .prefill_ms = 500,
+                    .decode_ms = 20,
+                    .ttft_ms = 30,
+                    .itl_ms = 10,
+                    .ended = {"length", "stop", "stop"}};
   metrics.add(record);
   const std::string text = metrics.text({.n_connections = 7, .n_slow_clients = 1}, nullptr, nullptr);
   EXPECT_THAT(text, HasSubstr("ibid_http_requests_total{path=\"/v1/x\",method=\"POST\",status=\"200\"} 2\n"));

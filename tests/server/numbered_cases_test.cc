@@ -96,7 +96,8 @@ class NumberedCases : public testing::Test {
   std::string make_conversation() const { return Json::parse(body_of(ask("/v1/conversations", "{}")))["id"]; }
   // A response that is given to it.
   static std::string respond_in(const std::string& conversation, const std::string& fields) {
-    return R"({"input":"one","logit_bias":{"257":-100},"seed":1,"conversation":")" + conversation + "\"," + fields + "}";
+    return R"({"input":"one","logit_bias":{"257":-100},"seed":1,"conversation":")" + conversation + "\"," + fields +
+           "}";
   }
   RawClient begin_long_in(const std::string& conversation) const {
     RawClient one(inside_->server->port());
@@ -118,8 +119,8 @@ TEST_F(NumberedCases, Case102ABodyThatIsNotJson) {
 
 TEST_F(NumberedCases, Case103WrongTypesInEachField) {
   const std::vector<std::string> no_number = {"\"1\"", "true", "[]", "{}"};
-  for (const char* field : {"temperature", "top_p", "min_p", "max_tokens", "max_completion_tokens", "n", "top_k", "seed",
-                            "frequency_penalty", "presence_penalty", "top_logprobs", "repeat_penalty"}) {
+  for (const char* field : {"temperature", "top_p", "min_p", "max_tokens", "max_completion_tokens", "n", "top_k",
+                            "seed", "frequency_penalty", "presence_penalty", "top_logprobs", "repeat_penalty"}) {
     expect_refused(field, no_number);
   }
   const std::vector<std::string> no_text = {"1", "true", "[]", "{}"};
@@ -275,7 +276,8 @@ TEST_F(NumberedCases, Case131AConversationThatIsAskedTwiceAtOnce) {
 TEST_F(NumberedCases, Case132AConversationThatIsDeletedWhileItAnswers) {
   const std::string path = "/v1/conversations/" + make_conversation();
   RawClient one = begin_long_in(path.substr(path.rfind('/') + 1));
-  const std::string deleted = inside_->ask("DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string deleted =
+      inside_->ask("DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(status_of(deleted) / 100, 2) << deleted;
   EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
   EXPECT_THAT(one.read_to("output_text.delta"), HasSubstr("output_text.delta")) << "its answer goes on";

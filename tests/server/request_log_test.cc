@@ -14,9 +14,15 @@ namespace ibid::serve {
 namespace {
 
 TEST(RequestLogTest, ALineHasSizesCountsAndTimes) {
-  const http::ExchangeRecord record{
-      .id = 7, .method = "POST", .pattern = "/v1/x/{...}", .client = "127.0.0.1", .status = 200, .n_bytes_in = 3,
-      .n_bytes_out = 5, .total_ms = 1.23456, .figures = {.model = "tiny", .n_prompt = 9, .n_cached = 8, .n_prefilled = 1}};
+  const http::ExchangeRecord record{.id = 7,
+                                    .method = "POST",
+                                    .pattern = "/v1/x/{...}",
+                                    .client = "127.0.0.1",
+                                    .status = 200,
+                                    .n_bytes_in = 3,
+                                    .n_bytes_out = 5,
+                                    .total_ms = 1.23456,
+                                    .figures = {.model = "tiny", .n_prompt = 9, .n_cached = 8, .n_prefilled = 1}};
   const auto line = parse_json(log_line(record, 1234), "line");
   ASSERT_TRUE(line.ok());
   EXPECT_EQ((*line)["time_ms"], 1234);

@@ -225,7 +225,8 @@ TEST_F(ServeCommand, WhatCannotBeIsSaidInOneSentence) {
 
 TEST_F(ServeCommand, OptionsComeFromTheEnvironmentAndFromAFileToo) {
   const std::string config = dir_.write("config.toml", "[serve]\nparallel = 3\nmax-body = \"1K\"\n");
-  ServedProcess served({model_, "--config", config}, {"IBID_PORT=0", "IBID_SERVE_UNIX=" + dir_.file("of_env"), "IBID_SERVE_LOG=true"});
+  ServedProcess served({model_, "--config", config},
+                       {"IBID_PORT=0", "IBID_SERVE_UNIX=" + dir_.file("of_env"), "IBID_SERVE_LOG=true"});
   const uint16_t port = served.port();
   ASSERT_NE(port, 0) << served.said();
   EXPECT_NE(port, 8080);

@@ -37,7 +37,8 @@ class ServeRestart : public testing::Test {
   static Json talk(uint16_t port, Json& messages, size_t number) {
     messages.push_back(make_message(Role::kUser, "question " + std::to_string(number) + std::string(80, 'x')));
     Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", 20}, {"logit_bias", {{"257", -100}}}};
-    const Result<Json> json = parse_json(body_of(ask(port, post_text("/v1/chat/completions", json_to_string(body)))), "answer");
+    const Result<Json> json =
+        parse_json(body_of(ask(port, post_text("/v1/chat/completions", json_to_string(body)))), "answer");
     EXPECT_TRUE(json.ok() && json->contains("choices")) << (json.ok() ? json_to_string(*json) : "");
     if (!json.ok() || !json->contains("choices")) return {};
     messages.push_back((*json)["choices"][0]["message"]);

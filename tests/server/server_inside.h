@@ -27,8 +27,7 @@ struct ServerInside {
     service = std::make_unique<Service>(*models, system_clock(), admission);
     options.port = 0;
     options.on_record = [this](const http::ExchangeRecord& record) { facts.metrics.add(record); };
-    auto listening =
-        http::Server::listen(options, make_routes(facts, *service, *models, system_clock()), error_body);
+    auto listening = http::Server::listen(options, make_routes(facts, *service, *models, system_clock()), error_body);
     EXPECT_TRUE(listening.ok()) << listening.status().message();
     server = *std::move(listening);
     facts.server = server.get();

@@ -61,7 +61,7 @@ void* counted_allocation(size_t size, size_t alignment) {
   all_threads.count();
   const size_t padded = (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
   void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, padded)
-                                                        : std::malloc(std::max<size_t>(size, 1));
+                                                       : std::malloc(std::max<size_t>(size, 1));
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

@@ -5,8 +5,8 @@
 namespace ibid {
 
 FakeTokenizer::FakeTokenizer(const std::vector<std::string>& more_special, const std::vector<std::string>& ends)
-    : FakeTokenizer({"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n",
-                     "<think>", "</think>", "user", "assistant"},
+    : FakeTokenizer({"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n", "<think>",
+                     "</think>", "user", "assistant"},
                     more_special, ends) {}
 
 FakeTokenizer FakeTokenizer::small() { return FakeTokenizer({"ab", "Hello", "</think>", "assistant"}, {}, {}); }

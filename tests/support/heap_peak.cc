@@ -22,7 +22,7 @@ size_t HeapPeak::bytes() const { return most - std::min<size_t>(before_, most); 
 void* measured_allocation(size_t size, size_t alignment) {
   const size_t padded = (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
   void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, padded)
-                                                        : std::malloc(std::max<size_t>(size, 1));
+                                                       : std::malloc(std::max<size_t>(size, 1));
   if (memory == nullptr) throw std::bad_alloc();
   const size_t now = in_use += malloc_usable_size(memory);
   for (size_t known = most; known < now && !most.compare_exchange_weak(known, now);) {

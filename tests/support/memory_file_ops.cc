@@ -18,8 +18,8 @@ Status not_found(const std::string& path) { return {ErrorCode::kNotFound, path +
 
 struct MemoryFileOps::Inode {
   Bytes bytes;
-  size_t durable_bytes = 0;     // files are only appended to
-  std::vector<size_t> writes;   // end of each write after durable_bytes
+  size_t durable_bytes = 0;    // files are only appended to
+  std::vector<size_t> writes;  // end of each write after durable_bytes
   int64_t mtime_ns = 0;
 
   // Returns the file after a power loss: of each write after the durable bytes nothing, a prefix or all is kept; lost

@@ -94,7 +94,7 @@ class PseudoTerminal {
   pid_t shell_ = -1;
   int changes_ = -1;  // pipe from the shell: the program's id, then its status changes
   int master_ = -1;
-  int slave_ = -1;   // kept open to read its modes
+  int slave_ = -1;  // kept open to read its modes
   std::optional<int> status_;
 };
 

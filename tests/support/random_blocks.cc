@@ -20,10 +20,18 @@ struct HalfField {
 };
 
 constexpr HalfField kHalfFields[] = {
-    {DType::kTQ1_0, 52, 1},         {DType::kTQ2_0, 64, 2},         {DType::kIQ1_S, 0, 15 * 9 / 8.0f},
-    {DType::kIQ2_XXS, 0, 31 * 43 / 8.0f}, {DType::kIQ2_XS, 0, 31 * 43 / 8.0f}, {DType::kIQ2_S, 0, 31 * 43 / 8.0f},
-    {DType::kIQ3_XXS, 0, 62 * 62 / 8.0f}, {DType::kIQ3_S, 0, 31 * 15},        {DType::kIQ4_XS, 0, 32 * 127},
-    {DType::kIQ4_NL, 0, 127},       {DType::kQ2_K, 80, 3 * 15},     {DType::kQ3_K, 108, 4 * 32},
+    {DType::kTQ1_0, 52, 1},
+    {DType::kTQ2_0, 64, 2},
+    {DType::kIQ1_S, 0, 15 * 9 / 8.0f},
+    {DType::kIQ2_XXS, 0, 31 * 43 / 8.0f},
+    {DType::kIQ2_XS, 0, 31 * 43 / 8.0f},
+    {DType::kIQ2_S, 0, 31 * 43 / 8.0f},
+    {DType::kIQ3_XXS, 0, 62 * 62 / 8.0f},
+    {DType::kIQ3_S, 0, 31 * 15},
+    {DType::kIQ4_XS, 0, 32 * 127},
+    {DType::kIQ4_NL, 0, 127},
+    {DType::kQ2_K, 80, 3 * 15},
+    {DType::kQ3_K, 108, 4 * 32},
 };
 
 void set_scale(DType dtype, float spread, std::byte* block) {

@@ -41,8 +41,8 @@ class ScreenModel {
 
  private:
   struct Cell {
-    std::string text;           // empty: never written, or erased
-    bool second_half = false;   // of the wide character to the left
+    std::string text;          // empty: never written, or erased
+    bool second_half = false;  // of the wide character to the left
   };
   using Row = std::vector<Cell>;
 

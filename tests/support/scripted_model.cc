@@ -122,9 +122,7 @@ void add_tensors(GgufWriter& writer, const Chain& chain, size_t dim) {
   for (size_t id = 0; id < chain.size(); ++id) own.push_back({id, id});
   for (const auto& [from, to] : chain.follows()) following.push_back({to, from});
   const std::vector<float> norm(dim, 1.0f);
-  const auto add_norm = [&](const char* name) {
-    add_tensor_of(writer, name, DType::kF32, Shape{{dim}, 1}, norm);
-  };
+  const auto add_norm = [&](const char* name) { add_tensor_of(writer, name, DType::kF32, Shape{{dim}, 1}, norm); };
   add_tensor(writer, "token_embd.weight", chain.size(), dim, own);
   add_norm("output_norm.weight");
   add_tensor(writer, "output.weight", chain.size(), dim, following);

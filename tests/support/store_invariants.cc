@@ -78,8 +78,7 @@ class Validator {
       by_serial_.push_back(&node);
       pages.emplace_back(node.page, &node);
     }
-    std::sort(by_serial_.begin(), by_serial_.end(),
-              [](const Node* a, const Node* b) { return a->serial < b->serial; });
+    std::sort(by_serial_.begin(), by_serial_.end(), [](const Node* a, const Node* b) { return a->serial < b->serial; });
     std::sort(pages.begin(), pages.end());
     for (size_t i = 0; i < by_serial_.size(); ++i) {
       const Node* node = by_serial_[i];

@@ -27,18 +27,18 @@ struct TinyModel {
   size_t head_dim = 16;
   size_t vocab_size = 120;
   size_t context = 1024;
-  DType matrix_dtype = DType::kF32;   // of wq ... w_down
+  DType matrix_dtype = DType::kF32;  // of wq ... w_down
   DType embed_dtype = DType::kF32;
   DType head_dtype = DType::kF32;
-  bool tied = false;                  // no output.weight
-  bool biases = false;                // every optional bias
+  bool tied = false;    // no output.weight
+  bool biases = false;  // every optional bias
   // If there are experts, they replace the MLP of every layer, routed by a softmax over all.
   size_t n_experts = 0, n_experts_active = 2, expert_ffn_dim = 32;
-  size_t shared_ffn_dim = 0;          // of a shared expert with a gate
+  size_t shared_ffn_dim = 0;  // of a shared expert with a gate
   // Numbers in the metadata if they differ from those of the tensors; 0: they do not.
   size_t counted_experts = 0, counted_expert_ffn_dim = 0;
-  std::string without;                // a tensor of the layers that is omitted
-  float norm_mean = 1.0f;             // of norm weights
+  std::string without;     // a tensor of the layers that is omitted
+  float norm_mean = 1.0f;  // of norm weights
   uint32_t seed = 1;
 };
 

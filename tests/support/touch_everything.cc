@@ -29,8 +29,7 @@ uint64_t touch_everything(const ModelFile& file) {
   uint64_t sum = 0;
   for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
     sum += line.value.size() + count_of(file.get_int(line.key)) + count_of(file.get_float(line.key)) +
-           count_of(file.get_bool(line.key)) + count_of(file.get_ints(line.key)) +
-           count_of(file.get_floats(line.key));
+           count_of(file.get_bool(line.key)) + count_of(file.get_ints(line.key)) + count_of(file.get_floats(line.key));
     if (const auto text = file.get_string(line.key); text.ok() && *text) {
       for (const char c : **text) sum += static_cast<unsigned char>(c);
     }

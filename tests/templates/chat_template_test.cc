@@ -26,8 +26,7 @@ ChatTemplate compile(const std::string& source) {
   return std::move(compiled).value();
 }
 
-std::string render(const ChatTemplate& chat_template, const Json& messages,
-                   const Json& values = Json::object()) {
+std::string render(const ChatTemplate& chat_template, const Json& messages, const Json& values = Json::object()) {
   TemplateVariables variables;
   variables.values = values;
   const auto text = chat_template.render(messages, variables);
@@ -39,8 +38,7 @@ TEST(ChatTemplateTest, ToolsAndDocumentsAreNoneAndDefined) {
   const ChatTemplate chat_template =
       compile("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}{{ x is defined }}");
   EXPECT_EQ(render(chat_template, kHello), "TrueTrueFalseFalse");
-  EXPECT_EQ(render(chat_template, kHello,
-                   {{"tools", Json::array()}, {"add_generation_prompt", true}, {"x", nullptr}}),
+  EXPECT_EQ(render(chat_template, kHello, {{"tools", Json::array()}, {"add_generation_prompt", true}, {"x", nullptr}}),
             "FalseTrueTrueTrue");
 }
 
@@ -68,8 +66,7 @@ TEST(ChatTemplateTest, MessagesOfAnyShapeAreRendered) {
 TEST(ChatTemplateTest, LoadsTheTemplateFileBeforeTheConfig) {
   const std::string config = R"({"chat_template": "config {{ bos_token }}{{ eos_token }}", "bos_token": "<s>",
       "eos_token": {"content": "</s>", "lstrip": false}, "add_bos_token": true, "pad_token": null})";
-  const auto both =
-      load({{"tokenizer_config.json", config}, {"chat_template.jinja", "file {{ bos_token }}"}});
+  const auto both = load({{"tokenizer_config.json", config}, {"chat_template.jinja", "file {{ bos_token }}"}});
   ASSERT_TRUE(both.ok()) << both.status().message();
   EXPECT_EQ(render(*both, kHello), "file <s>");
   EXPECT_EQ(both->source(), "file {{ bos_token }}");
@@ -81,9 +78,9 @@ TEST(ChatTemplateTest, LoadsTheTemplateFileBeforeTheConfig) {
 }
 
 TEST(ChatTemplateTest, LoadsTheDefaultOfSeveralTemplates) {
-  const auto chat_template = load(
-      {{"tokenizer_config.json",
-        R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})"}});
+  const auto chat_template =
+      load({{"tokenizer_config.json",
+             R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})"}});
   ASSERT_TRUE(chat_template.ok());
   EXPECT_EQ(chat_template->source(), "d");
 }

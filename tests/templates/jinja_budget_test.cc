@@ -38,8 +38,7 @@ TEST(JinjaBudget, Case92SyntaxErrorNamesTheLine) {
 TEST(JinjaBudget, Case93UnknownFilterNamesTheLine) {
   const Status status = run("\n{{ 'a' | nofilter }}");
   EXPECT_EQ(status.code(), ErrorCode::kTemplateSyntax);
-  EXPECT_NE(status.message().find("line 2: No filter named 'nofilter'"), std::string::npos)
-      << status.message();
+  EXPECT_NE(status.message().find("line 2: No filter named 'nofilter'"), std::string::npos) << status.message();
 }
 
 TEST(JinjaBudget, UnsupportedJinjaFiltersAreReported) {
@@ -57,8 +56,7 @@ TEST(JinjaBudget, UnsupportedJinjaFiltersAreReported) {
 
 TEST(JinjaBudget, Case94SelfCallingMacro) {
   expect_budget("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "depth");
-  expect_budget("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",
-                "depth");
+  expect_budget("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", "depth");
   expect_budget("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "depth");
   expect_budget(
       "{% macro m() %}{{ caller() }}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}"
@@ -86,18 +84,16 @@ TEST(JinjaBudget, Case96HugeStrings) {
   expect_budget("{{ '\\t'.expandtabs(10 ** 12) }}", "bytes");
   expect_budget("{{ ('x' * 100000).replace('', 'y' * 100000) }}", "bytes");
   expect_budget("{{ ('x' * 8000000).join('abcdefghijklmnopqrstuvwxyz') }}", "bytes");
-  expect_budget(
-      "{% set ns = namespace(t='x') %}{% for i in range(40) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}",
-      "bytes");
-  expect_budget(
-      "{% set ns = namespace(t=[1]) %}{% for i in range(40) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
-      "bytes");
+  expect_budget("{% set ns = namespace(t='x') %}{% for i in range(40) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}",
+                "bytes");
+  expect_budget("{% set ns = namespace(t=[1]) %}{% for i in range(40) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
+                "bytes");
 }
 
 TEST(JinjaBudget, Case97HugeOutput) {
-  expect_budget("{% for i in range(100000) %}{% for j in range(100000) %}" + repeat("x", 10000) +
-                    "{% endfor %}{% endfor %}",
-                "bytes");
+  expect_budget(
+      "{% for i in range(100000) %}{% for j in range(100000) %}" + repeat("x", 10000) + "{% endfor %}{% endfor %}",
+      "bytes");
   expect_budget("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps");
 }
 
@@ -105,8 +101,7 @@ TEST(JinjaBudget, Case98Nesting) {
   const size_t n = 10'000;
   EXPECT_EQ(run("{{ " + repeat("(", n) + "1" + repeat(")", n) + " }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("[", n) + repeat("]", n) + " }}").code(), ErrorCode::kTemplateBudget);
-  EXPECT_EQ(run("{{ " + repeat("{'a':", n) + "1" + repeat("}", n) + " }}").code(),
-            ErrorCode::kTemplateBudget);
+  EXPECT_EQ(run("{{ " + repeat("{'a':", n) + "1" + repeat("}", n) + " }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("not ", n) + "1 }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("-", n) + "1 }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ 1" + repeat(" + 1", n) + " }}").code(), ErrorCode::kTemplateBudget);
@@ -118,24 +113,19 @@ TEST(JinjaBudget, Case98Nesting) {
   EXPECT_EQ(run("{{ " + repeat("1 if ", n) + "1 }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("1 if 1 else ", n) + "1 }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run(repeat("{% if 1 %}", n) + repeat("{% endif %}", n)).code(), ErrorCode::kTemplateBudget);
-  EXPECT_EQ(run(repeat("{% for x in [1] %}", n) + repeat("{% endfor %}", n)).code(),
-            ErrorCode::kTemplateBudget);
-  EXPECT_EQ(run("{% set " + repeat("(", n) + "a" + repeat(",)", n) + " = 1 %}").code(),
-            ErrorCode::kTemplateBudget);
+  EXPECT_EQ(run(repeat("{% for x in [1] %}", n) + repeat("{% endfor %}", n)).code(), ErrorCode::kTemplateBudget);
+  EXPECT_EQ(run("{% set " + repeat("(", n) + "a" + repeat(",)", n) + " = 1 %}").code(), ErrorCode::kTemplateBudget);
   // Wide is not deep: a chain of elif and a long list are fine.
   EXPECT_TRUE(
-      run("{% if 0 %}" + repeat("{% elif 0 %}", n) + "{% endif %}{{ [" + repeat("1,", n) + "] | length }}")
-          .ok());
+      run("{% if 0 %}" + repeat("{% elif 0 %}", n) + "{% endif %}{{ [" + repeat("1,", n) + "] | length }}").ok());
   EXPECT_TRUE(run("{{ 'a'" + repeat(" ~ 'b'", n) + " }}").ok());
 }
 
 TEST(JinjaBudget, Case98DeepValues) {
-  expect_budget(
-      "{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
-      "depth");
-  expect_budget(
-      "{% set ns = namespace(d={}) %}{% for i in range(100000) %}{% set ns.d = {'a': ns.d} %}{% endfor %}",
-      "depth");
+  expect_budget("{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
+                "depth");
+  expect_budget("{% set ns = namespace(d={}) %}{% for i in range(100000) %}{% set ns.d = {'a': ns.d} %}{% endfor %}",
+                "depth");
   // Chains through loops, methods and closures must not nest destructors either.
   EXPECT_FALSE(run("{% set ns = namespace(l=0) %}{% for i in range(100000) %}{% for x in [ns.l] %}{% set "
                    "ns.l = loop %}"
@@ -160,10 +150,10 @@ TEST(JinjaBudget, Case98DeepValues) {
 }
 
 TEST(JinjaBudget, Case99NothingCanBeChangedOrEscapedFrom) {
-  for (const char* source : {"{{ l.append(1) }}", "{{ d.update({'a': 2}) }}", "{{ d.pop('a') }}",
-                             "{{ l.sort() }}", "{{ ''.__class__.__mro__ }}", "{{ l.__class__() }}",
-                             "{{ range.__globals__.x }}", "{% set d.a = 2 %}", "{{ d.setdefault('b', 1) }}",
-                             "{{ '{0.__class__.__init__}'.format(l) }}", "{{ ''['__class__'].x }}"}) {
+  for (const char* source :
+       {"{{ l.append(1) }}", "{{ d.update({'a': 2}) }}", "{{ d.pop('a') }}", "{{ l.sort() }}",
+        "{{ ''.__class__.__mro__ }}", "{{ l.__class__() }}", "{{ range.__globals__.x }}", "{% set d.a = 2 %}",
+        "{{ d.setdefault('b', 1) }}", "{{ '{0.__class__.__init__}'.format(l) }}", "{{ ''['__class__'].x }}"}) {
     const Status status = run(source, {{"l", {1, 2}}, {"d", {{"a", 1}}}});
     EXPECT_EQ(status.code(), ErrorCode::kTemplateError) << source << " " << status.to_string();
   }

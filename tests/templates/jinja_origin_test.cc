@@ -11,8 +11,7 @@
 namespace ibid {
 namespace {
 
-SpelledText render(const std::string& source, const Json& content = "in put",
-                   const Json& values = Json::object()) {
+SpelledText render(const std::string& source, const Json& content = "in put", const Json& values = Json::object()) {
   const auto compiled = ChatTemplate::compile(source);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   TemplateVariables variables;
@@ -119,12 +118,10 @@ TEST(JinjaOrigin, BlocksAndMacros) {
   const std::string open = "{% set c = messages[0].content %}";
   EXPECT_EQ(render(open + "{% set x %}<{{ c }}>{% endset %}{{ x }}").origins, "tiiiiiit");
   EXPECT_EQ(render(open + "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(c) }}").origins, "tiiiiiit");
-  EXPECT_EQ(render(open + "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ c }}{% endcall %}")
-                .origins,
+  EXPECT_EQ(render(open + "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ c }}{% endcall %}").origins,
             "tiiiiiit");
   EXPECT_EQ(render(open + "{% filter upper %}<{{ c }}>{% endfilter %}").origins, "tiiiiiit");
-  EXPECT_EQ(render(open + "{% set ns = namespace(a=c) %}{% set ns.b = ns.a ~ '>' %}{{ ns.b }}").origins,
-            "iiiiiit");
+  EXPECT_EQ(render(open + "{% set ns = namespace(a=c) %}{% set ns.b = ns.a ~ '>' %}{{ ns.b }}").origins, "iiiiiit");
   EXPECT_EQ(render(open + "{% for x in c %}{{ x }}.{% endfor %}").origins, "itititititit");
 }
 

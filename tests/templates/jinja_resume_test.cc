@@ -21,12 +21,12 @@ TemplateVariables some_variables(bool with_tools) {
   TemplateVariables variables;
   variables.values = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   if (with_tools) {
-    variables.values["tools"] = Json::array(
-        {{{"type", "function"},
-          {"function",
-           {{"name", "weather"},
-            {"description", "Says the weather"},
-            {"parameters", {{"type", "object"}, {"properties", {{"query", {{"type", "string"}}}}}}}}}}});
+    variables.values["tools"] =
+        Json::array({{{"type", "function"},
+                      {"function",
+                       {{"name", "weather"},
+                        {"description", "Says the weather"},
+                        {"parameters", {{"type", "object"}, {"properties", {{"query", {{"type", "string"}}}}}}}}}}});
   }
   return variables;
 }
@@ -60,16 +60,14 @@ class Conversation {
     variables.values["add_generation_prompt"] = generation_prompt;
     const auto full = template_->render(messages_, variables);
     const auto delta = renderer_.render(*transient, n_unchanged, generation_prompt);
-    ASSERT_EQ(full.ok(), delta.ok()) << messages_.dump()
-                                     << (full.ok() ? delta.status() : full.status()).to_string();
+    ASSERT_EQ(full.ok(), delta.ok()) << messages_.dump() << (full.ok() ? delta.status() : full.status()).to_string();
     if (!full.ok()) {
       EXPECT_EQ(full.status().message(), delta.status().message());
       n_vouched_ = n_unchanged;
       return;
     }
     n_vouched_ = messages_.size();
-    SpelledText combined{text_.bytes.substr(0, delta->keep_bytes),
-                         text_.origins.substr(0, delta->keep_bytes)};
+    SpelledText combined{text_.bytes.substr(0, delta->keep_bytes), text_.origins.substr(0, delta->keep_bytes)};
     ASSERT_EQ(combined.bytes.size(), delta->keep_bytes);
     const SpelledText tail = spell(delta->text);
     combined.bytes += tail.bytes;
@@ -125,23 +123,20 @@ struct Tricky {
 };
 
 const Tricky kTricky[] = {
-    {"plain", "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ add_generation_prompt }}",
-     true},
+    {"plain", "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ add_generation_prompt }}", true},
     {"last", "{% for m in messages %}{{ m.content }}{% if loop.last %}!{% endif %}{% endfor %}", true},
-    {"next item",
-     "{% for m in messages %}{{ m.role }}>{{ loop.nextitem.role if loop.nextitem }};{% endfor %}", true},
+    {"next item", "{% for m in messages %}{{ m.role }}>{{ loop.nextitem.role if loop.nextitem }};{% endfor %}", true},
     {"next by index",
      "{% for m in messages %}{% set next = messages[loop.index0 + 1] %}{{ m.role }}>{{ next.role if next }};"
      "{% endfor %}",
      true},
-    {"previous item",
-     "{% for m in messages %}{{ loop.previtem.role if loop.previtem }}<{{ m.role }};{% endfor %}", true},
+    {"previous item", "{% for m in messages %}{{ loop.previtem.role if loop.previtem }}<{{ m.role }};{% endfor %}",
+     true},
     {"previous by index", "{% for m in messages %}{{ messages[loop.index0 - 1].role }};{% endfor %}", false},
     {"length", "{% for m in messages %}{{ loop.index }}/{{ loop.length }} {% endfor %}", false},
     {"length filter", "{% for m in messages %}{{ m.content }}{{ messages | length }}{% endfor %}", false},
     {"reverse index", "{% for m in messages %}{{ loop.revindex }}{% endfor %}", false},
-    {"last message", "{{ messages[-1].role if messages }}{% for m in messages %}{{ m.content }}{% endfor %}",
-     false},
+    {"last message", "{{ messages[-1].role if messages }}{% for m in messages %}{{ m.content }}{% endfor %}", false},
     {"rest", "{% for m in messages[1:] %}{{ loop.index0 }}{{ m.content }}{% endfor %}", true},
     {"rest in a variable",
      "{% if messages and messages[0].role == 'system' %}{% set messages = messages[1:] %}{% endif %}"
@@ -149,8 +144,7 @@ const Tricky kTricky[] = {
      true},
     {"all but the last", "{% for m in messages[:-1] %}{{ m.content }}{% endfor %}", false},
     {"first two",
-     "{% for m in messages[:2] %}{{ m.role }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}",
-     true},
+     "{% for m in messages[:2] %}{{ m.role }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}", true},
     {"backwards first",
      "{% set ns = namespace(last=-1) %}{% for m in messages[::-1] %}{% if m.role == 'user' and ns.last < 0 %}"
      "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}{{ ns.last }}"
@@ -191,8 +185,7 @@ const Tricky kTricky[] = {
      "{% for m in messages %}{{ m.role }}{% endfor %}",
      true},
     {"continue",
-     "{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m.content }}{% endfor %}",
-     true},
+     "{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m.content }}{% endfor %}", true},
     {"prompt flag inside",
      "{% for m in messages %}{{ m.content }}{% if add_generation_prompt %}+{% endif %}{% endfor %}", true},
     {"prompt flag before",
@@ -222,15 +215,13 @@ const Tricky kTricky[] = {
      "{% if loop.index0 == 1 %}{% set ns.all = [] %}{% endif %}{% endfor %}{{ ns.all | length }}",
      true},
     {"generator",
-     "{% set g = [1, 2, 3] | map('string') %}{% for m in messages %}{{ g | first }}{{ m.role }}{% endfor %}",
-     false},
+     "{% set g = [1, 2, 3] | map('string') %}{% for m in messages %}{{ g | first }}{{ m.role }}{% endfor %}", false},
     {"under conditions",
      "{% if messages %}a{% if true %}b{% for m in messages %}{{ m.content }}{% endfor %}c{% endif %}d{% "
      "endif %}e",
      true},
     {"in a block", "{% set x %}{% for m in messages %}{{ m.content }}{% endfor %}{% endset %}{{ x }}", false},
-    {"twice",
-     "{% for m in messages %}{{ m.role }}{% endfor %}|{% for m in messages %}{{ m.content }}{% endfor %}",
+    {"twice", "{% for m in messages %}{{ m.role }}{% endfor %}|{% for m in messages %}{{ m.content }}{% endfor %}",
      true},
     {"contains", "{% for m in messages %}{{ m.content }}{{ messages[0] in messages }}{% endfor %}", false},
     {"printed", "{% for m in messages %}{{ m.role }}{% endfor %}{{ messages | tojson }}", true},
@@ -277,8 +268,7 @@ TEST(JinjaResume, ResumesUnlessTheTemplateReadsTheEnd) {
     const ChatTemplate chat_template = compile(tricky.source);
     ConversationRenderer renderer(chat_template, some_variables(false));
     Json messages = Json::array();
-    for (size_t i = 0; i < 8; ++i)
-      messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "x"}});
+    for (size_t i = 0; i < 8; ++i) messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "x"}});
     ASSERT_TRUE(renderer.render(messages, 0, true).ok());
     messages.push_back({{"role", "user"}, {"content", "y"}});
     const auto delta = renderer.render(messages, 8, true);

@@ -40,9 +40,10 @@ TEST(ProtocolMessages, NonObjectArgumentsStayUnchanged) {
 }
 
 TEST(ProtocolMessages, OddMessagesStayUnchanged) {
-  for (const char* text : {"null", "1", "[]", "{}", R"({"role": "assistant", "content": null})", R"({"role": "user", "tool_calls": 1})",
-                           R"({"role": "assistant", "content": "", "tool_calls": {}})",
-                           R"({"role": "assistant", "content": "", "tool_calls": [1, null, {}, {"function": 3}]})"}) {
+  for (const char* text :
+       {"null", "1", "[]", "{}", R"({"role": "assistant", "content": null})", R"({"role": "user", "tool_calls": 1})",
+        R"({"role": "assistant", "content": "", "tool_calls": {}})",
+        R"({"role": "assistant", "content": "", "tool_calls": [1, null, {}, {"function": 3}]})"}) {
     const Json message = *parse_json(text, "test");
     EXPECT_EQ(json_to_string(message_for_template(message, kOrdinary)), json_to_string(message));
     EXPECT_NO_FATAL_FAILURE(messages_for_template(Json::array({message, message}), kOrdinary));
@@ -51,7 +52,8 @@ TEST(ProtocolMessages, OddMessagesStayUnchanged) {
 
 TEST(ProtocolMessages, ToolResultsGetTheToolName) {
   const Json result = {{"role", "tool"}, {"tool_call_id", "call00001"}, {"content", "2"}};
-  const Json got = messages_for_template(Json::array({assistant("", Json::array({protocol_call("{}")})), result}), kOrdinary);
+  const Json got =
+      messages_for_template(Json::array({assistant("", Json::array({protocol_call("{}")})), result}), kOrdinary);
   EXPECT_EQ(got[1]["name"], "add");
 }
 
@@ -69,21 +71,26 @@ TEST(ProtocolMessages, MissingCallIdsAreGenerated) {
 // Each answer is rendered by the template, parsed, sent as a message of the protocol, and rendered again.
 TEST(ProtocolMessages, WhatComesBackIsWrittenAsItWas) {
   IBID_NEED_SHARED(shared);
-  const Json arguments = {{"city", "a \"b\"\n{d} ünï"}, {"days", 3}, {"exact", true}, {"tags", {"x", "y"}},
+  const Json arguments = {{"city", "a \"b\"\n{d} ünï"},
+                          {"days", 3},
+                          {"exact", true},
+                          {"tags", {"x", "y"}},
                           {"where", {{"z", 1.5}, {"a", {1, false}}}}};
   const Json one = Json::array({tool_call("get_weather", arguments, "call00001")});
-  const Json two = Json::array({tool_call("get_weather", arguments, "call00001"), tool_call("add", {{"b", 1}, {"a", 2}}, "call00002")});
+  const Json two = Json::array(
+      {tool_call("get_weather", arguments, "call00001"), tool_call("add", {{"b", 1}, {"a", 2}}, "call00002")});
   size_t n_written = 0;
   for (const NamedTemplate& named : reference_templates(shared)) {
     SCOPED_TRACE(named.name);
     const auto chat_template = ChatTemplate::compile(named.source);
     ASSERT_TRUE(chat_template.ok());
     const ReplyFormat format = find_reply_format(*chat_template);
-    for (const Json& answer : {assistant("", one), assistant("", two), assistant("Let me see.", one), assistant("Yes.", Json(), "Hm."),
-                               assistant("", one, "So I call.")}) {
+    for (const Json& answer : {assistant("", one), assistant("", two), assistant("Let me see.", one),
+                               assistant("Yes.", Json(), "Hm."), assistant("", one, "So I call.")}) {
       const auto written = write_answer(*chat_template, answer);
       if (!written || written->text.find("get_weather") == std::string::npos) continue;
-      ParsedReply reply = parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
+      ParsedReply reply =
+          parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
       assign_call_ids(reply, 1);
       const Json back = message_for_template(protocol_message(reply), format);
       const auto again = write_answer(*chat_template, back);

@@ -14,8 +14,8 @@ namespace {
 std::string with_calls(const std::string& before, const std::string& call, const std::string& between,
                        const std::string& after) {
   return "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}" + before +
-         "{% for tool_call in message.tool_calls %}{% set call = tool_call.function %}{% if not loop.first %}" + between +
-         "{% endif %}" + call + "{% endfor %}" + after +
+         "{% for tool_call in message.tool_calls %}{% set call = tool_call.function %}{% if not loop.first %}" +
+         between + "{% endif %}" + call + "{% endfor %}" + after +
          "{% else %}{{ message.content }}{% endif %}<|end_of_turn|>{% endfor %}"
          "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 }
@@ -30,7 +30,8 @@ void expect_found(const std::string& source, const std::string& form) {
                                                   tool_call("add", {{"a", 1}, {"b", -2}}, "call00002")}));
   const auto written = write_answer(*chat_template, message);
   ASSERT_TRUE(written.has_value());
-  const ParsedReply reply = parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
+  const ParsedReply reply =
+      parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
   ASSERT_EQ(reply.calls.size(), 2u) << written->text;
   EXPECT_TRUE(same_value(reply.calls[0].arguments, arguments)) << reply.calls[0].arguments;
   EXPECT_TRUE(same_value(reply.calls[1].arguments, {{"a", 1}, {"b", -2}})) << reply.calls[1].arguments;
@@ -53,35 +54,37 @@ TEST(FindReplyFormat, CallsOfTheProtocol) {
 }
 
 TEST(FindReplyFormat, ParametersWithAttributes) {
-  expect_found(with_calls("<tools>\n",
-                          "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
-                          "name=\"{{ key }}\">{{ value if value is string else value | tojson }}</parameter>\n{% endfor "
-                          "%}</invoke>\n",
-                          "", "</tools>"),
-               "<tools>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\">VALUE</parameter>\\n</invoke>\\n</tools>");
+  expect_found(
+      with_calls("<tools>\n",
+                 "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
+                 "name=\"{{ key }}\">{{ value if value is string else value | tojson }}</parameter>\n{% endfor "
+                 "%}</invoke>\n",
+                 "", "</tools>"),
+      "<tools>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\">VALUE</parameter>\\n</invoke>\\n</tools>");
 }
 
 TEST(FindReplyFormat, ParametersMarkedAsStrings) {
-  expect_found(with_calls("<calls>\n",
-                          "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
-                          "name=\"{{ key }}\" string=\"{{ 'true' if value is string else 'false' }}\">{{ value if value is "
-                          "string else value | tojson }}</parameter>\n{% endfor %}</invoke>\n",
-                          "", "</calls>"),
-               "<calls>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\" string=\"true\">VALUE</parameter>\\n</invoke>"
-               "\\n</calls>");
+  expect_found(
+      with_calls("<calls>\n",
+                 "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
+                 "name=\"{{ key }}\" string=\"{{ 'true' if value is string else 'false' }}\">{{ value if value is "
+                 "string else value | tojson }}</parameter>\n{% endfor %}</invoke>\n",
+                 "", "</calls>"),
+      "<calls>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\" string=\"true\">VALUE</parameter>\\n</invoke>"
+      "\\n</calls>");
 }
 
 TEST(FindReplyFormat, PythonCalls) {
-  expect_found(with_calls("<|calls|>[",
-                          "{{ call.name }}({% for key, value in call.arguments.items() %}{{ key }}={{ value | tojson }}{% "
-                          "if not loop.last %}, {% endif %}{% endfor %})",
-                          ", ", "]<|/calls|>"),
-               "<|calls|>[NAME(key=value)]<|/calls|>");
+  expect_found(
+      with_calls("<|calls|>[",
+                 "{{ call.name }}({% for key, value in call.arguments.items() %}{{ key }}={{ value | tojson }}{% "
+                 "if not loop.last %}, {% endif %}{% endfor %})",
+                 ", ", "]<|/calls|>"),
+      "<|calls|>[NAME(key=value)]<|/calls|>");
 }
 
 TEST(FindReplyFormat, ArgumentsAsText) {
-  const std::string source =
-      with_calls("", "<call>{{ call.name }}\n{{ call.arguments + '' }}</call>", "\n", "");
+  const std::string source = with_calls("", "<call>{{ call.name }}\n{{ call.arguments + '' }}</call>", "\n", "");
   const auto chat_template = ChatTemplate::compile(source);
   ASSERT_TRUE(chat_template.ok());
   const ReplyFormat format = find_reply_format(*chat_template);
@@ -92,8 +95,10 @@ TEST(FindReplyFormat, ArgumentsAsText) {
 TEST(FindReplyFormat, JsonWithoutMarkers) {
   // Renders only one call, as Llama's templates do.
   const std::string source =
-      "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}{% if message.tool_calls | length != 1 "
-      "%}{{ raise_exception('one call at a time') }}{% endif %}{% set call = message.tool_calls[0].function %}{\"name\": "
+      "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}{% if message.tool_calls | length "
+      "!= 1 "
+      "%}{{ raise_exception('one call at a time') }}{% endif %}{% set call = message.tool_calls[0].function "
+      "%}{\"name\": "
       "\"{{ call.name }}\", \"parameters\": {{ call.arguments | tojson }}}{% else %}{{ message.content }}{% endif "
       "%}<|eot|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}{# <|python_tag|> #}";
   const auto chat_template = ChatTemplate::compile(source);

@@ -47,15 +47,15 @@ void expect_text(const ReplyFormat& format, const std::string& text) {
 
 TEST(ReplyParser, ArgumentsKeepTheModelsSpelling) {
   const ParsedReply reply =
-      parse(hermes(), "<tool_call>{\"arguments\":{\"days\" : 3,\"city\":\"\\u00fc\"} ,\"name\":\"get_weather\"}</tool_call>\n");
+      parse(hermes(),
+            "<tool_call>{\"arguments\":{\"days\" : 3,\"city\":\"\\u00fc\"} ,\"name\":\"get_weather\"}</tool_call>\n");
   ASSERT_EQ(reply.calls.size(), 1u);
   EXPECT_EQ(reply.calls[0].arguments, "{\"days\" : 3,\"city\":\"\\u00fc\"}");
   EXPECT_EQ(reply.content, "");
 }
 
 TEST(ReplyParser, ArgumentsMayBeAJsonString) {
-  const ParsedReply reply =
-      parse(hermes(), R"(<tool_call>{"name": "add", "arguments": "{\"a\": 1}"}</tool_call>)");
+  const ParsedReply reply = parse(hermes(), R"(<tool_call>{"name": "add", "arguments": "{\"a\": 1}"}</tool_call>)");
   ASSERT_EQ(reply.calls.size(), 1u);
   EXPECT_EQ(reply.calls[0].arguments, "{\"a\": 1}");
 }
@@ -102,18 +102,20 @@ TEST(ReplyParser, InvalidCallIsContent) {
 }
 
 TEST(ReplyParser, CallAfterAnInvalidOneIsFound) {
-  const ParsedReply reply = parse(
-      hermes(), "<tool_call>{\"name\": \"x\"}</tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
+  const ParsedReply reply =
+      parse(hermes(),
+            "<tool_call>{\"name\": \"x\"}</tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
   EXPECT_EQ(reply.content, "<tool_call>{\"name\": \"x\"}</tool_call>");
   EXPECT_EQ(reply.calls.size(), 1u);
 }
 
 TEST(ReplyParser, OrdinaryTextIsUnchanged) {
-  for (const char* text : {"", " ", "\n\n", "{", "<", "a < b {c} [d]", "```json\n{\"name\": \"add\"}\n```\n",
-                           "{\"name\": \"Paris\", \"country\": \"France\"}", "<tool_call", "<tool_call>", "< think>",
-                           "x <think>y</think>", "[TOOL_CALL]", "  indented\n", "<tool_calls> are <tool_call> things",
-                           "\xF0\x9F\x98\x80 <\xE2\x9C\x93>"}) {
-    for (const char* marker : {"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<｜tool▁calls▁begin｜>"}) {
+  for (const char* text :
+       {"", " ", "\n\n", "{", "<", "a < b {c} [d]", "```json\n{\"name\": \"add\"}\n```\n",
+        "{\"name\": \"Paris\", \"country\": \"France\"}", "<tool_call", "<tool_call>", "< think>", "x <think>y</think>",
+        "[TOOL_CALL]", "  indented\n", "<tool_calls> are <tool_call> things", "\xF0\x9F\x98\x80 <\xE2\x9C\x93>"}) {
+    for (const char* marker :
+         {"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<｜tool▁calls▁begin｜>"}) {
       expect_text(format_of(marker), text);
     }
   }
@@ -163,7 +165,9 @@ TEST(ReplyParser, BareJsonIsACallOnlyAtTheBeginning) {
   const ReplyFormat llama = format_of("<|python_tag|>");
   EXPECT_EQ(parse(llama, R"({"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
   EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
-  EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {}}; {"name": "now", "parameters": {}})").calls.size(), 2u);
+  EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {}}; {"name": "now", "parameters": {}})")
+                .calls.size(),
+            2u);
   expect_text(llama, R"(So: {"name": "add", "parameters": {"a": 1}})");
   expect_text(llama, R"(<|python_tag|>print(1))");
 }
@@ -171,12 +175,14 @@ TEST(ReplyParser, BareJsonIsACallOnlyAtTheBeginning) {
 TEST(ReplyParser, ListsOfCalls) {
   const ReplyFormat mistral = format_of("[TOOL_CALLS]");
   const ParsedReply reply = parse(
-      mistral, R"([TOOL_CALLS] [{"name": "add", "arguments": {"a": 1}, "id": "abcdefghi"},{"name":"now","arguments":{}}])");
+      mistral,
+      R"([TOOL_CALLS] [{"name": "add", "arguments": {"a": 1}, "id": "abcdefghi"},{"name":"now","arguments":{}}])");
   ASSERT_EQ(reply.calls.size(), 2u);
   EXPECT_EQ(reply.calls[0].id, "abcdefghi");
   EXPECT_EQ(reply.calls[1].id, "");
   EXPECT_EQ(reply.content, "");
-  const ParsedReply half = parse(mistral, R"([TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "no", "arguments": {}}])");
+  const ParsedReply half =
+      parse(mistral, R"([TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "no", "arguments": {}}])");
   EXPECT_EQ(half.calls.size(), 1u);
   EXPECT_EQ(half.content, R"(, {"name": "no", "arguments": {}}])");
 }
@@ -211,8 +217,10 @@ TEST(ReplyParser, GraniteContentMarkersAreRemoved) {
 ReplyFormat parameters() {
   ReplyFormat format;
   CallSyntax& calls = format.calls.emplace();
-  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="}, {CallPart::Kind::kName, ""},
-                 {CallPart::Kind::kLiteral, ">\n"}, {CallPart::Kind::kArguments, ""},
+  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="},
+                 {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kLiteral, ">\n"},
+                 {CallPart::Kind::kArguments, ""},
                  {CallPart::Kind::kLiteral, "</function>\n</tool_call>"}};
   calls.arguments = ArgumentsForm::kParameters;
   calls.parameter = {"<parameter=", ">\n", ">\n", "\n</parameter>\n"};
@@ -221,8 +229,8 @@ ReplyFormat parameters() {
 }
 
 std::string arguments_of(const std::string& key, const std::string& value) {
-  const ParsedReply reply = parse(parameters(), "<tool_call>\n<function=get_weather>\n<parameter=" + key + ">\n" + value +
-                                                    "\n</parameter>\n</function>\n</tool_call>");
+  const ParsedReply reply = parse(parameters(), "<tool_call>\n<function=get_weather>\n<parameter=" + key + ">\n" +
+                                                    value + "\n</parameter>\n</function>\n</tool_call>");
   EXPECT_EQ(reply.calls.size(), 1u) << value;
   return reply.calls.empty() ? "" : reply.calls[0].arguments;
 }
@@ -235,7 +243,11 @@ TEST(ReplyParser, SchemaDecidesWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("tags", "['a', \"b'c\"]"), R"({"tags": ["a", "b'c"]})");
   EXPECT_EQ(arguments_of("tags", "[\"a\",1e2]"), R"({"tags": ["a",1e2]})");
   EXPECT_EQ(arguments_of("tags", "['\\ud83d\\ude00', '\\u00e9']"), "{\"tags\": [\"😀\", \"é\"]}");
-  EXPECT_EQ(arguments_of("tags", "['\\u00\x15" "0']"), R"({"tags": "['\\u00\u00150']"})") << "a control byte is no digit";
+  EXPECT_EQ(arguments_of("tags",
+                         "['\\u00\x15"
+                         "0']"),
+            R"({"tags": "['\\u00\u00150']"})")
+      << "a control byte is no digit";
   EXPECT_EQ(arguments_of("days", "soon"), R"({"days": "soon"})");
   EXPECT_EQ(arguments_of("unknown", "3"), R"({"unknown": 3})");
   EXPECT_EQ(arguments_of("unknown", "\"3\""), R"({"unknown": "\"3\""})");
@@ -244,8 +256,10 @@ TEST(ReplyParser, SchemaDecidesWhichValuesAreStrings) {
 
 // As pydantic writes enumerations.
 TEST(ReplyParser, SchemaReferencesAreResolved) {
-  Json one = tool("set", {{"level", {{"$ref", "#/$defs/Level"}}}, {"odd", {{"$ref", "#/$defs/a~1b~0"}}},
-                          {"loop", {{"$ref", "#/$defs/Loop"}}}, {"gone", {{"$ref", "#/$defs/Gone"}}}});
+  Json one = tool("set", {{"level", {{"$ref", "#/$defs/Level"}}},
+                          {"odd", {{"$ref", "#/$defs/a~1b~0"}}},
+                          {"loop", {{"$ref", "#/$defs/Loop"}}},
+                          {"gone", {{"$ref", "#/$defs/Gone"}}}});
   one["function"]["parameters"]["$defs"] = {{"Level", {{"enum", {"1", "2"}}, {"type", "string"}}},
                                             {"a/b~", {{"anyOf", {{{"$ref", "#/$defs/Level"}}}}}},
                                             {"Loop", {{"$ref", "#/$defs/Loop"}}}};
@@ -266,8 +280,9 @@ TEST(ReplyParser, ValuesKeepLineBreaksAndMarkers) {
 }
 
 TEST(ReplyParser, DifferentlySpacedMarkersAreParsed) {
-  const ParsedReply reply = parse(
-      parameters(), "<tool_call><function=add><parameter=a>1</parameter><parameter=b>2</parameter></function></tool_call>");
+  const ParsedReply reply =
+      parse(parameters(),
+            "<tool_call><function=add><parameter=a>1</parameter><parameter=b>2</parameter></function></tool_call>");
   ASSERT_EQ(reply.calls.size(), 1u);
   EXPECT_EQ(reply.calls[0].arguments, R"({"a": 1, "b": 2})");
 }
@@ -296,11 +311,11 @@ TEST(ReplyParser, HarmonyChannelsAreParsed) {
 
 // The recipient may precede the channel, as in the template, or follow it; with and without its kind.
 TEST(ReplyParser, RecipientIsFoundAnywhereInTheHeader) {
-  for (const char* header : {" to=functions.add<|channel|>commentary json", " to=functions.add<|channel|>commentary",
-                             "<|channel|>commentary to=functions.add <|constrain|>json",
-                             "<|channel|>commentary to=functions.add", "<|channel|>commentary json to=functions.add",
-                             "<|channel|>analysis to=functions.add <|constrain|>json",
-                             " to=add<|channel|>commentary json", "<|channel|>commentary to=add <|constrain|>json"}) {
+  for (const char* header :
+       {" to=functions.add<|channel|>commentary json", " to=functions.add<|channel|>commentary",
+        "<|channel|>commentary to=functions.add <|constrain|>json", "<|channel|>commentary to=functions.add",
+        "<|channel|>commentary json to=functions.add", "<|channel|>analysis to=functions.add <|constrain|>json",
+        " to=add<|channel|>commentary json", "<|channel|>commentary to=add <|constrain|>json"}) {
     const std::string text = std::string(header) + "<|message|>{\"a\": 1}<|call|>";
     const ParsedReply reply = parse(harmony(), text);
     ASSERT_EQ(reply.calls.size(), 1u) << text;
@@ -319,7 +334,8 @@ TEST(ReplyParser, InvalidChannelsAreContent) {
 }
 
 TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
-  const char* const text = "<|channel|>final<|message|>A.<|end|> \n> <|end \n <|start|>assistant<|channel|>final<|message|>B.";
+  const char* const text =
+      "<|channel|>final<|message|>A.<|end|> \n> <|end \n <|start|>assistant<|channel|>final<|message|>B.";
   const SplitReply whole = split(harmony(), {}, {text});
   EXPECT_EQ(whole.reply.content, "A. \n> <|end\nB.");
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(text)).events, whole.events);
@@ -332,19 +348,54 @@ TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
 // --- arbitrary text
 
 TEST(ReplyParser, EventsDoNotDependOnCuts) {
-  constexpr const char* kPieces[] = {
-      "<tool_call>", "</tool_call>", "<|tool_call|>", "[", "]", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "add",
-      "get_weather", ">", "</function>", "<parameter=", "city", "</parameter>", "\n", " ", "{", "}", "{\"name\": \"add\"",
-      ", \"arguments\": ", "{\"a\": 1}", "\"", ":", ",", ";", "<think>", "</think>", "<", "x", "<|channel|>analysis",
-      "<|channel|>commentary to=functions.add", "<|message|>", "<|end|>", "<|start|>assistant", "<|call|>", "<|tool_call_end|>",
-      "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>", "<|tool_calls_section_begin|>",
-      "<|tool_calls_section_end|>", "\xC3\xBC"};
+  constexpr const char* kPieces[] = {"<tool_call>",
+                                     "</tool_call>",
+                                     "<|tool_call|>",
+                                     "[",
+                                     "]",
+                                     "[TOOL_CALLS]",
+                                     "<|python_tag|>",
+                                     "<function=",
+                                     "add",
+                                     "get_weather",
+                                     ">",
+                                     "</function>",
+                                     "<parameter=",
+                                     "city",
+                                     "</parameter>",
+                                     "\n",
+                                     " ",
+                                     "{",
+                                     "}",
+                                     "{\"name\": \"add\"",
+                                     ", \"arguments\": ",
+                                     "{\"a\": 1}",
+                                     "\"",
+                                     ":",
+                                     ",",
+                                     ";",
+                                     "<think>",
+                                     "</think>",
+                                     "<",
+                                     "x",
+                                     "<|channel|>analysis",
+                                     "<|channel|>commentary to=functions.add",
+                                     "<|message|>",
+                                     "<|end|>",
+                                     "<|start|>assistant",
+                                     "<|call|>",
+                                     "<|tool_call_end|>",
+                                     "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>",
+                                     "<|tool_calls_section_begin|>",
+                                     "<|tool_calls_section_end|>",
+                                     "\xC3\xBC"};
   std::vector<ReplyFormat> formats = {parameters(), harmony()};
-  for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>", "<function=",
-                             "<|tool_calls_section_begin|>"}) {
+  for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>",
+                             "<function=", "<|tool_calls_section_begin|>"}) {
     formats.push_back(format_of(marker));
   }
-  constexpr const char* kChannelPieces[] = {"<|channel|>final", "<|message|>", "<|end|>", "<|start|>", "x", " ", "\n", "<|"};
+  constexpr const char* kChannelPieces[] = {
+      "<|channel|>final", "<|message|>", "<|end|>", "<|start|>", "x", " ", "\n", "<|"};
   Random random(20261123);
   for (size_t round = 0; round < 20'000; ++round) {
     const ReplyFormat& format = formats[random.below(formats.size())];

@@ -24,9 +24,13 @@ std::vector<AnswerCase> answer_cases() {
   const Json paris = {{"city", "Paris"}, {"days", 3}, {"exact", true}};
   const Json hard = {{"city", "a \"b\" \\ 'c'\n{d} ünï 日本 😀"}, {"note", "x < y && <b>z</b> [1] {\"q\": 1}"}};
   const Json nested = {{"tags", {"x", "y z"}}, {"where", {{"lat", 1.5}, {"in", {{"deep", {1, 2, {{"k", false}}}}}}}}};
-  const Json markers = {{"note", "</tool_call> <tool_call> [TOOL_CALLS] </function> <|tool_call> </parameter> </arg_value>"}};
-  const auto one = [](const Json& arguments) { return Json::array({tool_call("get_weather", arguments, "call00001")}); };
-  const Json two = Json::array({tool_call("get_weather", paris, "call00001"), tool_call("add", {{"a", 1}, {"b", 2.5}}, "call00002")});
+  const Json markers = {
+      {"note", "</tool_call> <tool_call> [TOOL_CALLS] </function> <|tool_call> </parameter> </arg_value>"}};
+  const auto one = [](const Json& arguments) {
+    return Json::array({tool_call("get_weather", arguments, "call00001")});
+  };
+  const Json two = Json::array(
+      {tool_call("get_weather", paris, "call00001"), tool_call("add", {{"a", 1}, {"b", 2.5}}, "call00002")});
   const Json none = Json::array({tool_call("now", Json::object(), "call00001")});
   const std::string thought = "The user asks.\nSo I call.";
   return {
@@ -114,7 +118,8 @@ TEST_F(EveryTemplate, AnswersThatItWritesAreFound) {
       const ReplyContext context{.tools = &weather_tools(), .prompt_end = written->prompt};
       const SplitReply whole = split(format, context, {written->text});
       EXPECT_EQ(compare(answer.message, written->text, whole.reply, !kWithoutCalls.contains(one.name)), "")
-          << answer.name << "\n" << written->text;
+          << answer.name << "\n"
+          << written->text;
       ++n_checked[one.name];
     }
   });

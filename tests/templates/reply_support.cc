@@ -12,10 +12,11 @@ namespace ibid {
 namespace {
 
 // The end-of-turn tokens of the templates. A model samples them as single tokens that are not part of the answer.
-constexpr const char* kEndsOfTurn[] = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "</s>", "<|end_of_text|>", "<seed:eos>", "<turn|>", "<|tool_response>",
-    "<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|call|>", "<|return|>", "<|assistant_end|>",
-    "<|END_OF_TURN_TOKEN|>"};
+constexpr const char* kEndsOfTurn[] = {"<|im_end|>", "<|eot_id|>",        "<|eom_id|>",
+                                       "</s>",       "<|end_of_text|>",   "<seed:eos>",
+                                       "<turn|>",    "<|tool_response>",  "<｜end▁of▁sentence｜>",
+                                       "<|user|>",   "<|observation|>",   "<|call|>",
+                                       "<|return|>", "<|assistant_end|>", "<|END_OF_TURN_TOKEN|>"};
 
 }  // namespace
 
@@ -30,8 +31,11 @@ Json tool(const std::string& name, Json properties) {
 const Json& weather_tools() {
   static const Json& tools = *new Json([] {
     const auto type = [](const char* name) { return Json{{"type", name}, {"description", "what"}}; };
-    Json weather = {{"city", type("string")}, {"days", type("integer")}, {"exact", type("boolean")},
-                    {"note", type("string")}, {"where", type("object")}};
+    Json weather = {{"city", type("string")},
+                    {"days", type("integer")},
+                    {"exact", type("boolean")},
+                    {"note", type("string")},
+                    {"where", type("object")}};
     weather["tags"] = {{"type", "array"}, {"description", "what"}, {"items", {{"type", "string"}}}};
     Json all = Json::array({tool("get_weather", weather), tool("now", Json::object())});
     all.push_back(tool("add", {{"a", type("number")}, {"b", type("number")}}));

@@ -41,8 +41,7 @@ std::vector<Json> read_json_lines(const std::string& path) {
 
 std::vector<NamedTemplate> reference_templates(const std::string& shared) {
   std::vector<NamedTemplate> templates;
-  const std::filesystem::path folder =
-      std::filesystem::path(shared) / "reference" / "templates" / "templates";
+  const std::filesystem::path folder = std::filesystem::path(shared) / "reference" / "templates" / "templates";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".jinja") continue;
     templates.push_back({entry.path().stem().string(), read_text(entry.path().string()).value_or("")});
@@ -70,8 +69,7 @@ Result<std::string> answer(const ChatTemplate& chat_template, const TemplateCase
 std::string check_answer(const Json& expect, const Result<std::string>& got) {
   if (expect.contains("text")) {
     if (!got.ok()) return "an error instead of text: " + got.status().message();
-    return expect["text"] == Json(*got) ? ""
-                                        : "wanted " + expect["text"].dump() + "\n   got " + Json(*got).dump();
+    return expect["text"] == Json(*got) ? "" : "wanted " + expect["text"].dump() + "\n   got " + Json(*got).dump();
   }
   if (got.ok()) return "text instead of the error " + expect["error"].dump() + ": " + Json(*got).dump();
   if (expect["kind"] == "raise" && expect["error"] != Json(got.status().message())) {

@@ -16,8 +16,8 @@ namespace {
 using testing::ElementsAre;
 
 // Sections as "text" or "[token]".
-std::vector<std::string> cut(const AddedTokenSet& set, std::string_view text,
-                             TextOrigin origin = TextOrigin::kTemplate, bool after_word = false) {
+std::vector<std::string> cut(const AddedTokenSet& set, std::string_view text, TextOrigin origin = TextOrigin::kTemplate,
+                             bool after_word = false) {
   const OriginEnd run{text.size(), origin};
   std::vector<std::string> out;
   for (const auto& section : set.split(text, {&run, 1}, after_word, false).sections) {
@@ -37,8 +37,7 @@ TEST(AddedTokens, LeftmostThenLongest) {
 }
 
 TEST(AddedTokens, StripsTakeUnicodeWhiteSpace) {
-  const AddedTokenSet set(
-      {{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
+  const AddedTokenSet set({{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
   EXPECT_THAT(cut(set, "a \u3000\n<l> b"), ElementsAre("a", "[ \u3000\n<l>]", " b"));
   EXPECT_THAT(cut(set, "a <r>\u2028 b"), ElementsAre("a ", "[<r>\u2028 ]", "b"));
   EXPECT_THAT(cut(set, "<r>  <l>"), ElementsAre("[<r>  ]", "[<l>]"));
@@ -47,8 +46,7 @@ TEST(AddedTokens, StripsTakeUnicodeWhiteSpace) {
 
 TEST(AddedTokens, SingleWordTestsBothNeighbours) {
   const AddedTokenSet set({{.text = "cat", .id = 0, .single_word = true}});
-  EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"),
-              ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
+  EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"), ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 

@@ -22,14 +22,12 @@ INSTANTIATE_TEST_SUITE_P(Staged, ByteLevelFamilies, testing::ValuesIn(kStagedFam
 
 TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),
-               read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() +
-                                    ".jsonl"));
+               read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl"));
 }
 
 TEST_P(ByteLevelFamilies, LongRunsOfOneCharacterAreEncoded) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
-  for (const char* unit :
-       {"a", " ", "\n", "=", "1", "<", "'", "\u0301", "\u4E00", "\U0001F600", "\x80", "a "}) {
+  for (const char* unit : {"a", " ", "\n", "=", "1", "<", "'", "\u0301", "\u4E00", "\U0001F600", "\x80", "a "}) {
     std::string text;
     while (text.size() < 200'000) text += unit;
     const Tokens ids = tokenizer->encode(text, TextOrigin::kInput);
@@ -97,8 +95,7 @@ TEST(ByteLevelTokenizer, FindsTokensByTextAndReturnsTheirBytes) {
 // Encoding writes only to the cache of reachable tokens.
 TEST(ByteLevelTokenizer, ThreadsCanShareIt) {
   const auto tokenizer = load_golden_tokenizer("o200k");
-  const auto cases =
-      read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");
+  const auto cases = read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");
   std::vector<std::thread> threads;
   std::vector<size_t> n_wrong(4);
   for (size_t& wrong : n_wrong) {
@@ -132,8 +129,7 @@ TEST(RealModelTokenizer, ReadsSpecialTokensFromItsGguf) {
   EXPECT_EQ(tokenizer.bos(), tokenizer.find_token("<|im_start|>"));
   EXPECT_EQ(tokenizer.eos(), tokenizer.find_token("<|im_end|>"));
   EXPECT_EQ(tokenizer.end_of_turn(), (std::vector<TokenId>{2, 0}));
-  EXPECT_EQ(tokenizer.encode("Hello", TextOrigin::kInput, true),
-            tokenizer.encode("Hello", TextOrigin::kInput));
+  EXPECT_EQ(tokenizer.encode("Hello", TextOrigin::kInput, true), tokenizer.encode("Hello", TextOrigin::kInput));
   // The vocabulary has no token for 21 of the 256 bytes; they are dropped.
   size_t n_missing = 0;
   for (int b = 0; b < 256; ++b) {

@@ -42,7 +42,8 @@ TEST(ByteTrie, MatchesAMapOfAllTexts) {
     for (const size_t n_texts : {1, 30, 3'000}) {
       const auto some = [&](size_t most) {
         std::string text;
-        for (size_t n = 1 + random() % most; n > 0; --n) text += static_cast<char>(random() % n_letters * 255 / n_letters);
+        for (size_t n = 1 + random() % most; n > 0; --n)
+          text += static_cast<char>(random() % n_letters * 255 / n_letters);
         return text;
       };
       std::map<std::string, TokenId> texts;

@@ -34,8 +34,7 @@ struct RandomModel {
     }
     for (int tries = 0; tries < 60 && next < 500 && !parts.empty(); ++tries) {
       const TokenId left = parts[random() % parts.size()], right = parts[random() % parts.size()];
-      const std::string joined =
-          std::string(model.written.bytes(left)) + std::string(model.written.bytes(right));
+      const std::string joined = std::string(model.written.bytes(left)) + std::string(model.written.bytes(right));
       TokenId result = model.written.find(joined);
       if (result == kNoToken) parts.push_back(result = add(joined));
       const auto rank = static_cast<uint32_t>(random() % 3 == 0 ? model.merges.size() / 2 : model.merges.size());

@@ -18,8 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kConfig =
-    R"({"bos_token": "<|bos|>", "eos_token": "<|im_end|>", "chat_template": "{{ x }}"})";
+constexpr const char* kConfig = R"({"bos_token": "<|bos|>", "eos_token": "<|im_end|>", "chat_template": "{{ x }}"})";
 
 // The golden tokenizer of a family, without added tokens whose flags GGUF cannot express.
 std::string golden_json(const std::string& family, bool with_flags = false) {
@@ -46,9 +45,7 @@ class GgufVocabulary : public testing::Test {
     return check_same_tokenizer(file, *written_);
   }
 
-  std::string text_of(const char* key) const {
-    return std::string(written_->get_string(key).value().value_or(""));
-  }
+  std::string text_of(const char* key) const { return std::string(written_->get_string(key).value().value_or("")); }
 
   TempDir dir_;
   std::unique_ptr<ModelFile> written_;
@@ -91,15 +88,15 @@ Json t5_json() {
   root["added_tokens"] = added;
   Json& steps = root["normalizer"]["normalizers"];
   steps.insert(steps.begin() + 1, Json{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
-  root["pre_tokenizer"] = Json{
-      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  root["pre_tokenizer"] =
+      Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
   root["decoder"] = root["pre_tokenizer"];
   root["post_processor"] = nullptr;
   return root;
 }
 
 TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
-  using Change = void (*)(Json& root);
+  using Change = void (*)(Json & root);
   const Change kSame[] = {
       [](Json&) {},
       [](Json& j) { j["normalizer"]["normalizers"].erase(0); },
@@ -118,11 +115,14 @@ TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
 }
 
 TEST_F(GgufVocabulary, UnigramsWithOtherStepsAreRejected) {
-  using Change = void (*)(Json& root);
+  using Change = void (*)(Json & root);
   const std::pair<const char*, Change> kRefused[] = {
       {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "first"; }},
       {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["split"] = false; }},
-      {"this normalizer", [](Json& j) { j["normalizer"] = Json{{"type", "NFKC"}}; }},
+      {"this normalizer",
+       [](Json& j) {
+         j["normalizer"] = Json{{"type", "NFKC"}};
+       }},
       {"the score of the token '!'", [](Json& j) { j["model"]["vocab"][3][1] = -9.1848; }},
       {"is no token of the Unigram model",
        [](Json& j) {
@@ -154,8 +154,7 @@ TEST_F(GgufVocabulary, UnsupportedTokenizerIsReported) {
     EXPECT_THAT(status.message(), HasSubstr(words));
   }
   // <SL> takes the white space before it.
-  const MemoryModelFile flagged(
-      {{"tokenizer.json", golden_json("gpt2", true)}, {"tokenizer_config.json", kConfig}});
+  const MemoryModelFile flagged({{"tokenizer.json", golden_json("gpt2", true)}, {"tokenizer_config.json", kConfig}});
   const Status status = convert(flagged);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr("other ids for the text"));
@@ -182,8 +181,7 @@ TEST_F(GgufVocabulary, OfRealModelsIsTheSameOrRefused) {
     const auto file = open_model_file(entry.path().string(), {.vocabulary_only = true});
     if (!file.ok()) continue;
     const Status status = convert(**file);
-    std::printf("%-24s %s\n", entry.path().filename().c_str(),
-                status.ok() ? "the same" : status.to_string().c_str());
+    std::printf("%-24s %s\n", entry.path().filename().c_str(), status.ok() ? "the same" : status.to_string().c_str());
     EXPECT_TRUE(status.ok() || status.code() == ErrorCode::kUnsupported);
   }
 }

@@ -15,9 +15,7 @@
 namespace ibid {
 namespace {
 
-std::string golden_path(const std::string& name) {
-  return golden_dir() + "/tokenizer/" + name;
-}
+std::string golden_path(const std::string& name) { return golden_dir() + "/tokenizer/" + name; }
 
 }  // namespace
 

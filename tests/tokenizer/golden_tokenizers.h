@@ -16,11 +16,11 @@ inline constexpr const char* kGoldenFamilies[] = {"gpt2",   "smollm", "llama3", 
                                                   "qwen35", "o200k",  "tekken", "deepseek_v3"};
 
 // Byte-level families whose pre-tokenizer has several steps.
-inline constexpr const char* kStagedFamilies[] = {"falcon", "deepseek_coder", "kimi_k2", "mixed_steps",
-                                                  "cl100k_removed", "right_digits", "behaviors", "words_alone",
-                                                  "prefix_accents"};
+inline constexpr const char* kStagedFamilies[] = {"falcon",      "deepseek_coder", "kimi_k2",
+                                                  "mixed_steps", "cl100k_removed", "right_digits",
+                                                  "behaviors",   "words_alone",    "prefix_accents"};
 // Families whose tokens are written as text.
-inline constexpr const char* kPieceFamilies[] = {"llama2", "gemma", "metaspace_first", "metaspace_words",
+inline constexpr const char* kPieceFamilies[] = {"llama2",        "gemma",   "metaspace_first", "metaspace_words",
                                                  "words_unknown", "unigram", "metaspace_digits"};
 
 // REQUIRES: `family` is in one of these lists.

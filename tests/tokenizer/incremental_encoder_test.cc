@@ -70,8 +70,7 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
 
 TEST_P(IncrementalEncoderFamilies, ByteByByteEqualsTheWholeText) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
-  const auto cases =
-      read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl");
+  const auto cases = read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl");
   for (const TokenizerCase& one : cases) {
     if (one.add_special) continue;
     IncrementalEncoder encoder(*tokenizer);
@@ -170,9 +169,9 @@ TEST(IncrementalEncoder, AnEmptyAppendChangesNothing) {
 TEST(IncrementalEncoder, MessageTextCannotCompleteASpecialToken) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   const TokenId end = *tokenizer->find_token("<|im_end|>");
-  for (const auto& [first, second] : {std::pair(TextOrigin::kTemplate, TextOrigin::kInput),
-                                      std::pair(TextOrigin::kInput, TextOrigin::kTemplate),
-                                      std::pair(TextOrigin::kInput, TextOrigin::kInput)}) {
+  for (const auto& [first, second] :
+       {std::pair(TextOrigin::kTemplate, TextOrigin::kInput), std::pair(TextOrigin::kInput, TextOrigin::kTemplate),
+        std::pair(TextOrigin::kInput, TextOrigin::kInput)}) {
     for (size_t cut = 1; cut < 10; ++cut) {
       IncrementalEncoder encoder(*tokenizer);
       Tokens tokens;
@@ -195,9 +194,9 @@ TEST(RealModelIncrementalEncoder, AConversationAppendedInPartsEqualsTheWholeText
     std::vector<Text> parts;
     Tokens tokens;
     for (int turn = 0; turn < 8; ++turn) {
-      for (const Text& part : {Text{"<|im_start|>user\n", TextOrigin::kTemplate},
-                               Text{random_text(random, turn == 3), TextOrigin::kInput},
-                               Text{"<|im_end|>\n", TextOrigin::kTemplate}}) {
+      for (const Text& part :
+           {Text{"<|im_start|>user\n", TextOrigin::kTemplate}, Text{random_text(random, turn == 3), TextOrigin::kInput},
+            Text{"<|im_end|>\n", TextOrigin::kTemplate}}) {
         parts.push_back(part);
         apply_delta(encoder.append(part.bytes, part.origin), tokens);
         ASSERT_EQ(tokens, encode_whole(**tokenizer, parts));

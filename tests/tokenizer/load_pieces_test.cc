@@ -217,8 +217,13 @@ INSTANTIATE_TEST_SUITE_P(
            v.tokens[10] = "no byte";
          }},
         {"UnknownTokenOutOfRange", ErrorCode::kBadVocab, "unknown_token_id is 70000",
-         [](auto& v) { v.ids = {{"unknown_token_id", 70'000}}; }},
-        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 269", [](auto& v) { v.ids = {{"bos_token_id", 269}}; }},
+         [](auto& v) {
+           v.ids = {{"unknown_token_id", 70'000}};
+         }},
+        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 269",
+         [](auto& v) {
+           v.ids = {{"bos_token_id", 269}};
+         }},
         {"UnigramWithoutScores", ErrorCode::kMissingKey, "tokenizer.ggml.scores",
          [](auto& v) {
            v.model = "t5";
@@ -319,9 +324,13 @@ INSTANTIATE_TEST_SUITE_P(
         {"AnotherScheme", "metaspace_first", ErrorCode::kUnsupported, "'sometimes'",
          [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "sometimes"; }},
         {"AReplaceOfAnUnknownPattern", "gemma", ErrorCode::kUnsupported, "a Replace of 'x+?' with a lazy quantifier",
-         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x+?"}}; }},
+         [](Json& j) {
+           j["normalizer"]["pattern"] = Json{{"Regex", "x+?"}};
+         }},
         {"AReplaceOfNothing", "gemma", ErrorCode::kUnsupported, "may match nothing",
-         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x*"}}; }},
+         [](Json& j) {
+           j["normalizer"]["pattern"] = Json{{"Regex", "x*"}};
+         }},
         {"MetaspaceBehindAnotherStep", "metaspace_first", ErrorCode::kUnsupported, "Metaspace behind other steps",
          [](Json& j) {
            const Json metaspace = j["pre_tokenizer"];
@@ -383,8 +392,8 @@ TEST(LoadPieces, GgufUnigramMatchesTokenizerJson) {
   json["added_tokens"] = added;
   Json& steps = json["normalizer"]["normalizers"];
   steps.insert(steps.begin() + 1, Json{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
-  json["pre_tokenizer"] = Json{
-      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  json["pre_tokenizer"] =
+      Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
   json["decoder"] = json["pre_tokenizer"];
   json["post_processor"] = nullptr;
   const auto of_json = load_tokenizer(MemoryModelFile({{"tokenizer.json", json.dump()}}));

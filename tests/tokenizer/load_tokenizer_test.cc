@@ -69,8 +69,7 @@ struct GgufVocabulary {
     const TempDir dir;
     const std::string path = dir.file("model.gguf");
     TRY(writer.write(path));
-    TRY_ASSIGN(const std::unique_ptr<ModelFile> file,
-               open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
+    TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
     if (cut_to_bytes) std::filesystem::resize_file(path, *cut_to_bytes);
     return load_tokenizer(*file);
   }
@@ -161,8 +160,7 @@ TEST_P(LoadHostileGguf, IsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileGguf,
     testing::ValuesIn(std::vector<HostileVocabulary>{
-        {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows",
-         [](auto& v) { v.embedding_rows = 260; }},
+        {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows", [](auto& v) { v.embedding_rows = 260; }},
         {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261",
          [](auto& v) {
            v.ids = {{"bos_token_id", 261}};
@@ -177,25 +175,18 @@ INSTANTIATE_TEST_SUITE_P(
          }},
         {"TwoTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 1); }},
         {"TwoControlTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("<|im_end|>", 3); }},
-        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice",
-         [](auto& v) { v.add("he", 3); }},
+        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 3); }},
         {"EmptyToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.tokens[7].clear(); }},
         {"EmptyControlToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.add("", 3); }},
-        {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes",
-         [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
-        {"LongControlToken", ErrorCode::kBadVocab, "bytes",
-         [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
-        {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens",
-         [](auto& v) { v.types.pop_back(); }},
+        {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
+        {"LongControlToken", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
+        {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens", [](auto& v) { v.types.pop_back(); }},
         {"TypeIsUnknown", ErrorCode::kBadVocab, "unknown type 7", [](auto& v) { v.types[3] = 7; }},
         {"NoTokens", ErrorCode::kBadVocab, "0 entries", [](auto& v) { v.tokens.clear(); }},
-        {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'",
-         [](auto& v) { v.merges.push_back("h xyz"); }},
+        {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'", [](auto& v) { v.merges.push_back("h xyz"); }},
         {"MergeOfAMissingResult", ErrorCode::kBadMerge, "'hl'", [](auto& v) { v.merges.push_back("h l"); }},
-        {"MergeResultLongerThanAnyToken", ErrorCode::kBadMerge, "hehe",
-         [](auto& v) { v.merges.push_back("he he"); }},
-        {"MergeWithoutTwoSides", ErrorCode::kBadMerge, "two sides",
-         [](auto& v) { v.merges.push_back("he"); }},
+        {"MergeResultLongerThanAnyToken", ErrorCode::kBadMerge, "hehe", [](auto& v) { v.merges.push_back("he he"); }},
+        {"MergeWithoutTwoSides", ErrorCode::kBadMerge, "two sides", [](auto& v) { v.merges.push_back("he"); }},
         {"MergeOfNothing", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back(" h"); }},
         {"MergeIntoItself", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back("h "); }},
         {"MergeOfACharacterOutsideTheAlphabet", ErrorCode::kBadMerge, "lacks",
@@ -243,8 +234,7 @@ TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
 // --- tokenizer.json
 
 Json golden_json() {
-  const std::string text =
-      read_whole_file(golden_dir() + "/tokenizer/llama3.json");
+  const std::string text = read_whole_file(golden_dir() + "/tokenizer/llama3.json");
   return *parse_json(text, "llama3.json");
 }
 
@@ -280,8 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileJson,
     testing::ValuesIn(std::vector<HostileTokenizerJson>{
         {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
-        {"UnknownModel", ErrorCode::kUnsupported, "'WordPiece'",
-         [](Json& j) { j["model"]["type"] = "WordPiece"; }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'WordPiece'", [](Json& j) { j["model"]["type"] = "WordPiece"; }},
         {"Dropout", ErrorCode::kUnsupported, "dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }},
         {"Prefixes", ErrorCode::kUnsupported, "continuing_subword_prefix",
          [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }},
@@ -294,11 +283,9 @@ INSTANTIATE_TEST_SUITE_P(
            j["added_tokens"] = Json::array();
          }},
         {"IdIsNegative", ErrorCode::kBadVocab, "-1", [](Json& j) { j["model"]["vocab"]["zzz"] = -1; }},
-        {"IdIsHuge", ErrorCode::kBadVocab, "4000000000",
-         [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
+        {"IdIsHuge", ErrorCode::kBadVocab, "4000000000", [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
         {"IdIsNoNumber", ErrorCode::kBadVocab, "'zzz'", [](Json& j) { j["model"]["vocab"]["zzz"] = "7"; }},
-        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens",
-         [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
+        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens", [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
         {"EmptyToken", ErrorCode::kBadVocab, "empty", [](Json& j) { j["model"]["vocab"][""] = 500; }},
         {"AddedTokenTwice", ErrorCode::kBadVocab, "twice",
          [](Json& j) { j["added_tokens"].push_back(Json(j["added_tokens"][0])); }},
@@ -311,10 +298,8 @@ INSTANTIATE_TEST_SUITE_P(
            j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}});
          }},
         {"MergesAreNoArray", ErrorCode::kBadMerge, "no array", [](Json& j) { j["model"]["merges"] = "a b"; }},
-        {"MergeOfThree", ErrorCode::kBadMerge, "no pair",
-         [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
-        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair",
-         [](Json& j) { j["model"]["merges"].push_back(7); }},
+        {"MergeOfThree", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
+        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back(7); }},
         {"MergeListOfOne", ErrorCode::kBadMerge, "no pair",
          [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
@@ -332,8 +317,7 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) {
            j["pre_tokenizer"]["pretokenizers"][0] = Json{{"type", "UnicodeScripts"}};
          }},
-        {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel",
-         [](Json& j) { j["pre_tokenizer"] = nullptr; }},
+        {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel", [](Json& j) { j["pre_tokenizer"] = nullptr; }},
         {"UnknownPattern", ErrorCode::kUnsupported, "'a(?<=b)c' with a group",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a(?<=b)c"; }},
         {"PatternIsEmpty", ErrorCode::kUnsupported, "without a pattern",
@@ -392,7 +376,8 @@ TEST(LoadJson, ByteLevelWithoutRegexDoesNotSplit) {
     std::mt19937_64 random(test_seed());
     for (int i = 0; i < 200; ++i) {
       const std::string text = random_text(random, i % 2 == 0);
-      EXPECT_EQ((*tokenizer)->decode(all_ids(**tokenizer, text)), (prefix && !text.empty() && text[0] != ' ' ? " " : "") + text);
+      EXPECT_EQ((*tokenizer)->decode(all_ids(**tokenizer, text)),
+                (prefix && !text.empty() && text[0] != ' ' ? " " : "") + text);
     }
   }
   Json only = with_pretokenizers(alone);
@@ -438,8 +423,16 @@ void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json
 }
 
 TEST(LoadJson, ReplacingAnyValueNeverCrashes) {
-  const std::vector<Json> others = {nullptr, true, -1, 1e300, uint64_t{1} << 63, "", "x", Json::array(),
-                                    Json::object(), Json::array({Json::array()})};
+  const std::vector<Json> others = {nullptr,
+                                    true,
+                                    -1,
+                                    1e300,
+                                    uint64_t{1} << 63,
+                                    "",
+                                    "x",
+                                    Json::array(),
+                                    Json::object(),
+                                    Json::array({Json::array()})};
   for (const std::string family : {"llama3", "prefix_accents", "llama2", "metaspace_words", "unigram"}) {
     const Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/" + family + ".json"), family);
     std::vector<Json::json_pointer> places;

@@ -111,15 +111,33 @@ TEST(Pattern, UnsupportedSyntaxIsReported) {
     return pattern.ok() ? "" : pattern.status().message();
   };
   EXPECT_EQ(words("a|b"), "");
-  for (const auto& [expression, wanted] :
-       {std::pair("a+?", "lazy"), std::pair("(?<=a)b", "(?<"), std::pair("(?<n>a)", "(?<"), std::pair("(?>a)", "(?>"),
-        std::pair("\\1", "\\1"), std::pair("\\Aa", "\\A"), std::pair("^a", "a ^"), std::pair("[[:alpha:]]", "[:name:]"),
-        std::pair("\\p{Greek}", "\\p{Greek}"), std::pair("\\pL", "braces"), std::pair("(a", "( without"),
-        std::pair("a)", ") without"), std::pair("[a", "]"), std::pair("[]", "empty set"), std::pair("a{5,2}", "count"),
-        std::pair("a{1001}", "count"), std::pair("(?:a*)*", "may be empty"), std::pair("(?:ab)++", "possessive"),
-        std::pair("a**", "quantifier of a quantifier"), std::pair("*a", "* that stands alone"), std::pair("a\\", "end behind"),
-        std::pair("(?i:ss)", "ss behind"), std::pair("(?i:\u00e9)", "beyond ASCII"), std::pair("[b-a]", "range"),
-        std::pair("[\\p{L}&&\\p{Lu}]", "&&"), std::pair("\xFF", "UTF-8"), std::pair("\\x{110000}", "no character")}) {
+  for (const auto& [expression, wanted] : {std::pair("a+?", "lazy"),
+                                           std::pair("(?<=a)b", "(?<"),
+                                           std::pair("(?<n>a)", "(?<"),
+                                           std::pair("(?>a)", "(?>"),
+                                           std::pair("\\1", "\\1"),
+                                           std::pair("\\Aa", "\\A"),
+                                           std::pair("^a", "a ^"),
+                                           std::pair("[[:alpha:]]", "[:name:]"),
+                                           std::pair("\\p{Greek}", "\\p{Greek}"),
+                                           std::pair("\\pL", "braces"),
+                                           std::pair("(a", "( without"),
+                                           std::pair("a)", ") without"),
+                                           std::pair("[a", "]"),
+                                           std::pair("[]", "empty set"),
+                                           std::pair("a{5,2}", "count"),
+                                           std::pair("a{1001}", "count"),
+                                           std::pair("(?:a*)*", "may be empty"),
+                                           std::pair("(?:ab)++", "possessive"),
+                                           std::pair("a**", "quantifier of a quantifier"),
+                                           std::pair("*a", "* that stands alone"),
+                                           std::pair("a\\", "end behind"),
+                                           std::pair("(?i:ss)", "ss behind"),
+                                           std::pair("(?i:\u00e9)", "beyond ASCII"),
+                                           std::pair("[b-a]", "range"),
+                                           std::pair("[\\p{L}&&\\p{Lu}]", "&&"),
+                                           std::pair("\xFF", "UTF-8"),
+                                           std::pair("\\x{110000}", "no character")}) {
     EXPECT_NE(words(expression).find(wanted), std::string::npos) << expression << ": " << words(expression);
   }
   EXPECT_FALSE(Pattern::parse(std::string(300, '(')).ok());
@@ -135,10 +153,10 @@ TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
     const std::string& text;
     size_t n_matches;
   };
-  for (const Case& one : {Case{"(?:a|a|aa)+b", letters, 0}, Case{"(?:(?:a+)+)+b", letters, 0},
-                          Case{"a+(?=b)|a", letters, 200'000}, Case{"a+b", letters, 0},
-                          Case{"\\d{1,3}(?=(?:\\d{3})*\\b)", digits, 66'667},
-                          Case{"(?=(\\d{3})+(?!\\d))1", digits, 66'666}, Case{"1(?=\\d*2)", digits, 0}}) {
+  for (const Case& one :
+       {Case{"(?:a|a|aa)+b", letters, 0}, Case{"(?:(?:a+)+)+b", letters, 0}, Case{"a+(?=b)|a", letters, 200'000},
+        Case{"a+b", letters, 0}, Case{"\\d{1,3}(?=(?:\\d{3})*\\b)", digits, 66'667},
+        Case{"(?=(\\d{3})+(?!\\d))1", digits, 66'666}, Case{"1(?=\\d*2)", digits, 0}}) {
     const Pattern pattern(one.expression);
     Pattern::Memory memory;
     size_t n_matches = 0;

@@ -14,8 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr const char* kNames[] = {"gpt-2",  "smollm", "llama-bpe", "qwen2",
-                                  "qwen35", "gpt-4o", "tekken",    "deepseek-v3"};
+constexpr const char* kNames[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "deepseek-v3"};
 
 std::vector<std::string> split(const char* gguf_name, std::string_view text) {
   const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(gguf_name);
@@ -53,16 +52,14 @@ TEST(Pretokenizer, QwenFamiliesDifferInMarks) {
 TEST(Pretokenizer, O200kSplitsByCaseAndKeepsContractions) {
   EXPECT_THAT(split("gpt-4o", "HTTPServer camelCase don't 1234 a/b//\n"),
               ElementsAre("HTTPServer", " camel", "Case", " don't", " ", "123", "4", " a", "/b", "//\n"));
-  EXPECT_THAT(
-      split("tekken", "don't \u041F\u0440\u0438\u0432\u0435\u0442\u041C\u0438\u0440 12"),
-      ElementsAre("don", "'t", " \u041F\u0440\u0438\u0432\u0435\u0442", "\u041C\u0438\u0440", " ", "1", "2"));
+  EXPECT_THAT(split("tekken", "don't \u041F\u0440\u0438\u0432\u0435\u0442\u041C\u0438\u0440 12"),
+              ElementsAre("don", "'t", " \u041F\u0440\u0438\u0432\u0435\u0442", "\u041C\u0438\u0440", " ", "1", "2"));
   EXPECT_THAT(split("tekken", "\u00AAAB"), ElementsAre("\u00AA", "AB"));
 }
 
 TEST(Pretokenizer, DeepseekSplitsNumbersAndCjkFirst) {
-  EXPECT_THAT(
-      split("deepseek-v3", "x1234\u4E00\u30FB\u3042 #tag \u0001\u0002a"),
-      ElementsAre("x", "123", "4", "\u4E00", "\u30FB", "\u3042", " #", "tag", " ", "\u0001", "\u0002a"));
+  EXPECT_THAT(split("deepseek-v3", "x1234\u4E00\u30FB\u3042 #tag \u0001\u0002a"),
+              ElementsAre("x", "123", "4", "\u4E00", "\u30FB", "\u3042", " #", "tag", " ", "\u0001", "\u0002a"));
 }
 
 TEST(Pretokenizer, UnknownNamesAreNotFound) {

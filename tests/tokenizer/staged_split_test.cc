@@ -11,9 +11,9 @@
 namespace ibid {
 namespace {
 
-constexpr const char* kSplitNames[] = {"falcon",    "default",    "deepseek-coder", "deepseek-llm", "jais-2",
-                                  "youtu",     "bloom",      "viking",         "chameleon",    "kimi-k2",
-                                  "bailingmoe", "seed-coder", "minicpm5",       "laguna",       "exaone-moe"};
+constexpr const char* kSplitNames[] = {"falcon",     "default",    "deepseek-coder", "deepseek-llm", "jais-2",
+                                       "youtu",      "bloom",      "viking",         "chameleon",    "kimi-k2",
+                                       "bailingmoe", "seed-coder", "minicpm5",       "laguna",       "exaone-moe"};
 
 std::vector<std::string> pieces(const StagedSplit& split, std::string_view text) {
   std::vector<std::string> out;
@@ -101,7 +101,8 @@ void expect_certainty(const StagedSplit& split, const std::string& name, size_t 
       pos = piece.end;
       ++n_certain;
       if (!piece.may_resume) continue;
-      ASSERT_EQ(pieces(split, (text + more).substr(pos)), Pieces(longer.begin() + static_cast<ptrdiff_t>(n), longer.end()))
+      ASSERT_EQ(pieces(split, (text + more).substr(pos)),
+                Pieces(longer.begin() + static_cast<ptrdiff_t>(n), longer.end()))
           << name << testing::PrintToString(text + more) << " from " << pos;
     }
   }

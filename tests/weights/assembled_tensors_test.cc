@@ -104,8 +104,8 @@ struct Int4Matrix {
   }
 
   size_t out, in, group;
-  std::vector<int> q, z;   // [out, in], [out, groups]
-  std::vector<float> s;    // [out, groups]
+  std::vector<int> q, z;  // [out, in], [out, groups]
+  std::vector<float> s;   // [out, groups]
   std::vector<int32_t> group_of;
 };
 
@@ -146,8 +146,8 @@ std::vector<SafetensorsPart> compressed(const Int4Matrix& m, bool with_zeros) {
       {"l.weight_scale", "BF16", shape({m.out, m.groups()}), bytes_of(bfloats(m.s))},
       {"l.weight_shape", "I64", "[2]", std::string(16, '\0')}};
   if (with_zeros) {
-    parts.push_back({"l.weight_zero_point", "I32", shape({m.out / 8, m.groups()}),
-                     words_of(m.out / 8 * m.groups(), z)});
+    parts.push_back(
+        {"l.weight_zero_point", "I32", shape({m.out / 8, m.groups()}), words_of(m.out / 8 * m.groups(), z)});
   }
   return parts;
 }
@@ -288,11 +288,11 @@ TEST_F(MadeTensors, F8ScalesApplyPerTensorRowOrBlock) {
     std::vector<float> scales;
     for (size_t i = 0; i < n; ++i) scales.push_back(std::ldexp(static_cast<float>(129 + i), -16));
     const bool wide = std::string(c.type) == "F32";
-    const auto file = open(
-        {{"w.weight", "F8_E4M3", shape({kRows, kCols}), bytes_of(codes)},
-         {std::string("w.weight") + c.suffix, c.type, shape(c.dims),
-          wide ? bytes_of(scales) : bytes_of(bfloats(scales))}},
-        R"({"quant_method": "fp8", "weight_block_size": [32, )" + std::to_string(c.tile_cols) + "]}");
+    const auto file =
+        open({{"w.weight", "F8_E4M3", shape({kRows, kCols}), bytes_of(codes)},
+              {std::string("w.weight") + c.suffix, c.type, shape(c.dims),
+               wide ? bytes_of(scales) : bytes_of(bfloats(scales))}},
+             R"({"quant_method": "fp8", "weight_block_size": [32, )" + std::to_string(c.tile_cols) + "]}");
     ASSERT_TRUE(file.ok()) << file.status().to_string();
     const TensorView* view = (*file)->find_tensor("w.weight");
     EXPECT_EQ(view->dtype, c.dtype);
@@ -339,9 +339,9 @@ TEST_F(MadeTensors, FourBitFloatBlocksDecodeExactly) {
   std::vector<uint8_t> blocks(3 * 5 * 2 * 16), scales(3 * 5 * 2);
   for (uint8_t& byte : blocks) byte = static_cast<uint8_t>(rng());
   for (uint8_t& byte : scales) byte = static_cast<uint8_t>(rng() % 250);
-  const auto file = open({{"e.w_blocks", "U8", "[3, 5, 2, 16]", bytes_of(blocks)},
-                          {"e.w_scales", "U8", "[3, 5, 2]", bytes_of(scales)}},
-                         R"({"quant_method": "mxfp4"})");
+  const auto file = open(
+      {{"e.w_blocks", "U8", "[3, 5, 2, 16]", bytes_of(blocks)}, {"e.w_scales", "U8", "[3, 5, 2]", bytes_of(scales)}},
+      R"({"quant_method": "mxfp4"})");
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   const TensorView* view = (*file)->find_tensor("e.w_blocks");
   EXPECT_EQ(view->dtype, DType::kMXFP4);
@@ -377,8 +377,8 @@ TEST_F(MadeTensors, UnsupportedMethodsAreNamed) {
   expect_refused(parts, R"({"bits": 4})", ErrorCode::kUnsupported, "has no quant_method");
   expect_refused(parts, R"({"quant_method": "gptq", "bits": 3})", ErrorCode::kUnsupported, "gptq with 3 bits");
   expect_refused(parts, R"({"quant_method": "awq", "version": "gemv"})", ErrorCode::kUnsupported, "'gemv'");
-  expect_refused(parts, R"({"quant_method": "compressed-tensors", "format": "int-quantized"})",
-                 ErrorCode::kUnsupported, "'int-quantized'");
+  expect_refused(parts, R"({"quant_method": "compressed-tensors", "format": "int-quantized"})", ErrorCode::kUnsupported,
+                 "'int-quantized'");
   expect_refused({{"l.qweight", "I32", "[1, 8]", std::string(32, '\0')}}, R"({"quant_method": "fp8"})",
                  ErrorCode::kUnsupported, "neither gptq nor awq");
 }

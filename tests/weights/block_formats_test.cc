@@ -1,5 +1,5 @@
-#include "tests/support/paths.h"
 #include "weights/block_formats.h"
+#include "tests/support/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -31,9 +31,7 @@ std::vector<float> golden_floats(DType dtype) {
   return floats;
 }
 
-std::vector<std::byte> golden_blocks(DType dtype) {
-  return golden(std::string(dtype_name(dtype)) + ".blocks");
-}
+std::vector<std::byte> golden_blocks(DType dtype) { return golden(std::string(dtype_name(dtype)) + ".blocks"); }
 
 void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want) {
   ASSERT_EQ(got.size(), want.size());
@@ -43,18 +41,16 @@ void expect_same_bits(const std::vector<float>& got, const std::vector<float>& w
   }
 }
 
-const DType kQuantTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                             DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                             DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS,
+const DType kQuantTypes[] = {DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,  DType::kQ8_0,
+                             DType::kQ2_K,   DType::kQ3_K,  DType::kQ4_K,    DType::kQ5_K,  DType::kQ6_K,
+                             DType::kTQ1_0,  DType::kTQ2_0, DType::kIQ1_S,   DType::kIQ1_M, DType::kIQ2_XXS,
                              DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS,
                              DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4};
 
 class Decodable : public testing::TestWithParam<DType> {};
 class Quantised : public testing::TestWithParam<DType> {};
 
-std::string type_name(const testing::TestParamInfo<DType>& info) {
-  return std::string(dtype_name(info.param));
-}
+std::string type_name(const testing::TestParamInfo<DType>& info) { return std::string(dtype_name(info.param)); }
 
 TEST_P(Decodable, DequantizesLikeGgufPy) {
   const std::vector<float> want = golden_floats(GetParam());
@@ -195,8 +191,8 @@ TEST(BlockFormats, EmptyRowsAreAccepted) {
 }
 
 TEST(BlockFormatsDeathTest, WrongOutputSizeFailsACheck) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3Scaled, DType::kQ8_0,
-                            DType::kQ4_K}) {
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3Scaled, DType::kQ8_0, DType::kQ4_K}) {
     SCOPED_TRACE(dtype_name(dtype));
     const BlockSize size = dtype_block(dtype);
     const std::vector<std::byte> blocks(2 * size.bytes);
@@ -219,8 +215,7 @@ TEST(BlockFormats, OnlyWeightTypesAreDecodable) {
   EXPECT_TRUE(can_dequantize(DType::kF32));
   EXPECT_TRUE(can_dequantize(DType::kQ6_K));
   EXPECT_TRUE(can_dequantize(DType::kF64));
-  for (DType dtype : {DType::kI8, DType::kI32, DType::kBool, DType::kF8E4M3})
-    EXPECT_FALSE(can_dequantize(dtype));
+  for (DType dtype : {DType::kI8, DType::kI32, DType::kBool, DType::kF8E4M3}) EXPECT_FALSE(can_dequantize(dtype));
 }
 
 }  // namespace

@@ -46,9 +46,7 @@ TEST_P(LikeGgufPy, WritesTheSameBytes) {
   EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0);
 }
 
-std::string name_of_type(const testing::TestParamInfo<DType>& info) {
-  return std::string(dtype_name(info.param));
-}
+std::string name_of_type(const testing::TestParamInfo<DType>& info) { return std::string(dtype_name(info.param)); }
 
 INSTANTIATE_TEST_SUITE_P(Types, LikeGgufPy,
                          testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
@@ -67,9 +65,8 @@ TEST_P(RoundTrip, StaysWithinAStepOfTheScale) {
   const std::vector<std::byte> blocks = encode(GetParam(), values);
   const std::vector<float> got = decode(GetParam(), blocks);
 
-  const float range = 2 * std::fabs(*std::max_element(values.begin(), values.end(), [](float a, float b) {
-                        return std::fabs(a) < std::fabs(b);
-                      }));
+  const float range = 2 * std::fabs(*std::max_element(values.begin(), values.end(),
+                                                      [](float a, float b) { return std::fabs(a) < std::fabs(b); }));
   const float step = range / static_cast<float>(layout.max_code - layout.min_code);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(got[i], values[i], 1.05f * step) << i;
 }

@@ -32,18 +32,47 @@ TEST(ModelJson, WordsBecomeFloatObjects) {
 }
 
 TEST(ModelJson, OtherTextIsParsedAsJson) {
-  for (const char* text : {"{}", "[]", "1", R"({"a": [1, 2.5, true, null, "x"]})",
-                           R"(["Infinity", "-Infinity", "NaN", " :Infinity, ", ",\" , NaN ,", "\\", {"NaN": "\\\\"}])"}) {
+  for (const char* text :
+       {"{}", "[]", "1", R"({"a": [1, 2.5, true, null, "x"]})",
+        R"(["Infinity", "-Infinity", "NaN", " :Infinity, ", ",\" , NaN ,", "\\", {"NaN": "\\\\"}])"}) {
     EXPECT_EQ(*parse_model_json(text, "config.json"), *parse_json(text, "config.json")) << text;
   }
 }
 
 TEST(ModelJson, OnlyWholeWordsInValuePositionAreAccepted) {
-  for (const char* text :
-       {"Infinity", " NaN ", "[infinity]", "[INFINITY]", "[nan]", "[Inf]", "[+Infinity]", "[- Infinity]", "[-NaN]",
-        "[Infinity1]", "[1Infinity]", "[Infinityx]", "[NaNNaN]", "[NaN NaN]", "[Infinity-Infinity]", "[NaN\"\"]",
-        "[NaN.]", "[NaN//]", "[\"\"NaN]", "[1 NaN]", "{NaN: 1}", "{\"a\": 1, NaN: 1}", "{NaN}", "[NaN", "[,NaN]",
-        "[NaN,]", "{\"a\" NaN}", "[NaN]]", "[Infinit", "[-", "[NaN\xC2\xA0]", "[\"NaN, NaN]", "[NaN\v]"}) {
+  for (const char* text : {"Infinity",
+                           " NaN ",
+                           "[infinity]",
+                           "[INFINITY]",
+                           "[nan]",
+                           "[Inf]",
+                           "[+Infinity]",
+                           "[- Infinity]",
+                           "[-NaN]",
+                           "[Infinity1]",
+                           "[1Infinity]",
+                           "[Infinityx]",
+                           "[NaNNaN]",
+                           "[NaN NaN]",
+                           "[Infinity-Infinity]",
+                           "[NaN\"\"]",
+                           "[NaN.]",
+                           "[NaN//]",
+                           "[\"\"NaN]",
+                           "[1 NaN]",
+                           "{NaN: 1}",
+                           "{\"a\": 1, NaN: 1}",
+                           "{NaN}",
+                           "[NaN",
+                           "[,NaN]",
+                           "[NaN,]",
+                           "{\"a\" NaN}",
+                           "[NaN]]",
+                           "[Infinit",
+                           "[-",
+                           "[NaN\xC2\xA0]",
+                           "[\"NaN, NaN]",
+                           "[NaN\v]"}) {
     EXPECT_EQ(code_of(text), ErrorCode::kBadHeader) << text;
   }
   EXPECT_EQ(code_of(std::string_view("[NaN]\0", 6)), ErrorCode::kBadHeader);

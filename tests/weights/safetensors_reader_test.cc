@@ -51,8 +51,7 @@ class SafetensorsReader : public testing::Test {
 };
 
 TEST_F(SafetensorsReader, OpensASingleFileWithoutConfig) {
-  const auto file =
-      open(dir_.write("x.safetensors", safetensors_bytes({{"w", "F32", "[1, 2]", floats({5, 6})}})));
+  const auto file = open(dir_.write("x.safetensors", safetensors_bytes({{"w", "F32", "[1, 2]", floats({5, 6})}})));
   EXPECT_EQ(file->container(), Container::kSafetensors);
   EXPECT_THAT(file->tensor_names(), ElementsAre("w"));
   EXPECT_EQ(file->find_tensor("w")->shape.to_string(), "[1, 2]");

@@ -47,9 +47,9 @@ class SplitKvRows : public testing::Test {
 
 TEST_F(SplitKvRows, JoinsRowsOfKeysAndValuesByHead) {
   const std::vector<float> keys = numbers(kHeads * kRank * kNope, 0.5f), values = numbers(kHeads * kValue * kRank, -2);
-  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},   {DType::kBF16, DType::kBF16},
-                                           {DType::kF16, DType::kF16},   {DType::kQ8_0, DType::kQ8_0},
-                                           {DType::kQ4_0, DType::kF16},  {DType::kF16, DType::kBF16}};
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},  {DType::kBF16, DType::kBF16},
+                                           {DType::kF16, DType::kF16},  {DType::kQ8_0, DType::kQ8_0},
+                                           {DType::kQ4_0, DType::kF16}, {DType::kF16, DType::kBF16}};
   for (const auto& [of_keys, of_values] : types) {
     SCOPED_TRACE(std::string(dtype_name(of_keys)) + " " + std::string(dtype_name(of_values)));
     GgufWriter writer;
@@ -76,8 +76,8 @@ TEST_F(SplitKvRows, JoinsRowsOfKeysAndValuesByHead) {
     for (size_t r = 0; r < rows.size(); ++r) {
       const uint64_t head = rows[r] / kOfHead, row = rows[r] % kOfHead;
       for (uint64_t j = 0; j < kRank; ++j) {
-        const float wanted = row < kNope ? k[(head * kRank + j) * kNope + row]
-                                         : v[(head * kValue + row - kNope) * kRank + j];
+        const float wanted =
+            row < kNope ? k[(head * kRank + j) * kNope + row] : v[(head * kValue + row - kNope) * kRank + j];
         n_different += got[r * kRank + j] != wanted;
       }
     }
@@ -102,8 +102,8 @@ TEST_F(SplitKvRows, AcceptsAMissingHeadDimension) {
 
 TEST_F(SplitKvRows, RefusesInconsistentShapes) {
   const Shape fitting = Shape{{kHeads, kValue, kRank}, 3};
-  for (const Shape& wrong : {Shape{{kHeads + 1, kValue, kRank}, 3}, Shape{{kHeads, kValue, kRank + 1}, 3},
-                             Shape{{kHeads * kRank}, 1}}) {
+  for (const Shape& wrong :
+       {Shape{{kHeads + 1, kValue, kRank}, 3}, Shape{{kHeads, kValue, kRank + 1}, 3}, Shape{{kHeads * kRank}, 1}}) {
     GgufWriter writer;
     add_tensor_of(writer, kKeys, DType::kF32, {{kHeads, kRank, kNope}, 3}, numbers(kHeads * kRank * kNope, 0));
     add_tensor_of(writer, kValues, DType::kF32, wrong, numbers(wrong.elements(), 0));

@@ -30,8 +30,7 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
   if (!name) return missing(file, kKey);
   const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(*name);
   if (family == nullptr) {
-    return error(file, ErrorCode::kUnsupported,
-                 "the pre-tokenizer " + in_quotes(*name) + " is not supported");
+    return error(file, ErrorCode::kUnsupported, "the pre-tokenizer " + in_quotes(*name) + " is not supported");
   }
   return family;
 }
@@ -67,9 +66,8 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
     case kUnknown:
     case kControl:
     case kUserDefined:
-      return builder.add_added_token({.text = std::string(text),
-                                      .id = id,
-                                      .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
+      return builder.add_added_token(
+          {.text = std::string(text), .id = id, .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
     case kByte: return builder.add_byte_token(id, text);
     default:
       return builder.error(ErrorCode::kBadVocab,
@@ -145,8 +143,7 @@ Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& bu
   return builder.add_merges(sides);
 }
 
-Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder,
-                                       std::string_view key) {
+Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder, std::string_view key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(key));
   if (!id) return std::optional<TokenId>();
   TRY_ASSIGN(const TokenId checked, builder.checked_id(*id, key));
@@ -160,8 +157,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   if (!wanted.value_or(by_default)) return {};
   if (!id) {
     if (!wanted) return {};
-    return error(file, ErrorCode::kMissingKey,
-                 std::string(key) + " is true, but the file does not name that token");
+    return error(file, ErrorCode::kMissingKey, std::string(key) + " is true, but the file does not name that token");
   }
   around.push_back(*id);
   return {};
@@ -192,8 +188,7 @@ Status read_special_ids(const ModelFile& file, const Defaults& defaults, Tokeniz
   return add_around(file, "tokenizer.ggml.add_eos_token", defaults.add_eos, spec.eos, spec.suffix);
 }
 
-Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
-                                                   const std::vector<std::string_view>& tokens) {
+Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
   ByteLevelBuilder builder(file.path(), tokens.size());
   TRY(add_tokens(file, builder, tokens));
@@ -218,12 +213,12 @@ Normalizer space_marks(bool prefix) {
   return Normalizer(std::move(steps));
 }
 
-Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file,
-                                                    const std::vector<std::string_view>& tokens, bool prefix) {
+Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file, const std::vector<std::string_view>& tokens,
+                                                    bool prefix) {
   constexpr std::string_view kKey = "tokenizer.ggml.add_space_prefix";
   TRY_ASSIGN(const std::optional<bool> said, file.get_bool(kKey));
-  auto builder = std::make_unique<PieceBuilder>(
-      file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, true});
+  auto builder = std::make_unique<PieceBuilder>(file.path(), tokens.size(),
+                                                PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, true});
   TRY(add_tokens(file, *builder, tokens));
   PieceSpec& spec = builder->spec();
   prefix = said.value_or(prefix);
@@ -357,12 +352,12 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
   constexpr std::pair<std::string_view, Load> kModels[] = {
       {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}, {"t5", load_unigram}};
-  const auto found = std::find_if(std::begin(kModels), std::end(kModels),
-                                  [&](const auto& known) { return known.first == *model; });
+  const auto found =
+      std::find_if(std::begin(kModels), std::end(kModels), [&](const auto& known) { return known.first == *model; });
   if (found == std::end(kModels)) {
-    return error(file, ErrorCode::kUnsupported,
-                 "the tokenizer model " + in_quotes(*model) +
-                     " is not supported, only 'gpt2', 'llama', 'gemma4' and 't5' are");
+    return error(
+        file, ErrorCode::kUnsupported,
+        "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2', 'llama', 'gemma4' and 't5' are");
   }
   TRY_ASSIGN(std::optional<std::vector<std::string_view>> tokens, file.get_strings("tokenizer.ggml.tokens"));
   if (!tokens) return missing(file, "tokenizer.ggml.tokens");

@@ -30,11 +30,7 @@ bool is_byte_token(std::string_view text) {
 class VocabularyWriter {
  public:
   VocabularyWriter(const JsonSource& source, const JsonTokenizer& json, size_t n_rows, GgufWriter& out)
-      : source_(source),
-        json_(json),
-        out_(out),
-        texts_(std::max(n_rows, json.vocab_size())),
-        types_(texts_.size()) {}
+      : source_(source), json_(json), out_(out), texts_(std::max(n_rows, json.vocab_size())), types_(texts_.size()) {}
 
   Status write() {
     const bool pieces = !json_.pipeline.byte_level;
@@ -105,11 +101,9 @@ class VocabularyWriter {
     const PretokenizerFamily* family = find_gguf_pretokenizer(json_.pipeline.split, nfc, ignore_merges);
     if (family == nullptr) {
       std::string patterns;
-      for (const SplitStep& step : json_.pipeline.split)
-        patterns += (patterns.empty() ? "" : " ") + step.pattern;
+      for (const SplitStep& step : json_.pipeline.split) patterns += (patterns.empty() ? "" : " ") + step.pattern;
       return cannot("the pre-tokenizer " + in_quotes(patterns) + (nfc ? " behind NFC" : "") +
-                    (ignore_merges ? " with ignore_merges" : "") +
-                    ": no name of tokenizer.ggml.pre means it");
+                    (ignore_merges ? " with ignore_merges" : "") + ": no name of tokenizer.ggml.pre means it");
     }
     set_tokens(false);
     write_tokens("gpt2", gguf_name_of(*family));
@@ -144,8 +138,7 @@ class VocabularyWriter {
   }
 
   Status write_pieces() {
-    if (!json_flag(json_.model, "byte_fallback", false))
-      return cannot("BPE over characters without byte_fallback");
+    if (!json_flag(json_.model, "byte_fallback", false)) return cannot("BPE over characters without byte_fallback");
     TRY_ASSIGN(const bool prefix, reads_prefix());
     TRY_ASSIGN(const std::vector<float> scores, scores_of_merges());
     set_tokens(true);
@@ -254,8 +247,8 @@ class VocabularyWriter {
       const size_t n_merges = found == merges_of.end() ? 0 : found->second.n;
       const bool is_special = is_byte_token(entry.text) || is_added(entry.text);
       if (n_merges != n_pairs && !is_special) {
-        return cannot(std::to_string(n_merges) + " of " + std::to_string(n_pairs) +
-                      " pairs that spell the token " + in_quotes(entry.text) + " merge, as scores");
+        return cannot(std::to_string(n_merges) + " of " + std::to_string(n_pairs) + " pairs that spell the token " +
+                      in_quotes(entry.text) + " merge, as scores");
       }
       const size_t order = found == merges_of.end() ? rank : found->second.first;
       scores[static_cast<size_t>(entry.id)] = -static_cast<float>(order);
@@ -288,8 +281,7 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
   TRY_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(file));
   if (json.vocab_size() > n_rows) {
     return source.error(ErrorCode::kBadVocab, "the vocabulary has " + std::to_string(json.vocab_size()) +
-                                                  " tokens, the embedding only " + std::to_string(n_rows) +
-                                                  " rows");
+                                                  " tokens, the embedding only " + std::to_string(n_rows) + " rows");
   }
   VocabularyWriter writer(source, json, n_rows, out);
   TRY(writer.write());
@@ -302,8 +294,7 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
 namespace {
 
 // Returns the text of the token whose id `id_key` holds.
-Result<std::optional<std::string>> gguf_token(const ModelFile& file,
-                                              const std::vector<std::string_view>& tokens,
+Result<std::optional<std::string>> gguf_token(const ModelFile& file, const std::vector<std::string_view>& tokens,
                                               std::string_view id_key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(id_key));
   if (!id || *id < 0 || static_cast<uint64_t>(*id) >= tokens.size()) return std::optional<std::string>();

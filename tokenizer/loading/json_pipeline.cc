@@ -55,15 +55,13 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
 }
 
 // {"SpecialToken": {"id": "<s>"}}: appends the ids that special_tokens["<s>"] lists.
-Status add_special(const JsonSource& source, const Json& processor, const Json& special,
-                   std::vector<int64_t>& out) {
+Status add_special(const JsonSource& source, const Json& processor, const Json& special, std::vector<int64_t>& out) {
   const std::string name = json_text(special, "id").value_or("");
   const Json* table = json_member(processor, "special_tokens");
   const Json* entry = table == nullptr ? nullptr : json_member(*table, name);
   const Json* ids = entry == nullptr ? nullptr : json_member(*entry, "ids");
   if (ids == nullptr || !ids->is_array()) {
-    return source.error(ErrorCode::kMissingKey,
-                        "post_processor names " + in_quotes(name) + " without its ids");
+    return source.error(ErrorCode::kMissingKey, "post_processor names " + in_quotes(name) + " without its ids");
   }
   for (const Json& id : *ids) out.push_back(id.is_number_integer() ? id.get<int64_t>() : -1);
   return {};
@@ -71,8 +69,7 @@ Status add_special(const JsonSource& source, const Json& processor, const Json& 
 
 Status read_template(const JsonSource& source, const Json& processor, JsonPipeline& out) {
   const Json* single = json_member(processor, "single");
-  if (single == nullptr || !single->is_array())
-    return source.unsupported("a TemplateProcessing without single");
+  if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without single");
   bool text_seen = false;
   for (const Json& piece : *single) {
     if (json_member(piece, "Sequence") != nullptr && !text_seen) {
@@ -348,8 +345,8 @@ Result<NormalizerStep> read_step(const JsonSource& source, const Json& step) {
 }
 
 Status read_metaspace(const JsonSource& source, const Json& step, bool behind_words, JsonPipeline& out) {
-  const std::string scheme = json_text(step, "prepend_scheme")
-                                 .value_or(json_flag(step, "add_prefix_space", true) ? "always" : "never");
+  const std::string scheme =
+      json_text(step, "prepend_scheme").value_or(json_flag(step, "add_prefix_space", true) ? "always" : "never");
   const bool split = json_flag(step, "split", true);
   if (json_text(step, "replacement") != kSpaceMark) return source.unsupported("a replacement of Metaspace");
   if (scheme != "always" && scheme != "first" && scheme != "never") {
@@ -364,8 +361,7 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   }
   out.rewriter = {{.kind = Kind::kReplace, .from = " ", .to = mark}};
   if (scheme == "never") return {};
-  out.rewriter.push_back(
-      {.kind = Kind::kPrepend, .to = mark, .first_only = scheme == "first", .unless_there = true});
+  out.rewriter.push_back({.kind = Kind::kPrepend, .to = mark, .first_only = scheme == "first", .unless_there = true});
   return {};
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/loading/json_tokenizer.h"
 #include "base/text.h"
+#include "tokenizer/loading/json_tokenizer.h"
 #include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/model_json.h"
@@ -53,14 +53,13 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
     if (vocab != nullptr && vocab->is_array()) return read_scored_vocabulary(source, *vocab);
     return source.error(ErrorCode::kBadVocab, "model.vocab is no array");
   }
-  if (vocab == nullptr || !vocab->is_object())
-    return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
+  if (vocab == nullptr || !vocab->is_object()) return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
   std::vector<VocabularyEntry> out;
   out.reserve(vocab->size());
   for (const auto& [text, id] : vocab->items()) {
     if (!id.is_number_integer() || id < 0 || id >= VocabularyLimits::kMaxTokens) {
-      return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " +
-                                                    in_quotes(id.dump()) + ", wanted 0 to " +
+      return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " + in_quotes(id.dump()) +
+                                                    ", wanted 0 to " +
                                                     std::to_string(VocabularyLimits::kMaxTokens - 1));
     }
     out.push_back({text, id.get<TokenId>(), 0});
@@ -83,9 +82,8 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
       return source.error(ErrorCode::kBadVocab, "an added token has no content");
     }
     if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
-      return source.error(
-          ErrorCode::kBadVocab,
-          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " is there twice");
+      return source.error(ErrorCode::kBadVocab,
+                          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " is there twice");
     }
   }
   for (const VocabularyEntry& entry : vocabulary) {
@@ -110,8 +108,7 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
 
 Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json& model) {
   const Json* merges = json_member(model, "merges");
-  if (merges == nullptr || !merges->is_array())
-    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  if (merges == nullptr || !merges->is_array()) return source.error(ErrorCode::kBadMerge, "model.merges is no array");
   std::vector<TextMerge> out;
   out.reserve(merges->size());
   for (const Json& merge : *merges) {
@@ -119,14 +116,12 @@ Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json&
       out.push_back({merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()});
       continue;
     }
-    const std::string_view text =
-        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
+    const std::string_view text = merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
     const size_t space = text.find(' ');
     if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return source.error(ErrorCode::kBadMerge,
-                          "the merge " +
-                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-                              " is no pair");
+      return source.error(
+          ErrorCode::kBadMerge,
+          "the merge " + in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) + " is no pair");
     }
     out.push_back({text.substr(0, space), text.substr(space + 1)});
   }
@@ -175,8 +170,8 @@ Status add_tokens(JsonTokenizer& json, Builder& builder) {
   for (const VocabularyEntry& entry : json.vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
   for (AddedToken& token : json.added) TRY(builder.add_added_token(std::move(token)));
   PipelineSpec& spec = builder.pipeline();
-  for (const auto& [ids, around] : {std::pair(&json.pipeline.prefix, &spec.prefix),
-                                    std::pair(&json.pipeline.suffix, &spec.suffix)}) {
+  for (const auto& [ids, around] :
+       {std::pair(&json.pipeline.prefix, &spec.prefix), std::pair(&json.pipeline.suffix, &spec.suffix)}) {
     for (const int64_t id : *ids) {
       TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
       around->push_back(checked);
@@ -205,8 +200,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(builder->add_merges(json.merges));
   // With all bytes in the vocabulary, no character is unknown.
-  if (builder->lacks_bytes() &&
-      (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
+  if (builder->lacks_bytes() && (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
     return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
   }
   return std::unique_ptr<TokenizerBuilder>(std::move(builder));
@@ -252,8 +246,8 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
   if (const std::optional<std::string> unknown = json_text(json.model, "unk_token")) {
     bpe.unknown = bpe.written.find(*unknown);
     if (bpe.unknown == kNoToken) {
-      return source.error(ErrorCode::kBadVocab, "model.unk_token is " + in_quotes(*unknown) +
-                                                    ", wanted a token of model.vocab");
+      return source.error(ErrorCode::kBadVocab,
+                          "model.unk_token is " + in_quotes(*unknown) + ", wanted a token of model.vocab");
     }
   }
   TRY(builder->add_merges(json.merges));

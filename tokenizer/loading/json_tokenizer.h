@@ -21,7 +21,7 @@ struct JsonTokenizer {
   const Json& model;  // without its vocabulary and merges
   std::span<const VocabularyEntry> vocabulary;
   std::span<const TextMerge> merges;  // by rank; none for Unigram
-  std::vector<AddedToken> added;  // with the ids assigned to them
+  std::vector<AddedToken> added;      // with the ids assigned to them
   JsonPipeline pipeline;
 
   // The lists, if JsonDocument left them in its JSON.

@@ -81,16 +81,14 @@ Status TokenizerBuilder::check_text(TokenId id, std::string_view text) const {
   if (text.empty()) return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " is empty");
   if (text.size() > VocabularyLimits::kMaxTokenBytes) {
     return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " has " + std::to_string(text.size()) +
-                                           " bytes, more than " +
-                                           std::to_string(VocabularyLimits::kMaxTokenBytes));
+                                           " bytes, more than " + std::to_string(VocabularyLimits::kMaxTokenBytes));
   }
   return {};
 }
 
 Status TokenizerBuilder::check_free(TokenId id, std::string_view text) const {
   if (!pipeline_->vocabulary.has_bytes(id)) return {};
-  return error(ErrorCode::kBadVocab,
-               "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
+  return error(ErrorCode::kBadVocab, "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
 }
 
 Status TokenizerBuilder::add_other_text(TokenId id, std::string_view text) {
@@ -125,8 +123,8 @@ std::optional<uint8_t> TokenizerBuilder::parse_byte_token(std::string_view text)
 
 Result<uint8_t> TokenizerBuilder::byte_of(TokenId id, std::string_view text) const {
   if (const std::optional<uint8_t> byte = parse_byte_token(text)) return *byte;
-  return error(ErrorCode::kBadByteToken, "token " + std::to_string(id) + " is a byte token, but " +
-                                             in_quotes(text) + " is not <0x00> to <0xFF>");
+  return error(ErrorCode::kBadByteToken,
+               "token " + std::to_string(id) + " is a byte token, but " + in_quotes(text) + " is not <0x00> to <0xFF>");
 }
 
 Status TokenizerBuilder::check_merge(const TextMerge& merge, TokenId left, TokenId right, TokenId result) const {
@@ -134,8 +132,7 @@ Status TokenizerBuilder::check_merge(const TextMerge& merge, TokenId left, Token
     return error(ErrorCode::kBadMerge, "merge " + std::to_string(n_merges_) + " has an empty side");
   }
   if (n_merges_ >= VocabularyLimits::kMaxMerges) {
-    return error(ErrorCode::kBadMerge,
-                 "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
+    return error(ErrorCode::kBadMerge, "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
   }
   if (left != kNoToken && right != kNoToken && result != kNoToken) return {};
   std::string missing(left == kNoToken ? merge.left : right == kNoToken ? merge.right : merge.left);
@@ -186,15 +183,14 @@ Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
 Result<TokenId> TokenizerBuilder::checked_id(int64_t id, std::string_view key) const {
   const size_t n = pipeline_->vocabulary.size();
   if (id < 0 || static_cast<uint64_t>(id) >= n) {
-    return error(ErrorCode::kBadVocab, std::string(key) + " is " + std::to_string(id) +
-                                           ", the vocabulary has " + std::to_string(n) + " tokens");
+    return error(ErrorCode::kBadVocab, std::string(key) + " is " + std::to_string(id) + ", the vocabulary has " +
+                                           std::to_string(n) + " tokens");
   }
   return static_cast<TokenId>(id);
 }
 
 std::optional<TokenId> TokenizerBuilder::find_text(std::string_view text) const {
-  if (const auto other = other_texts_.find(std::string(text)); other != other_texts_.end())
-    return other->second;
+  if (const auto other = other_texts_.find(std::string(text)); other != other_texts_.end()) return other->second;
   const TokenId id = find_model_token(text);
   return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
 }
@@ -270,10 +266,7 @@ std::unique_ptr<Tokenizer> ByteLevelBuilder::finish() {
 }
 
 PieceBuilder::PieceBuilder(std::string source, size_t vocab_size, Display display)
-    : TokenizerBuilder(std::move(source), spec_),
-      spec_(vocab_size),
-      bpe_(vocab_size),
-      display_(std::move(display)) {}
+    : TokenizerBuilder(std::move(source), spec_), spec_(vocab_size), bpe_(vocab_size), display_(std::move(display)) {}
 
 std::string PieceBuilder::shown(std::string_view text) const {
   std::string out(text);

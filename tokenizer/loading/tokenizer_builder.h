@@ -48,8 +48,7 @@ class TokenizerBuilder {
 
  protected:
   // `source` names the file in messages; `pipeline` must outlive the object.
-  TokenizerBuilder(std::string source, PipelineSpec& pipeline)
-      : source_(std::move(source)), pipeline_(&pipeline) {}
+  TokenizerBuilder(std::string source, PipelineSpec& pipeline) : source_(std::move(source)), pipeline_(&pipeline) {}
 
   // The bytes that an added token is decoded to.
   virtual std::string shown(std::string_view text) const = 0;
@@ -80,7 +79,7 @@ class TokenizerBuilder {
   std::string source_;
   PipelineSpec* pipeline_;
   size_t n_merges_ = 0;
-  std::string sides_;  // scratch of add_few_merges
+  std::string sides_;                                     // scratch of add_few_merges
   std::unordered_map<std::string, TokenId> other_texts_;  // of tokens that the model never produces
 };
 

@@ -82,8 +82,9 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
   if (json) return load_json_tokenizer(file, *json, kind);
   kind = gguf_tokenizer_kind(file);
   if (file.container() == Container::kGguf) return load_gguf_tokenizer(file);
-  return {ErrorCode::kMissingKey, file.path() + ": there is no tokenizer.json beside the weights, so no text can be "
-                                                "read: fetch it from where the model came from"};
+  return {ErrorCode::kMissingKey, file.path() +
+                                      ": there is no tokenizer.json beside the weights, so no text can be "
+                                      "read: fetch it from where the model came from"};
 }
 
 }  // namespace
@@ -105,36 +106,35 @@ namespace {
 
 // Texts in which tokenizers differ: white space of every kind and count, contractions, digits, scripts with and without
 // spaces, marks, punctuation, characters beyond 16 bits, and the empty text.
-constexpr std::string_view kTexts[] = {
-    "",
-    " ",
-    "  ",
-    "   x",
-    "a  b   c",
-    " leading",
-    "trailing ",
-    "\n",
-    "\n\n",
-    "\n\n\n  x",
-    "\r\n\t \n",
-    "a\tb\u00a0c\u3000d",
-    "Hello, world! It's I'M we'll THEY'VE don't",
-    "0 12 345 6789 1234567890 3.14159 1,000,000 \u0661\u0662\u00bd",
-    "int main(void) { return x[0] += --i; } // <tag a=\"b\"/> ...!!!???",
-    "_snake_case camelCase HTTPServer",
-    "na\u00efve caf\u00e9 cafe\u0301 \u00c5ngstr\u00f6m stra\u00dfe",
-    "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440!",
-    "\u03ba\u03b1\u03bb\u03b7\u03bc\u03ad\u03c1\u03b1",
-    "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-    "\u0928\u092e\u0938\u094d\u0924\u0947 \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
-    "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u3053\u3093\u306b\u3061\u306f\uc548\ub155",
-    "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea",
-    "a\u0301\u0302\u0303 \ufb01 \u212b \uff21",
-    "\u2581\u2581x \u2581y",
-    "<0x41> [PAD1] <unk>",
-    "    def f():\n        return 1\n\n\n",
-    "\x01\x7f\xc2\x80",
-    "\xff\xfe\x80 broken"};
+constexpr std::string_view kTexts[] = {"",
+                                       " ",
+                                       "  ",
+                                       "   x",
+                                       "a  b   c",
+                                       " leading",
+                                       "trailing ",
+                                       "\n",
+                                       "\n\n",
+                                       "\n\n\n  x",
+                                       "\r\n\t \n",
+                                       "a\tb\u00a0c\u3000d",
+                                       "Hello, world! It's I'M we'll THEY'VE don't",
+                                       "0 12 345 6789 1234567890 3.14159 1,000,000 \u0661\u0662\u00bd",
+                                       "int main(void) { return x[0] += --i; } // <tag a=\"b\"/> ...!!!???",
+                                       "_snake_case camelCase HTTPServer",
+                                       "na\u00efve caf\u00e9 cafe\u0301 \u00c5ngstr\u00f6m stra\u00dfe",
+                                       "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440!",
+                                       "\u03ba\u03b1\u03bb\u03b7\u03bc\u03ad\u03c1\u03b1",
+                                       "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+                                       "\u0928\u092e\u0938\u094d\u0924\u0947 \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+                                       "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u3053\u3093\u306b\u3061\u306f\uc548\ub155",
+                                       "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea",
+                                       "a\u0301\u0302\u0303 \ufb01 \u212b \uff21",
+                                       "\u2581\u2581x \u2581y",
+                                       "<0x41> [PAD1] <unk>",
+                                       "    def f():\n        return 1\n\n\n",
+                                       "\x01\x7f\xc2\x80",
+                                       "\xff\xfe\x80 broken"};
 
 class Comparison {
  public:
@@ -160,17 +160,14 @@ class Comparison {
   Status check_ids() const {
     for (size_t i = 0; i < wanted_.vocab_size(); ++i) {
       const auto id = static_cast<TokenId>(i);
-      if (wanted_.token_bytes(id) == got_.token_bytes(id) && wanted_.is_special(id) == got_.is_special(id))
-        continue;
-      return differs("token " + std::to_string(i) + " " + in_quotes(wanted_.token_bytes(id)) +
-                     " would become " + in_quotes(got_.token_bytes(id)) +
-                     (got_.is_special(id) ? ", special" : ", not special"));
+      if (wanted_.token_bytes(id) == got_.token_bytes(id) && wanted_.is_special(id) == got_.is_special(id)) continue;
+      return differs("token " + std::to_string(i) + " " + in_quotes(wanted_.token_bytes(id)) + " would become " +
+                     in_quotes(got_.token_bytes(id)) + (got_.is_special(id) ? ", special" : ", not special"));
     }
     std::vector<TokenId> ends = wanted_.end_of_turn(), got = got_.end_of_turn();
     std::ranges::sort(ends);
     std::ranges::sort(got);
-    if (wanted_.bos() != got_.bos() || wanted_.eos() != got_.eos())
-      return differs("BOS or EOS would be others");
+    if (wanted_.bos() != got_.bos() || wanted_.eos() != got_.eos()) return differs("BOS or EOS would be others");
     return ends == got ? Status() : differs("other tokens would end a turn");
   }
 

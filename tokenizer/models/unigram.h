@@ -103,7 +103,7 @@ class Unigram final : public PieceModel {
 
   std::vector<double> scores_;
   ByteTrie pieces_;
-  CodePointMap single_;  // tokens of one character
+  CodePointMap single_;                        // tokens of one character
   std::array<uint32_t, 2> ends_of_unknown_{};  // the first and the last character of the unknown token's text
   CodePointPairs pairs_;
   std::array<TokenId, 256> byte_ids_;

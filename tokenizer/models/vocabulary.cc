@@ -20,8 +20,7 @@ const HashSeed& process_hash_seed() {
   return seed;
 }
 
-Vocabulary::Vocabulary(size_t size)
-    : entries_(size), slots_(std::bit_ceil(2 * size + 2)), seed_(process_hash_seed()) {}
+Vocabulary::Vocabulary(size_t size) : entries_(size), slots_(std::bit_ceil(2 * size + 2)), seed_(process_hash_seed()) {}
 
 void Vocabulary::set_bytes(TokenId id, std::string_view bytes) {
   Entry& entry = entries_[static_cast<size_t>(id)];
@@ -55,9 +54,7 @@ bool Vocabulary::index(TokenId id) {
   return true;
 }
 
-TokenId Vocabulary::find(std::string_view text) const {
-  return slots_[probe(text, hash_bytes(text, seed_))].id;
-}
+TokenId Vocabulary::find(std::string_view text) const { return slots_[probe(text, hash_bytes(text, seed_))].id; }
 
 // A look-up loads the slot, the entry and the bytes, each far from the previous: every load is prefetched.
 void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<TokenId> ids) const {

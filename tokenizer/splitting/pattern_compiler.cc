@@ -46,9 +46,7 @@ uint32_t PatternText::character() {
 
 namespace {
 
-CategorySet category_of(uint8_t property) {
-  return CategorySet{1} << (property & unicode_data::kCategoryMask);
-}
+CategorySet category_of(uint8_t property) { return CategorySet{1} << (property & unicode_data::kCategoryMask); }
 
 bool is_letter_of_ascii(uint32_t c) { return c < 0x80 && (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 
@@ -92,8 +90,8 @@ CharSet CharSetReader::read() {
   // Some pairs of letters equal one character in another case, as ss does.
   if (ignores_case_) {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
-      const bool is_pair = (last_folded_ | 0x20) == static_cast<uint32_t>(pair[0]) &&
-                           (c | 0x20) == static_cast<uint32_t>(pair[1]);
+      const bool is_pair =
+          (last_folded_ | 0x20) == static_cast<uint32_t>(pair[0]) && (c | 0x20) == static_cast<uint32_t>(pair[1]);
       if (is_pair) text_.fail("the letters " + std::string(pair) + " behind (?i:");
     }
     last_folded_ = c;
@@ -214,9 +212,7 @@ bool CharSetReader::add_class(char letter, CharSet& out) {
         return (property & kWordBit) != 0 && (category_of(property) & category_set(GeneralCategory::Cf)) == 0;
       });
     case 'd':
-      return add([](uint8_t property) {
-        return (category_of(property) & category_set(GeneralCategory::Nd)) != 0;
-      });
+      return add([](uint8_t property) { return (category_of(property) & category_set(GeneralCategory::Nd)) != 0; });
     default: return false;
   }
 }
@@ -227,18 +223,38 @@ void CharSetReader::add_property(bool lacks, CharSet& out) {
     std::string_view name;
     CategorySet categories;
   };
-  static constexpr Named kNamed[] = {
-      {"L", kLetters},           {"N", kNumberCategories}, {"M", kMarks},
-      {"P", kPunctuation},       {"S", kSymbols},           {"Z", category_set(Zl, Zp, Zs)},
-      {"Lu", category_set(Lu)},  {"Ll", category_set(Ll)},  {"Lt", category_set(Lt)},
-      {"Lm", category_set(Lm)},  {"Lo", category_set(Lo)},  {"Mn", category_set(Mn)},
-      {"Mc", category_set(Mc)},  {"Me", category_set(Me)},  {"Nd", category_set(Nd)},
-      {"Nl", category_set(Nl)},  {"No", category_set(No)},  {"Pc", category_set(Pc)},
-      {"Pd", category_set(Pd)},  {"Ps", category_set(Ps)},  {"Pe", category_set(Pe)},
-      {"Pi", category_set(Pi)},  {"Pf", category_set(Pf)},  {"Po", category_set(Po)},
-      {"Sc", category_set(Sc)},  {"Sk", category_set(Sk)},  {"Sm", category_set(Sm)},
-      {"So", category_set(So)},  {"Zs", category_set(Zs)},  {"Cc", category_set(Cc)},
-      {"Cf", category_set(Cf)},  {"Han", 0}};
+  static constexpr Named kNamed[] = {{"L", kLetters},
+                                     {"N", kNumberCategories},
+                                     {"M", kMarks},
+                                     {"P", kPunctuation},
+                                     {"S", kSymbols},
+                                     {"Z", category_set(Zl, Zp, Zs)},
+                                     {"Lu", category_set(Lu)},
+                                     {"Ll", category_set(Ll)},
+                                     {"Lt", category_set(Lt)},
+                                     {"Lm", category_set(Lm)},
+                                     {"Lo", category_set(Lo)},
+                                     {"Mn", category_set(Mn)},
+                                     {"Mc", category_set(Mc)},
+                                     {"Me", category_set(Me)},
+                                     {"Nd", category_set(Nd)},
+                                     {"Nl", category_set(Nl)},
+                                     {"No", category_set(No)},
+                                     {"Pc", category_set(Pc)},
+                                     {"Pd", category_set(Pd)},
+                                     {"Ps", category_set(Ps)},
+                                     {"Pe", category_set(Pe)},
+                                     {"Pi", category_set(Pi)},
+                                     {"Pf", category_set(Pf)},
+                                     {"Po", category_set(Po)},
+                                     {"Sc", category_set(Sc)},
+                                     {"Sk", category_set(Sk)},
+                                     {"Sm", category_set(Sm)},
+                                     {"So", category_set(So)},
+                                     {"Zs", category_set(Zs)},
+                                     {"Cc", category_set(Cc)},
+                                     {"Cf", category_set(Cf)},
+                                     {"Han", 0}};
   if (ignores_case_) return text_.fail("\\p behind (?i:");
   const size_t end = text_.rest().find('}');
   if (!text_.take("{") || end == text_.rest().npos) return text_.fail("\\p without its name in braces");

@@ -177,9 +177,7 @@ Piece scan_o200k(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kOwnPiece));
 }
 
-constexpr bool is_deepseek_cjk(uint32_t c) {
-  return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
-}
+constexpr bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
 
 // The main pattern is applied separately to runs of CJK and to the text between them.
 struct OutsideCjk {
@@ -192,9 +190,7 @@ struct InsideCjk {
 };
 
 bool is_ascii_letter(const TextChar& c) { return c.code_point < 0x80 && (c.kinds & kLetterKind) != 0; }
-bool is_ascii_punctuation(const TextChar& c) {
-  return c.code_point < 0x80 && (c.kinds & kPunctSymbolKind) != 0;
-}
+bool is_ascii_punctuation(const TextChar& c) { return c.code_point < 0x80 && (c.kinds & kPunctSymbolKind) != 0; }
 
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 //   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -275,27 +271,26 @@ Piece scan_deepseek_v3(std::string_view bytes, size_t begin) {
 constexpr PretokenizerFamily kFamilies[] = {
     {"gpt2", scan_gpt2, "ByteLevel",
      "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat mellum a.x-4.0 jina-es jina-de jina-v2-es jina-v2-de "
-     "jina-v1-en jina-v2-code roberta-bpe", false, false, false},
+     "jina-v1-en jina-v2-code roberta-bpe",
+     false, false, false},
     {"gpt2 behind NFC", scan_gpt2, "", "mpt olmo modern-bert", true, false, false},
     {"smollm", scan_digits_gpt2, "Digits:individual\nByteLevel",
      "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", false, false, false},
-    {"llama3", scan_llama3,
-     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+    {"llama3", scan_llama3, CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
      "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral lfm2 midm-2.0 jina-v5-nano", false, true, true},
     {"dbrx", scan_llama3, "", "dbrx smaug-bpe chatglm-bpe glm4", false, false, false},
-    {"qwen2", scan_qwen2,
-     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+    {"qwen2", scan_qwen2, CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
      "qwen2 deepseek-r1-qwen megrez kormo f2llmv2", true, false, false},
     {"qwen35", scan_qwen35,
-     CONTRACTIONS "|" PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES, "qwen35",
-     true, false, false},
+     CONTRACTIONS "|" PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES, "qwen35", true,
+     false, false},
     {"o200k", scan_o200k,
      PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS
                   "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
      "gpt-4o llama4 kanana2 talkie minimax-m2", false, true, false},
     {"tekken", scan_tekken,
-     PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
-     "tekken", false, true, true},
+     PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES, "tekken",
+     false, true, true},
     {"deepseek-v3", scan_deepseek_v3,
      "\\p{N}{1,3}\n[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+\n"
      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
@@ -304,8 +299,8 @@ constexpr PretokenizerFamily kFamilies[] = {
     {"hunyuan", scan_qwen2, "", "hunyuan solar-open grok-2 stablelm2", false, false, false},
     {"granite-embed-multi", scan_o200k, "", "granite-embed-multi-97m", false, true, false},
     {"tiny-aya", nullptr,
-     "\\d{1,3}(?=(?:\\d{3})*\\b)\n" PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER
-     "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "\\d{1,3}(?=(?:\\d{3})*\\b)\n" PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS
+     "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
      "tiny_aya cohere2moe", false, false, false},
     {"superbpe", nullptr, "\\p{N}+\n(?=(\\d{3})+(?!\\d))", "superbpe", false, false, false},
     {"afmoe", nullptr,
@@ -367,9 +362,8 @@ constexpr PretokenizerFamily kFamilies[] = {
      "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|"
      "\\s+(?!\\S)|\\s+",
      "bailingmoe bailingmoe2 llada-moe", false, false, false},
-    {"seed-coder", nullptr,
-     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES, "seed-coder", false, false,
-     false},
+    {"seed-coder", nullptr, CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES,
+     "seed-coder", false, false, false},
     {"minicpm5", nullptr,
      "\\p{N}{1,3}\n" CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, "minicpm5",
      false, true, false},

@@ -12,8 +12,8 @@
 namespace ibid {
 
 struct Piece {
-  size_t end;        // one past its last byte; > begin
-  bool touched_end;  // finding it read the end of the text: an append may change it
+  size_t end;              // one past its last byte; > begin
+  bool touched_end;        // finding it read the end of the text: an append may change it
   bool may_resume = true;  // a search can restart after it
   bool dropped = false;    // it has no tokens
 };

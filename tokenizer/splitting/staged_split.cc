@@ -13,15 +13,15 @@ namespace {
 constexpr size_t kCertain = ScanMemory::kCertain;
 
 // Characters that the step Punctuation matches: ASCII's punctuation, and Unicode's as of version 8.0.
-#define PUNCTUATION \
-  "[\\p{P}!-/:-@\\[-`{-~\u166d\U000111c9&&[^" \
-  "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e" \
+#define PUNCTUATION                                                                                \
+  "[\\p{P}!-/:-@\\[-`{-~\u166d\U000111c9&&[^"                                                      \
+  "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e"   \
   "\U00010ead\U00010f55-\U00010f59\U00010f86-\U00010f89\U000113d4-\U000113d5\U000113d7-\U000113d8" \
-  "\U0001144b-\U0001144f\U0001145a-\U0001145b\U0001145d\U00011660-\U0001166c\U000116b9\U0001183b" \
+  "\U0001144b-\U0001144f\U0001145a-\U0001145b\U0001145d\U00011660-\U0001166c\U000116b9\U0001183b"  \
   "\U00011944-\U00011946\U000119e2\U00011a3f-\U00011a46\U00011a9a-\U00011a9c\U00011a9e-\U00011aa2" \
   "\U00011b00-\U00011b09\U00011be1\U00011c41-\U00011c45\U00011c70-\U00011c71\U00011ef7-\U00011ef8" \
   "\U00011f43-\U00011f4f\U00011fff\U00012ff1-\U00012ff2\U00016d6d-\U00016d6f\U00016e97-\U00016e9a" \
-  "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f" \
+  "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f"                                                      \
   "]]"
 
 // Characters that the step Digits matches: numbers of Unicode 17, which differ from those of 16.
@@ -62,8 +62,8 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
     } else {
       Result<Pattern> pattern = Pattern::parse(pattern_of(step.pattern));
       if (!pattern.ok()) {
-        return {ErrorCode::kUnsupported, "the pattern " + in_quotes(step.pattern) + " with " +
-                                             pattern.status().message()};
+        return {ErrorCode::kUnsupported,
+                "the pattern " + in_quotes(step.pattern) + " with " + pattern.status().message()};
       }
       stage.pattern = std::move(pattern).value();
       out.looks_behind_ |= stage.pattern->looks_behind();

@@ -131,8 +131,7 @@ class TextCursor {
       // U+FFFF has no class: bytes that are not UTF-8 are neither letters nor symbols.
       return {0xFFFF, kOtherKind, static_cast<uint8_t>(c.length)};
     }
-    return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)],
-            static_cast<uint8_t>(c.length)};
+    return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)], static_cast<uint8_t>(c.length)};
   }
 
   std::string_view text_;

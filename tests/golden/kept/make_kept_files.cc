@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string>
 
-#include "runtime/session/session_state.h"
 #include "ibid/engine.h"
+#include "runtime/session/session_state.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   for (const char* text : {"Hello!", "And now?"}) {
     if (!chat->send(text, {.max_tokens = 12}).ok()) return 1;
   }
-  const bool saved = chat->save(out + "/with_rows.chat", {.with_kv = true}).ok() &&
-                     chat->save(out + "/without_rows.chat").ok();
+  const bool saved =
+      chat->save(out + "/with_rows.chat", {.with_kv = true}).ok() && chat->save(out + "/without_rows.chat").ok();
   return saved ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-#include "base/text.h"
 #include "server/http/request_filter.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class DoorTest : public testing::Test {
     router.add("GET", "/open", answers_nothing, Access::kEverybody);
     router.add("POST", "/locked", answers_nothing);
     return RequestFilter({.allowed_hosts = {"llm.example"}, .allowed_origins = {"https://page.example"}, .port = 8080},
-                std::move(keys), std::move(router));
+                         std::move(keys), std::move(router));
   }
 
   static RequestHead head(std::string method, std::string path, std::string host, Headers headers = {}) {
@@ -68,9 +68,9 @@ TEST_F(DoorTest, PagesOfOtherOriginsAreRefused) {
                              "http://[::1]:8080", "https://page.example"}) {
     EXPECT_EQ(status_for_origin(origin), 0) << origin;
   }
-  for (const char* origin : {"http://evil.example", "null", "http://localhost:3000", "http://page.example",
-                             "https://page.example.evil", "file://", "http://", "chrome-extension://abc",
-                             "http://127.0.0.1:8081"}) {
+  for (const char* origin :
+       {"http://evil.example", "null", "http://localhost:3000", "http://page.example", "https://page.example.evil",
+        "file://", "http://", "chrome-extension://abc", "http://127.0.0.1:8081"}) {
     EXPECT_EQ(status_for_origin(origin), 403) << origin;
   }
   EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // behind a proxy that speaks TLS
@@ -78,10 +78,12 @@ TEST_F(DoorTest, PagesOfOtherOriginsAreRefused) {
 }
 
 TEST_F(DoorTest, AnAllowedOriginIsTold) {
-  const Admission allowed = door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
+  const Admission allowed =
+      door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
   EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://page.example");
   EXPECT_EQ(header(allowed, "Vary"), "Origin");
-  const Admission refused = door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://evil.example"}}), false);
+  const Admission refused =
+      door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://evil.example"}}), false);
   EXPECT_EQ(header(refused, "Access-Control-Allow-Origin"), "");
 }
 
@@ -90,7 +92,8 @@ TEST_F(DoorTest, APreflightIsAnsweredWithoutAKey) {
                            {"Access-Control-Request-Method", "POST"},
                            {"Access-Control-Request-Headers", "authorization, content-type"},
                            {"Access-Control-Request-Private-Network", "true"}};
-  const Admission admission = door({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
+  const Admission admission =
+      door({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
   EXPECT_EQ(admission.status, 204);
   EXPECT_EQ(header(admission, "Access-Control-Allow-Methods"), "POST, OPTIONS");
   EXPECT_EQ(header(admission, "Access-Control-Allow-Headers"), "authorization, content-type");
@@ -99,10 +102,12 @@ TEST_F(DoorTest, APreflightIsAnsweredWithoutAKey) {
 }
 
 TEST_F(DoorTest, APreflightGivesBackNothingButNamesOfHeaders) {
-  for (const std::string& wanted : {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
+  for (const std::string& wanted :
+       {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
     const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};
-    EXPECT_EQ(header(door().admit(head("OPTIONS", "/locked", "localhost", headers), false),
-                     "Access-Control-Allow-Headers"), "");
+    EXPECT_EQ(
+        header(door().admit(head("OPTIONS", "/locked", "localhost", headers), false), "Access-Control-Allow-Headers"),
+        "");
   }
 }
 

@@ -66,7 +66,8 @@ TEST(RequestReaderTest, ReadsHeadAndBody) {
 }
 
 TEST(RequestReaderTest, ReadsChunksHoweverTheyAreCut) {
-  const std::string bytes = head("Transfer-Encoding: chunked\r\n") + "3\r\na\r\n\r\n1;x=\"y\"\r\nb\r\n0\r\nX: y\r\n\r\nrest";
+  const std::string bytes =
+      head("Transfer-Encoding: chunked\r\n") + "3\r\na\r\n\r\n1;x=\"y\"\r\nb\r\n0\r\nX: y\r\n\r\nrest";
   for (size_t piece = 1; piece <= bytes.size(); ++piece) {
     const Outcome outcome = read_in_pieces(bytes, piece);
     ASSERT_EQ(outcome.status, 200) << piece;

@@ -149,8 +149,7 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
     for (Arm& arm : arms) {
       std::unique_ptr<SlowCrowd> crowd;
       if (!arm.crowd_port.empty()) {
-        crowd = std::make_unique<SlowCrowd>(
-            std::vector<std::string>{"crowd", arm.crowd_port, std::to_string(n_crowd)});
+        crowd = std::make_unique<SlowCrowd>(std::vector<std::string>{"crowd", arm.crowd_port, std::to_string(n_crowd)});
         ASSERT_EQ(crowd->said(), "there");
       }
       serve_good_clients(arm.server->port(), std::max<size_t>(n_rounds() / kTurns, 1), arm.waits);

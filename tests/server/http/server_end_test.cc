@@ -22,9 +22,11 @@ class ServerEndTest : public ServerFixture {
  protected:
   static Result<std::unique_ptr<Server>> listen(ServerOptions options) {
     Router router;
-    router.add("GET", "/health", [](const ExchangePtr& exchange, const PathParts&) { exchange->respond({}); },
-               Access::kEverybody);
-    return Server::listen(std::move(options), std::move(router), [](int, std::string_view, std::string_view) { return ""; });
+    router.add(
+        "GET", "/health", [](const ExchangePtr& exchange, const PathParts&) { exchange->respond({}); },
+        Access::kEverybody);
+    return Server::listen(std::move(options), std::move(router),
+                          [](int, std::string_view, std::string_view) { return ""; });
   }
 
   TempDir dir_;

@@ -27,9 +27,10 @@ class ServerFixture : public testing::Test {
   // Begins to serve. "/echo" gives the body back; "/hold" is answered when the test does so, on exchanges().
   void start(ServerOptions options = quick_options()) {
     Router router;
-    router.add("GET", "/health", [](const ExchangePtr& exchange, const PathParts&) {
-      exchange->respond({.body = "{\"status\":\"ok\"}"});
-    }, Access::kEverybody);
+    router.add(
+        "GET", "/health",
+        [](const ExchangePtr& exchange, const PathParts&) { exchange->respond({.body = "{\"status\":\"ok\"}"}); },
+        Access::kEverybody);
     router.add("POST", "/echo", [](const ExchangePtr& exchange, const PathParts&) {
       exchange->respond({.content_type = "text/plain", .body = exchange->request().body});
     });

@@ -144,8 +144,9 @@ TEST_F(ServerLimitsTest, ConnectionsThatSayNothingAreClosed) {
 // Case 126.
 TEST_F(ServerLimitsTest, WhatIsNotHttpIsRefusedAtOnce) {
   start();
-  for (const std::string& garbage : {std::string("\x16\x03\x01\x02\x00\x01\x00", 7), std::string("\x80\x2e\x01\x00\x02", 5),
-                                     std::string("SSH-2.0-x\r\n"), std::string("hello\n"), std::string(100, '\0')}) {
+  for (const std::string& garbage :
+       {std::string("\x16\x03\x01\x02\x00\x01\x00", 7), std::string("\x80\x2e\x01\x00\x02", 5),
+        std::string("SSH-2.0-x\r\n"), std::string("hello\n"), std::string(100, '\0')}) {
     RawClient one = client();
     one.send(garbage);
     EXPECT_EQ(status_of(one.read_response()), 400) << garbage;
@@ -157,8 +158,9 @@ TEST_F(ServerLimitsTest, WhatIsNotHttpIsRefusedAtOnce) {
 TEST_F(ServerLimitsTest, ARequestInTwoReadingsIsRefusedAndTheConnectionClosed) {
   start();
   RawClient one = client();
-  one.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
-           get_text("/health"));
+  one.send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+      get_text("/health"));
   EXPECT_EQ(status_of(one.read_response()), 400);
   EXPECT_TRUE(one.is_closed_within(5000));
   EXPECT_THAT(one.read_all(0), Not(HasSubstr("200 OK")));
@@ -176,7 +178,8 @@ TEST_F(ServerLimitsTest, NothingOfARequestIsInItsError) {
   start();
   const std::string marker = "MARKER7f3a";
   for (const std::string& bytes :
-       {get_text("/" + marker), get_text("/parts/%" + marker), "GET /health HTTP/1.1\r\nHost: " + marker + ".example\r\n\r\n",
+       {get_text("/" + marker), get_text("/parts/%" + marker),
+        "GET /health HTTP/1.1\r\nHost: " + marker + ".example\r\n\r\n",
         get_text("/health", "Origin: http://" + marker + "\r\n"), marker + " / HTTP/1.1\r\n\r\n",
         get_text("/health", marker + "\r\n"), get_text("/health", "Expect: " + marker + "\r\n"),
         get_text("/health", "Transfer-Encoding: " + marker + "\r\n")}) {

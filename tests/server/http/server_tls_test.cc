@@ -168,7 +168,8 @@ TEST_F(ServerTlsTest, FilesThatAreNoneAreNamed) {
   EXPECT_THAT(refused(text, options_.key_file).message(), HasSubstr("no certificate in PEM"));
   EXPECT_THAT(refused(options_.certificate_file, text).message(), HasSubstr("is not the private key of"));
   write_certificate(dir_.file("other.pem"), dir_.file("other_key.pem"));
-  EXPECT_THAT(refused(options_.certificate_file, dir_.file("other_key.pem")).message(), HasSubstr("is not the private key"));
+  EXPECT_THAT(refused(options_.certificate_file, dir_.file("other_key.pem")).message(),
+              HasSubstr("is not the private key"));
   EXPECT_EQ(refused(dir_.file(""), options_.key_file).code(), ErrorCode::kIo);
 }
 

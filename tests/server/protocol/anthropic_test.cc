@@ -57,11 +57,15 @@ TEST(AnthropicTest, AStrictToolReachesTheServiceAsOpenAisDoes) {
   FakeDoor door;
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [
     {"name": "f", "strict": true, "input_schema": {"type": "object"}},
-    {"type": "custom", "name": "g", "strict": null, "input_schema": {"type": "object"}}])"))->status, 200);
+    {"type": "custom", "name": "g", "strict": null, "input_schema": {"type": "object"}}])"))
+                ->status,
+            200);
   const std::string tools = json_to_string(door.last().tools);
   ASSERT_EQ(door.post("/v1/chat/completions", std::string(R"({"messages": [{"role": "user", "content": "x"}], "tools": [
     {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": true}},
-    {"type": "function", "function": {"name": "g", "parameters": {"type": "object"}}}]})"))->status, 200);
+    {"type": "function", "function": {"name": "g", "parameters": {"type": "object"}}}]})"))
+                ->status,
+            200);
   EXPECT_EQ(json_to_string(door.last().tools), tools);
 }
 
@@ -70,7 +74,9 @@ TEST(AnthropicTest, ToolsAndThinkingAndFormsReachTheService) {
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [{"name": "f", "description": "d",
     "input_schema": {"type": "object"}}], "tool_choice": {"type": "tool", "name": "f",
     "disable_parallel_tool_use": true}, "thinking": {"type": "enabled", "budget_tokens": 1024},
-    "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}})"))->status, 200);
+    "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}})"))
+                ->status,
+            200);
   const AnswerRequest& request = door.last();
   EXPECT_EQ(json_to_string(request.tools), R"([{"type":"function","function":{"name":"f","description":"d",)"
                                            R"("parameters":{"type":"object"}}}])");
@@ -144,8 +150,8 @@ TEST(AnthropicTest, TurnsOfTheUserThatFollowEachOtherAreOne) {
 
 TEST(AnthropicTest, TokensAreCountedWithoutAnAnswer) {
   FakeDoor door;
-  const auto exchange = door.post("/v1/messages/count_tokens",
-                                  std::string(R"({"messages": [{"role": "user", "content": "hi"}]})"));
+  const auto exchange =
+      door.post("/v1/messages/count_tokens", std::string(R"({"messages": [{"role": "user", "content": "hi"}]})"));
   EXPECT_EQ(exchange->body, R"({"input_tokens":42})");
 }
 
@@ -162,7 +168,8 @@ TEST(AnthropicTest, ErrorsHaveTheProtocolsForm) {
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "bash_20250124"}]})",
        "tools[0].type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}],
-           "tools": [{"name": "f", "input_schema": {}, "strict": "yes"}]})", "tools[0].strict"},
+           "tools": [{"name": "f", "input_schema": {}, "strict": "yes"}]})",
+       "tools[0].strict"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "much"}})",
        "thinking.type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "any"}})",

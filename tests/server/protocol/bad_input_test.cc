@@ -209,7 +209,8 @@ TEST(BadInputTest, MessagesNameTheirPlace) {
     EXPECT_EQ(exchange->json()["error"]["param"], bad.param) << bad.fields;
   }
   FakeDoor door;
-  EXPECT_EQ(door.post("/v1/chat/completions", std::string("{}"))->json()["error"]["code"], "missing_required_parameter");
+  EXPECT_EQ(door.post("/v1/chat/completions", std::string("{}"))->json()["error"]["code"],
+            "missing_required_parameter");
 }
 
 TEST(BadInputTest, BodiesThatAreNoJsonObject) {
@@ -219,10 +220,23 @@ TEST(BadInputTest, BodiesThatAreNoJsonObject) {
   many += "]}";
   for (int i = 0; i < 10'000; ++i) stops += i == 0 ? "\"a\"" : ",\"a\"";
   for (int i = 0; i < 2000; ++i) keys += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":1";
-  const std::string bodies[] = {"",           "{",         "[]",       "5",          "{\"a\": 1,}", "{\"a\": 1} x",
-                                "{\"a\": 1, \"a\": 2}",    "\xEF\xBB\xBF{}",         std::string("{\0\"\0", 4),
-                                "{\"a\": \"\xFF\"}",       "{\"a\": 1e400}",         "{\"a\": NaN}",
-                                "{\"a\": \"\\ud800\"}",    deep,       many,         chat_with(stops + "]"), keys + "}"};
+  const std::string bodies[] = {"",
+                                "{",
+                                "[]",
+                                "5",
+                                "{\"a\": 1,}",
+                                "{\"a\": 1} x",
+                                "{\"a\": 1, \"a\": 2}",
+                                "\xEF\xBB\xBF{}",
+                                std::string("{\0\"\0", 4),
+                                "{\"a\": \"\xFF\"}",
+                                "{\"a\": 1e400}",
+                                "{\"a\": NaN}",
+                                "{\"a\": \"\\ud800\"}",
+                                deep,
+                                many,
+                                chat_with(stops + "]"),
+                                keys + "}"};
   for (const std::string& body : bodies) {
     FakeDoor door;
     const auto exchange = door.post("/v1/chat/completions", body);
@@ -238,7 +252,9 @@ TEST(BadInputTest, BodiesThatAreNoJsonObject) {
 TEST(BadInputTest, UnknownFieldsAreIgnored) {
   FakeDoor door;
   EXPECT_EQ(door.post("/v1/chat/completions", chat_with(R"("user": "ann", "metadata": {"a": "b"}, "service_tier": "x",
-    "store": true, "never_heard_of": [1, 2], "prompt_cache_key": "k")"))->status, 200);
+    "store": true, "never_heard_of": [1, 2], "prompt_cache_key": "k")"))
+                ->status,
+            200);
   EXPECT_EQ(door.last().cache_namespace, "us");
 }
 

@@ -40,10 +40,9 @@ TEST(EmbeddingsTest, InputIsATextOrIdsOrListsOfThem) {
 TEST(EmbeddingsTest, ReplyIsOpenAis) {
   FakeDoor door;
   const auto exchange = door.post("/v1/embeddings", std::string(R"({"input": ["a", "b"]})"));
-  EXPECT_EQ(exchange->body,
-            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
-            R"({"object":"embedding","index":1,"embedding":[1.5,-1]}],"model":"tiny",)"
-            R"("usage":{"prompt_tokens":9,"total_tokens":9}})");
+  EXPECT_EQ(exchange->body, R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
+                            R"({"object":"embedding","index":1,"embedding":[1.5,-1]}],"model":"tiny",)"
+                            R"("usage":{"prompt_tokens":9,"total_tokens":9}})");
   EXPECT_EQ(exchange->content_type, "application/json");
   const auto base64 = door.post("/v1/embeddings", std::string(R"({"input": "a", "encoding_format": "base64"})"));
   EXPECT_EQ(base64->json()["data"][0]["embedding"], "AAAAPwAAgL8=");  // 3f000000, bf800000

@@ -151,8 +151,13 @@ class FakeBackend final : public Backend {
   }
   void write_behind(std::function<void()> work) override { work(); }
   std::vector<ModelCard> models() const override {
-    return {{.name = "tiny", .file_bytes = 1000, .created_s = 1700000000, .is_loaded = true, .max_seq_len = 2048,
-             .vocab_size = 300, .chat_template = "{{ messages }}"},
+    return {{.name = "tiny",
+             .file_bytes = 1000,
+             .created_s = 1700000000,
+             .is_loaded = true,
+             .max_seq_len = 2048,
+             .vocab_size = 300,
+             .chat_template = "{{ messages }}"},
             {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
   }
   ModelHeader header(std::string_view model) const override { return model == "other" ? other_header : ModelHeader(); }
@@ -212,10 +217,11 @@ class FakeDoor {
   }
 
   std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
-                                     std::string key_namespace = "us",
-                                     http::Headers headers = {}) {
+                                     std::string key_namespace = "us", http::Headers headers = {}) {
     const size_t question = std::min(path.find('?'), path.size());
-    http::Request request{.method = std::move(method), .path = path.substr(0, question), .headers = std::move(headers),
+    http::Request request{.method = std::move(method),
+                          .path = path.substr(0, question),
+                          .headers = std::move(headers),
                           .body = std::move(body),
                           .key_namespace = std::move(key_namespace)};
     if (question < path.size()) request.query = path.substr(question + 1);

@@ -42,7 +42,8 @@ TEST(LlamaServerTest, AnAnswerSaysHowItWasSampled) {
   EXPECT_FALSE(events.front().contains("generation_settings"));
   EXPECT_EQ(events.back()["generation_settings"]["temperature"], 0.5);
   EXPECT_EQ(events.back()["generation_settings"]["stream"], true);
-  EXPECT_EQ(door.post("/completion", std::string(R"({"prompt": "x"})"))->json()["generation_settings"]["n_predict"], -1);
+  EXPECT_EQ(door.post("/completion", std::string(R"({"prompt": "x"})"))->json()["generation_settings"]["n_predict"],
+            -1);
 }
 
 TEST(LlamaServerTest, AStreamIsPartsAndAnEnd) {

@@ -40,8 +40,8 @@ class LostAnswersTest : public testing::TestWithParam<Asked> {
     };
   }
   std::shared_ptr<FakeExchange> ask(bool stream) {
-    return door.post(GetParam().path, std::string(GetParam().body) + (stream ? R"(, "stream": true})"
-                                                                            : R"(, "stream": false})"));
+    return door.post(GetParam().path,
+                     std::string(GetParam().body) + (stream ? R"(, "stream": true})" : R"(, "stream": false})"));
   }
 
   FakeDoor door;
@@ -67,9 +67,9 @@ TEST_P(LostAnswersTest, InAStreamIsItsLastEvent) {
   EXPECT_THAT(exchange->body, HasSubstr("no page is left"));
   const std::string last = exchange->body.substr(exchange->body.find("no page is left"));
   EXPECT_THAT(last, Not(HasSubstr("half of")));
-  for (const char* reason : {R"("finish_reason":"length")", R"("finish_reason":"stop")", R"("stop_reason":"max_tokens")",
-                             R"("stop_reason":"end_turn")", R"("done":true)", R"("stop":true)", "[DONE]",
-                             "response.completed", "response.incomplete", "message_stop"}) {
+  for (const char* reason : {R"("finish_reason":"length")", R"("finish_reason":"stop")",
+                             R"("stop_reason":"max_tokens")", R"("stop_reason":"end_turn")", R"("done":true)",
+                             R"("stop":true)", "[DONE]", "response.completed", "response.incomplete", "message_stop"}) {
     EXPECT_THAT(exchange->body, Not(HasSubstr(reason)));
   }
 }

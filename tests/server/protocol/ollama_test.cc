@@ -33,7 +33,9 @@ TEST(OllamaTest, OptionsAndFormatsReachTheService) {
   FakeDoor door;
   ASSERT_EQ(door.post("/api/chat", chat_lines(R"(, "stream": false, "format": {"type": "object"}, "think": false,
     "options": {"num_predict": 7, "temperature": 0.2, "repeat_penalty": 1.2, "seed": 3, "stop": ["a"], "num_ctx": 4096,
-    "mirostat": 0, "typical_p": 0.9}, "truncate": true, "keep_alive": "5m")"))->status, 200);
+    "mirostat": 0, "typical_p": 0.9}, "truncate": true, "keep_alive": "5m")"))
+                ->status,
+            200);
   const AnswerRequest& request = door.last();
   EXPECT_EQ(request.options.max_tokens, 7u);
   EXPECT_EQ(request.options.sampler.temperature, 0.2);
@@ -65,7 +67,9 @@ TEST(OllamaTest, CallsHaveObjectsAndThinkingItsOwnField) {
   // And back, as clients send them.
   ASSERT_EQ(door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"},
     {"role": "assistant", "content": "", "thinking": "hmm", "tool_calls": [{"function": {"name": "f",
-     "arguments": {"x": [1]}}}]}, {"role": "tool", "content": "sun", "tool_name": "f"}]})"))->status, 200);
+     "arguments": {"x": [1]}}}]}, {"role": "tool", "content": "sun", "tool_name": "f"}]})"))
+                ->status,
+            200);
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["function"]["arguments"], "{\"x\":[1]}");
   EXPECT_EQ(door.last().messages[1]["reasoning_content"], "hmm");
   EXPECT_EQ(door.last().messages[2]["name"], "f");
@@ -73,8 +77,8 @@ TEST(OllamaTest, CallsHaveObjectsAndThinkingItsOwnField) {
 
 TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
   FakeDoor door;
-  const Json json = door.post("/api/generate",
-                              std::string(R"({"prompt": "hi", "system": "s", "stream": false})"))->json();
+  const Json json =
+      door.post("/api/generate", std::string(R"({"prompt": "hi", "system": "s", "stream": false})"))->json();
   EXPECT_EQ(json["response"], "Hello");
   EXPECT_FALSE(json.contains("message"));
   EXPECT_EQ(door.last().messages.size(), 2u);
@@ -86,19 +90,30 @@ TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
 TEST(OllamaTest, KeepAliveIsADuration) {
   FakeDoor door;
   const auto keep_alive = [&](const std::string& value) {
-    const auto exchange = door.post("/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" +
-                                                     value + "}");
+    const auto exchange =
+        door.post("/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" + value + "}");
     EXPECT_EQ(exchange->status, 200) << exchange->body;
     return door.last().keep_alive.value().count();
   };
-  const std::pair<const char*, int64_t> cases[] = {
-      {"0", 0}, {"\"0\"", 0}, {"\"0s\"", 0}, {"300", 300'000}, {"0.5", 500}, {"0.0000001", 1}, {"\"5m\"", 300'000},
-      {"\"1h30m\"", 5'400'000}, {"\"1.5s\"", 1500}, {"\"250ms\"", 250}, {"-1", -1}, {"\"-1\"", -1}, {"\"-1m\"", -1},
-      {"\"10\"", 10'000}, {"1e300", 1'000'000'000'000}};
+  const std::pair<const char*, int64_t> cases[] = {{"0", 0},
+                                                   {"\"0\"", 0},
+                                                   {"\"0s\"", 0},
+                                                   {"300", 300'000},
+                                                   {"0.5", 500},
+                                                   {"0.0000001", 1},
+                                                   {"\"5m\"", 300'000},
+                                                   {"\"1h30m\"", 5'400'000},
+                                                   {"\"1.5s\"", 1500},
+                                                   {"\"250ms\"", 250},
+                                                   {"-1", -1},
+                                                   {"\"-1\"", -1},
+                                                   {"\"-1m\"", -1},
+                                                   {"\"10\"", 10'000},
+                                                   {"1e300", 1'000'000'000'000}};
   for (const auto& [value, ms] : cases) EXPECT_EQ(keep_alive(value), ms) << value;
   for (const char* value : {"\"\"", "\"soon\"", "\"5\u00e9\"", "\"5m3\"", "\"--5m\"", "\"inf\"", "true"}) {
-    const auto exchange = door.post("/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" +
-                                                     std::string(value) + "}");
+    const auto exchange = door.post(
+        "/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" + std::string(value) + "}");
     EXPECT_EQ(exchange->status, 400) << value;
     EXPECT_NE(exchange->body.find("keep_alive: must be"), std::string::npos) << exchange->body;
   }
@@ -111,7 +126,8 @@ TEST(OllamaTest, WithoutAQuestionTheModelIsLoadedOrUnloaded) {
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "tiny"})"))->json()["done_reason"], "load");
   EXPECT_EQ(door.post("/api/chat", std::string("{}"))->json()["model"], "tiny") << "the first one, by its name";
   EXPECT_EQ(door.post("/api/chat", std::string(R"({"model": "tiny", "messages": [], "keep_alive": 0})"))
-                ->json()["done_reason"], "unload");
+                ->json()["done_reason"],
+            "unload");
   EXPECT_EQ(door.backend->unloaded.size(), 1u);
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "nobody"})"))->status, 404);
   ASSERT_EQ(door.backend->calls.size(), 2u);
@@ -133,8 +149,12 @@ TEST(OllamaTest, ModelsAreListedAndShown) {
 
 TEST(OllamaTest, AModelThatIsNotLoadedIsShownByItsFile) {
   FakeDoor door;
-  door.backend->other_header = {.format = "gguf", .family = "llama", .n_params = 134'515'008,
-                                .quantization = "Q4_K_M", .trained_context = 8192, .embedding_dim = 576,
+  door.backend->other_header = {.format = "gguf",
+                                .family = "llama",
+                                .n_params = 134'515'008,
+                                .quantization = "Q4_K_M",
+                                .trained_context = 8192,
+                                .embedding_dim = 576,
                                 .chat_template = "{{ tools }}"};
   const Json shown = door.post("/api/show", std::string(R"({"model": "other"})"))->json();
   EXPECT_EQ(json_to_string(shown["details"]),
@@ -159,7 +179,8 @@ TEST(OllamaTest, NumPredictOfZeroOrBelowIsNoLimit) {
   for (const char* none : {"0", "-1", "-2"}) {
     FakeDoor door;
     door.backend->defaults.max_tokens = 5;
-    ASSERT_EQ(door.post("/api/chat", chat_lines(std::string(R"(, "options": {"num_predict": )") + none + "}"))->status, 200);
+    ASSERT_EQ(door.post("/api/chat", chat_lines(std::string(R"(, "options": {"num_predict": )") + none + "}"))->status,
+              200);
     EXPECT_EQ(door.last().options.max_tokens, 0u) << none;
     EXPECT_EQ(door.last().n, 1u);
   }
@@ -168,13 +189,12 @@ TEST(OllamaTest, NumPredictOfZeroOrBelowIsNoLimit) {
 }
 
 TEST(OllamaTest, ErrorsAreOneText) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"(, "options": {"top_p": 3})", "options.top_p: "},
-      {R"(, "options": {"tfs_z": 0.5})", "options.tfs_z: "},
-      {R"(, "format": "xml")", "format: "},
-      {R"(, "think": 5)", "think: "},
-      {R"(, "keep_alive": [])", "keep_alive: "},
-      {R"(, "options": 5)", "options: "}};
+  const std::pair<const char*, const char*> cases[] = {{R"(, "options": {"top_p": 3})", "options.top_p: "},
+                                                       {R"(, "options": {"tfs_z": 0.5})", "options.tfs_z: "},
+                                                       {R"(, "format": "xml")", "format: "},
+                                                       {R"(, "think": 5)", "think: "},
+                                                       {R"(, "keep_alive": [])", "keep_alive: "},
+                                                       {R"(, "options": 5)", "options: "}};
   for (const auto& [fields, beginning] : cases) {
     FakeDoor door;
     const auto exchange = door.post("/api/chat", chat_lines(fields));
@@ -183,7 +203,8 @@ TEST(OllamaTest, ErrorsAreOneText) {
   }
   FakeDoor door;
   EXPECT_EQ(door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x", "images": ["a"]}]})"))
-                ->status, 400);
+                ->status,
+            400);
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"prompt": "x", "images": ["a"]})"))->status, 400);
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.begin("tiny", 3, fake_tokenizer());

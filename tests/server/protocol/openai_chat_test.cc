@@ -13,9 +13,7 @@ using testing::HasSubstr;
 
 constexpr const char* kPath = "/v1/chat/completions";
 
-Json chat_body() {
-  return Json::parse(R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})");
-}
+Json chat_body() { return Json::parse(R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})"); }
 
 Json with(const char* fields) {
   Json body = chat_body();
@@ -132,7 +130,9 @@ TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
     "schema": {"type": "object", "b": 1, "a": 2}}}, "reasoning_effort": "low", "chat_template_kwargs": {"x": [1]},
     "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
     "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": false,
-    "truncate": "oldest", "cache_salt": "s1"})"))->status, 200);
+    "truncate": "oldest", "cache_salt": "s1"})"))
+                ->status,
+            200);
   const AnswerRequest& request = door.last();
   EXPECT_EQ(request.form.kind, ResponseFormat::Kind::kJsonSchema);
   EXPECT_EQ(request.form.text, R"({"type":"object","b":1,"a":2})");
@@ -226,7 +226,8 @@ TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
     const Json& call = event["choices"][0]["delta"]["tool_calls"][0];
     const size_t index = call["index"].get<size_t>();
     arguments[index] += call["function"]["arguments"].get<std::string>();
-    if (call.contains("id")) names[index] += call["id"].get<std::string>() + call["function"]["name"].get<std::string>();
+    if (call.contains("id"))
+      names[index] += call["id"].get<std::string>() + call["function"]["name"].get<std::string>();
   }
   EXPECT_EQ(names[0], "c1f");
   EXPECT_EQ(names[1], "c2g");
@@ -316,8 +317,13 @@ TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("x");
-    answer.lost_prefix = LostPrefix{.n_tokens = 9, .message = 2, .byte = 17, .token = 5, .was = "somebody's secret",
-                                         .now = "other", .cause = LostCause::kMessageChanged};
+    answer.lost_prefix = LostPrefix{.n_tokens = 9,
+                                    .message = 2,
+                                    .byte = 17,
+                                    .token = 5,
+                                    .was = "somebody's secret",
+                                    .now = "other",
+                                    .cause = LostCause::kMessageChanged};
     FakeBackend::say(request, listener, answer);
   };
   const auto exchange = door.post(kPath, chat_body());
@@ -349,11 +355,13 @@ TEST(OpenAiChatTest, AClientIsToldWhatAClientCanDo) {
 }
 
 TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
-  const std::tuple<ErrorCode, int, const char*> errors[] = {
-      {ErrorCode::kContextFull, 400, "context_length_exceeded"}, {ErrorCode::kNotFound, 404, "model_not_found"},
-      {ErrorCode::kBusy, 429, "server_busy"},                    {ErrorCode::kOutOfMemory, 503, "out_of_memory"},
-      {ErrorCode::kTemplateRaise, 400, "template_refused"},      {ErrorCode::kCorrupt, 500, "server_error"},
-      {ErrorCode::kIo, 503, "service_unavailable"}};
+  const std::tuple<ErrorCode, int, const char*> errors[] = {{ErrorCode::kContextFull, 400, "context_length_exceeded"},
+                                                            {ErrorCode::kNotFound, 404, "model_not_found"},
+                                                            {ErrorCode::kBusy, 429, "server_busy"},
+                                                            {ErrorCode::kOutOfMemory, 503, "out_of_memory"},
+                                                            {ErrorCode::kTemplateRaise, 400, "template_refused"},
+                                                            {ErrorCode::kCorrupt, 500, "server_error"},
+                                                            {ErrorCode::kIo, 503, "service_unavailable"}};
   for (const auto& [code, status, word] : errors) {
     FakeDoor door;
     door.backend->script = [code = code](const AnswerRequest&, AnswerListener& listener) {
@@ -403,7 +411,9 @@ TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
 TEST(OpenAiChatTest, WhoeverHasGoneStopsTheAnswer) {
   FakeDoor door;
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+  };
   const auto exchange = door.post(kPath, with(R"({"stream": true})"));
   EXPECT_FALSE(door.backend->stops[0].stop_requested());
   exchange->gone_source.request_stop();

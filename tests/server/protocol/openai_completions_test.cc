@@ -32,11 +32,18 @@ TEST(OpenAiCompletionsTest, PromptsAreTextsOrIds) {
   FakeDoor door;
   ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": ["a"]})"))->status, 200);
   EXPECT_EQ(std::get<std::string>(*door.last().prompt), "a");
-  const std::pair<const char*, const char*> bad[] = {
-      {R"("")", "prompt"},       {"[]", "prompt"},          {"5", "prompt"},        {R"(["a", ""])", "prompt[1]"},
-      {R"(["a", 5])", "prompt[1]"}, {"[[1], [-1]]", "prompt[1][0]"}, {"[[]]", "prompt[0]"},
-      {"[-1]", "prompt[0]"},     {"[1, 1.5]", "prompt[1]"}, {"[1, \"a\"]", "prompt[1]"}, {"[[[1]]]", "prompt[0]"},
-      {"[2147483648]", "prompt[0]"}};
+  const std::pair<const char*, const char*> bad[] = {{R"("")", "prompt"},
+                                                     {"[]", "prompt"},
+                                                     {"5", "prompt"},
+                                                     {R"(["a", ""])", "prompt[1]"},
+                                                     {R"(["a", 5])", "prompt[1]"},
+                                                     {"[[1], [-1]]", "prompt[1][0]"},
+                                                     {"[[]]", "prompt[0]"},
+                                                     {"[-1]", "prompt[0]"},
+                                                     {"[1, 1.5]", "prompt[1]"},
+                                                     {"[1, \"a\"]", "prompt[1]"},
+                                                     {"[[[1]]]", "prompt[0]"},
+                                                     {"[2147483648]", "prompt[0]"}};
   for (const auto& [prompt, param] : bad) {
     const auto exchange = door.post(kCompletions, std::string(R"({"prompt": )") + prompt + "}");
     EXPECT_EQ(exchange->status, 400) << prompt;
@@ -62,7 +69,8 @@ TEST(OpenAiCompletionsTest, SeveralPromptsHaveTheirChoicesOneBehindTheOther) {
   };
   FakeDoor door;
   door.backend->script = say;
-  const std::string body = R"({"prompt": ["a", "b", "c"], "n": 2, "echo": true, "stream_options": {"include_usage": true})";
+  const std::string body =
+      R"({"prompt": ["a", "b", "c"], "n": 2, "echo": true, "stream_options": {"include_usage": true})";
   const auto exchange = door.post(kCompletions, body + "}");
   ASSERT_EQ(exchange->status, 200) << exchange->body;
   const Json json = exchange->json();
@@ -143,7 +151,8 @@ TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
 TEST(OpenAiCompletionsTest, AStreamEndsWithReasonUsageDone) {
   FakeDoor door;
   const auto events = door.post(kCompletions, std::string(R"({"prompt": "x", "stream": true,
-    "stream_options": {"include_usage": true}})"))->events();
+    "stream_options": {"include_usage": true}})"))
+                          ->events();
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(events[0]["choices"][0]["text"], "He");
   EXPECT_TRUE(events[0]["usage"].is_null());
@@ -196,7 +205,8 @@ TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
     listener.end({});
   };
   const auto events =
-      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 0, "stream": true, "echo": false})"))->events();
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 0, "stream": true, "echo": false})"))
+          ->events();
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(json_to_string(events[0]["choices"][0]["logprobs"]),
             R"({"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{}],"text_offset":[0]})");

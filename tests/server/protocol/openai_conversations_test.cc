@@ -22,13 +22,17 @@ Json answer_to(FakeDoor& door, const Json& conversation, const char* input) {
 TEST(ConversationsTest, ResponsesAreAddedToIt) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string(R"({"metadata": {"a": "b"}, "items":
-      [{"role": "developer", "content": "be brief"}]})"))->json();
+      [{"role": "developer", "content": "be brief"}]})"))
+                                ->json();
   EXPECT_EQ(conversation["object"], "conversation");
   EXPECT_EQ(conversation["metadata"]["a"], "b");
   const Json first = answer_to(door, conversation, "one");
   EXPECT_EQ(first["conversation"]["id"], conversation["id"]);
-  const Json second = door.post(kResponsesPath, Json({{"input", "two"}, {"stream", true}, {"conversation",
-                                {{"id", conversation["id"]}}}}))->events().back()["response"];
+  const Json second =
+      door.post(kResponsesPath,
+                Json({{"input", "two"}, {"stream", true}, {"conversation", {{"id", conversation["id"]}}}}))
+          ->events()
+          .back()["response"];
   EXPECT_EQ(json_to_string(door.last().messages),
             R"([{"role":"system","content":"be brief"},{"role":"user","content":"one"},)"
             R"({"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
@@ -45,7 +49,8 @@ TEST(ConversationsTest, AResponseOfItIsGoneOnFromWhereItStood) {
   const Json first = answer_to(door, conversation, "one");
   answer_to(door, conversation, "two");
   // A branch: it is no part of the conversation, and can be gone on from itself.
-  const Json branch = door.post(kResponsesPath, Json({{"input", "other"}, {"previous_response_id", first["id"]}}))->json();
+  const Json branch =
+      door.post(kResponsesPath, Json({{"input", "other"}, {"previous_response_id", first["id"]}}))->json();
   EXPECT_EQ(door.last().messages.size(), 3u);
   EXPECT_EQ(door.last().messages[2]["content"], "other");
   EXPECT_FALSE(branch.contains("conversation"));
@@ -68,11 +73,13 @@ TEST(ConversationsTest, ItemsAreAddedAndTakenOut) {
   const Json added = door.post(path_of(conversation) + "/items", std::string(R"({"items": [
       {"role": "user", "content": "weather?"},
       {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
-      {"type": "function_call_output", "call_id": "c1", "output": "sun"}]})"))->json();
+      {"type": "function_call_output", "call_id": "c1", "output": "sun"}]})"))
+                         ->json();
   ASSERT_EQ(added["data"].size(), 3u);
   EXPECT_EQ(added["first_id"], added["data"][0]["id"]);
   // Nothing has to be said where the result of a tool waits for an answer.
-  const auto exchange = door.post(kResponsesPath, Json({{"input", Json::array()}, {"conversation", conversation["id"]}}));
+  const auto exchange =
+      door.post(kResponsesPath, Json({{"input", Json::array()}, {"conversation", conversation["id"]}}));
   EXPECT_EQ(exchange->status, 200) << exchange->body;
   EXPECT_EQ(door.last().messages.size(), 3u);
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["function"]["name"], "f");
@@ -98,7 +105,9 @@ TEST(ConversationsTest, OneResponseAtATimeAndWhatFailsChangesNothing) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+  };
   const Json body = {{"input", "x"}, {"conversation", conversation["id"]}};
   door.post(kResponsesPath, body);
   EXPECT_EQ(door.post(kResponsesPath, body)->status, 409);

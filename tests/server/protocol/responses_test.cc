@@ -15,7 +15,8 @@ constexpr const char* kResponses = "/v1/responses";
 
 TEST(ResponsesTest, AWholeResponseHasItemsAndUsage) {
   FakeDoor door;
-  const auto exchange = door.post(kResponses, std::string(R"({"model": "tiny", "input": "hi", "instructions": "be brief",
+  const auto exchange =
+      door.post(kResponses, std::string(R"({"model": "tiny", "input": "hi", "instructions": "be brief",
     "metadata": {"a": "b"}, "max_output_tokens": 9})"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
   const Json json = exchange->json();
@@ -72,24 +73,32 @@ TEST(ResponsesTest, BadItemsNameTheirPlace) {
   }
   FakeDoor door;
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "web_search"}]})"))
-                ->json()["error"]["param"], "tools[0].type");
+                ->json()["error"]["param"],
+            "tools[0].type");
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": ""}]})"))
-                ->json()["error"]["param"], "tools[0].name");
+                ->json()["error"]["param"],
+            "tools[0].name");
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
-      "strict": "no"}]})"))->json()["error"]["param"], "tools[0].strict");
+      "strict": "no"}]})"))
+                ->json()["error"]["param"],
+            "tools[0].strict");
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
-      "strict": true}]})"))->status, 200);
+      "strict": true}]})"))
+                ->status,
+            200);
   EXPECT_EQ(door.last().tools[0]["function"]["strict"], true);
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "background": true})"))->status, 400);
 }
 
 TEST(ResponsesTest, AnyResponseCanBeGoneOnFrom) {
   FakeDoor door;
-  const std::string first = door.post(kResponses, std::string(R"({"input": "one", "instructions": "a"})"))->json()["id"];
+  const std::string first =
+      door.post(kResponses, std::string(R"({"input": "one", "instructions": "a"})"))->json()["id"];
   const Json next = {{"input", "two"}, {"previous_response_id", first}};
   const std::string second = door.post(kResponses, next)->json()["id"];
-  EXPECT_EQ(json_to_string(door.last().messages),
-            R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
+  EXPECT_EQ(
+      json_to_string(door.last().messages),
+      R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
   // Both go on: one from the second, one from the first again.
   door.post(kResponses, Json({{"input", "three"}, {"previous_response_id", second}}));
   EXPECT_EQ(door.last().messages.size(), 5u);
@@ -130,14 +139,15 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
     listener.end({});
   };
   const auto exchange = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
-  EXPECT_THAT(exchange->event_names(),
-              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
-                          "response.content_part.added", "response.reasoning_text.delta",
-                          "response.reasoning_text.done", "response.content_part.done", "response.output_item.done", "response.output_item.added", "response.content_part.added",
-                          "response.output_text.delta", "response.output_text.delta", "response.output_text.done",
-                          "response.content_part.done", "response.output_item.done", "response.output_item.added",
-                          "response.function_call_arguments.delta", "response.function_call_arguments.done",
-                          "response.output_item.done", "response.completed"));
+  EXPECT_THAT(
+      exchange->event_names(),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.reasoning_text.delta", "response.reasoning_text.done",
+                  "response.content_part.done", "response.output_item.done", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta", "response.output_text.delta",
+                  "response.output_text.done", "response.content_part.done", "response.output_item.done",
+                  "response.output_item.added", "response.function_call_arguments.delta",
+                  "response.function_call_arguments.done", "response.output_item.done", "response.completed"));
   const auto events = exchange->events();
   for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i]["sequence_number"], i);
   const Json& response = events.back()["response"];
@@ -285,10 +295,12 @@ TEST(ResponsesTest, AnItemIsMeantByItsId) {
   FakeDoor door;
   const Json first = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
   const Json said = {{"type", "item_reference"}, {"id", first["output"][0]["id"]}};
-  const Json input = Json::array({{{"role", "user"}, {"content", "one"}}, said, {{"role", "user"}, {"content", "two"}}});
+  const Json input =
+      Json::array({{{"role", "user"}, {"content", "one"}}, said, {{"role", "user"}, {"content", "two"}}});
   ASSERT_EQ(door.post(kResponses, Json({{"input", input}}))->status, 200);
-  EXPECT_EQ(json_to_string(door.last().messages),
-            R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
+  EXPECT_EQ(
+      json_to_string(door.last().messages),
+      R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
   const auto others = door.send("POST", kResponses, json_to_string(Json({{"input", input}})), "others");
   EXPECT_EQ(others->status, 404);
   EXPECT_EQ(others->json()["error"]["param"], "input[1].id");

@@ -326,7 +326,8 @@ TEST(AnswerLoadTest, AModelThatIsNotToStayGoesBehindTheAnswer) {
   AnswerRequest request = ask({user("x")});
   request.keep_alive = std::chrono::milliseconds(0);
   f.answer(request);
-  while (f.host->list()[0].is_loaded || f.service->stats().n_conversations > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (f.host->list()[0].is_loaded || f.service->stats().n_conversations > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   request.keep_alive.reset();
   f.answer(request);
   EXPECT_TRUE(f.host->list()[0].is_loaded);
@@ -431,7 +432,8 @@ TEST(AnswerLoadTest, SixtyFourClientsHearTheirOwnAnswers) {
     }
     for (const auto& [question, part] : client.parts) {
       ChatSession session = lone.session();
-      EXPECT_TRUE(must(session.send(question, parsing(greedy(12)))).text.starts_with(whole_characters(part))) << question;
+      EXPECT_TRUE(must(session.send(question, parsing(greedy(12)))).text.starts_with(whole_characters(part)))
+          << question;
     }
   }
   EXPECT_GT(n_whole, 20u);

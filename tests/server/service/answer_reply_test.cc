@@ -19,7 +19,9 @@ constexpr const char* kCalls =
 
 Json weather_tool() {
   return parse_json(R"([{"type": "function", "function": {"name": "weather", "description": "The weather of a place.",
-      "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}}])", "test").value();
+      "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}}])",
+                    "test")
+      .value();
 }
 
 struct ReplyFixture : ServiceFixture {
@@ -98,9 +100,11 @@ TEST(AnswerReplyTest, WithoutToolsACallIsText) {
 // A template that refuses a tool's result behind an answer without calls gets the answer with its calls.
 TEST(AnswerReplyTest, ATemplateThatWantsToSeeTheCallSeesIt) {
   static const std::string strict =
-      std::string("{% for message in messages %}{% if message['role'] == 'tool' and "
-                  "not messages[loop.index0 - 1].tool_calls %}{{ raise_exception('a result without a call') }}"
-                  "{% endif %}{% endfor %}") + kCalls;
+      std::string(
+          "{% for message in messages %}{% if message['role'] == 'tool' and "
+          "not messages[loop.index0 - 1].tool_calls %}{{ raise_exception('a result without a call') }}"
+          "{% endif %}{% endfor %}") +
+      kCalls;
   ReplyFixture f(strict.c_str());
   f.says({"<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": \"here\"}}\n</tool_call>", "fine"});
   AnswerRequest request = f.request(Json::array({user("x")}));

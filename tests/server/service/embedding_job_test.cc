@@ -53,7 +53,8 @@ struct EmbeddingService {
     const auto loader = [context](const std::string& path) {
       return Engine::load(path, {.n_threads = 2, .max_seq_len = context});
     };
-    auto created = ModelHost::create({ModelSource(dir.file("embed.gguf")), ModelSource(dir.file("talk.gguf"))}, loader, system_clock(), {});
+    auto created = ModelHost::create({ModelSource(dir.file("embed.gguf")), ModelSource(dir.file("talk.gguf"))}, loader,
+                                     system_clock(), {});
     CHECK(created.ok()) << created.status().message();
     host = *std::move(created);
     service = std::make_unique<Service>(*host, system_clock(), options);
@@ -86,7 +87,8 @@ TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
   EXPECT_EQ(reply.n_prompt, 4u + 3 + 15) << "ids are taken as they are";
   const auto engine = (*s.host->get("embed"))->engine();
   const Tokenizer& tokenizer = engine->state().tokenizer();
-  const auto wanted = embed(engine->state(), {ids_to_embed(tokenizer, "one"), {1, 2, 3}, ids_to_embed(tokenizer, "three and more")});
+  const auto wanted =
+      embed(engine->state(), {ids_to_embed(tokenizer, "one"), {1, 2, 3}, ids_to_embed(tokenizer, "three and more")});
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(reply.vectors, *wanted);
   const ServiceStats stats = s.service->stats();
@@ -116,7 +118,8 @@ TEST(EmbeddingJobTest, WhatCannotBeDoneIsSaid) {
   request.inputs = {Tokens{1, 259}};
   EXPECT_EQ(s.start(request)->wait().code(), ErrorCode::kInvalidArgument);
   // A failure is counted behind what its client hears.
-  for (int i = 0; i < 1000 && s.service->stats().n_bad < 6; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 1000 && s.service->stats().n_bad < 6; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(s.service->stats().n_bad, 6u);
   EXPECT_EQ(s.service->stats().n_failed, 0u);
   // And it answers nobody.

@@ -18,7 +18,8 @@ struct HostFixture {
   explicit HostFixture(ModelHostOptions options = {}, std::vector<std::string> names = {"one.gguf", "two.gguf"}) {
     std::vector<ModelSource> sources;
     for (const std::string& name : names) sources.emplace_back(dir.write(name, "0123456789"));
-    auto created = ModelHost::create(sources, [this](const std::string& path) { return load(path); }, clock, options);
+    auto created = ModelHost::create(
+        sources, [this](const std::string& path) { return load(path); }, clock, options);
     EXPECT_TRUE(created.ok()) << created.status().message();
     host = *std::move(created);
   }
@@ -90,8 +91,11 @@ TEST(ModelHostTest, NamesHaveNoCaseAndMayHaveAliasesAndATag) {
 TEST(ModelHostTest, TwoModelsOfOneNameAreRefused) {
   ManualClock clock;
   const auto loader = [](const std::string&) -> Result<std::shared_ptr<Engine>> { return ChatFixture().engine; };
-  EXPECT_EQ(ModelHost::create({ModelSource("a/x.gguf"), ModelSource("b/X.gguf")}, loader, clock, {.load_at_once = false}).status().code(),
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      ModelHost::create({ModelSource("a/x.gguf"), ModelSource("b/X.gguf")}, loader, clock, {.load_at_once = false})
+          .status()
+          .code(),
+      ErrorCode::kInvalidArgument);
   EXPECT_EQ(ModelHost::create({}, loader, clock, {}).status().code(), ErrorCode::kInvalidArgument);
 }
 
@@ -250,8 +254,8 @@ TEST(ModelHostTest, AFileOfEqualSizeAndTimeIsAnotherOne) {
   for (const char* name : {"two/config.json", "two/model.safetensors", "two/x"}) {
     std::filesystem::last_write_time(f.dir.write(name, "0123456789"), time);
   }
-  const auto host = ModelHost::create({ModelSource(directory)}, [&](const std::string& at) { return f.load(at); },
-                                      f.clock, {});
+  const auto host =
+      ModelHost::create({ModelSource(directory)}, [&](const std::string& at) { return f.load(at); }, f.clock, {});
   ASSERT_TRUE(host.ok()) << host.status().message();
   ASSERT_NE((*host)->get_loaded("two").value(), nullptr);
   ASSERT_EQ(std::rename((directory + "/x").c_str(), (directory + "/model.safetensors").c_str()), 0);

@@ -151,7 +151,8 @@ TEST(QueueTest, WhoIsAloneMayHaveAll) {
   ChatFixture f;
   NamedQueue q;
   const size_t page = f.engine->state().pool().layout().page_bytes(), budget = f.engine->state().pool().budget_bytes();
-  const size_t n_bytes = kv_bytes_for(f.engine->state().pool().layout(), f.engine->max_seq_len(), {.n_prompt = 64, .n_answer = 64});
+  const size_t n_bytes =
+      kv_bytes_for(f.engine->state().pool().layout(), f.engine->max_seq_len(), {.n_prompt = 64, .n_answer = 64});
   EXPECT_EQ(n_bytes, 3 * page) << "a page read, a page said, and the one that both begin on";
   const auto room = [&](size_t n) { return KvRoom{.engine = f.engine.get(), .n_bytes = n, .budget_bytes = budget}; };
   const ScheduledPtr one = q.admit_one(room(2 * budget));

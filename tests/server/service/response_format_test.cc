@@ -135,7 +135,6 @@ TEST(AnswerFormTest, ANamedFunctionIsCalledOnce) {
   EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
 }
 
-
 Json tool_with(const char* name, const char* parameters) {
   Json tool = {{"type", "function"}, {"function", {{"name", name}}}};
   tool["function"]["parameters"] = parse_json(parameters, "test").value();
@@ -260,9 +259,7 @@ TEST(AnswerFormTest, AToolMayBeCalledInPlaceOfAForm) {
 }
 
 struct InTextFixture : FormFixture {
-  explicit InTextFixture(const std::string& text) {
-    begins_with(text, kToolsPrompt + kClosed, true);
-  }
+  explicit InTextFixture(const std::string& text) { begins_with(text, kToolsPrompt + kClosed, true); }
   AnswerRequest with_tools(bool strict, bool parallel = true) {
     AnswerRequest out = with_call("none");
     out.tool_choice = {.parallel = parallel};
@@ -281,7 +278,8 @@ TEST(AnswerFormTest, AStrictToolIsCalledAsItsSchemaSaysAndTextIsFree) {
   InTextFixture plain("A <tool> or {\"place\": 1}, <tool_cal >.");
   EXPECT_EQ(plain.answer(plain.with_tools(true)).content, "A <tool> or {\"place\": 1}, <tool_cal >.");
 
-  const std::string wrong = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"where\": \"nowhere\"}}\n</tool_call>";
+  const std::string wrong =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"where\": \"nowhere\"}}\n</tool_call>";
   InTextFixture loose("Let me see.\n" + wrong);
   EXPECT_EQ(loose.answer(loose.with_tools(false)).tool_calls.at(0).arguments, "{\"where\": \"nowhere\"}");
   InTextFixture strict("Let me see.\n" + wrong);

@@ -87,9 +87,13 @@ std::string turn_into_files(const TempDir& cache) {
 // Answers of which some are not what encoding their text gives.
 std::vector<Tokens> odd_replies() {
   const FakeTokenizer tokenizer;
-  return {tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), tokenizer.sampled({"th", "e", "l", "o"}),
+  return {tokenizer.template_ids("Hello world"),
+          tokenizer.sampled({"a", "b"}),
+          tokenizer.sampled({"th", "e", "l", "o"}),
           joined({tokenizer.sampled({"a"}), {tokenizer.im_start}, tokenizer.sampled({"b", "c"})}),
-          tokenizer.sampled({"H", "e", "l", "lo"}), tokenizer.template_ids("the"), tokenizer.sampled({"a", "b"})};
+          tokenizer.sampled({"H", "e", "l", "lo"}),
+          tokenizer.template_ids("the"),
+          tokenizer.sampled({"a", "b"})};
 }
 
 TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
@@ -132,7 +136,8 @@ TEST(RestartTest, AnotherAnswerAndAChangedMessageAreFoundAsWell) {
   Json changed = messages;
   changed.erase(7);
   changed[6] = user("else");
-  EXPECT_EQ(after.answer(ask(changed)).usage.n_prefilled, after.chat.ids("else<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(after.answer(ask(changed)).usage.n_prefilled,
+            after.chat.ids("else<|im_end|>\n<|im_start|>assistant\n").size());
   EXPECT_EQ(after.service->stats().n_forked, 2u);
   EXPECT_EQ(after.service->stats().n_restored, 1u);
 }
@@ -201,12 +206,13 @@ TEST(RestartTest, TheStoreIsBoundedAndTheOldestOfTheLargestNamespaceGoes) {
 }
 
 // Notes that are not those of the conversation that was kept.
-const std::function<void(SavedSession&)> kBadNotes[] = {
-    [](SavedSession& saved) { saved.notes.erase("seen"); },
-    [](SavedSession& saved) { saved.notes["seen"] = Json::array({1, 2, 3}); },
-    [](SavedSession& saved) { saved.notes["seen"].erase(0); },
-    [](SavedSession& saved) { saved.notes["cut"] = true; },
-    [](SavedSession& saved) { saved.notes["namespace"] = 5; }};
+const std::function<void(SavedSession&)> kBadNotes[] = {[](SavedSession& saved) { saved.notes.erase("seen"); },
+                                                        [](SavedSession& saved) {
+                                                          saved.notes["seen"] = Json::array({1, 2, 3});
+                                                        },
+                                                        [](SavedSession& saved) { saved.notes["seen"].erase(0); },
+                                                        [](SavedSession& saved) { saved.notes["cut"] = true; },
+                                                        [](SavedSession& saved) { saved.notes["namespace"] = 5; }};
 
 // Whatever the store says, the answer is the one of a server that knows of no store.
 TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
@@ -222,8 +228,13 @@ TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
     ConversationStore& store = life.service->store();
     const SavedSession saved = session_from_text(sound, "sound").value();
     const auto places = Conversation::places_of(saved, store.hash_seed());
-    ASSERT_TRUE(store.put_history(holder_of("a"), {.name = name, .numerics_version = kNumericsVersion, .text = text,
-                                                   .hashes = places->hashes, .first = places->first}).ok());
+    ASSERT_TRUE(store
+                    .put_history(holder_of("a"), {.name = name,
+                                                  .numerics_version = kNumericsVersion,
+                                                  .text = text,
+                                                  .hashes = places->hashes,
+                                                  .first = places->first})
+                    .ok());
   };
   std::vector<std::string> cases = {"", "{", sound.substr(0, sound.size() - 1), "[]"};
   for (const auto& change : kBadNotes) {
@@ -291,8 +302,8 @@ TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
   const std::string sound = read_whole_file(file_of(sound_cache, name));
   std::string flipped = sound;
   flipped[sound.size() / 2] ^= 1;
-  std::vector<std::string> cases = {"", "IBIDCHAT", sound.substr(0, 60), sound.substr(0, sound.size() - 1), flipped,
-                                    std::string(1000, '\xFF')};
+  std::vector<std::string> cases = {
+      "", "IBIDCHAT", sound.substr(0, 60), sound.substr(0, sound.size() - 1), flipped, std::string(1000, '\xFF')};
   for (const auto& change : kBadNotes) {
     const std::string path = sound_cache.file("changed");
     SavedSession saved = read_saved_session(system_file_ops(), file_of(sound_cache, name)).value();
@@ -432,9 +443,10 @@ TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
     Life life(cache, odd_replies(), &remarks);
     Json messages = Json::array();
     life.talk(messages, n_kept, 1);
-    EXPECT_THAT(remarks, testing::Contains(testing::HasSubstr(
-                             "1 conversation was kept by an earlier version of the numerics, this program has version " +
-                             std::to_string(kNumericsVersion))));
+    EXPECT_THAT(remarks,
+                testing::Contains(testing::HasSubstr(
+                    "1 conversation was kept by an earlier version of the numerics, this program has version " +
+                    std::to_string(kNumericsVersion))));
     life.service->forget_namespace("nobody");  // returns when what waits is written
     EXPECT_EQ(life.kept().n_kept, n_kept) << "it is evicted in its turn";
   }

@@ -177,7 +177,8 @@ struct ServiceFixture {
       : chat(chat_template, model_options, kv_budget_bytes, std::move(parts)) {
     const std::string path = dir.write("fake.gguf", "x");
     auto created = ModelHost::create(
-        {ModelSource(path)}, [this](const std::string&) -> Result<std::shared_ptr<Engine>> { return chat.engine; }, clock, {});
+        {ModelSource(path)}, [this](const std::string&) -> Result<std::shared_ptr<Engine>> { return chat.engine; },
+        clock, {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     host = *std::move(created);
     service = std::make_shared<Service>(*host, clock, options);
@@ -209,8 +210,8 @@ struct ServiceFixture {
   }
   std::string render_prompt(AnswerRequest request) {
     std::promise<std::string> text;
-    service->render_prompt(
-        std::move(request), [&text](const Result<std::string>& prompt) { text.set_value(prompt.value()); }, {});
+    service->render_prompt(std::move(request),
+                           [&text](const Result<std::string>& prompt) { text.set_value(prompt.value()); }, {});
     return text.get_future().get();
   }
 

@@ -131,8 +131,7 @@ TEST(ServiceTest, AShorterHistoryReadsItsNewMessage) {
   ServiceFixture f;
   Json messages = first_messages(converse(f, 4), 2);
   messages.push_back(user("shorter"));
-  EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled,
-            f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
 }
 
 TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
@@ -170,8 +169,7 @@ TEST(ServiceTest, LogProbabilitiesComeWithTheirText) {
     ASSERT_TRUE(heard->wait().ok());
     EXPECT_EQ(heard->answer_of().logprobs.size(), *stop == 0 ? 8u : *stop == 'l' ? 3u : 4u);
     EXPECT_GE(heard->n_logprobs() + 1, heard->answer_of().logprobs.size());
-    EXPECT_EQ(std::find(heard->events().begin(), heard->events().end(), "logprobs") -
-              heard->events().begin() + 1,
+    EXPECT_EQ(std::find(heard->events().begin(), heard->events().end(), "logprobs") - heard->events().begin() + 1,
               std::find(heard->events().begin(), heard->events().end(), "content") - heard->events().begin());
   }
 }
@@ -206,7 +204,8 @@ TEST(ServiceTest, SeveralAnswersReadTheQuestionOnce) {
     EXPECT_EQ(heard->answer_of(i).content, expected[i].content);
     EXPECT_EQ(heard->answer_of(i).usage.n_prefilled, expected[i].usage.n_prefilled);
     EXPECT_EQ(heard->answer_of(i).usage.n_cached, expected[i].usage.n_cached);
-    Json messages = Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].content), user("go on")});
+    Json messages =
+        Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].content), user("go on")});
     EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("go on").size() + kBehindCut);
   }
   EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be gone on with";
@@ -374,8 +373,9 @@ TEST(ServiceTest, WhoWantsNoAnswerHasThePromptRead) {
 }
 
 TEST(ServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
-  constexpr const char* kRefuses = "{% for message in messages %}{% if message['role'] == 'bad' %}"
-                                   "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
+  constexpr const char* kRefuses =
+      "{% for message in messages %}{% if message['role'] == 'bad' %}"
+      "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
   ServiceFixture f(ServiceFixture::quiet(), kRefuses, {.max_seq_len = 64});
   AnswerRequest request = ask({user("x")});
   request.model = "other";

@@ -57,7 +57,9 @@ class ShortMemoryTest : public testing::TestWithParam<Kind> {
   }
   // Lets the model compute once n of them were let in.
   static void open_with(Held& held, const std::vector<std::shared_ptr<Heard>>& all, size_t n) {
-    const auto n_begun = [&] { return std::ranges::count_if(all, [](const auto& heard) { return heard->has_begun(); }); };
+    const auto n_begun = [&] {
+      return std::ranges::count_if(all, [](const auto& heard) { return heard->has_begun(); });
+    };
     while (static_cast<size_t>(n_begun()) < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     held.open();
   }

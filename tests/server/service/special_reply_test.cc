@@ -18,7 +18,7 @@ struct SpecialForm {
   const char* prompt;             // what a question "x" becomes
   const char* answer;             // a call of weather({"place": "here"})
   const char* reasoning;
-  const char* behind;             // what the result "sun" becomes, behind the token that ended the answer
+  const char* behind;  // what the result "sun" becomes, behind the token that ended the answer
 };
 
 void PrintTo(const SpecialForm& form, std::ostream* out) { *out << form.name; }
@@ -61,17 +61,27 @@ constexpr const char* kHarmony =
     "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}";
 
 const SpecialForm kForms[] = {
-    {"Mistral", kMistral, {"[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "</s>"}, {"</s>"},
+    {"Mistral",
+     kMistral,
+     {"[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "</s>"},
+     {"</s>"},
      "[INST] x[/INST]",
-     "[TOOL_CALLS][{\"name\":\"weather\",\"arguments\":{\"place\": \"here\"},\"id\":\"abcdefghi\"}]</s>", "",
+     "[TOOL_CALLS][{\"name\":\"weather\",\"arguments\":{\"place\": \"here\"},\"id\":\"abcdefghi\"}]</s>",
+     "",
      "[TOOL_RESULTS] sun[/TOOL_RESULTS]"},
-    {"Llama", kLlama, {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"}, {"<|eot_id|>"},
+    {"Llama",
+     kLlama,
+     {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"},
+     {"<|eot_id|>"},
      "<|start_header_id|>user<|end_header_id|>\n\nx<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
-     "<|python_tag|>{\"name\":\"weather\",\"parameters\":{\"place\": \"here\"}}<|eot_id|>", "",
+     "<|python_tag|>{\"name\":\"weather\",\"parameters\":{\"place\": \"here\"}}<|eot_id|>",
+     "",
      "<|start_header_id|>tool<|end_header_id|>\n\nsun<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
-    {"Harmony", kHarmony, {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>",
-                           "<|return|>"},
-     {"<|call|>", "<|return|>"}, "<|start|>user<|message|>x<|end|><|start|>assistant",
+    {"Harmony",
+     kHarmony,
+     {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"},
+     {"<|call|>", "<|return|>"},
+     "<|start|>user<|message|>x<|end|><|start|>assistant",
      "<|channel|>analysis<|message|>I have to look.<|end|><|start|>assistant<|channel|>commentary "
      "to=functions.weather <|constrain|>json<|message|>{\"place\": \"here\"}<|call|>",
      "I have to look.",
@@ -102,7 +112,8 @@ class SpecialReplyTest : public testing::TestWithParam<SpecialForm> {};
 TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
-  const Tokens prompt = f.chat.ids(std::string("<tools>") + form.prompt), answer_ids = f.chat.ids(form.answer), behind = f.chat.ids(form.behind);
+  const Tokens prompt = f.chat.ids(std::string("<tools>") + form.prompt), answer_ids = f.chat.ids(form.answer),
+               behind = f.chat.ids(form.behind);
   const Tokens end(1, f.chat.tokenizer->find_token(form.ends[0]).value());
   Tokens fine = f.chat.ids(form.reasoning[0] == 0 ? "fine" : "<|channel|>final<|message|>fine");
   fine.push_back(end[0]);
@@ -111,7 +122,9 @@ TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   AnswerRequest request = ask(Json::array({user("x")}));
   request.options.max_tokens = 500;
   request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
-      "properties": {"place": {"type": "string"}}}}}])", "test").value();
+      "properties": {"place": {"type": "string"}}}}}])",
+                             "test")
+                      .value();
   const auto heard = f.start(request);
   ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
   EXPECT_EQ(heard->n_prompt(), prompt.size());
@@ -170,7 +183,9 @@ TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
   request.options.max_tokens = 1000;
   request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
       "properties": {"place": {"enum": ["here", "there"]}}, "required": ["place"],
-      "additionalProperties": false}}}])", "test").value();
+      "additionalProperties": false}}}])",
+                             "test")
+                      .value();
   request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "weather"};
   const Answer answer = f.answer(request);
   EXPECT_EQ(answer.content, "");
@@ -197,7 +212,9 @@ TEST(HarmonyTest, ACallThatIsDemandedIsSpelledAsTheModelLikes) {
       request.options.max_tokens = 1000;
       request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "strict": true, "parameters":
           {"type": "object", "properties": {"place": {"enum": ["here", "there"]}}, "required": ["place"],
-          "additionalProperties": false}}}])", "test").value();
+          "additionalProperties": false}}}])",
+                                 "test")
+                          .value();
       request.tool_choice = {.kind = kind, .name = "weather"};
       const Answer answer = f.answer(request);
       ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;

@@ -21,16 +21,29 @@ namespace ibid::serve {
 namespace {
 
 // What ends a turn in the templates at hand.
-constexpr const char* kEndsOfTurn[] = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "</s>", "<|end_of_text|>", "<seed:eos>", "<turn|>", "<|tool_response>",
-    "<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|call|>", "<|return|>", "<|assistant_end|>"};
+constexpr const char* kEndsOfTurn[] = {"<|im_end|>", "<|eot_id|>",       "<|eom_id|>",
+                                       "</s>",       "<|end_of_text|>",  "<seed:eos>",
+                                       "<turn|>",    "<|tool_response>", "<｜end▁of▁sentence｜>",
+                                       "<|user|>",   "<|observation|>",  "<|call|>",
+                                       "<|return|>", "<|assistant_end|>"};
 
-constexpr const char* kFamilies[] = {
-    "Apertus-8B-Instruct", "Bielik-11B-v3.0-Instruct", "ByteDance-Seed-OSS", "GLM-4.6",
-    "Mistral-Small-3.2-24B-Instruct-2506", "Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B", "Qwen3-Coder", "Qwen3.5-4B",
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "deepseek-ai-DeepSeek-V3.1", "google-gemma-4-31B-it",
-    "ibm-granite-granite-4.0", "meetkai-functionary-medium-v3.1",
-    "mistralai-Mistral-Nemo-Instruct-2407", "moonshotai-Kimi-K2", "openai-gpt-oss-120b"};
+constexpr const char* kFamilies[] = {"Apertus-8B-Instruct",
+                                     "Bielik-11B-v3.0-Instruct",
+                                     "ByteDance-Seed-OSS",
+                                     "GLM-4.6",
+                                     "Mistral-Small-3.2-24B-Instruct-2506",
+                                     "Qwen-Qwen2.5-7B-Instruct",
+                                     "Qwen-Qwen3-0.6B",
+                                     "Qwen3-Coder",
+                                     "Qwen3.5-4B",
+                                     "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+                                     "deepseek-ai-DeepSeek-V3.1",
+                                     "google-gemma-4-31B-it",
+                                     "ibm-granite-granite-4.0",
+                                     "meetkai-functionary-medium-v3.1",
+                                     "mistralai-Mistral-Nemo-Instruct-2407",
+                                     "moonshotai-Kimi-K2",
+                                     "openai-gpt-oss-120b"};
 
 std::optional<std::string> read_template(const std::string& name) {
   const std::optional<std::string> shared = shared_dir();
@@ -43,8 +56,8 @@ std::optional<std::string> read_template(const std::string& name) {
 }
 
 // Declares `source` as the template of that name, or skips the test.
-#define IBID_NEED_TEMPLATE(source, name)                                                  \
-  const std::optional<std::string> source = read_template(name);                          \
+#define IBID_NEED_TEMPLATE(source, name)                         \
+  const std::optional<std::string> source = read_template(name); \
   if (!source) GTEST_SKIP() << "the reference data has no template " << (name)
 
 Json weather_tools() {
@@ -56,11 +69,13 @@ Json weather_tools() {
       {"type": "function", "function": {"name": "add", "description": "A sum.", "parameters":
           {"type": "object", "properties": {"a": {"type": "number", "description": "one"},
                                             "b": {"type": "number", "description": "two"}}, "required": ["a"]}}}])",
-                    "test").value();
+                    "test")
+      .value();
 }
 
 Json call(const char* name, const char* arguments, const char* id) {
-  return {{"id", id}, {"type", "function"},
+  return {{"id", id},
+          {"type", "function"},
           {"function", {{"name", name}, {"arguments", parse_json(arguments, "test").value()}}}};
 }
 
@@ -118,8 +133,8 @@ struct FamilyFixture : ServiceFixture {
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? chat.tokenizer->encode_marked(*text) : Tokens();
   }
-  // `message` as the template writes it behind the prompt, and the token that ends it. Nothing: it writes something else
-  // in front of it, or refuses it.
+  // `message` as the template writes it behind the prompt, and the token that ends it. Nothing: it writes something
+  // else in front of it, or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
     const Result<MarkedText> prompt = prompt_text(chat.engine, request);
     TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
@@ -219,7 +234,9 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     request.variables["enable_thinking"] = false;
     request.tools[0]["function"]["parameters"] = parse_json(R"({"$defs": {"Place": {"enum": ["here", "there"]}},
         "type": "object", "properties": {"city": {"$ref": "#/$defs/Place"}, "days": {"type": "integer", "minimum": 1,
-        "maximum": 9}, "exact": {"type": "boolean"}}, "required": ["city", "days"]})", "test").value();
+        "maximum": 9}, "exact": {"type": "boolean"}}, "required": ["city", "days"]})",
+                                                            "test")
+                                                     .value();
     request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "get_weather"};
     // The model begins as it would, with another city.
     Json message = make_message(Role::kAssistant, "");
@@ -238,7 +255,8 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     EXPECT_EQ(answer.tool_calls[0].name, "get_weather");
     const Json arguments = parse_json(answer.tool_calls[0].arguments, "test").value();
     EXPECT_TRUE(arguments["city"] == "here" || arguments["city"] == "there") << answer.text;
-    EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["days"] > 0 && arguments["days"] < 10) << answer.text;
+    EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["days"] > 0 && arguments["days"] < 10)
+        << answer.text;
     EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
   }
 }
@@ -289,7 +307,8 @@ constexpr Thinking kThinking[] = {
     {"llama-cpp-deepseek-r1", "{}", "First this,\nthen that.\n</think>\n\nIt is sunny.", "It is sunny."},
     {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", R"({"enable_thinking": true})",
      "First this,\nthen that.\n</think>\n\nIt is sunny.", "It is sunny."},
-    {"deepseek-ai-DeepSeek-V3.1", R"({"thinking": true})", "First this,\nthen that.</think>It is sunny.", "It is sunny."},
+    {"deepseek-ai-DeepSeek-V3.1", R"({"thinking": true})", "First this,\nthen that.</think>It is sunny.",
+     "It is sunny."},
     {"google-gemma-4-31B-it", R"({"enable_thinking": true})",
      "<|channel>thought\nFirst this,\nthen that.<channel|>It is sunny.", "It is sunny."},
     {"ibm-granite-granite-3.3-2B-Instruct", R"({"thinking": true})",
@@ -302,7 +321,8 @@ constexpr Thinking kThinking[] = {
     {"ByteDance-Seed-OSS", "{}", "<seed:think>First this,\nthen that.</seed:think>It is sunny.", "It is sunny."},
     {"openai-gpt-oss-120b", "{}",
      "<|channel|>analysis<|message|>First this,\nthen that.<|end|><|start|>assistant<|channel|>final<|message|>"
-     "It is sunny.", "It is sunny."},
+     "It is sunny.",
+     "It is sunny."},
 };
 
 class ThinkingTest : public testing::TestWithParam<Thinking> {};

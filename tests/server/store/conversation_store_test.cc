@@ -57,7 +57,8 @@ struct Naive {
 
   Entry* find(int kind, const std::string& space, const std::string& name, bool gone_too = false) {
     for (Entry& entry : entries) {
-      if (entry.kind == kind && entry.space == space && entry.name == name && (gone_too || !entry.is_gone)) return &entry;
+      if (entry.kind == kind && entry.space == space && entry.name == name && (gone_too || !entry.is_gone))
+        return &entry;
     }
     return nullptr;
   }
@@ -157,8 +158,8 @@ class Scripts : public testing::TestWithParam<int> {
     Json items = Json::array({item("i" + std::to_string(naive_.n_used), text())});
     StoredResponse one = response(name, items, before == nullptr ? "" : previous);
     one.in_front = in_front;
-    const bool fits = naive_.put({.kind = 1, .space = space, .name = name, .previous = one.previous_id, .items = items,
-                                  .body = "{}"});
+    const bool fits = naive_.put(
+        {.kind = 1, .space = space, .name = name, .previous = one.previous_id, .items = items, .body = "{}"});
     const Status status = store_->put_response(space, one);
     EXPECT_EQ(status.code(), fits ? ErrorCode::kOk : ErrorCode::kLimitExceeded) << status.message();
     for (const Json& more : items) in_front.push_back(more);
@@ -247,11 +248,19 @@ TEST_P(Scripts, EndAsThoseOfANaiveStore) {
     const std::string space = this->space();
     switch (below(16)) {
       case 0: forget(space); break;
-      case 1: case 2: remove(space); break;
-      case 3: case 4: case 5: keep_history(space); break;
-      case 6: case 7: case 8: converse(space); break;
-      case 9: case 10: check_response(space); break;
-      case 11: if (is_on_disk) store_ = nullptr, store_ = open(); break;
+      case 1:
+      case 2: remove(space); break;
+      case 3:
+      case 4:
+      case 5: keep_history(space); break;
+      case 6:
+      case 7:
+      case 8: converse(space); break;
+      case 9:
+      case 10: check_response(space); break;
+      case 11:
+        if (is_on_disk) store_ = nullptr, store_ = open();
+        break;
       default: respond(space);
     }
     ASSERT_EQ(store_->bytes().value(), naive_.bytes()) << step;
@@ -309,7 +318,8 @@ TEST(ConversationStoreTest, ResponsesAreBoundedAndTheOldestGoesFirst) {
 
 TEST(ConversationStoreTest, AConversationThatGrowsTooLargeStaysAsItWas) {
   const StorePtr store = in_memory(5'000);
-  ASSERT_TRUE(store->create_conversation("us", {.id = "a", .items = Json::array({item("1", std::string(2000, 'x'))})}).ok());
+  ASSERT_TRUE(
+      store->create_conversation("us", {.id = "a", .items = Json::array({item("1", std::string(2000, 'x'))})}).ok());
   const auto taken = store->take_conversation("us", "a");
   EXPECT_EQ(store->take_conversation("us", "a").status().code(), ErrorCode::kBusy);
   EXPECT_EQ((*taken)->commit(Json::array({item("1", std::string(4900, 'x'))})).code(), ErrorCode::kLimitExceeded);
@@ -334,8 +344,9 @@ TEST(ConversationStoreTest, NobodyPushesOutAnothers) {
   ASSERT_TRUE(store->create_conversation(user, {.id = "his"}).ok());
   for (int i = 0; i < 200; ++i) {
     const std::string name = user_namespace("large", "loud");
-    ASSERT_TRUE(store->put_response(salted_namespace(name, std::to_string(i)),
-                                    response("r" + std::to_string(i), Json::array({item("x", std::string(900, 'x'))})))
+    ASSERT_TRUE(store
+                    ->put_response(salted_namespace(name, std::to_string(i)),
+                                   response("r" + std::to_string(i), Json::array({item("x", std::string(900, 'x'))})))
                     .ok());
   }
   EXPECT_TRUE(store->find_conversation("small", "mine").ok());
@@ -356,9 +367,7 @@ TEST(ConversationStoreTest, UsersOfAKeyShareItsRoom) {
 
 // --- the file
 
-mode_t mode_of(const std::string& path) {
-  return static_cast<mode_t>(std::filesystem::status(path).permissions());
-}
+mode_t mode_of(const std::string& path) { return static_cast<mode_t>(std::filesystem::status(path).permissions()); }
 
 TEST(StoreFileTest, SurvivesTheProcessAndIsItsUsersAlone) {
   const TempDir dir;

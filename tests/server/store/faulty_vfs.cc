@@ -81,8 +81,9 @@ int unmap_shared(sqlite3_file* file, int remove) {
 }
 
 constexpr sqlite3_io_methods kMethods = {
-    2, close_file, read_file, write_file, truncate_file, sync_file, size_of_file, lock_file, unlock_file, check_lock,
-    control_file, sector_size, characteristics, map_shared, lock_shared, barrier, unmap_shared, nullptr, nullptr};
+    2,           close_file,  read_file,    write_file,   truncate_file, sync_file,       size_of_file,
+    lock_file,   unlock_file, check_lock,   control_file, sector_size,   characteristics, map_shared,
+    lock_shared, barrier,     unmap_shared, nullptr,      nullptr};
 
 int open_file(sqlite3_vfs* vfs, sqlite3_filename path, sqlite3_file* file, int flags, int* flags_out) {
   FaultyVfs& faulty = vfs_of(vfs);

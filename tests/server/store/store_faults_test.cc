@@ -27,8 +27,8 @@ std::vector<Step> steps() {
   return {
       [](ConversationStore& store) { return store.put_response("us", {.id = "a", .items = items_of({"1"})}); },
       [](ConversationStore& store) {
-        return store.put_response("us", {.id = "b", .previous_id = "a", .in_front = items_of({"1"}),
-                                         .items = items_of({"2"})});
+        return store.put_response(
+            "us", {.id = "b", .previous_id = "a", .in_front = items_of({"1"}), .items = items_of({"2"})});
       },
       [](ConversationStore& store) { return store.create_conversation("us", {.id = "c", .items = items_of({"3"})}); },
       [](ConversationStore& store) -> Status {
@@ -36,11 +36,13 @@ std::vector<Step> steps() {
         return taken->commit(items_of({"3", "4"}));
       },
       [](ConversationStore& store) {
-        return store.put_history(holder_of("us"), {.name = "h", .text = std::string(9000, 'h'), .hashes = {1, 2, 3},
-                                                   .first = 1});
+        return store.put_history(holder_of("us"),
+                                 {.name = "h", .text = std::string(9000, 'h'), .hashes = {1, 2, 3}, .first = 1});
       },
       [](ConversationStore& store) { return store.remove_response("us", "a"); },
-      [](ConversationStore& store) { return store.set_metadata("us", "c", {{"m", 1}}); },
+      [](ConversationStore& store) {
+        return store.set_metadata("us", "c", {{"m", 1}});
+      },
       [](ConversationStore& store) { return store.remove_response("us", "b"); },
       // Another owner's that fills the budget: of "us", who has the most, something goes.
       [](ConversationStore& store) {
@@ -81,7 +83,8 @@ class StoreFaults : public testing::TestWithParam<Fault> {
   static constexpr uint64_t kBudget = 50'000;
 
   Result<StorePtr> open(const TempDir& dir) {
-    return ConversationStore::open({.directory = dir.file("cache"), .budget_bytes = kBudget,
+    return ConversationStore::open({.directory = dir.file("cache"),
+                                    .budget_bytes = kBudget,
                                     .remark = [this](const std::string& line) { remarks_.push_back(line); },
                                     .vfs = vfs_.name()});
   }

@@ -88,11 +88,14 @@ TEST(MonitorJsonTest, TheRouteIsBehindTheKeyAndAsksAgainEachTime) {
   http::Router router;
   ManualClock clock;
   size_t n_asked = 0;
-  add_monitor_route(router, [&n_asked] {
-    MonitorSample sample;
-    sample.server.n_requests = ++n_asked;
-    return sample;
-  }, clock);
+  add_monitor_route(
+      router,
+      [&n_asked] {
+        MonitorSample sample;
+        sample.server.n_requests = ++n_asked;
+        return sample;
+      },
+      clock);
   const http::Router::Match match = router.find("GET", "/monitor.json");
   ASSERT_NE(match.handler, nullptr);
   EXPECT_EQ(match.access, http::Access::kKey);

@@ -56,9 +56,7 @@ TEST_F(PageRoutesTest, EveryFileIsServedByteForByte) {
     if (type == types.end()) continue;
     ++n_files;
     const std::string name = entry.path().filename();
-    const std::string path = name == "index.html"     ? "/"
-                             : name == "monitor.html" ? "/monitor"
-                                                      : "/page/" + name;
+    const std::string path = name == "index.html" ? "/" : name == "monitor.html" ? "/monitor" : "/page/" + name;
     const auto exchange = get(path);
     EXPECT_EQ(exchange->status, 200) << path;
     EXPECT_EQ(exchange->content_type, type->second) << path;
@@ -108,7 +106,8 @@ TEST_F(PageRoutesTest, WhatTheFilesNameIsThere) {
 }
 
 TEST_F(PageRoutesTest, NothingElseOfTheFolderIsServed) {
-  for (const char* path : {"/page/page_routes.cc", "/page/package.json", "/page/", "/page/../page/app.js", "/index.html"}) {
+  for (const char* path :
+       {"/page/page_routes.cc", "/page/package.json", "/page/", "/page/../page/app.js", "/index.html"}) {
     EXPECT_EQ(router_.find("GET", path).handler, nullptr) << path;
   }
   EXPECT_EQ(router_.find("POST", "/").handler, nullptr);

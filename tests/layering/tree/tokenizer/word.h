@@ -1,2 +1,2 @@
-#include "weights/model_file.h"
 #include <kernels/kernels.h>
+#include "weights/model_file.h"
