@@ -25,10 +25,10 @@
 #include <string_view>
 #include <utility>
 
-#include "ibid/bell.h"
 #include "ibid/chat_session.h"
 #include "ibid/result.h"
 #include "ibid/turn.h"
+#include "ibid/waker.h"
 
 namespace ibid {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "ibid/bell.h"
 #include "ibid/token.h"
 #include "ibid/turn.h"
+#include "ibid/waker.h"
 #include "runtime/embedding/text_embedding.h"
 #include "runtime/engine/engine_state.h"
 

@@ -23,8 +23,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "ibid/bell.h"
 #include "ibid/engine_options.h"
+#include "ibid/waker.h"
 #include "model/forward/language_model.h"
 #include "runtime/scheduler/pass_plan.h"
 #include "runtime/scheduler/task.h"

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "ibid/bell.h"
+#include "ibid/waker.h"
 #include "model/forward/language_model.h"
 #include "runtime/scheduler/pass_plan.h"
 

@@ -6,9 +6,9 @@
 #include <stop_token>
 
 #include "base/result.h"
-#include "ibid/bell.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
+#include "ibid/waker.h"
 #include "runtime/session/session_state.h"
 
 namespace ibid {

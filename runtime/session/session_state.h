@@ -16,8 +16,8 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "ibid/bell.h"
 #include "ibid/chat_session.h"
+#include "ibid/waker.h"
 #include "runtime/engine/engine_state.h"
 #include "runtime/session/running_turn.h"
 #include "runtime/session/session_branch.h"

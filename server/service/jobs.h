@@ -17,8 +17,8 @@
 
 #include "base/marked_text.h"
 #include "base/result.h"
-#include "ibid/bell.h"
 #include "ibid/usage.h"
+#include "ibid/waker.h"
 #include "runtime/engine/engine_state.h"
 #include "server/service/backend.h"
 #include "server/service/model_host.h"

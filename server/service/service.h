@@ -29,7 +29,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "ibid/bell.h"
+#include "ibid/waker.h"
 #include "server/service/backend.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"

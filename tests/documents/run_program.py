@@ -1,7 +1,7 @@
-"""run_program.py PROGRAM: runs the program of README.md as its reader would, without model.gguf and with it.
+"""run_program.py PROGRAM README_PROGRAM: runs the programs of docs/program.md and README.md without model.gguf and with it.
 
 Without it: one sentence on standard error and exit status 1. With the default model: answers, and the numbers that
-README promises. Without the default model the second part is skipped; on CI it fails.
+the page promises. Without the default model the second part is skipped; on CI it fails.
 """
 import os
 import pathlib
@@ -25,21 +25,26 @@ def want(condition, what, done):
         sys.exit(f"{what}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
 
 
-def main(program):
+def main(program, readme):
     with tempfile.TemporaryDirectory() as directory:
-        done = run(program, directory)
-        want(done.returncode == 1 and done.stdout == "", "without the model: wanted exit status 1 and no output", done)
-        want(done.stderr.startswith("model.gguf: ") and done.stderr.count("\n") == 1, "wanted one sentence", done)
+        for each in (program, readme):
+            done = run(each, directory)
+            want(done.returncode == 1 and done.stdout == "", "without the model: expected exit status 1, no output", done)
+            want(done.stderr.startswith("model.gguf: ") and done.stderr.count("\n") == 1, "expected one sentence", done)
         model = default_model()
         if not model.is_file():
-            sys.exit("the default model is not there" if os.environ.get("CI") == "true" else None)
+            sys.exit("the default model is missing" if os.environ.get("CI") == "true" else None)
         os.symlink(model, os.path.join(directory, "model.gguf"))
+        done = run(readme, directory)
+        want(done.returncode == 0 and done.stderr == "", "with the model: expected exit status 0", done)
+        want(done.stdout.count("\n") >= 2, "expected two answers", done)
         done = run(program, directory)
-        want(done.returncode == 0 and done.stderr == "", "with the model: wanted exit status 0", done)
+        want(done.returncode == 0 and done.stderr == "", "with the model: expected exit status 0", done)
         lines = done.stdout.rstrip("\n").split("\n")
-        want(len(done.stdout) > 60 and lines[-2].endswith(" tokens cached, 0 read"), "a second answer reads nothing", done)
-        want(lines[-1] == "5 messages there, 3 here", "wanted both conversations", done)
+        want(len(done.stdout) > 60 and lines[-2].endswith(" tokens cached, 0 read"), "the last answer prefills nothing",
+             done)
+        want(lines[-1] == "5 messages there, 3 here", "expected both conversations", done)
 
 
 if __name__ == "__main__":
-    main(os.path.abspath(sys.argv[1]))
+    main(*map(os.path.abspath, sys.argv[1:]))

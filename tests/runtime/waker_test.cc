@@ -1,5 +1,5 @@
 // No ring is lost in any interleaving of rings and waits. The delay of soft rings is not tested here.
-#include "ibid/bell.h"
+#include "ibid/waker.h"
 
 #include <gtest/gtest.h>
 
