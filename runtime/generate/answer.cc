@@ -77,7 +77,7 @@ TokenSpan Answer::unread() const { return TokenSpan(request_.prompt).subspan(ent
 // The prompt up to the next border, or to its end.
 SequenceChunk Answer::next_part() const {
   const TokenSpan rest = unread();
-  const size_t n = request_.borders.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();
+  const size_t n = request_.checkpoints.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();
   return {&entry_, rest.first(n), n == rest.size() ? WantLogits::kLast : WantLogits::kNone};
 }
 
@@ -158,8 +158,8 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   ++now_.work.n_forward;
   now_.work.n_rows += n_rows;
   now_.length = entry_.length();
-  request_.borders.keep(entry_, unread().empty());
-  if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.borders, unread().size());
+  request_.checkpoints.keep(entry_, unread().empty());
+  if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.checkpoints, unread().size());
   tell({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);

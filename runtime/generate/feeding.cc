@@ -13,7 +13,7 @@ Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_to
       entry_(entry),
       rest_(part.ids),
       want_(part.want),
-      borders_(std::move(part.borders)),
+      checkpoints_(std::move(part.checkpoints)),
       publish_(std::move(publish)) {}
 
 Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
@@ -22,7 +22,7 @@ Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
     if (publish_) publish_(entry_);
     return Wish::kOver;
   }
-  const size_t n = borders_.next(entry_.length(), entry_.length() + rest_.size()) - entry_.length();
+  const size_t n = checkpoints_.next(entry_.length(), entry_.length() + rest_.size()) - entry_.length();
   chunk = {&entry_, rest_.first(n), n == rest_.size() ? want_ : WantLogits::kNone};
   return Wish::kFeed;
 }
@@ -34,7 +34,7 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
     if (n_rows == rest_.size() && want_ != WantLogits::kNone) {
       logits_.copy_rows(rows.logits, rows.first, want_ == WantLogits::kLast ? 1 : n_rows);
     }
-    borders_.keep(entry_, n_rows == rest_.size());
+    checkpoints_.keep(entry_, n_rows == rest_.size());
     rest_ = rest_.subspan(n_rows);
   } catch (const std::bad_alloc&) {
     // No memory for the logits or the state of the last part, so that part counts as not computed. Slicing within the

@@ -23,8 +23,8 @@ class Feeding final : public Task {
   // Tokens to append after entry.length(). They must outlive the task.
   struct Part {
     TokenSpan ids;
-    WantLogits want = WantLogits::kNone;  // for the logits of the last pass
-    CheckpointPositions borders = {};     // of the sequence
+    WantLogits want = WantLogits::kNone;   // for the logits of the last pass
+    CheckpointPositions checkpoints = {};  // of the sequence
   };
   // The entry must outlive it.
   Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
@@ -43,7 +43,7 @@ class Feeding final : public Task {
   KvCacheEntry& entry_;
   TokenSpan rest_;
   const WantLogits want_;
-  const CheckpointPositions borders_;
+  const CheckpointPositions checkpoints_;
   const Publish publish_;
   Status status_;
   Logits logits_;

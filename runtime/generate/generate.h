@@ -44,7 +44,7 @@ struct GenerateRequest {
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  CheckpointPositions borders;                  // of the prompt, for the recurrent states
+  CheckpointPositions checkpoints;              // of the prompt, for the recurrent states
   size_t max_tokens = 0;                        // at least 1
   std::vector<TokenId> stop_ids;                // ids that end the turn
   size_t min_tokens = 0;                        // stop tokens are not sampled before as many others

@@ -12,6 +12,6 @@ namespace ibid {
 
 // Call after a pass, with n_unread tokens of the prompt left.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
-             const CheckpointPositions& borders, size_t n_unread);
+             const CheckpointPositions& checkpoints, size_t n_unread);
 
 }  // namespace ibid

@@ -23,7 +23,7 @@
 
 #include "base/marked_text.h"
 #include "ibid/token.h"
-#include "runtime/prompt/prompt_cuts.h"
+#include "runtime/prompt/branch_points.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/prompt/turn_meter.h"
 #include "tokenizer/tokenizer.h"

@@ -44,7 +44,7 @@ bool Dialogue::awaits_answer() const {
 // user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;
 // if all of these messages are shown, the user's span has the same rank among them as its message. Otherwise takes the
 // first of them: it has fewer tokens before it, but is still a common beginning.
-size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
+size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
   if (first == messages_.size()) return 0;
@@ -87,7 +87,7 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
 // Skips texts that the template does not show as a whole; a missing cut only costs prefill.
 BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
   constexpr size_t kMostPassedBy = 4;
-  BranchPoints found{.opening = n_opening_ids(delta)};
+  BranchPoints found{.first_turn_boundary = first_turn_boundary(delta)};
   const std::vector<TranscriptSpan>& fresh = delta.patch.spans;
   const std::vector<TranscriptSpan>& known = transcript_.spans();
   const size_t n_known = transcript_.span_at(delta.patch.keep_bytes);

@@ -69,9 +69,10 @@ class Dialogue {
   // True if messages were reverted since the last answer.
   bool goes_back() const { return goes_back_; }
   // Number of tokens before the text of the first user message, in the transcript or a plan's prompt; 0: unknown.
-  size_t n_opening_ids() const { return n_opening_ids(transcript_.spans(), transcript_.bytes()); }
-  size_t n_opening_ids(const PromptDelta& delta) const {
-    return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
+  size_t first_turn_boundary() const { return first_turn_boundary(transcript_.spans(), transcript_.bytes()); }
+  size_t first_turn_boundary(const PromptDelta& delta) const {
+    return delta.patch.keep_bytes == 0 ? first_turn_boundary(delta.patch.spans, delta.patch.bytes)
+                                       : first_turn_boundary();
   }
   // Positions after the first n_read tokens at which later prompts may diverge from the plan's. O(tokens after n_read).
   BranchPoints cuts(const PromptDelta& delta, size_t n_read) const;
@@ -116,7 +117,7 @@ class Dialogue {
  private:
   friend class DialogueChange;
 
-  size_t n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const;
+  size_t first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const;
   // The answer as the next prompt renders it, if that differs from its text; nullopt: the template does not show it.
   std::optional<std::string> shown_answer(const PromptDelta& delta, const SampledReply& reply, const Json& message);
 

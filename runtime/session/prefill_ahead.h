@@ -41,7 +41,7 @@ class PrefillAhead {
         feeding_(entry_,
                  {.ids = TokenSpan(prompt_.ids).subspan(entry_.length()),
                   .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
-                  .borders = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
+                  .checkpoints = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
                  priority, std::move(stop), bell_,
                  [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
   ~PrefillAhead() {

@@ -69,16 +69,16 @@ void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const F
 
 // O(prompt), as the search at the start of the turn.
 void PrefixPublisher::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
-                                       size_t n_opening) const noexcept {
+                                       size_t first_turn_boundary) const noexcept {
   LruKvCacheStore& store = engine_->state().store();
   if (logits != nullptr && n_prompt <= entry.length()) {
     // Without room for the logits, an exact repeat computes one token.
     (void)store.remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
   }
-  if (n_opening < kPagePositions || n_opening > entry.length()) return;
+  if (first_turn_boundary < kPagePositions || first_turn_boundary > entry.length()) return;
   Result<KvCacheEntry> opening = entry.fork();
   if (!opening.ok()) return;
-  if (opening->slice_to_at_most(n_opening) == 0) return;
+  if (opening->slice_to_at_most(first_turn_boundary) == 0) return;
   (void)store.insert(name_space_, *opening, {.extent = Extent::kFullPages, .retention = Retention::kPrefix});
 }
 

@@ -63,9 +63,9 @@ class PrefixPublisher {
   void make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
-  // known, and the first n_opening tokens, before the first user message. REQUIRES: not imported.
+  // known, and the first `first_turn_boundary` tokens, before the first user message. REQUIRES: not imported.
   void leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
-                        size_t n_opening) const noexcept;
+                        size_t first_turn_boundary) const noexcept;
 
  private:
   bool publish(KvCacheEntry& entry, bool whole) const noexcept;

@@ -153,7 +153,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.prompt = prompt.from(request.prompt_begin);
   if (engine_.state_share().spacing > 0) {
     const BranchPoints cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
-    request.borders = CheckpointPositions(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
+    request.checkpoints = CheckpointPositions(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
   }
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
@@ -292,7 +292,7 @@ void RunningTurn::commit(Generation generation) {
   branch_.look_back.settle(n_keep, ids.size(), options_.speculate, counts_);
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    rows_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.n_opening_ids()});
+    rows_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.first_turn_boundary()});
   }
   rows_.reset();
   turn_.work = meter_.cost().work;

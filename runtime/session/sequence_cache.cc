@@ -275,7 +275,7 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   cache.may_be_elsewhere_ = false;
   cache.rows_.leave(cache.kv_, cache.foreign_, Extent::kAll, &cache.at_rest_);
   if (searched_ && cache.foreign_ == nullptr) {
-    cache.rows_.leave_for_others(cache.kv_, kept.n_prompt, cache.prompt_end_.logits, kept.n_opening);
+    cache.rows_.leave_for_others(cache.kv_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
   }
   cache.rows_.make_idle(cache.kv_, cache.at_rest_, cache.foreign_);
 }

@@ -80,7 +80,7 @@ std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
     prompt_end = span.id_begin;
     reply_end = span.id_begin + span.token_ends.size();
   }
-  if (turn_begin == 0) turn_begin = dialogue.n_opening_ids();
+  if (turn_begin == 0) turn_begin = dialogue.first_turn_boundary();
   return {n_ids, std::min(n_ids, std::max<size_t>(prompt_end, 1) - 1), std::min(n_ids, turn_begin)};
 }
 

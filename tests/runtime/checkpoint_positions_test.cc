@@ -19,15 +19,17 @@ TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
 
 TEST(StateBordersTest, BordersAreWhereLaterPromptsDiverge) {
   const StateShare share{.spacing = 512, .n_most = 100};
-  EXPECT_THAT(CheckpointPositions(0, 1200, {.opening = 30}, share).positions(), ElementsAre(30, 512, 1024, 1184));
-  EXPECT_THAT(CheckpointPositions(600, 1200, {.opening = 30}, share).positions(), ElementsAre(1024, 1184));
-  EXPECT_THAT(CheckpointPositions(1150, 1200, {.opening = 30}, share).positions(), IsEmpty()) << "one short pass";
-  EXPECT_THAT(CheckpointPositions(0, 40, {.opening = 30}, share).positions(), ElementsAre(30));
-  EXPECT_THAT(CheckpointPositions(0, 1200, {.opening = 30}, StateShare()).positions(), IsEmpty());
+  EXPECT_THAT(CheckpointPositions(0, 1200, {.first_turn_boundary = 30}, share).positions(),
+              ElementsAre(30, 512, 1024, 1184));
+  EXPECT_THAT(CheckpointPositions(600, 1200, {.first_turn_boundary = 30}, share).positions(), ElementsAre(1024, 1184));
+  EXPECT_THAT(CheckpointPositions(1150, 1200, {.first_turn_boundary = 30}, share).positions(), IsEmpty())
+      << "one short pass";
+  EXPECT_THAT(CheckpointPositions(0, 40, {.first_turn_boundary = 30}, share).positions(), ElementsAre(30));
+  EXPECT_THAT(CheckpointPositions(0, 1200, {.first_turn_boundary = 30}, StateShare()).positions(), IsEmpty());
 }
 
 TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
-  const BranchPoints cuts{.opening = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
+  const BranchPoints cuts{.first_turn_boundary = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
   EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(150, 300, 500, 900, 1184))
       << "the others are less than 128 after a border, or in the prompt's end";
@@ -38,14 +40,14 @@ TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
 }
 
 TEST(StateBordersTest, PassesEndAtTheNextBorder) {
-  const CheckpointPositions borders(0, 1200, {.opening = 30}, {.spacing = 512, .n_most = 100});
-  EXPECT_EQ(borders.next(0, 1200), 30u);
-  EXPECT_EQ(borders.next(30, 1200), 512u);
-  EXPECT_EQ(borders.next(30, 200), 200u);
-  EXPECT_EQ(borders.next(1184, 1200), 1200u);
-  EXPECT_EQ(borders.last(29), 0u);
-  EXPECT_EQ(borders.last(30), 30u);
-  EXPECT_EQ(borders.last(1100), 1024u);
+  const CheckpointPositions checkpoints(0, 1200, {.first_turn_boundary = 30}, {.spacing = 512, .n_most = 100});
+  EXPECT_EQ(checkpoints.next(0, 1200), 30u);
+  EXPECT_EQ(checkpoints.next(30, 1200), 512u);
+  EXPECT_EQ(checkpoints.next(30, 200), 200u);
+  EXPECT_EQ(checkpoints.next(1184, 1200), 1200u);
+  EXPECT_EQ(checkpoints.last(29), 0u);
+  EXPECT_EQ(checkpoints.last(30), 30u);
+  EXPECT_EQ(checkpoints.last(1100), 1024u);
 }
 
 }  // namespace

@@ -106,11 +106,11 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
     const DialogueChange asked = equal.dialogue.propose(equal.question("Hello"));
     const Result<PromptDelta> plan = equal.dialogue.plan();
     ASSERT_TRUE(plan.ok());
-    EXPECT_EQ(equal.dialogue.n_opening_ids(*plan), equal.tokenizer.template_ids(shown).size());
+    EXPECT_EQ(equal.dialogue.first_turn_boundary(*plan), equal.tokenizer.template_ids(shown).size());
   }
   for (int turn = 0; turn < 3; ++turn) {
     equal.turn(equal.question(" Hello "), {"ab"});
-    EXPECT_EQ(equal.dialogue.n_opening_ids(), equal.tokenizer.template_ids(shown).size()) << turn;
+    EXPECT_EQ(equal.dialogue.first_turn_boundary(), equal.tokenizer.template_ids(shown).size()) << turn;
   }
 
   ChatBackend all_at_once(kChatMl, "Hello");
@@ -119,11 +119,11 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
     history.added.push_back(make_message(role, "Hello"));
   }
   all_at_once.turn(std::move(history), {"ab"});
-  EXPECT_EQ(all_at_once.dialogue.n_opening_ids(), all_at_once.tokenizer.template_ids(shown).size());
+  EXPECT_EQ(all_at_once.dialogue.first_turn_boundary(), all_at_once.tokenizer.template_ids(shown).size());
 
   ChatBackend other(kChatMl, "ab");
   other.turn(other.question("Hello"), {"ab"});
-  EXPECT_EQ(other.dialogue.n_opening_ids(),
+  EXPECT_EQ(other.dialogue.first_turn_boundary(),
             other.tokenizer.template_ids("<|im_start|>system\nab<|im_end|>\n<|im_start|>user\n").size());
 }
 
@@ -139,7 +139,7 @@ TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
     history.added.push_back(make_message(role, role == Role::kAssistant ? "ab" : "Hello"));
   }
   hidden.turn(std::move(history), {"ab"});
-  EXPECT_EQ(hidden.dialogue.n_opening_ids(), hidden.tokenizer.template_ids("<|im_start|>user\n").size());
+  EXPECT_EQ(hidden.dialogue.first_turn_boundary(), hidden.tokenizer.template_ids("<|im_start|>user\n").size());
 }
 
 TEST(DialogueTest, UncommittedProposalIsRolledBack) {

@@ -20,7 +20,8 @@ constexpr size_t kSpacing = 512;
 
 // A prompt that is prefilled pass by pass, from border to border. Records what is published.
 struct Prompt {
-  Prompt(size_t n_prompt, size_t n_opening) : ids(n_prompt, 7), borders(0, n_prompt, {.opening = n_opening}, kShare) {
+  Prompt(size_t n_prompt, size_t first_turn_boundary)
+      : ids(n_prompt, 7), checkpoints(0, n_prompt, {.first_turn_boundary = first_turn_boundary}, kShare) {
     shared.pending = &pending;
     shared.publish = [this](KvCacheEntry& read, bool whole) {
       published.emplace_back(read.length(), whole);
@@ -32,11 +33,11 @@ struct Prompt {
     std::vector<SequenceChunk> batch{{&entry, TokenSpan(ids).subspan(entry.length(), end - entry.length())}};
     batch.front().want = WantLogits::kNone;
     ASSERT_TRUE(model.forward(batch, {}, logits).ok());
-    borders.keep(entry, end == ids.size());
-    publish(shared, reading, entry, borders, ids.size() - end);
+    checkpoints.keep(entry, end == ids.size());
+    publish(shared, reading, entry, checkpoints, ids.size() - end);
   }
   void read_to_end() {
-    while (entry.length() < ids.size()) read_to(borders.next(entry.length(), ids.size()));
+    while (entry.length() < ids.size()) read_to(checkpoints.next(entry.length(), ids.size()));
   }
 
   static constexpr StateShare kShare{.spacing = kSpacing, .n_most = 100};
@@ -44,7 +45,7 @@ struct Prompt {
   KvPagePool pool{model.kv_layout(), 64u << 20};
   Logits logits;
   Tokens ids;
-  CheckpointPositions borders;
+  CheckpointPositions checkpoints;
   PendingPrefixes pending{1};
   KvCacheEntry entry{pool};
   SharedPrompt shared;
@@ -73,10 +74,11 @@ TEST(PublishTest, AllRowsArePublishedForAWaiterBeyondFullPages) {
   EXPECT_EQ(later.earlier(0), Earlier::kPublished) << "there is no other border before 512";
 }
 
-// Two borders in one page that is not full at the prompt's end: a prompt that diverges between them needs the first.
+// Two checkpoints in one page that is not full at the prompt's end: a prompt that diverges between them needs the
+// first.
 TEST(PublishTest, ReadingThatDivergesBetweenBordersGetsTheFirst) {
   Prompt prompt(630, 610);
-  ASSERT_THAT(prompt.borders.positions(), ElementsAre(512, 610, 614));
+  ASSERT_THAT(prompt.checkpoints.positions(), ElementsAre(512, 610, 614));
   prompt.read_to(512);
   prompt.read_to(610);
   const Tokens other = [&] {

@@ -95,7 +95,7 @@ TEST(RecurrentChatTest, PrefilledQuestionKeepsItsCheckpoints) {
   // The template rewrites the answer, so the prompt's end is no resume point.
   const Turn second = must(chat.send("Hello", greedy()));
   EXPECT_GE(second.usage.n_cached, first.usage.n_prompt);
-  // The other borders were kept: before the question, and within it.
+  // The other checkpoints were kept: before the question, and within it.
   const Turn edited = must(chat.edit(1, std::string(9'000, 'q') + "the other", greedy()));
   EXPECT_GE(edited.usage.n_cached + f.engine->state().state_share().spacing, 9'000u);
   ChatSession other = f.session({.system = kLong});

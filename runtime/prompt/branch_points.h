@@ -7,8 +7,8 @@
 namespace ibid {
 
 struct BranchPoints {
-  size_t opening = 0;           // before the first user message; 0: unknown
-  std::vector<size_t> answers;  // before and after each answer, ascending
+  size_t first_turn_boundary = 0;  // before the first user message; 0: unknown
+  std::vector<size_t> answers;     // before and after each answer, ascending
 };
 
 }  // namespace ibid
