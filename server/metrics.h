@@ -1,6 +1,6 @@
-// ServerMetrics: the text of GET /metrics. It counts exchanges as they are reported, and reads all other figures from
-// the parts of the server when the text is requested. It takes no lock that a model's pass holds for longer than
-// reading some numbers takes. Thread-safe. MetricsText and Histogram: the format.
+// ServerMetrics: the text of GET /metrics. Counts exchanges as they are reported, and reads all other figures from the
+// parts of the server when the text is requested. Takes only locks that the compute thread holds very briefly.
+// Thread-safe. MetricsText and Histogram: the format.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class ModelHost;
 class RequestLog;
 class Service;
 
-// Seconds, from a millisecond to two minutes. Thread-safe.
+// A histogram of seconds, from a millisecond to two minutes. Thread-safe.
 class Histogram {
  public:
   static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,  0.25,
@@ -44,12 +44,12 @@ class Histogram {
   std::atomic<uint64_t> sum_us_{0};
 };
 
-// The text format of Prometheus, version 0.0.4, written name by name.
+// Writes the text format of Prometheus, version 0.0.4, metric by metric.
 class MetricsText {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-  // Values of one name are written consecutively; its help is written once.
+  // Write all values of a name consecutively; its help is written once.
   void counter(std::string_view name, std::string_view help, double value, const Labels& labels = {});
   void gauge(std::string_view name, std::string_view help, double value, const Labels& labels = {});
   void histogram(std::string_view name, std::string_view help, const Histogram::Sample& sample);
@@ -67,7 +67,7 @@ class MetricsText {
 class ServerMetrics {
  public:
   void add(const http::ExchangeRecord& record);
-  // Its dropped lines are counted. Set before any other thread calls.
+  // The log whose dropped lines are reported. REQUIRES: no other thread uses this object yet.
   void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
 
   // service, models: may be null.
@@ -77,7 +77,7 @@ class ServerMetrics {
   void write_exchanges(MetricsText& text) const;
   void write_sequences(MetricsText& text) const;
 
-  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: bounded by the code
+  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: bounded in number
   mutable std::mutex mutex_;
   std::map<RouteKey, uint64_t> n_requests_;
   uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;

@@ -21,7 +21,7 @@ constexpr size_t kMaxLines = 10'000;
 
 double rounded_ms(double ms) { return std::round(ms * 1000) / 1000; }
 
-// At the end, for lines that a reader does not read.
+// Limit for the last lines when the log ends, if its reader does not read.
 constexpr std::chrono::milliseconds kLastLines{1000};
 constexpr int kLookMs = 50;
 
@@ -101,8 +101,8 @@ void RequestLog::write_lines() {
   }
 }
 
-// A pipe that poll() calls writable takes PIPE_BUF bytes without blocking. The descriptor is shared with other
-// processes, so it cannot be made non-blocking.
+// If poll() reports a pipe as writable, it takes PIPE_BUF bytes without blocking. The descriptor is shared with other
+// processes, so it must not be made non-blocking.
 void RequestLog::write_whole(std::string_view text) {
   std::optional<std::chrono::steady_clock::time_point> end;
   while (!text.empty()) {

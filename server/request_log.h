@@ -1,6 +1,6 @@
-// RequestLog: a line of JSON for each exchange. It has sizes, counts and times, and no text of a client or a model: no
-// prompt, no answer, no key, no path but that of a route. A thread of its own writes, so that a slow reader of the log
-// blocks no client; lines for which there is no room are counted and dropped.
+// RequestLog: one line of JSON per exchange, with sizes, counts and times, and no text of a client or a model: no
+// prompt, answer or key, and of the path only the route's pattern. A thread of its own writes, so that a slow reader of
+// the log blocks no client; lines that do not fit in the queue are counted and dropped.
 //
 // Thread-safe.
 #pragma once
@@ -25,11 +25,11 @@ class RequestLog {
  public:
   // Writes to this descriptor, which the caller owns.
   explicit RequestLog(int descriptor);
-  ~RequestLog();  // writes the waiting lines; waits at most a second for the reader
+  ~RequestLog();  // writes the queued lines; waits at most a second for the reader
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 
-  // Returns at once.
+  // Queues the record's line. Returns at once.
   void add(const http::ExchangeRecord& record);
   uint64_t n_dropped() const;
 

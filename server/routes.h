@@ -1,5 +1,5 @@
-// The routes of `ibid serve`: every path that it answers, in one list. Those of the protocols are in
-// server/protocol/endpoints.h, those of the pages in server/web/page_routes.h.
+// The routes of `ibid serve`, all in one list. The protocols' own are in server/protocol/endpoints.h, those of the
+// pages in server/web/page_routes.h.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class Service;
 
 enum class Readiness : uint8_t { kLoading, kReady, kDraining };
 
-// The state that the server's own routes report. Outlives the router's use.
+// The state that the server's own routes report. REQUIRES: outlives the use of the router.
 struct ServerFacts {
   std::atomic<Readiness> readiness{Readiness::kLoading};
   std::atomic<const http::Server*> server{nullptr};  // null until it listens
@@ -28,13 +28,13 @@ struct ServerFacts {
   bool namespace_by_user = false;  // as in Site
 };
 
-// GET /health, /v1/health: alive; never blocks.
-// GET /ready: 200, or 503 while the first model is loaded and once the server is ending.
-// GET /version: of the program.
-// GET /metrics: for Prometheus, behind the key.
+// GET /health, /v1/health: 200 if the process is alive; never blocks.
+// GET /ready: 200, or 503 while the first model is loaded and during shutdown.
+// GET /version: the program's version.
+// GET /metrics: for Prometheus; requires the API key.
 void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service, const ModelHost* models);
 
-// All of them, and those of the protocols and of the pages. REQUIRES: all outlive the server that uses the router.
+// All routes: these, the protocols' and the pages'. REQUIRES: all arguments outlive the server that uses the router.
 http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models, Clock& clock);
 
 }  // namespace ibid::serve

@@ -1,5 +1,5 @@
-// The API keys of a server: from a file, and from the environment. Never from the command line, which everybody on the
-// machine can read. KeyRing keeps only their SHA-256 digests. Immutable: any number of threads.
+// The API keys of a server: from a file and from the environment, but not from the command line, which every user of
+// the machine can read. KeyRing stores only their SHA-256 digests. Immutable and thread-safe.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace ibid::http {
 
 struct ApiKey {
   std::string key;
-  std::string cache_namespace;  // whose it is: conversations and keys and values are shared within it
+  std::string cache_namespace;  // conversations and keys and values are shared within it
 };
 
 class KeyRing {
@@ -23,8 +23,8 @@ class KeyRing {
   explicit KeyRing(const std::vector<ApiKey>& keys);
 
   bool empty() const { return entries_.empty(); }
-  // The namespace of the key that the request has ("Authorization: Bearer", "x-api-key"); nullopt: it has none that is
-  // here. All keys are compared, and all bytes of each, whatever the request has: time tells nothing about keys.
+  // The namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt: no valid key. Compares all
+  // bytes of all keys in any case, so that timing reveals nothing about keys.
   std::optional<std::string> find(const Headers& headers) const;
 
  private:
@@ -41,13 +41,13 @@ class KeyRing {
 
 namespace ibid::serve {
 
-// A line is a key, or NAME=KEY: keys of one name share conversations and keys and values; a key without a name is alone
-// with what it reads. Blank lines and lines that begin with # do not count. A key has 8 to 512 visible characters of
-// ASCII, a name [A-Za-z0-9_-]{1,64}.
-// Errors: kInvalidArgument with `what` and the line's number, and never a word of a key; kDuplicate.
+// A line is a key, or NAME=KEY. Keys with the same name share conversations and keys and values; a key without a name
+// shares with no other. Blank lines and lines that begin with # are ignored. A key has 8 to 512 visible ASCII
+// characters, a name [A-Za-z0-9_-]{1,64}. Errors: kInvalidArgument with `what` and the line number, and no part of a
+// key; kDuplicate.
 Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what);
 
-// Those of the file (empty path: none) and that of IBID_API_KEY. Errors: those of reading the file, and of parsing.
+// The keys of the file (empty path: none) and of IBID_API_KEY. Errors: those of reading the file, and of parsing.
 Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path);
 
 }  // namespace ibid::serve

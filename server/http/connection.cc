@@ -15,22 +15,22 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64 * 1024;    // of requests that a client sends before it was answered
-constexpr milliseconds kLookTime{50};      // between two looks whether a client is there that sent more than that
+constexpr size_t kMaxAhead = 64 * 1024;    // bytes of requests that come before the current one is answered
+constexpr milliseconds kLookTime{50};      // interval of the checks for a client that sent more
 constexpr milliseconds kLingerTime{1000};  // for a client to read why it is refused
-constexpr size_t kMaxLingered = 4u << 20;  // bytes that are read meanwhile and thrown away
+constexpr size_t kMaxLingered = 4u << 20;  // bytes that are read and discarded meanwhile
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
-constexpr size_t kBodyStep = 64 * 1024;  // a body of which so much more has come is on its way
+constexpr size_t kBodyStep = 64 * 1024;  // bytes of a body that count as progress
 
-constexpr milliseconds kDeliveryLookTime{10};  // between two looks whether a client has what was written to it
+constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
-// A method that a log may name; any other is a word that a client made up.
+// A method that may appear in a log; any other is text of the client.
 bool is_known_method(std::string_view method) {
   constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
   return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
 }
 
-// Takes the body from the reader. REQUIRES: the request was read whole, and may pass.
+// Takes the body from the reader. REQUIRES: the request is complete and was admitted.
 Request make_request(uint64_t id, RequestReader& reader, const Admission& admission, const std::string& client) {
   const RequestHead& head = reader.head();
   Request request;
@@ -45,7 +45,7 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
   return request;
 }
 
-// Begins the record of a request that is not answered yet.
+// The first fields of the record of a request.
 ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
                            const std::string& client) {
   const RequestHead& head = reader.head();
@@ -56,8 +56,8 @@ ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admis
   return record;
 }
 
-// The exchange that a handler holds. Its request is its own; its response goes to the reply, which the connection takes
-// it from.
+// The exchange that a handler holds. It owns its request; its response goes to the reply, from which the connection
+// takes it.
 class ClientExchange : public Exchange {
  public:
   ClientExchange(Request request, std::shared_ptr<Reply> reply, BodyAllowance allowance)
@@ -83,10 +83,10 @@ class ClientExchange : public Exchange {
   const BodyAllowance allowance_;
 };
 
-// Whether a client has what was written to it. A write only hands bytes to the system: a client that has closed its
-// socket by then never gets them, and one that sends no more may still read. Looks until the client's system has
-// acknowledged every byte, or has refused them; after `until` they count as lost. Tells `reply` if they are lost, and
-// calls `then`. In callbacks of the transport, whose timer is used.
+// Waits until the written bytes are delivered. A write only passes bytes to the kernel: a client that has closed its
+// socket never gets them, while one whose input has ended may still read. Checks until the client's kernel has
+// acknowledged or refused every byte; after `until` they count as lost. Reports a loss to `reply`, then calls `then`.
+// Runs in callbacks of the transport, and uses its timer.
 void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply, Clock::time_point until,
                     std::function<void()> then) {
   const Delivery delivery = transport->delivery();
@@ -165,7 +165,7 @@ void Connection::close_when_idle() {
   });
 }
 
-// Reading.
+// Input.
 
 void Connection::read_more() {
   if (state_ == State::kClosed || input_ended_ || is_reading_) return;
@@ -178,7 +178,7 @@ void Connection::read_more() {
                    [self = shared_from_this()](bool ok, size_t n) { self->in_turn([&] { self->on_read(ok, n); }); });
 }
 
-// Bytes that a client sends while it is answered take memory and time from the others: more of them stay unread.
+// Requests that a client sends early would take memory and time from others, so they are read only up to a limit.
 bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
 
 void Connection::on_read(bool ok, size_t n) {
@@ -238,7 +238,7 @@ void Connection::feed() {
   }
 }
 
-// A body that comes has more time, and others give way before its client does.
+// Progress of a body extends its deadline, and moves the connection to the end of the eviction order.
 void Connection::mark_progress_of_body() {
   const size_t n = reader_->n_body_bytes();
   if (deadline_ != TimePoint::max() && n > 0) {
@@ -261,7 +261,7 @@ void Connection::pass_door() {
   }
 }
 
-// Answering.
+// Requests and their handlers.
 
 Reply& Connection::begin_reply() {
   state_ = State::kAnswering;
@@ -277,7 +277,7 @@ Reply& Connection::begin_reply() {
   return *reply_;
 }
 
-// The request decides how the response begins.
+// Creates the response writer with the options that the request determines.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
   admission_.headers.emplace_back("x-request-id", std::to_string(exchange_id_));
@@ -293,7 +293,7 @@ void Connection::await_reply() {
 void Connection::refuse(const Refusal& refusal, Headers headers) {
   ++room_->n_refused;
   Reply& reply = begin_reply();
-  // The unread rest of a body would be taken for the next request.
+  // The unread rest of a body would be parsed as the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
   reader_->take_body();
@@ -320,7 +320,7 @@ void Connection::begin_exchange() {
   }
 }
 
-// Sending.
+// Output.
 
 void Connection::pump() {
   if (state_ == State::kClosed || outbox_.is_writing()) return;
@@ -339,7 +339,7 @@ bool Connection::take_portion() {
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
-  // A client that sent HEAD reads no more than the head of a stream.
+  // A client that sent HEAD reads only the head of a stream.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }
@@ -384,7 +384,7 @@ void Connection::lose_slow_client() {
   close();
 }
 
-// The end.
+// Shutdown.
 
 void Connection::linger() {
   state_ = State::kLingering;
@@ -409,14 +409,14 @@ void Connection::close() {
   room_->connections.remove(this);
 }
 
-// Time.
+// Deadlines.
 
 void Connection::set_deadline(milliseconds from_now) {
   deadline_ = Clock::now() + from_now;
   schedule();
 }
 
-// When bytes are due that keep a stream alive; never, where it wants none.
+// When the keep-alive bytes of a stream are due; TimePoint::max(): never.
 Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) const {
   if (reply_ == nullptr || outbox_.is_writing() || !response_.is_streaming()) return TimePoint::max();
   keep_alive = reply_->keep_alive();
@@ -428,7 +428,7 @@ void Connection::schedule() {
   Reply::KeepAlive keep_alive;
   const TimePoint next =
       std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
-  if (next >= alarm_) return;  // an alarm that is too early finds nothing to do and sets the next
+  if (next >= alarm_) return;  // a timer that fires too early only sets the next one
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
 }

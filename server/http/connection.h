@@ -1,14 +1,14 @@
-// Connection: one client, from its first byte to its last. It reads a request (request_reader.h), asks the door whether
-// it may pass (door.h), gives the exchange to its handler, and sends what that says (reply.h), one exchange after the
-// other.
+// Connection: one client connection, from accept to close. For each exchange, one after the other, it reads a request
+// (request_reader.h), lets the door check it (door.h), passes the exchange to its handler, and sends the response
+// (reply.h).
 //
-// It reads all the time, also while it is answered: that is how it sees a client go. What it reads then is the client's
-// next request, or the client's end. It reads ahead up to a limit, and behind that looks now and then whether the
-// client is still there. A client that sends no more may have gone: nothing more is computed for it, and its exchange
-// says so. A whole response is still sent to it; whether it had gone is seen by whether that arrives (delivery.h).
+// It also reads while a response is sent, to detect that the client has left: the bytes are the client's next request,
+// or the end of its input. It reads ahead up to a limit; beyond that it checks periodically whether the client is still
+// connected. If the client's input has ended, the client may have left, so gone() is requested: nothing more is
+// computed. A whole response is still sent; its delivery decides whether the client was gone (Delivery).
 //
-// Everything happens in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() are for
-// any thread. It owns its transport, whose callbacks own it; so it lives until they are over.
+// All work is done in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() may be
+// called from any thread. It owns its transport, whose callbacks own it, so it lives until the last callback is done.
 #pragma once
 
 #include <algorithm>
@@ -31,15 +31,15 @@
 
 namespace ibid::http {
 
-// Outbox: the bytes that are on their way to a client, and how much time it has for them. It moves none itself.
+// Outbox: the bytes to be sent to a client, and the deadlines for it to take them. It does no I/O.
 //
-// There is a time until a client takes some of them, and one for all of them together: who takes a few bytes now and
-// then would otherwise keep its place for as long as it likes.
+// One deadline is for the next bytes to be taken, one for all of them: otherwise a client that takes a few bytes now
+// and then could keep its connection as long as it likes.
 class Outbox {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // Patience until some bytes are taken; for all of them as much, and a second for each so many bytes. Behind `stall` a
-  // client counts as slow.
+  // patience: limit until the next bytes are taken; for all bytes, patience and one second per bytes_per_second. After
+  // `stall` a client counts as slow.
   struct Pace {
     std::chrono::milliseconds patience;
     size_t bytes_per_second;
@@ -48,13 +48,13 @@ class Outbox {
 
   explicit Outbox(const Pace& pace) : pace_(pace) {}
 
-  // The next bytes are appended here. REQUIRES: nothing is on its way.
+  // Append the next bytes here. REQUIRES: is_empty().
   std::string& bytes() { return bytes_; }
   bool is_empty() const { return bytes_.empty(); }
   bool is_writing() const { return is_writing_; }
   std::string_view rest() const { return std::string_view(bytes_).substr(n_taken_); }
 
-  // A write of the rest begins.
+  // Call when a write of rest() starts.
   void begin(TimePoint now) {
     is_writing_ = true;
     if (n_taken_ == 0) {
@@ -63,7 +63,7 @@ class Outbox {
     }
     deadline_ = std::min(now + pace_.patience, whole_deadline_);
   }
-  // It has ended, and the client's side has taken so many bytes. Returns how many these were in all if none is left,
+  // Call when it has ended, with the number of bytes that were written. Returns the size of all bytes if none is left,
   // and 0 otherwise.
   size_t end(size_t n_bytes) {
     is_writing_ = false;
@@ -75,9 +75,9 @@ class Outbox {
     return std::exchange(n_taken_, 0);
   }
 
-  // When the client has lost its place; never, if nothing is on its way.
+  // When the client loses its connection; TimePoint::max() if nothing is being written.
   TimePoint deadline() const { return deadline_; }
-  // When it counts as slow; never, once it does.
+  // When the client counts as slow; TimePoint::max() if nothing is being written, or if it counts as slow already.
   TimePoint stall() const { return stall_; }
   void count_as_slow() { stall_ = TimePoint::max(); }
 
@@ -96,22 +96,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room);
   ~Connection();
 
-  // REQUIRES: it is in the table of the room. Called once, by a thread of the network.
+  // REQUIRES: it is in the connection table of the room. Called once, by a network thread.
   void start();
-  // Closes, unless an exchange is under way whose client reads it.
+  // Closes, unless it is sending a response that its client reads.
   void give_way();
-  // Closes, whatever is under way.
+  // Closes in any case.
   void end();
-  // The handler of the exchange that is under way is told to end it.
+  // Requests gone() of the current exchange, so that its handler ends it.
   void cancel_exchange();
-  // Closes as soon as no request is under way, read or answered.
+  // Closes when no request is being read or answered.
   void close_when_idle();
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
   enum class State { kHandshake, kReading, kAnswering, kLingering, kClosed };
 
-  // Calls `act` in a callback of the transport; what it throws closes the connection.
+  // Calls `act` in a callback of the transport; if it throws, the connection is closed.
   template <typename Act>
   void in_turn(Act&& act);
 
@@ -148,28 +148,28 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kHandshake;
 
   std::array<char, 16 * 1024> bytes_read_;
-  std::string ahead_;        // read and not taken
-  bool is_reading_ = false;  // the transport reads for us
+  std::string ahead_;        // read and not parsed yet
+  bool is_reading_ = false;  // a read of the transport is pending
   std::unique_ptr<RequestReader> reader_;
-  bool request_begun_ = false;  // a byte of it has come
+  bool request_begun_ = false;  // its first byte was read
   TimePoint body_begin_;
-  size_t n_body_seen_ = 0;  // bytes of the body when it last counted as coming
+  size_t n_body_seen_ = 0;  // bytes of the body at its last progress
   BodyAllowance allowance_;
   Admission admission_;
   size_t n_lingered_ = 0;
 
   uint64_t exchange_id_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the exchange that is under way
+  std::shared_ptr<Reply> reply_;  // of the current exchange
   ResponseWriter response_;
-  bool close_after_ = false;  // it
+  bool close_after_ = false;  // close after the current exchange
   Outbox outbox_;
-  bool is_slow_ = false;  // the client does not read what it is answered
+  bool is_slow_ = false;  // the client does not read its response
   bool input_ended_ = false;
 
   TimePoint deadline_ = TimePoint::max();  // of the state
-  TimePoint look_at_ = TimePoint::max();   // when to see whether a client is there that is not read from
+  TimePoint look_at_ = TimePoint::max();   // when to check whether a client is connected that is not read from
   TimePoint last_sent_;
-  TimePoint alarm_ = TimePoint::max();  // when the transport wakes us
+  TimePoint alarm_ = TimePoint::max();  // when the transport's timer fires
 };
 
 }  // namespace ibid::http

@@ -1,12 +1,12 @@
-// The last line of defence of a thread: what is thrown ends here, and not the process. Libraries throw where memory is
-// short, and one client's lack of it is not everybody's.
+// Stops exceptions at the top of a thread, so that they do not end the process. Libraries throw if memory is short, and
+// a shortage for one client must not end all of them.
 #pragma once
 
 #include <utility>
 
 namespace ibid::http {
 
-// Calls `task`. False: it threw. What it threw is not looked at, because it may quote a client.
+// Calls `task`. False: it threw. The exception is ignored, because its message may quote a client.
 template <typename Task>
 bool guarded(Task&& task) noexcept {
   try {

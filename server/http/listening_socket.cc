@@ -1,7 +1,7 @@
 #include "server/http/listening_socket.h"
 
 #include <arpa/inet.h>
-// Not netinet/tcp.h, which Boost includes: its tcp_info has no counters of bytes.
+// Not netinet/tcp.h, which Boost includes: its tcp_info has no byte counters.
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,7 +21,7 @@ namespace ibid::http {
 
 namespace {
 
-// The kernel takes at most net.core.somaxconn of them.
+// The kernel limits it to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 bool is_loopback(const sockaddr& address) {
@@ -69,7 +69,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
-// Removes what a process that is gone left at this path.
+// Removes the socket file of a process that has ended.
 Status remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
@@ -126,12 +126,12 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
     ListeningSocket opened(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (opened.descriptor_ < 0) {
       last_error = errno;
-      continue;  // a machine without IPv6, say
+      continue;  // for example, a machine without IPv6
     }
     const int on = 1;
     const int off = 0;
     setsockopt(opened.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    // "::" is for IPv4 as well.
+    // "::" accepts IPv4 as well.
     if (info->ai_family == AF_INET6) setsockopt(opened.descriptor_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     socklen_t length = info->ai_addrlen;
     if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&bound), length) != 0 ||
@@ -159,7 +159,7 @@ Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
     return Status(ErrorCode::kIo, "the Unix socket " + path + " cannot be listened on: " + std::strerror(errno));
   };
   if (opened.descriptor_ < 0) return failed();
-  // Linux gives the file these rights when it is made, so there is no moment in which others could connect.
+  // Linux gives the file these permissions when it is created, so others can never connect.
   if (fchmod(opened.descriptor_, 0600) != 0) return failed();
   if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return failed();
   struct stat made {};
@@ -178,7 +178,7 @@ Delivery delivery_of(int socket) {
   if (length < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) return Delivery::kDone;
   const bool is_all_sent = info.tcpi_notsent_bytes == 0;
   if (is_all_sent && info.tcpi_bytes_acked + info.tcpi_bytes_retrans >= info.tcpi_bytes_sent) return Delivery::kDone;
-  constexpr int kClosed = 7;  // TCP_CLOSE, which netinet/tcp.h alone defines: the client's system has refused bytes
+  constexpr int kClosed = 7;  // TCP_CLOSE, defined only in netinet/tcp.h: the client's kernel has refused bytes
   return info.tcpi_state == kClosed ? Delivery::kLost : Delivery::kUnderWay;
 }
 

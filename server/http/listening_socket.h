@@ -1,5 +1,5 @@
-// ListeningSocket: an address or a path that clients connect to, opened and not yet served. It owns its descriptor, and
-// the file of a Unix socket, which goes with it.
+// ListeningSocket: a bound TCP address or Unix socket path, not served yet. It owns its descriptor, and the file of a
+// Unix socket, which it removes at the end.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +18,18 @@ class ListeningSocket {
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   ~ListeningSocket();
 
-  // One for each address that the name stands for ("localhost": IPv4 and IPv6). port 0: any free one, the same for all.
-  // Errors: kInvalidArgument for what is no address; kIo: in use, not allowed.
+  // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free one, the same for all.
+  // Errors: kInvalidArgument: not an address; kIo: in use, not permitted.
   static Result<std::vector<ListeningSocket>> open_tcp(const std::string& address, uint16_t port);
-  // With rights for this user alone. A file that a process left behind is replaced; one that a process listens on, or
-  // that is no socket, is an error: kIo. kInvalidArgument: the path is too long.
+  // With permissions for this user only. Replaces a file that an ended process left. Errors: kIo: a process listens on
+  // it, or it is not a socket; kInvalidArgument: the path is too long.
   static Result<ListeningSocket> open_unix(const std::string& path);
 
-  // Whether clients of other machines can reach it.
+  // True if clients on other machines can reach it.
   bool is_reachable_from_outside() const { return is_public_; }
   bool is_local() const { return !path_.empty(); }
   uint16_t port() const { return port_; }
-  int release_descriptor();  // the caller's from now on
+  int release_descriptor();  // the caller owns it from now on
 
  private:
   explicit ListeningSocket(int descriptor) : descriptor_(descriptor) {}
@@ -38,13 +38,13 @@ class ListeningSocket {
   uint16_t port_ = 0;
   bool is_public_ = false;
   std::string path_;
-  dev_t device_ = 0;  // of the file: another one at this path is not ours
+  dev_t device_ = 0;  // of the file, to recognise that another one has replaced it
   ino_t inode_ = 0;
 };
 
-// The state of bytes that were written to a client.
+// Whether bytes written to a client have arrived.
 enum class Delivery { kUnderWay, kDone, kLost };
-// Returns that of a TCP socket, from its counters; kDone of other sockets, whose bytes go straight to the reader.
+// That of a TCP socket, from its counters; of other sockets kDone, because their bytes go directly to the reader.
 Delivery delivery_of(int socket);
 
 }  // namespace ibid::http

@@ -1,5 +1,5 @@
-// Network: the threads that move bytes, and the sockets that clients come to. Transport: the bytes of one client,
-// whatever carries them.
+// Network: the I/O threads, and the sockets that clients connect to. Transport: the byte stream of one client, whatever
+// carries it.
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
@@ -22,11 +22,10 @@
 
 namespace ibid::http {
 
-// Over TCP, TLS or a Unix socket, and with a timer. It makes one callback at a time, so its user needs no lock. Nothing
-// here waits.
+// Over TCP, TLS or a Unix socket, with a timer. Calls back one at a time, so its user needs no lock. Never blocks.
 //
-// All calls but post() are from within a callback, or before the first. A callback that is due when close() is called
-// comes with ok == false.
+// All calls except post() are made within a callback, or before the first one. Callbacks that are pending when close()
+// is called come with ok == false.
 class Transport {
  public:
   using Done = std::function<void(bool ok, size_t n_bytes)>;
@@ -36,25 +35,25 @@ class Transport {
   using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Strand>;
   using Timer = boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, Strand>;
 
-  // tls: nullptr: none. client: address; "local" of a Unix socket.
+  // tls: nullptr: none. client: its address; "local" for a Unix socket.
   Transport(Socket socket, boost::asio::ssl::context* tls, std::string client, bool is_local);
 
-  // TLS has to agree on keys first; without TLS this is done at once.
+  // Performs the TLS handshake; done at once without TLS.
   void handshake(Done done);
-  // Some bytes; 0 and ok: the client sends no more. One at a time. `room` must stay until then.
+  // Reads some bytes; 0 and ok: the client's input has ended. One read at a time. `room` must stay valid until `done`.
   void read(std::span<char> room, Done done);
-  // Some of these bytes, which must stay until then. One at a time.
+  // Writes some of these bytes, which must stay valid until `done`. One write at a time.
   void write(std::string_view bytes, Done done);
-  // Nothing is written any more, and the client is told; reading goes on.
+  // Shuts down the sending side; reading continues.
   void end_writing();
   void close();
-  // Whether the client has closed, or sends no more, though not all of what it sent was read. Costs a system call.
+  // True if the client has closed or shut down its side, even if not all of its bytes were read. Costs a system call.
   bool client_has_ended();
-  // Returns the state of all bytes that write() took so far. Costs a system call.
+  // The delivery of all bytes that were written so far. Costs a system call.
   Delivery delivery();
-  // Calls `task` at that time; a later call replaces it.
+  // Calls `task` at that time; replaces an earlier call's task.
   void wake_at(Clock::time_point when, Task task);
-  // Calls `task` soon. From any thread.
+  // Calls `task` soon, as a callback. May be called from any thread.
   void post(Task task);
 
   const std::string& client() const { return client_; }
@@ -77,22 +76,22 @@ struct NetworkOptions {
 
 class Network {
  public:
-  // On a thread of the network, for each client.
+  // Called on a network thread for each client.
   using OnClient = std::function<void(std::shared_ptr<Transport> transport)>;
-  // The process has no descriptors left; on a thread of the network, now and then until it has.
+  // Called on a network thread while the process has no file descriptors left, repeatedly until it has some.
   using OnShortage = std::function<void()>;
 
-  // Errors: kNotFound, kIo, kInvalidArgument naming the file: certificate and key are not there, not readable, not PEM,
-  // or do not belong together; kOutOfMemory: there are no threads to be had.
+  // Errors: kNotFound, kIo, kInvalidArgument naming the file: certificate or key missing, unreadable, not PEM, or not
+  // matching; kOutOfMemory: no threads can be created.
   static Result<std::unique_ptr<Network>> create(const NetworkOptions& options);
-  // REQUIRES: stopped, or no transport lives any more.
+  // REQUIRES: stop() was called, or no transport exists any more.
   ~Network();
 
-  // Serves the clients of a socket from here on.
+  // Starts to accept the clients of a socket.
   void serve(ListeningSocket socket, OnClient on_client, OnShortage on_shortage);
-  // Closes the sockets. When this returns no client comes any more. REQUIRES: not on a thread of the network.
+  // Closes the sockets. No client is accepted after it returns. REQUIRES: not called on a network thread.
   void stop_listening();
-  // Ends the threads. REQUIRES: likewise.
+  // Ends the threads. REQUIRES: not called on a network thread.
   void stop();
 
  private:

@@ -56,7 +56,7 @@ bool Reply::send(std::string bytes) {
       has_lost_bytes_ = true;
       return false;
     }
-    // One piece is taken whatever its size, so that no answer is too long for a client that keeps up.
+    // A piece of any size is accepted unless the queue is over its limit: a client that keeps up gets any answer.
     if (next_.bytes.size() + n_under_way_ <= max_queued_bytes_) {
       if (next_.bytes.empty()) {
         next_.bytes = std::move(bytes);
@@ -139,7 +139,7 @@ void Reply::lose_client(bool slow) {
       wake_up();
     }
   }
-  gone_.request_stop();  // without the lock: whoever hears of it may call anything
+  gone_.request_stop();  // without the lock: callbacks may call anything
 }
 
 void Reply::lose_bytes() {

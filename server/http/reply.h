@@ -1,7 +1,7 @@
-// Reply: what a handler has said and the connection has not sent yet. The handler's side and the connection's side each
-// hold it, and neither waits for the other. When both have let go of it, it reports what became of the exchange.
+// Reply: the queue of response bytes between a handler and its connection. Both sides hold it, and neither waits for
+// the other. When both have released it, it reports the record of the exchange.
 //
-// Thread-safe. A stream's bytes are bounded: who reads too slowly loses the stream.
+// Thread-safe. The bytes of a stream are bounded: a client that reads too slowly loses the stream.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,19 @@
 
 namespace ibid::http {
 
-// The fate of an exchange, for a line of the log. Nothing in it is a client's text.
+// The outcome of an exchange, for a line of the log. Contains no text of the client.
 struct ExchangeRecord {
   uint64_t id = 0;
-  std::string method = {};   // "GET"; one that HTTP does not know is "other"
-  std::string pattern = {};  // of the route; empty: it came to none
+  std::string method = {};   // "GET"; "other" if HTTP does not define it
+  std::string pattern = {};  // of the route; empty: none matched
   std::string client = {};   // address
-  int status = 0;            // 0: nothing was sent
+  int status = 0;            // 0: no response was sent
   size_t n_bytes_in = 0;     // of the body
-  size_t n_bytes_out = 0;    // with head and framing
+  size_t n_bytes_out = 0;    // including head and framing
   double first_byte_ms = 0;  // from the request's last byte to the first of the response
-  double total_ms = 0;       // to the last
-  bool client_gone = false;  // it went before all bytes of the answer were delivered
-  bool client_slow = false;  // it lost its place because it did not read
+  double total_ms = 0;       // until the last byte of the response
+  bool client_gone = false;  // it left before all bytes of the response were delivered
+  bool client_slow = false;  // it was disconnected because it did not read
   AnswerFigures figures = {};
 };
 
@@ -45,14 +45,14 @@ class Reply {
   };
   // The next bytes for the connection to send.
   struct Portion {
-    std::optional<Response> head = {};  // begins the response; its body is the whole response's
-    bool is_stream = false;             // of the head
+    std::optional<Response> head = {};  // starts the response; its body is that of a whole response
+    bool is_stream = false;             // the head starts a stream
     std::string bytes = {};             // of the stream
-    bool is_last = false;               // nothing comes behind it
-    bool is_cut = false;                // the handler let go before it was done; without a head it gave no answer
+    bool is_last = false;               // the response ends with it
+    bool is_cut = false;                // the handler released it before its end; without a head there is no response
   };
 
-  // report: once, when the last pointer goes; may be empty. It must not throw.
+  // report: called once, when the last pointer is destroyed; may be empty. Must not throw.
   Reply(ExchangeRecord record, size_t max_queued_bytes, std::shared_ptr<const OnRecord> report);
   ~Reply();
   Reply(const Reply&) = delete;
@@ -65,30 +65,30 @@ class Reply {
   void end_stream();
   void set_keep_alive(std::string bytes, std::chrono::milliseconds every);
   void set_figures(AnswerFigures figures);
-  void let_go();  // no call of the handler's comes any more
+  void let_go();  // the handler makes no more calls
   std::stop_token gone() const { return gone_.get_token(); }
 
-  // The connection's side. wake: called, from any thread, when there is something to take and take() was called since
-  // the last time; until the connection lets go.
+  // The connection's side. wake: called on any thread when there is a new portion, once for each take(), until
+  // forget_connection().
   void set_wake(std::function<void()> wake);
   Portion take();
   KeepAlive keep_alive() const;
-  // The bytes of the last portion are sent; with those of its framing it was so many.
+  // Call when the last portion was sent; n_bytes: with its framing.
   void sent(size_t n_bytes);
-  // The client sends no more, or reads no more. Streams are over for the handler; a whole response is still taken. The
-  // client counts as gone if bytes of the answer are then not sent.
+  // The client's input has ended, or it does not read. Ends a stream for the handler; a whole response is still
+  // accepted. The client counts as gone if bytes of the response are not sent after this.
   void lose_client(bool slow = false);
-  // Bytes that were sent did not reach the client.
+  // Bytes that were sent were not delivered.
   void lose_bytes();
-  // The client wants no more of the stream. It is over for the handler, and nothing is lost.
+  // The client wants no more of the stream, which ends for the handler. Nothing counts as lost.
   void end_early();
-  // The handler is told to end, while the client still hears what it says.
+  // Requests gone(), so that the handler ends the response; the client still receives what it sends.
   void cancel() { gone_.request_stop(); }
-  // The connection calls nothing any more, and is not woken.
+  // The connection makes no more calls, and is not woken any more.
   void forget_connection();
 
  private:
-  void wake_up();  // REQUIRES: the lock is held, as for these
+  void wake_up();  // REQUIRES of both: the lock is held
   bool is_taken() const { return !next_.head && next_.bytes.empty() && !next_.is_cut && !is_sending_; }
 
   const size_t max_queued_bytes_;
@@ -108,7 +108,7 @@ class Reply {
   bool wants_no_more_ = false;
   bool is_sending_ = false;  // head or bytes were taken, and sent() has not been called yet
   bool is_woken_ = false;
-  size_t n_under_way_ = 0;  // bytes of the stream that were taken and not sent
+  size_t n_under_way_ = 0;  // bytes of the stream that were taken and not sent yet
   KeepAlive keep_alive_;
 };
 

@@ -1,6 +1,6 @@
-// Door: who may pass with a request's head, and where it leads. It asks, in this order: the name in Host (a page of
-// another site may point a name of its own at this machine, "DNS rebinding"), the Origin that browsers send, the API
-// key, the router. It is a value: no sockets, no locks, any number of threads.
+// Door: checks the head of a request and finds its handler. In this order: the name in Host (a page of another site may
+// let its own name resolve to this machine, "DNS rebinding"), the Origin header, the API key, the router. A value: no
+// sockets, no locks, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 namespace ibid::http {
 
 struct DoorRules {
-  std::vector<std::string> allowed_hosts = {};    // besides localhost and addresses; {"*"}: any
+  std::vector<std::string> allowed_hosts = {};    // besides localhost and IP addresses; {"*"}: any
   std::vector<std::string> allowed_origins = {};  // besides the server's own and localhost of its port; {"*"}: any
-  uint16_t port = 0;                              // the server's own; 0: it has none
+  uint16_t port = 0;                              // the server's; 0: none
 };
 
-// What becomes of a request.
+// The result for a request.
 struct Admission {
-  Refusal refusal = {};      // refused, unless this is empty
-  int status = 0;            // answered here, without a body: 204 for OPTIONS
-  Headers headers = {};      // for the response, whatever it is: CORS, Allow
-  Router::Match match = {};  // else: who answers
+  Refusal refusal = {};      // the request is refused, unless this is empty
+  int status = 0;            // if set, the response is this status without a body: 204 for OPTIONS
+  Headers headers = {};      // to be added to any response: CORS, Allow
+  Router::Match match = {};  // otherwise: the handler
   std::string cache_namespace = {};
 };
 
@@ -33,9 +33,8 @@ class RequestFilter {
  public:
   RequestFilter(DoorRules rules, std::vector<ApiKey> keys, Router router);
 
-  // is_local: over a Unix socket, whose clients are no browsers that a page could use. The Host may be any there.
-  // Bytes of a client are in the headers of the result where a browser wants its own Origin and names of headers back,
-  // and nowhere else.
+  // is_local: over a Unix socket, which browsers cannot use: any Host is allowed. The result contains text of the
+  // client only in CORS headers, which return the browser's Origin and header names.
   Admission admit(const RequestHead& head, bool is_local) const;
 
  private:

@@ -35,7 +35,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
-// Takes "http://host:80" off the target; nullopt: there is a scheme and no host.
+// Removes "http://host:80" from the target and returns the host and port; nullopt: a scheme without a host.
 std::optional<std::string> take_authority(std::string_view& target) {
   const size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
   if (scheme == 0) return std::string();
@@ -90,7 +90,7 @@ constexpr size_t kMaxFields = 128;
 constexpr size_t kMaxMethod = 16;
 constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
 
-// A text that grows with what has come. Beast's own reserves what the client says will come.
+// A body that grows with the bytes received. Beast's own reserves the size that the client announces.
 struct GrowingBody {
   using value_type = std::string;
   class reader {
@@ -119,8 +119,7 @@ struct GrowingBody {
 
 std::string_view view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// What is wrong with how a client begins, before its first line is whole: somebody who speaks another protocol may
-// wait for us for ever.
+// Checks the bytes before the first line is complete: a client of another protocol might never send a complete line.
 Refusal check_beginning(std::string_view bytes) {
   if (bytes.starts_with('\x16')) return {400, "this port speaks http, and the client speaks TLS: use http://"};
   for (size_t i = 0; i < std::min(bytes.size(), kMaxMethod + 1); ++i) {
@@ -143,7 +142,7 @@ Refusal refusal_of(const BoostError& error) {
   return {400, "the request is not HTTP/1.1"};
 }
 
-// The only header of that name. false: there are several, which two readers may read in two ways.
+// The only header of that name. False: there are several, which is ambiguous.
 bool find_only(const Headers& headers, std::string_view name, std::string_view& value) {
   bool found = false;
   for (const auto& [key, text] : headers) {
@@ -183,7 +182,7 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   n_taken = 0;
   auto& parser = parser_->parser;
   if (!has_begun_) {
-    // RFC 9112, section 2.2: empty lines in front of a request, which some clients send behind a body, are no error.
+    // RFC 9112, section 2.2: empty lines before a request, which some clients send after a body, are ignored.
     while (bytes.substr(n_taken).starts_with("\r\n")) n_taken += 2;
     if (bytes.substr(n_taken) == "\r") return Progress::kMore;
     const Refusal refusal = check_beginning(bytes.substr(n_taken));
@@ -193,18 +192,18 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   while (n_taken < bytes.size()) {
     BoostError error;
     const std::string_view rest = bytes.substr(n_taken);
-    // Beast asserts that it sees so much of a last chunk, and what is left of a body in chunks is never less.
+    // Beast asserts that it gets all bytes of the last chunk at once; the rest of a chunked body is never shorter.
     if (has_head_ && parser.chunked() && rest.size() < kLastChunkBytes) return Progress::kMore;
     const size_t n = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
     n_taken += n;
     has_begun_ = has_begun_ || n > 0;
     if (!has_head_) {
-      // Beast's own limit is of each line that comes alone.
+      // Beast's own limit applies only to each line that arrives separately.
       n_head_bytes_ += n;
       if (n_head_bytes_ > limits_.max_header_bytes) return refuse(431, "the request's head is too long");
     }
     if (error == beast::error::need_more) {
-      // A line that is longer than all of a head may be: the extension of a chunk.
+      // A line that is longer than the limit of the whole head: the extension of a chunk.
       const bool too_long = bytes.size() - n_taken > limits_.max_header_bytes;
       return too_long ? refuse(431, "a line of the request is too long") : Progress::kMore;
     }

@@ -1,8 +1,8 @@
-// RequestReader: bytes of a client to a request, within limits. It knows no sockets: the same bytes give the same
-// request however they are cut. One is for one request of one connection, and one thread at a time.
+// RequestReader: parses the bytes of a client into one request, within limits. Independent of sockets: the same bytes
+// give the same request however they are split. For one request of one connection; not thread-safe.
 //
-// It refuses what could be read in two ways (RFC 9112): a body with a length and in chunks, a second Host, chunks that
-// are not the only transfer encoding. It reads no compressed bodies. Fields behind a body in chunks are dropped.
+// Refuses ambiguous requests (RFC 9112): a body with both a length and chunks, a second Host header, a transfer
+// encoding other than chunked. Compressed bodies are refused. Trailer fields after a chunked body are dropped.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@
 
 namespace ibid::http {
 
-// The target of a request, as its first line has it: "/v1/models?x=1", "http://host/path", "*".
+// The target in the request line: "/v1/models?x=1", "http://host/path", "*".
 struct RequestTarget {
-  std::string path;       // decoded: valid UTF-8 without NUL, begins with "/"; "*" as it is
+  std::string path;       // decoded: valid UTF-8 without NUL, begins with "/"; "*" unchanged
   std::string query;      // as it was sent, without the "?"
-  std::string authority;  // of a target that is a whole URL: it goes before the Host header
+  std::string authority;  // of a target that is a whole URL; takes precedence over the Host header
 };
 
 // nullopt: a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or no target at all. Linear time.
 std::optional<RequestTarget> parse_target(std::string_view target);
 
-// The values of that name in a query ("a=1&b=c+d%20e"), decoded. A "%" without two hexadecimal digits is left as it is.
+// The decoded values of that name in a query ("a=1&b=c+d%20e"). A "%" without two hexadecimal digits is left as it is.
 std::vector<std::string> query_values(std::string_view query, std::string_view name);
 
-// Why a request is not answered by its handler. The message is ours alone: nothing in it is the client's.
+// Why a request is refused. The message contains no text of the client.
 struct Refusal {
-  int status = 0;  // 0: it is not refused
+  int status = 0;  // 0: not refused
   std::string_view message = {};
   explicit operator bool() const { return status != 0; }
 };
@@ -40,8 +40,8 @@ struct RequestHead {
   std::string method;
   RequestTarget target;
   Headers headers;
-  std::string host;     // of the target, else of the Host header; empty: HTTP/1.0 without one
-  bool is_old = false;  // HTTP/1.0, which knows no chunks
+  std::string host;     // of the target, else of the Host header; empty: HTTP/1.0 without either
+  bool is_old = false;  // HTTP/1.0, which has no chunks
   bool keep_alive = false;
   bool expects_continue = false;  // waits for "100 Continue" before it sends its body
   bool has_body = false;
@@ -54,23 +54,23 @@ class RequestReader {
     size_t max_body_bytes;
   };
   enum class Progress {
-    kMore,     // all bytes were taken that can be; more are wanted
-    kHead,     // head() is there, for the first time
-    kWhole,    // so is the body; what was not taken belongs to the next request
-    kRefused,  // refusal() says why; nothing more can be read from this client
+    kMore,     // the parser needs more bytes
+    kHead,     // head() is complete, for the first time
+    kWhole,    // the body is complete too; the bytes that were not taken belong to the next request
+    kRefused,  // by refusal(); nothing more can be read from this client
   };
 
   explicit RequestReader(const Limits& limits);
   ~RequestReader();
 
-  // Takes bytes from the front of `bytes`, and says how many. What it leaves is to come again, with more behind it.
-  // REQUIRES: neither kWhole nor kRefused yet. Throws std::bad_alloc.
+  // Parses bytes and sets the number that was taken. Pass the others again, followed by more bytes. REQUIRES: neither
+  // kWhole nor kRefused was returned. Throws std::bad_alloc.
   Progress read(std::string_view bytes, size_t& n_taken);
 
   const RequestHead& head() const { return head_; }
   const Refusal& refusal() const { return refusal_; }
   size_t n_body_bytes() const;
-  std::string take_body();  // as much of it as was read
+  std::string take_body();  // the part that was read
 
  private:
   struct Parser;
@@ -84,7 +84,7 @@ class RequestReader {
   RequestHead head_;
   Refusal refusal_;
   size_t n_head_bytes_ = 0;
-  bool has_begun_ = false;  // its first line was taken
+  bool has_begun_ = false;  // its first line was parsed
   bool has_head_ = false;
 };
 

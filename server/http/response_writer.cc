@@ -24,7 +24,7 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out += "\r\n";
 }
 
-// "Sun, 06 Nov 1994 08:49:37 GMT", RFC 9110, section 5.6.7; in English whatever the locale is.
+// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, section 5.6.7), in English in any locale.
 std::string date_now() {
   constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -45,7 +45,7 @@ std::string_view reason_phrase(int status) {
   return {phrase.data(), phrase.size()};
 }
 
-// Adds the header where its handler has not said otherwise.
+// Adds the header unless the handler has set it.
 void add_default(Headers& headers, std::string_view name, std::string_view value) {
   const auto is_it = [&](const auto& header) { return equals_ignoring_case(header.first, name); };
   if (std::none_of(headers.begin(), headers.end(), is_it)) headers.emplace_back(name, value);
@@ -101,7 +101,7 @@ void ResponseWriter::add_head(Response response, bool is_stream, std::string& ou
   if (is_stream) {
     framing.body = options_.is_old ? Framing::Body::kUntilTheEnd : Framing::Body::kChunks;
     add_default(response.headers, "Cache-Control", "no-store");
-    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy in between passes on what it has
+    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy forwards bytes without buffering
   } else if (response.status != 204 && response.status != 304) {
     framing.body = Framing::Body::kLength;
   }

@@ -1,5 +1,5 @@
-// ResponseWriter: what a handler says (reply.h) to the bytes that its client gets: head, chunks, the end. It knows no
-// sockets. One is for one response.
+// ResponseWriter: turns the portions of a Reply (reply.h) into the bytes for the client: head, chunks, end. Independent
+// of sockets. For one response.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct Framing {
   bool keep_alive = true;
 };
 
-// The status line and the headers, with the empty line behind them; the body of `response` is not looked at. Control
-// characters in values become blanks, so that no value can end its line.
+// The status line, the headers and the empty line; ignores the body of `response`. Replaces control characters in
+// values by blanks, so that no value can end its line.
 std::string response_head(const Response& response, const Framing& framing);
 
-// `bytes` as one chunk. REQUIRES: they are not empty, which would end the body.
+// Appends `bytes` as one chunk. REQUIRES: not empty, because an empty chunk ends the body.
 void append_chunk(std::string& out, std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -40,16 +40,16 @@ class ResponseWriter {
   ResponseWriter() = default;
   explicit ResponseWriter(Options options) : options_(std::move(options)) {}
 
-  // Appends the portion's bytes to `out`. False: the response breaks off here, and the connection is to be closed, so
-  // that the client sees that it is not whole.
+  // Appends the bytes of a portion to `out`. False: the response is cut off, and the connection has to be closed, so
+  // that the client detects it.
   bool add(Reply::Portion portion, std::string& out);
-  // Bytes of a stream that the handler did not say. REQUIRES: is_streaming().
+  // Adds bytes to a stream that are not from the handler. REQUIRES: is_streaming().
   void add_to_stream(std::string_view bytes, std::string& out) const;
 
   bool has_head() const { return has_head_; }
   bool is_streaming() const { return has_head_ && !is_whole_; }
   bool is_whole() const { return is_whole_; }
-  // Whether the connection can carry another request behind this response.
+  // True if the connection can be used for another request after this response.
   bool keep_alive() const { return options_.keep_alive; }
 
  private:

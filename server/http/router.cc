@@ -14,7 +14,7 @@ constexpr std::string_view kRest = "{...}";
 
 bool is_open(std::string_view part) { return part.size() > 2 && part.front() == '{' && part.back() == '}'; }
 
-// The part up to the next "/", which it takes from `path` together with that.
+// Removes the first part from `path`, with the "/" after it, and returns it.
 std::string_view take_part(std::string_view& path) {
   const size_t end = path.find('/');
   const std::string_view part = path.substr(0, end);
@@ -22,7 +22,7 @@ std::string_view take_part(std::string_view& path) {
   return part;
 }
 
-// The open parts of a path that the pattern fits; nullopt: it does not.
+// The parameters of a path that matches the pattern; nullopt: it does not match.
 std::optional<PathParts> fit(std::string_view pattern, std::string_view path) {
   PathParts parts;
   while (true) {
@@ -44,7 +44,7 @@ std::optional<PathParts> fit(std::string_view pattern, std::string_view path) {
   }
 }
 
-// Whether the first pattern, at the first part in which they differ, says more than the second.
+// True if the first pattern is more specific at the first part in which they differ.
 bool says_more(std::string_view pattern, std::string_view other) {
   while (!pattern.empty() && !other.empty()) {
     const std::string_view a = take_part(pattern);

@@ -11,7 +11,7 @@ namespace ibid::http {
 
 namespace {
 
-// What a client reads where nobody gives way to it.
+// The response to a client if no connection can be evicted for it.
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 

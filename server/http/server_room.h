@@ -1,4 +1,4 @@
-// ServerRoom: what all connections of a server share. Each part of it is thread-safe by itself.
+// ServerRoom: the state that all connections of a server share. Each member is thread-safe by itself.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,10 @@
 
 namespace ibid::http {
 
-// BodyBudget: how much memory the bodies of all clients may have at once. The first bytes of a body are free, so that a
-// few clients with large bodies do not lock out those with small ones; their number is bounded by that of connections.
+// BodyBudget: the memory for the bodies of all clients. The first bytes of each body are free, so that a few large
+// bodies do not lock out small ones; their total is bounded by the number of connections.
 //
-// BodyBudget is thread-safe; an Allowance is its owner's.
+// BodyBudget is thread-safe; BodyAllowance is not.
 class BodyBudget {
  public:
   static constexpr size_t kFree = 64 * 1024;  // of each body
@@ -39,7 +39,7 @@ class BodyBudget {
   std::atomic<size_t> n_taken_{0};
 };
 
-// The share of one body in the budget. Gives it back at its end.
+// The share of one body in the budget. Returned by the destructor.
 class BodyAllowance {
  public:
   BodyAllowance() = default;
@@ -55,7 +55,7 @@ class BodyAllowance {
     if (budget_ != nullptr) budget_->n_taken_ -= n_taken_;
   }
 
-  // The body has so many bytes now. False: there is no room for them, and nothing was taken.
+  // Sets the size of the body. False: over the budget, and nothing was taken.
   bool grow_to(size_t n_bytes) {
     const size_t wanted = saturating_sub(n_bytes, BodyBudget::kFree);
     if (budget_ == nullptr || wanted <= n_taken_) return true;
@@ -73,30 +73,30 @@ class BodyAllowance {
   size_t n_taken_ = 0;
 };
 
-// ConnectionTable: all connections, and which of them gives way when the table is full. It is the one that has waited
-// for its client for the longest time: for the rest of a request, or for what was sent to be read. So clients that open
-// connections and say nothing, or ask and do not read, cost others nothing. Who is being answered and reads that never
-// gives way.
+// ConnectionTable: all connections; when it is full, the one that has waited longest for its client is evicted. A
+// connection waits for the rest of a request, or for its client to read. So clients that open connections and send
+// nothing, or send requests and do not read, cost others nothing. A connection whose client reads its response is never
+// evicted.
 //
-// It owns no connection: their transports do.
+// Does not own the connections: their transports do.
 class Connection;
 
 class ConnectionTable {
  public:
   explicit ConnectionTable(size_t most) : most_(most) {}
 
-  // Takes it in, in the state of waiting. Where the table is full, another one gives way; false: none can. Until that
-  // one has gone there is one more than the most.
+  // Adds a connection, as waiting. If the table is full, evicts another; false: none can be evicted. Until that one has
+  // closed, there is one more than the maximum.
   bool add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
-  // The connection waits for its client from now on, or does not. No effect on one that is not here.
+  // Sets whether the connection waits for its client. No effect if it is not in the table.
   void set_waiting(const Connection* connection, bool waiting);
-  // Its client has shown that it is at work: the others that wait give way first.
+  // Its client has made progress: moves it to the end of the eviction order.
   void wait_anew(const Connection* connection);
 
-  // Calls `act` for each, without a lock.
+  // Calls `act` for each connection, without a lock.
   void for_each(const std::function<void(Connection&)>& act) const;
-  // The one that has waited longest gives way: the process is out of descriptors, say.
+  // Evicts the connection that has waited longest, for example if the process has no descriptors left.
   void make_room();
   void wait_until_empty() const;
 
@@ -106,7 +106,7 @@ class ConnectionTable {
  private:
   struct Place {
     std::weak_ptr<Connection> connection;
-    std::list<const Connection*>::iterator waiting;  // waiting_.end(): it does not wait, or gives way
+    std::list<const Connection*>::iterator waiting;  // waiting_.end(): not waiting, or being evicted
   };
   std::shared_ptr<Connection> take_longest_waiting();  // REQUIRES: the lock is held
 
@@ -114,21 +114,21 @@ class ConnectionTable {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::unordered_map<const Connection*, Place> places_;
-  std::list<const Connection*> waiting_;  // the longest first
+  std::list<const Connection*> waiting_;  // the longest waiting first
   uint64_t n_ever_ = 0;
 };
 
-// WorkerPool: the threads that handlers run on, so that one that takes its time holds up no other connection's bytes.
+// WorkerPool: the threads that handlers run on, so that a slow handler does not delay the I/O of other connections.
 class WorkerPool {
  public:
-  explicit WorkerPool(int n_threads);  // throws std::system_error where there is no thread to be had
+  explicit WorkerPool(int n_threads);  // throws std::system_error if no thread can be created
   ~WorkerPool();                       // as stop()
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs it on one of the threads. After stop() it is dropped. An exception of a task ends with the task.
+  // Runs it on one of the threads; dropped after stop(). An exception of a task is swallowed.
   void run(std::function<void()> task);
-  // Drops what waits, and returns when no task runs any more.
+  // Drops the waiting tasks, and waits until no task is running.
   void stop();
 
  private:
@@ -141,7 +141,7 @@ class WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-// Counts the exchanges under way, and waits for the last of them.
+// Counts the current exchanges, and waits until all have ended.
 class ExchangeCount {
  public:
   void add() { n_.fetch_add(1); }
@@ -175,7 +175,7 @@ struct ServerRoom {
         connections(options.max_connections),
         workers(options.n_workers) {}
 
-  // A handler may let go of its exchange, and so report it, when the room is gone.
+  // Shared, because a handler may release its exchange, and so report it, after the room was destroyed.
   const std::shared_ptr<std::atomic<uint64_t>> n_slow_clients = std::make_shared<std::atomic<uint64_t>>(0);
   const ServerOptions options;
   const RequestFilter door;
@@ -185,7 +185,7 @@ struct ServerRoom {
   ConnectionTable connections;
   WorkerPool workers;
   ExchangeCount exchanges;
-  std::atomic<bool> is_closing{false};  // connections end behind the exchange that they are at
+  std::atomic<bool> is_closing{false};  // connections close after their current exchange
   std::atomic<uint64_t> n_requests{0}, n_refused{0};
 };
 

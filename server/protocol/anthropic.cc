@@ -1,10 +1,10 @@
 // POST /v1/messages and /v1/messages/count_tokens (Anthropic's Messages API).
 //
-// A message of theirs has blocks. Templates get each tool_result of a user's message as a message of its own, before
-// the text. The blocks of an assistant's message are one message.
+// A message has blocks. For templates, each tool_result of a user's message becomes a message of its own, before the
+// text. The blocks of an assistant's message become one message.
 //
-// usage: input_tokens are those that were read now, cache_read_input_tokens those that were not; nothing is charged for
-// keeping them, so cache_creation_input_tokens is 0.
+// usage: input_tokens are those that were prefilled, cache_read_input_tokens the cached ones; writing to the cache
+// costs nothing, so cache_creation_input_tokens is 0.
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,7 +28,7 @@ struct MessagesCall {
   Json conversation = Json::array();
 };
 
-// The blocks of one message, gathered.
+// The collected blocks of one message.
 struct Blocks {
   std::string text;
   bool has_text = false;
@@ -97,7 +97,7 @@ void read_turn(const Json& message, Json& conversation) {
   const bool has_results = !blocks.results.empty();
   for (Json& result : blocks.results) conversation.push_back(std::move(result));
   if (!is_assistant && has_results && !blocks.has_text) return;
-  // Turns of the user that follow each other are one, as Anthropic has it: many templates refuse two.
+  // Consecutive user messages become one, as Anthropic defines it: many templates refuse two.
   if (!is_assistant && !conversation.empty() && is_from(conversation.back(), Role::kUser)) {
     conversation.back()["content"].get_ref<std::string&>() += '\n' + blocks.text;
     return;
@@ -177,7 +177,7 @@ void read_output_config(const Json& value, MessagesCall& call) {
   read_fields<MessagesCall>(value, kConfig, call, ".");
 }
 
-// JSON schemas, for the description of the endpoints.
+// JSON schemas, for the OpenAPI description.
 constexpr std::string_view kAnthropicMessagesSchema =
     R"({"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":["role","content"],"properties":)"
     R"({"role":{"const":"user"},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":)"
@@ -255,7 +255,7 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
   Json body = begin_request(site, source, request);
   read_fields<MessagesCall>(body, kMessagesFields, call);
   if (!counts_only && request.options.max_tokens == 0) throw missing_field("max_tokens");
-  // These have been read in this protocol's own form.
+  // Already read, in this protocol's own form.
   body.erase("tools");
   body.erase("tool_choice");
   read_answer_fields(body, request, true);
@@ -280,7 +280,7 @@ const char* stop_reason(const Answer& answer) {
 
 Json stop_sequence(const Answer& answer) { return answer.stop_string.empty() ? Json() : Json(answer.stop_string); }
 
-// A message without content, as streams begin with it.
+// A message without content, which starts a stream.
 Json message_json(const std::string& id, const std::string& model) {
   return {{"id", id},
           {"type", "message"},
@@ -298,7 +298,7 @@ Json content_blocks(const Answer& answer) {
   }
   if (!answer.content.empty()) blocks.push_back({{"type", "text"}, {"text", answer.content}});
   for (const ToolCall& call : answer.tool_calls) {
-    // The protocol wants an object. Where a model wrote something else, the client sees the text.
+    // The protocol requires an object. If the model wrote something else, the client gets the text.
     const Result<Json> input = parse_json(call.arguments, "arguments", {.max_depth = 60});
     const bool is_object = input.ok() && input->is_object();
     blocks.push_back({{"type", "tool_use"},
@@ -321,7 +321,7 @@ class MessageStream final : public StreamReply {
  private:
   void opened() override {
     Json message = message_json(id_, heard_.model);
-    message["usage"] = usage_json({.n_prompt = heard_.n_prompt});  // how much of it is cached comes with message_delta
+    message["usage"] = usage_json({.n_prompt = heard_.n_prompt});  // the cached part comes with message_delta
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }

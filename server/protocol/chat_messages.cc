@@ -34,7 +34,7 @@ void read_part(const Json& part, std::string& text) {
   text += need_text(part, "text");
 }
 
-// An optional field of a message that is a text.
+// Copies an optional text field of a message.
 void copy_text(const Json& message, std::string_view name, Json& copy) {
   const Json* value = member(message, name);
   if (value == nullptr) return;
@@ -56,7 +56,7 @@ void read_tool_call(const Json& call, Json& calls) {
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
     throw wrong_type("must be JSON as a text", ".function.arguments");
   }
-  // As it came: what a client sends back as it got it has the ids that it had. Ollama's clients send an object.
+  // Unchanged, so that a message that a client sends back has the same tokens. Ollama's clients send an object.
   const std::string text = arguments == nullptr     ? "{}"
                            : arguments->is_string() ? arguments->get<std::string>()
                                                     : json_to_string(*arguments);
@@ -75,7 +75,7 @@ void read_tool_calls(const Json& message, Json& copy) {
   if (!calls.empty()) copy["tool_calls"] = std::move(calls);
 }
 
-// The role as templates know it; nullopt: none that is known.
+// The role of templates; nullopt: unknown.
 std::optional<Role> role_from(std::string_view name) {
   if (name == "system" || name == "developer") return Role::kSystem;
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kTool}) {

@@ -1,6 +1,6 @@
-// Messages of chat completions (OpenAI) as the messages that templates know, which is what AnswerRequest has. They are
-// nearly the same: "developer" is the system, parts of text are one text, and what templates do not know is left out.
-// Messages of other protocols are made of the same pieces. Pure functions; readers throw Fault.
+// Converts messages of chat completions (OpenAI) into those of templates, as AnswerRequest has them. The differences
+// are small: "developer" becomes the system role, text parts become one text, and fields unknown to templates are
+// dropped. Other protocols use the same functions for their messages. Pure functions; readers throw Fault.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace ibid::serve {
 
 inline constexpr size_t kMaxMessages = 65536;
 
-// Appends the messages of `list` to `messages`. Faults name the place: "[3].content[0].type". `list`: any JSON.
+// Appends the messages of `list` to `messages`. The param of a fault: "[3].content[0].type". `list`: any JSON.
 void read_chat_messages(const Json& list, Json& messages);
 // Appends one message.
 void read_chat_message(const Json& message, Json& messages);
 
 // Returns the text of a content: a text, or a list of parts {"type": "text", "text"} (also "input_text",
-// "output_text"), which are joined by line ends. Images, sound, videos and files are refused by name. A fault's param
-// goes on from the content.
+// "output_text"), joined by line breaks. Images, audio, videos and files are refused with a message that names them. A
+// fault's param is relative to the content.
 std::string read_content(const Json& content);
 
 // {"id", "type": "function", "function": {"name", "arguments": a text}}
@@ -28,10 +28,10 @@ Json tool_call_json(std::string_view id, std::string_view name, std::string_view
 // {"role": "tool", "tool_call_id", "content"}
 Json tool_message(std::string_view call_id, std::string content);
 
-// Fault: there is no message, or the last one is the assistant's own, which awaits no answer.
+// Fault: there are no messages, or the last one is the assistant's, which needs no answer.
 void check_awaits_answer(const Json& messages);
 
-// A message as a JSON schema, in the description of the endpoints as #/components/schemas/chat_message.
+// The JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =
     R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
     R"("tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"

@@ -1,7 +1,7 @@
 // POST /v1/embeddings (OpenAI), /api/embed and the older /api/embeddings (Ollama): vectors of texts.
 //
-// All of them are of length 1. `dimensions` keeps the first numbers of each and brings them to length 1 again: what
-// models are trained for whose embeddings are nested (Matryoshka), as Qwen3-Embedding; others get worse by it.
+// All vectors have length 1. `dimensions` truncates each and normalises it again: suitable for models trained with
+// nested embeddings (Matryoshka), such as Qwen3-Embedding; with others the quality drops.
 #include "server/protocol/embeddings.h"
 
 #include <array>
@@ -24,7 +24,7 @@ namespace ibid::serve {
 namespace {
 
 constexpr size_t kMaxInputs = 2048;  // of one request
-constexpr double kMostDims = 65536;  // the model says how many there are
+constexpr double kMostDims = 65536;  // the model has its own maximum
 
 struct EmbeddingCall {
   EmbeddingRequest request;
@@ -40,7 +40,7 @@ constexpr std::string_view kTextsSchema =
     R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
     R"("items":{"type":"string","minLength":1}}]})";
 
-// One input: a text, or, where the protocol has them, ids.
+// Adds one input: a text, or tokens if the protocol allows them.
 void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (!value.is_string() && !(takes_ids && value.is_array())) {
     throw wrong_type(takes_ids ? "must be a text or a list of token ids" : "must be a text");
@@ -55,7 +55,7 @@ void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
   }
 }
 
-// One input, or a list of them. A list of numbers is the ids of one.
+// Reads one input or a list of them. A list of numbers is the tokens of one input.
 void read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (!value.is_array()) return add_input(value, takes_ids, call);
   if (value.empty()) throw Fault{.message = "must not be empty"};
@@ -144,10 +144,10 @@ std::string ollama_body(const EmbeddingReply& reply) {
 
 double ms_of(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
-// Writes the response to a request for embeddings.
+// Writes the response to an embeddings request.
 class EmbeddingWriter final : public EmbeddingListener {
  public:
-  // The body of a response: JSON as text, because vectors as values would take many times their room.
+  // Makes the body of a response: JSON as text, because vectors as Json values would take many times the memory.
   using Write = std::function<std::string(const EmbeddingReply& reply)>;
   EmbeddingWriter(http::ExchangePtr exchange, Write write) : exchange_(std::move(exchange)), write_(std::move(write)) {}
 
@@ -163,7 +163,7 @@ class EmbeddingWriter final : public EmbeddingListener {
 
   void fail(const Status& status, std::chrono::seconds retry_after) override {
     Fault fault = fault_of(status);
-    // Unlike a conversation, a text has nothing that could be left out of it.
+    // Unlike a conversation, a text has no parts that could be dropped.
     if (status.code() == ErrorCode::kContextFull) fault.message = status.message() + "; send a shorter text";
     fault.retry_after = retry_after;
     exchange_->respond(fault_response(fault, style_of_path(exchange_->request().path)));
@@ -233,7 +233,7 @@ void append_base64(std::string& out, std::span<const float> vector) {
   out += '"';
   uint32_t bits = 0;
   size_t n_bytes = 0;
-  const auto flush = [&](size_t n_digits) {  // of the three bytes in `bits`
+  const auto flush = [&](size_t n_digits) {  // encodes the three bytes in `bits`
     for (size_t i = 0; i < 4; ++i) out += i < n_digits ? kDigits[bits >> (18 - 6 * i) & 63u] : '=';
     bits = 0;
   };

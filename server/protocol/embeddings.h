@@ -1,4 +1,4 @@
-// Vectors as text.
+// Embedding vectors as text.
 #pragma once
 
 #include <span>
@@ -6,9 +6,9 @@
 
 namespace ibid::serve {
 
-// Appends "[0.25,-1]": the shortest numbers that are read as the same floats.
+// Appends "[0.25,-1]", with the shortest numbers that parse as the same floats.
 void append_numbers(std::string& out, std::span<const float> vector);
-// Appends the floats' bytes, the least significant first, in base64 (RFC 4648) with quotes around it.
+// Appends the bytes of the floats, little-endian, as base64 (RFC 4648) in quotes.
 void append_base64(std::string& out, std::span<const float> vector);
 
 }  // namespace ibid::serve

@@ -1,5 +1,5 @@
-// Every endpoint of every protocol, once: its path, what it is for, the fields that its body may have, and who answers.
-// The routes of the server, /openapi.json and the tests of bad input are made of this list.
+// The list of all endpoints of all protocols: path, summary, fields of the body, and handler. The routes of the server,
+// /openapi.json and the tests of bad input are generated from it.
 #pragma once
 
 #include <span>
@@ -15,22 +15,21 @@ namespace ibid::serve {
 struct Endpoint {
   std::string_view protocol;  // "OpenAI", "Anthropic" ...
   std::string_view method;
-  std::string_view pattern;  // as http::Router has it
-  std::string_view summary;  // a sentence
+  std::string_view pattern;  // in the syntax of http::Router
+  std::string_view summary;  // one sentence
   // The fields of its body, in the order in which they are read; nullptr: it has no body.
   std::vector<FieldRule> (*fields)();
   void (*handle)(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts);
-  std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body, where it has one (Ollama)
+  std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body; nullptr: none (Ollama has one)
 };
 
 std::span<const Endpoint> endpoints();
 
-// Adds a route for each of them. The site is copied and must outlive nothing; its backend is held.
+// Adds a route for each of them. Copies the site, which shares its backend.
 void add_endpoints(http::Router& router, const Site& site);
 
-// The description of every endpoint as OpenAPI 3.1, which is served at /openapi.json: what it says of a field is what
-// the parser reads by. Fields that are refused are no properties; "x-refused" lists them. A field that may be left out
-// may also be null.
+// The OpenAPI 3.1 description of all endpoints, served at /openapi.json and generated from the parser's own rules.
+// Refused fields are listed in "x-refused" and not as properties. An optional field may also be null.
 Json openapi_document();
 
 }  // namespace ibid::serve

@@ -6,7 +6,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Words of Anthropic for "the server takes no more now"; HTTP has no such number.
+// Anthropic's status for "overloaded"; not defined by HTTP.
 constexpr int kAnthropicOverloaded = 529;
 
 const char* openai_type(int status) {
@@ -43,15 +43,15 @@ std::string code_of_status(int status) {
   }
 }
 
-// Behind the numbers, the runtime says what a program can do; a client of HTTP can do this.
+// After the numbers, the runtime's message has advice for programs; replaces it by advice for HTTP clients.
 std::string for_clients(const std::string& context_full) {
   return context_full.substr(0, context_full.find("; ")) +
          "; send fewer or shorter messages, or \"truncate\": \"oldest\", which leaves old turns out, or \"middle\", "
          "which cuts the newest message";
 }
 
-// Errors of options begin with the option's name, which clients want apart: "logit_bias: token id 90000 ...". So do
-// those of forms, by ResponseFormat::field.
+// Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Those of
+// response formats begin with ResponseFormat::field.
 Fault fault_of_field(const Status& status) {
   static constexpr std::string_view kFields[] = {"logit_bias",
                                                  "n",

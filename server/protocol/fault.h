@@ -1,8 +1,8 @@
-// Fault: why a request is refused, in the words of no protocol, and its body in the words of each. A fault speaks of
-// the request that it answers and of nothing that other clients have said. Plain data and pure functions.
+// Fault: why a request is refused, independent of protocols, and its body in each protocol. A fault mentions only the
+// request that it answers, and no data of other clients. Plain data and pure functions.
 //
-// Readers of requests throw it. It is caught where an endpoint is run (answer_or_refuse() in site.h) and passes no
-// other border: handlers run on no thread of an engine.
+// Readers of requests throw it. It is caught where the handler of an endpoint is called (answer_or_refuse() in site.h),
+// and never passes through a thread of an engine.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@
 namespace ibid::serve {
 
 struct Fault {
-  int status = 400;                     // of HTTP
-  std::string message;                  // "must be a number from 0 to 2"; with a param it follows that name
+  int status = 400;                     // HTTP status
+  std::string message;                  // "must be a number from 0 to 2"; shown after the param, if there is one
   std::string param = {};               // the field, as a path: "messages[2].content"; empty: none in particular
-  std::string code = "invalid_value";   // for programs
-  std::chrono::seconds retry_after{1};  // of 429 and 503
+  std::string code = "invalid_value";   // machine-readable
+  std::chrono::seconds retry_after{1};  // for 429 and 503
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };
@@ -34,7 +34,7 @@ inline Fault missing_field(std::string param = {}) {
   return {.message = "is missing", .param = std::move(param), .code = "missing_required_parameter"};
 }
 
-// Calls `read`. A fault that it throws gets `place` before its param: ".content".
+// Calls `read`; prefixes the param of its fault by `place`: ".content".
 template <typename Read>
 void read_at(std::string_view place, const Read& read) {
   try {
@@ -48,7 +48,7 @@ void read_at(std::string_view place, const Read& read) {
 // "[2]"
 inline std::string place_in_list(size_t i) { return "[" + std::to_string(i) + "]"; }
 
-// Calls `read` with each entry of a list. A fault that it throws gets the entry's place before its param.
+// Calls `read` with each entry of a list; prefixes the param of its fault by the entry's index.
 template <typename Read>
 void read_each(const Json& list, const Read& read) {
   for (size_t i = 0; i < list.size(); ++i) {
@@ -61,19 +61,19 @@ void read_each(const Json& list, const Read& read) {
   }
 }
 
-// Translates the service's error: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
-// memory, a model that cannot be loaded, a server about to end, 504: a deadline passed, 500 for what is ours.
+// Converts an error of the service: 400: the request must change; 404: no such model; 429: busy; 503: short memory, a
+// model that cannot be loaded, a shutdown; 504: a deadline has passed; 500: a bug or other failure.
 Fault fault_of(const Status& status);
 
-// How a family of protocols writes errors.
+// How a group of protocols writes errors.
 enum class ErrorStyle {
-  kOpenAi,     // {"error": {"message", "type", "param", "code"}}, llama.cpp likewise
+  kOpenAi,     // {"error": {"message", "type", "param", "code"}}, also for llama.cpp
   kAnthropic,  // {"type": "error", "error": {"type", "message"}}
   kOllama,     // {"error": "..."}
 };
 
 Json fault_json(const Fault& fault, ErrorStyle style);
-// The whole response; 429 and 503 say when to come again (Retry-After).
+// The whole response; 429 and 503 include Retry-After.
 http::Response fault_response(const Fault& fault, ErrorStyle style);
 
 // The style of the protocol that a path belongs to.

@@ -1,9 +1,9 @@
-// Fields of request bodies: the parser, its errors and the description of the endpoints (openapi.cc) are made of one
+// Fields of request bodies. The parser, its errors and the description of the endpoints (openapi.cc) use the same
 // table, so that they cannot differ.
 //
-// A row says the name, the kind of value with its range, and what reads it. A field that is absent or null is not read.
-// What no table names is ignored. A field that would change the answer and cannot be had is a row that refuses every
-// value but the one that changes nothing. Pure functions, which throw Fault.
+// A row has the name, the type and range of the value, and its reader. A field that is absent or null is not read.
+// Fields that are in no table are ignored. A field that would change the answer but is not supported has a row that
+// refuses all values except the one without effect. Pure functions, which throw Fault.
 #pragma once
 
 #include <algorithm>
@@ -24,53 +24,53 @@ namespace ibid::serve {
 enum class Shape { kBoolean, kInteger, kNumber, kText, kList, kObject, kAny };
 enum class Standing {
   kRead,
-  kIgnored,  // of any value: it changes nothing that is answered
-  kRefused,  // but for the value that changes nothing
+  kIgnored,  // any value is allowed, and has no effect on the answer
+  kRefused,  // except for the value that has no effect
 };
 
 struct FieldRule {
   std::string_view name;
   Shape shape = Shape::kAny;
   std::string_view about;  // what it does: a sentence for docs/http_api.md
-  // The range of a number, of the bytes of a text, or of the entries of a list; both ends are allowed.
+  // The range of a number, of a text's size in bytes, or of a list's number of entries; both ends inclusive.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   Standing standing = Standing::kRead;
-  std::string_view schema = {};  // as JSON, where shape and range do not say it all
+  std::string_view schema = {};  // as JSON, if shape and range are not enough
   bool required = false;
 };
 
 template <typename Target>
 struct Field {
   FieldRule rule;
-  // Takes over a value of the rule's shape and range; nullptr: nothing is to be done. A fault's param goes on from the
-  // field: "[2].content", empty for the field itself.
+  // Stores a value that has the rule's shape and range; nullptr: ignores it. The param of its fault is relative to the
+  // field: "[2].content", or empty for the field itself.
   void (*read)(const Json& value, Target& target) = nullptr;
 };
 
-// Most keys that the object of a body may have.
+// Maximum number of keys of a body's object.
 inline constexpr size_t kMaxBodyKeys = 1024;
 
-// The value of a key; nullptr: it is absent or null, or `object` is no object.
+// The value of a key; nullptr: absent or null, or `object` is not an object.
 const Json* member(const Json& object, std::string_view name);
-// The text of a key. Fault: it has none, or one of fewer bytes than `least`; the param is ".name".
+// The text of a key. Fault: not a text, or shorter than `least` bytes; the param is ".name".
 const std::string& need_text(const Json& object, std::string_view name, size_t least = 0);
-// The text of the key "type"; empty: it has none.
+// The text of the key "type"; empty: none.
 std::string_view type_of(const Json& object);
-// Whether the value is this text.
+// True if the value is this text.
 bool is_text(const Json& value, std::string_view text);
 
-// Fault: the value is not of that shape and range; its param is empty.
+// Fault: the value does not have that shape and range; its param is empty.
 void check_shape(const FieldRule& rule, const Json& value);
 
-// REQUIRES: check_shape() found an integer.
+// REQUIRES: check_shape() accepted it as an integer.
 int64_t integer_of(const Json& value);
 
-// A body as a JSON object. Faults: cut, nested deeper than 64, with the same key twice, invalid UTF-8, a byte order
-// mark, more than 2 million values or kMaxBodyKeys keys, no object.
+// Parses a body, a JSON object. Faults: truncated, nested deeper than 64, duplicate keys, invalid UTF-8, a byte order
+// mark, more than 2 million values or kMaxBodyKeys keys, not an object.
 Json parse_body(std::string_view text);
 
-// Reads what the table names, in the table's order. `path` comes before names: "options.".
+// Reads the fields of the table, in its order. `path` is a prefix of their names in faults: "options.".
 template <typename Target>
 void read_fields(const Json& body, std::span<const Field<Target>> fields, Target& target, std::string_view path = "") {
   for (const Field<Target>& field : fields) {
@@ -87,7 +87,7 @@ void read_fields(const Json& body, std::span<const Field<Target>> fields, Target
   }
 }
 
-// A value as a member of its kind.
+// Stores a value in a member of its type.
 inline void store(const Json& value, bool& member) { member = value.get<bool>(); }
 inline void store(const Json& value, double& member) { member = value.get<double>(); }
 inline void store(const Json& value, size_t& member) { member = static_cast<size_t>(integer_of(value)); }
@@ -98,7 +98,7 @@ void store(const Json& value, std::optional<Kind>& member) {
   store(value, member.emplace());
 }
 
-// Reader of a row that only sets a member, or a member of a member: set<&Call::request, &Request::n>.
+// A reader that only sets a member, or a member of a member: set<&Call::request, &Request::n>.
 template <auto Member, auto... Inner, typename Target>
 void set(const Json& value, Target& target) {
   if constexpr (sizeof...(Inner) > 0) {
@@ -108,29 +108,29 @@ void set(const Json& value, Target& target) {
   }
 }
 
-// A reader of answer requests as that of a call which has one.
+// Adapts a reader for AnswerRequest to a call that contains one.
 template <auto Read, typename Call>
 void of_request(const Json& value, Call& call) {
   Read(value, call.request);
 }
 
-// Refuses every value but false, 0, an empty text, an empty list and an empty object.
+// Refuses all values except false, 0, an empty text, an empty list and an empty object.
 void refuse(const Json& value);
 
-// A row that refuses. about: what to ask for instead, or why.
+// A row that refuses. about: the alternative, or the reason.
 template <typename Target>
 constexpr Field<Target> refused_field(std::string_view name, std::string_view about) {
   return {{name, Shape::kAny, about, 0, 0, Standing::kRefused}, [](const Json& value, Target&) { refuse(value); }};
 }
 
-// A row of a field that may have any value and is not looked at.
+// A row for a field whose value is ignored.
 template <typename Target>
 constexpr Field<Target> ignored_field(std::string_view name, std::string_view about) {
   return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored}};
 }
 
-// Adds the rules of a table to those of a body. A rule that is there stays: a protocol's own row of a field replaces
-// the shared one of that name.
+// Adds the rules of a table to those of a body, unless the body has a rule of that name: a protocol's own row replaces
+// the shared one.
 template <typename Target>
 void append_rules(std::vector<FieldRule>& rules, std::span<const Field<Target>> fields) {
   for (const Field<Target>& field : fields) {

@@ -1,5 +1,5 @@
-// The handlers of all endpoints, and the rules of their bodies: what endpoints.cc lists. Handlers throw Fault.
-// Those of stored things get the namespace of the request (read_namespace()).
+// The handlers of all endpoints, and the rules of their bodies, for the list in endpoints.cc. Handlers throw Fault.
+// Those for stored objects receive the namespace of the request (read_namespace()).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ibid::serve {
 
-// OpenAI's models.cc, openai_chat.cc, openai_completions.cc, responses.cc; models are also Anthropic's.
+// models.cc, openai_chat.cc, openai_completions.cc, responses.cc: OpenAI's; Anthropic has the same models endpoints.
 void get_models(const Site& site, const http::ExchangePtr& exchange);
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name);
 std::vector<FieldRule> chat_rules();
@@ -53,8 +53,8 @@ void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_version(const Site& site, const http::ExchangePtr& exchange);
 
-// llama.cc: what llama.cpp's server has besides OpenAI's protocol. /apply-template takes a request of chat completions
-// and returns the prompt that it would have.
+// llama.cc: the endpoints of llama.cpp's server besides OpenAI's. /apply-template takes a chat completions request and
+// returns its prompt.
 std::vector<FieldRule> llama_completion_rules();
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> tokenize_rules();

@@ -1,7 +1,7 @@
 // The endpoints of llama.cpp's server besides OpenAI's: /completion, /tokenize, /detokenize, /apply-template, /props.
 // Source: llama.cpp tools/server/README.md.
 //
-// The service does all work that needs a model, as a task: a handler's thread waits for no model, and for no long text.
+// The service runs all work that needs a model, as a task: handler threads wait neither for models nor for long texts.
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,7 +26,7 @@ struct LlamaCall {
   bool stream = false;
 };
 
-// Below 0 is "without end", which is what the context has room for; at 0 the prompt is read and nothing is said.
+// Negative: up to the size of the context; 0: only prefills the prompt.
 void read_n_predict(const Json& value, LlamaCall& call) {
   const int64_t n = integer_of(value);
   call.request.n = n == 0 ? 0 : 1;
@@ -61,17 +61,17 @@ const char* stop_type(FinishReason reason) {
   }
 }
 
-// Part of an answer: its last one says so.
+// A part of an answer; `stop` is true in the last one.
 Json llama_part(std::string_view text, bool stop) {
   return {{"index", 0}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
 }
 
-// llama.cpp writes -1 where there is no limit.
+// llama.cpp writes -1 for "no limit".
 int64_t or_none(std::optional<size_t> n) { return n ? static_cast<int64_t>(*n) : -1; }
 
-// How an answer is sampled and where it ends, by llama.cpp's names.
+// The sampling and length options, by llama.cpp's names.
 Json generation_settings(const AnswerRequest& request, bool stream) {
-  constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's word for "a random one"
+  constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's value for "a random one"
   const TurnOptions& options = request.options;
   const SamplerOptions& sampler = options.sampler;
   const int64_t n_predict = request.n == 0 ? 0 : options.max_tokens == 0 ? -1 : or_none(options.max_tokens);
@@ -101,7 +101,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"stream", stream}};
 }
 
-// settings: of the request; the seed is the answer's.
+// The end of an answer. settings: of the request; the seed is the answer's.
 Json llama_end(const Heard& heard, const std::string& text, Json settings) {
   const Turn& turn = heard.answers.front();
   Json json = llama_part(text, true);
@@ -134,7 +134,7 @@ class LlamaStream final : public StreamReply {
   const Json settings_;
 };
 
-// What /tokenize and /detokenize read.
+// A request of /tokenize or /detokenize.
 struct TokenCall {
   std::string model = {};
   std::string content = {};
@@ -191,7 +191,7 @@ Json detokenize(const TokenCall& call, const Tokenizer& tokenizer) {
   return {{"content", tokenizer.decode(call.tokens)}};
 }
 
-// Reads the request, and answers with what `use` makes of it with the model's tokenizer.
+// Reads the request, and responds with the result of `use`, which gets the model's tokenizer.
 void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span<const Field<TokenCall>> fields,
                   Json (*use)(const TokenCall& call, const Tokenizer& tokenizer)) {
   const http::Request& source = exchange->request();
@@ -257,7 +257,7 @@ void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
 void get_props(const Site& site, const http::ExchangePtr& exchange) {
   const std::vector<ModelCard> cards = site.backend->models();
   const ModelCard card = cards.empty() ? ModelCard() : cards.front();
-  // Clients of now look for the settings in "params", older ones beside n_ctx.
+  // Current clients look for the settings in "params", older ones next to n_ctx.
   Json settings = generation_settings({.options = site.backend->default_options(card.name)}, true);
   Json params = settings;
   settings["n_ctx"] = card.max_seq_len;

@@ -1,4 +1,4 @@
-"""make_http_api.py OPENAPI.json OUT.md [--check]: docs/http_api.md from what the server says at /openapi.json, which
+"""make_http_api.py OPENAPI.json OUT.md [--check]: generates docs/http_api.md from the server's /openapi.json, which
 write_openapi (tests/server/protocol) writes to a file. --check only compares."""
 import json
 import pathlib
@@ -40,7 +40,7 @@ Errors are in the form of the protocol that the path belongs to. OpenAI and llam
 
 
 def kind(api, schema):
-    """A schema in a few words."""
+    """A short description of a schema."""
     schema = resolved(api, schema)
     if "anyOf" in schema and "type" not in schema:
         return kind(api, schema["anyOf"][0])
@@ -54,7 +54,7 @@ def kind(api, schema):
         text = "list"
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is not None and most is not None:
-        if least < -1e9:  # the borders of a type: both of them matter
+        if least < -1e9:  # the limits of a type: print both exactly
             text += f", {least} to {most}"
         else:
             text += f", {least:g} to {most:g}" if most < 1e9 else f", at least {least:g}"
@@ -86,7 +86,7 @@ def rows(api, schema, prefix=""):
 
 
 def answers(api):
-    """What is always there in whole answers, by endpoint."""
+    """Rows of the fields that are always present in whole responses, by endpoint."""
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
             schema = resolved(api, operation["responses"]["200"]["content"].get("application/json", {"schema": {}})["schema"])
@@ -99,7 +99,7 @@ def page(api):
     out.append(MANNERS)
     out.append("| 200 | The answer. |\n")
     for status, response in api["components"]["responses"].items():
-        if status.isdigit():  # other protocols have the same, in other words
+        if status.isdigit():  # other protocols have the same errors in their own form
             out.append(f"| {status} | {response['description']} |\n")
     protocol = None
     seen = {}
@@ -117,7 +117,7 @@ def page(api):
                 continue
             table = list(rows(api, operation["requestBody"]["content"]["application/json"]["schema"]))
             same = [row for row in table if row in seen]
-            if len(same) > 12:  # fields that stand in the first table of all are not written again
+            if len(same) > 12:  # omits fields that the first table lists
                 table = [row for row in table if row not in seen]
                 out.append(f"\nBesides these it has {len(same)} fields of `/v1/chat/completions`, as they stand there.\n")
             elif path == "/v1/chat/completions":

@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id}: one answer in the words of OpenAI and of Anthropic.
+// GET /v1/models and GET /v1/models/{id}: one response with the fields of both OpenAI and Anthropic.
 #include <utility>
 
 #include "server/protocol/handlers.h"
@@ -7,7 +7,7 @@ namespace ibid::serve {
 
 namespace {
 
-// A loaded model also has "meta", as in llama.cpp. Anthropic's clients ask at the same path.
+// A loaded model also has "meta", as in llama.cpp. Anthropic's clients use the same path.
 Json openai_model(const ModelCard& card) {
   Json json = {{"id", card.name},
                {"object", "model"},

@@ -1,9 +1,8 @@
-// Ollama's API: /api/chat, /api/generate, /api/tags, /api/show, /api/ps, /api/version. Streams are lines of JSON, and
-// are what a request gets that does not say otherwise. Durations are in nanoseconds; prompt_eval_count counts what was
-// cached, too.
+// Ollama's API: /api/chat, /api/generate, /api/tags, /api/show, /api/ps, /api/version. Responses are streams of JSON
+// lines unless the request says otherwise. Durations are in nanoseconds; prompt_eval_count includes cached tokens.
 //
-// Samplers stand in "options", by the names of sampler_fields.cc; what is there for a machine's memory (num_ctx,
-// num_gpu ...) is not looked at, because the server decides that once for all.
+// Sampling options are in "options", with the names of sampler_fields.cc. Options for the machine's memory (num_ctx,
+// num_gpu ...) are ignored, because the server sets these once for all requests.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -28,13 +27,13 @@ namespace {
 struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
-  bool raw = false;         // generate: the prompt is the model's whole text
+  bool raw = false;         // generate: the prompt is not rendered by the template
   std::string prompt = {};  // generate
   std::string system = {};  // generate
   std::optional<size_t> top_logprobs = {};
 };
 
-// Messages of Ollama are those of chat completions, but for thinking, images and the tool's name.
+// Ollama's messages differ from those of chat completions in thinking, images and the tool's name.
 void read_ollama_messages(const Json& value, OllamaCall& call) {
   if (value.empty()) return;
   Json list = value;
@@ -48,7 +47,7 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
                   .code = "unsupported_content"};
     }
     if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
-    // A tool's answer has no id here; templates that show the name have it.
+    // A tool's result has no id here; templates that print the name get it.
     if (const Json* name = member(message, "tool_name")) message["name"] = *name;
     if (member(message, "content") == nullptr) message["content"] = "";
   }
@@ -68,7 +67,7 @@ void read_think(const Json& value, OllamaCall& call) {
   throw wrong_type("must be true, false, \"low\", \"medium\" or \"high\"");
 }
 
-// -1 is "without end", -2 "until the context is full", and 0 no limit: there is room for what the context has.
+// -1 (no end), -2 (until the context is full) and 0 set no limit: the context is the limit.
 void read_num_predict(const Json& value, AnswerRequest& request) {
   const int64_t n = integer_of(value);
   request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
@@ -162,7 +161,7 @@ OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<
 
 int64_t ns_of(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
-// The two endpoints differ in where the text stands.
+// The two endpoints have their text in different fields.
 struct OllamaForm {
   bool is_chat = true;
   Site site;
@@ -220,7 +219,7 @@ class OllamaStream final : public StreamReply {
  private:
   void said(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
   void thought(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
-  // Calls come whole: arguments are objects here.
+  // Calls are sent whole: their arguments are objects here.
   void answered(size_t, const Answer& answer) override {
     if (!form_.is_chat || answer.tool_calls.empty()) return;
     Json json = ollama_part(form_, heard_.model);
@@ -236,7 +235,7 @@ class OllamaStream final : public StreamReply {
   const OllamaForm form_;
 };
 
-// A request without a question loads the model, or unloads it.
+// A request without messages and prompt loads the model, or unloads it.
 void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
   const Result<std::string> name = form.site.backend->resolve(request.model);
   if (!name.ok()) throw fault_of(name.status());
@@ -278,7 +277,7 @@ void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exc
   backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }
 
-// "134.52M", "8B", "7.6B", as Ollama has it.
+// "134.52M", "8B", "7.6B", in Ollama's notation.
 std::string short_count(uint64_t n) {
   struct Unit {
     double size;
@@ -308,7 +307,7 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   const std::string family = header.family.empty() ? "ibid" : header.family;
   Json info = {{"general.architecture", family}};
   if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
-  // The server's own context, where it is known: clients cut their prompts by it.
+  // The server's context size, if known: clients truncate their prompts by it.
   const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
   if (context > 0) info[family + ".context_length"] = context;
   if (card.is_loaded) info[family + ".vocab_size"] = card.vocab_size;
@@ -377,7 +376,7 @@ void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   Json body = parse_body(exchange->request().body);
-  // Its older name.
+  // The field's older name.
   if (!body.contains("model") && body.contains("name")) body["model"] = body["name"];
   OllamaCall call;
   read_fields<OllamaCall>(body, kOllamaShowFields, call);

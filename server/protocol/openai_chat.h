@@ -1,7 +1,7 @@
-// POST /v1/chat/completions (OpenAI's chat completions, with what llama.cpp and vLLM have beside it).
+// POST /v1/chat/completions (OpenAI's chat completions, with the extensions of llama.cpp and vLLM).
 //
 // Source: the OpenAPI description of OpenAI's API; llama.cpp tools/server/README.md for timings, prompt_progress,
-// reasoning_content and the forms of answers.
+// reasoning_content and its response formats.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@ namespace ibid::serve {
 struct ChatCall {
   AnswerRequest request;
   bool stream = false;
-  bool include_usage = false;    // one more chunk, with the usage
-  bool return_progress = false;  // chunks while the prompt is read
+  bool include_usage = false;    // adds a chunk with the usage
+  bool return_progress = false;  // sends chunks during prefill
   bool logprobs = false;
   std::optional<size_t> top_logprobs = {};
 };
 
 // Throws Fault.
 ChatCall read_chat(const Site& site, const http::Request& source);
-// The same with a body that has been parsed.
+// The same with a parsed body.
 ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body);
 
-// Makes the listener that writes the answer to the exchange: whole, or as chunks.
+// Makes the listener that writes the answer to the exchange, whole or as chunks.
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
                                                    const ChatCall& call);
 

@@ -1,6 +1,6 @@
-// POST /v1/completions (OpenAI's completions): a text that the model goes on with.
+// POST /v1/completions (OpenAI's completions): a text that the model continues.
 //
-// It streams as the chat completions do.
+// Streams have the same form as those of chat completions.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -26,7 +26,7 @@ struct CompletionCall {
   std::vector<Prompt> prompts = {};  // each with request.n answers
   bool stream = false;
   bool include_usage = false;
-  bool echo = false;  // the prompt comes before the answer
+  bool echo = false;  // the prompt precedes the answer
 };
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
@@ -53,8 +53,8 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
     refused_field<CompletionCall>("suffix", "a text behind the answer"),
 };
 
-// The token as the key of an object: one that is no text by itself has its bytes ("bytes:\xe2\x80"), as OpenAI has
-// them, because all such tokens would be the same U+FFFD.
+// A token as a key of an object: if it is not valid UTF-8 by itself, its bytes ("bytes:\xe2\x80"), as OpenAI does,
+// because all such tokens would be the same U+FFFD.
 std::string token_name(std::string_view bytes) {
   if (utf8_is_valid(bytes)) return std::string(bytes);
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -66,14 +66,14 @@ std::string token_name(std::string_view bytes) {
   return name;
 }
 
-// Characters that begin in these bytes, each at its first byte: those of the tokens of a text add up to the text's.
+// The characters that start in these bytes, so that the counts of a text's tokens add up to the text's.
 size_t n_characters(std::string_view bytes) {
   return static_cast<size_t>(
       std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
 }
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities.
-// offset: of the first of them in the text, in characters; then of what follows them.
+// offset: position in the text, in characters, of the first token; advanced past the last one.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
   if (all.empty() || tokenizer == nullptr) return {};
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
@@ -98,20 +98,20 @@ Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
       {"text", std::move(text)}, {"index", i}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(reason)}};
 }
 
-// Common to all answers to a request.
+// Data that all answers of a request share.
 struct Completion {
   std::string id;
   int64_t created = 0;
-  size_t n = 1;                     // answers to each prompt
-  std::vector<Prompt> echoed = {};  // prompts that come before their answers; none: they are not echoed
-  bool include_usage = false;       // in a stream
+  size_t n = 1;                     // answers per prompt
+  std::vector<Prompt> echoed = {};  // prompts that precede their answers; empty: no echo
+  bool include_usage = false;       // only for streams
 
   Json json(const std::string& model) const {
     return {
         {"id", id}, {"object", "text_completion"}, {"created", created}, {"model", model}, {"choices", Json::array()}};
   }
 
-  // Returns the echoed prompt of an answer; empty: it is not echoed.
+  // The echoed prompt of an answer; empty: no echo.
   std::string echo(size_t answer, const Tokenizer* tokenizer) const {
     if (echoed.empty()) return {};
     const Prompt& prompt = echoed.at(answer / n);
@@ -119,7 +119,7 @@ struct Completion {
     return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
   }
 
-  // As add_costs(), of all prompts.
+  // As add_costs(), over all prompts.
   void add_all_costs(Json& json, const Heard& heard) const {
     add_costs(json, heard);
     TokenCounts all;
@@ -194,7 +194,7 @@ class CompletionStream final : public StreamReply {
   }
 
   const Completion completion_;
-  std::vector<size_t> offsets_;  // by answer: of the next log-probabilities in its text
+  std::vector<size_t> offsets_;  // by answer: position in its text of the next log-probabilities
 };
 
 }  // namespace

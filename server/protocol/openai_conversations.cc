@@ -11,7 +11,7 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr double kMostItems = 20;  // of one request, as with OpenAI
+constexpr double kMostItems = 20;  // per request, as with OpenAI
 #define IBID_ITEMS                                                                                \
   R"("maxItems":20,"items":{"type":"object","required":["role","content"],"properties":{"role":)" \
   R"({"enum":["system","developer","user","assistant"]},"content":{"type":"string"}}}})"
@@ -53,7 +53,7 @@ Json conversation_json(const StoredConversation& conversation) {
   return json;
 }
 
-// An empty body is an object without fields.
+// An empty body counts as an empty object.
 ConversationCall read_call(const Site& site, const http::Request& request,
                            std::span<const Field<ConversationCall>> fields) {
   ConversationCall call;
@@ -63,7 +63,7 @@ ConversationCall read_call(const Site& site, const http::Request& request,
   return call;
 }
 
-// The value of a call to the store. Fault: its error.
+// The value of a result of the store. Fault: its error.
 template <typename Value>
 Value need(const Site& site, Result<Value> result) {
   if (!result.ok()) throw fault_of_conversation(site, result.status());
@@ -73,7 +73,7 @@ void need(const Site& site, const Status& status) {
   if (!status.ok()) throw fault_of_conversation(site, status);
 }
 
-// size(): no item has the id.
+// The index of the item with the id; size(): none.
 size_t place_of(const Json& items, const std::string& id) {
   size_t at = 0;
   while (at < items.size() && items[at]["id"] != id) ++at;

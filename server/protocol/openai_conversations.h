@@ -1,7 +1,7 @@
-// /v1/conversations (OpenAI's Conversations API): lists of items that responses are added to (responses.h).
+// /v1/conversations (OpenAI's Conversations API): lists of items, to which responses are appended (responses.h).
 //
-// A conversation that a response is being given to is changed by nobody else meanwhile (409). Deleting it lets the
-// response end, and forgets it.
+// While a response of a conversation is generated, the conversation cannot be changed otherwise (409). It can be
+// deleted; then the response is completed, but not stored.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace ibid::serve {
 
 struct ConversationCall {
   std::string cache_namespace = {};
-  Json items = Json::array();  // as they were sent
+  Json items = Json::array();  // as the client sent them
   Json metadata = Json::object();
 };
 
@@ -22,8 +22,8 @@ std::span<const Field<ConversationCall>> conversation_fields();
 std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
-// The fault of an error of the store, which says less than the log does. The second is for an error of a conversation:
-// 404, 409 while a response is being given to it, 503 if there is no room for it.
+// Converts an error of the store to a fault, with a shorter message than the log gets. fault_of_conversation(): 404;
+// 409: a response of the conversation is being generated; 503: it does not fit into the store.
 Fault fault_of_store(const Site& site, const Status& status);
 Fault fault_of_conversation(const Site& site, const Status& status);
 

@@ -1,4 +1,4 @@
-// The description of every endpoint as OpenAPI 3.1, made of endpoints().
+// The OpenAPI 3.1 description of all endpoints, generated from endpoints().
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,8 +16,8 @@ namespace ibid::serve {
 
 namespace {
 
-// Schemas of whole answers with status 200: fields that are always there, and their kinds. Answers may have more. A
-// stream has no schema: its form is the protocol's.
+// Schemas of whole responses with status 200: the fields that are always present, and their types. Responses may have
+// more. Streams have no schema: the protocol defines their form.
 constexpr std::string_view kModel =
     R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},)"
     R"("object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})";
@@ -198,7 +198,7 @@ Json schema_of(const FieldRule& rule) {
       break;
     case Shape::kText:
       schema["type"] = "string";
-      // Ours are bytes, theirs are characters: the least is the same, and the most is a borderline nobody meets.
+      // rule: in bytes; schema: in characters. Only the minimum is given: no real text reaches the maximum.
       if (rule.least > 0) schema["minLength"] = number_json(rule.least);
       break;
     case Shape::kList:
@@ -220,10 +220,10 @@ Json property_of(const FieldRule& rule) {
   return schema;
 }
 
-// The schemas of fields that several endpoints have: each is written once, and pointed to.
+// The schemas of fields that several endpoints share: each is written once, and referenced.
 class Components {
  public:
-  // The schema, or where it stands. Of two fields of one name the first has the name.
+  // Returns a reference to the schema; the schema itself if another one already has the name.
   Json place(const std::string& name, Json schema) {
     const auto [entry, is_new] = schemas_.emplace(name, schema);
     if (!is_new && entry->second != schema) return schema;
@@ -239,7 +239,7 @@ class Components {
   std::map<std::string, Json> schemas_;
 };
 
-// A refused field is no property: the one value of it that is taken changes nothing.
+// A refused field is not a property: its only accepted value has no effect.
 Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   Json properties = Json::object(), required = Json::array(), refused = Json::object();
   for (const FieldRule& rule : rules) {
@@ -257,12 +257,12 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   return schema;
 }
 
-// Which endpoints answer with a status.
+// Which endpoints can answer with a status.
 enum class Answers {
   kAll,
-  kNone,   // a path with another method
-  kNamed,  // those that name something: a model in the body, an id in the path
-  kHeld,   // those of what one answer at a time has
+  kNone,   // only for another method of a path
+  kNamed,  // those that name an object: a model in the body, an id in the path
+  kHeld,   // those that change a conversation, which only one response at a time may do
   kComputing,
   kComputingNotAnthropic,
   kComputingAnthropic,
@@ -309,7 +309,7 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
   return true;
 }
 
-// The prefix of the names of a protocol's errors: "anthropic_error", "anthropic_400".
+// The prefix of the names of a style's errors: "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOpenAi: return "";
@@ -342,7 +342,7 @@ Json content_of(const char* type, Json schema) { return {{type, {{"schema", std:
 
 constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
 
-// The error responses of every protocol, which operations point to.
+// The error responses of every protocol, which operations reference.
 Json error_responses() {
   Json responses = Json::object();
   for (const ErrorStyle style : kStyles) {
@@ -355,7 +355,7 @@ Json error_responses() {
   return responses;
 }
 
-// Whole, or in parts where the request may ask for a stream.
+// The response to a success: whole, or also a stream if the request may ask for one.
 Json answer_response(const Endpoint& endpoint) {
   const std::string_view schema = answer_schema(endpoint);
   Json content = content_of("application/json",
@@ -377,13 +377,13 @@ Json responses_of(const Endpoint& endpoint) {
   return responses;
 }
 
-// Whether it is about what is stored, and has no body that could name its user.
+// True if it is for stored objects and has no body that could name the user.
 bool names_user_in_query(const Endpoint& endpoint) {
   if (endpoint.fields != nullptr) return false;
   return endpoint.pattern.starts_with("/v1/responses") || endpoint.pattern.starts_with("/v1/conversations");
 }
 
-// The open parts of the path; the user of a request without a body; of lists of items, what the query may say.
+// The parameters in the path; the user, if the request has no body; for lists of items, those of the query.
 Json parameters_of(const Endpoint& endpoint) {
   Json parameters = Json::array();
   const auto add = [&](const char* name, const char* in, Json schema) {
@@ -410,7 +410,7 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
   if (endpoint.fields != nullptr) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
-    // Conversations need no body where no field is required.
+    // Requests to conversations may omit the body if no field is required.
     const bool may_be_empty = endpoint.pattern.starts_with("/v1/conversations");
     operation["requestBody"] = {{"required", !may_be_empty || schema.contains("required")},
                                 {"content", content_of("application/json", std::move(schema))}};
@@ -419,14 +419,14 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
   return operation;
 }
 
-// "POST" as "post".
+// Converts "POST" to "post".
 std::string small_letters(std::string_view word) {
   std::string small;
   for (const char c : word) small += static_cast<char>(c - 'A' + 'a');
   return small;
 }
 
-// Common parts of whole answers.
+// Schemas of common parts of whole responses.
 constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
     {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
               R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"
@@ -448,7 +448,7 @@ constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
                     R"({"enum":["completed","incomplete"]}}})"},
 };
 
-// Health, readiness, version and metrics, which are no protocol's.
+// Health, readiness, version and metrics, which belong to no protocol.
 struct ServerPath {
   const char* path;
   const char* summary;
@@ -477,7 +477,7 @@ void add_server_paths(Json& paths) {
   }
 }
 
-// A key, where the server has some.
+// An API key, if the server has any.
 Json security_schemes() {
   return {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
           {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};

@@ -30,7 +30,7 @@ void read_token_ids(const Json& list, Tokens& ids) {
 namespace {
 
 void read_one(const Json& value, Prompt& prompt) {
-  // One level: a list in a list in a list is no prompt.
+  // Deeper nesting is not a prompt.
   const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
   if (!is_list && !value.is_string()) throw wrong_type("must be a text or a list of token ids");
   if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
@@ -62,7 +62,7 @@ void read_prompt(const Json& value, AnswerRequest& request) {
 
 namespace {
 
-// State that the listeners of the prompts share. The service may call several of them at once.
+// State shared by the listeners of the prompts. The service may call several of them at once.
 class PromptList {
  public:
   PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
@@ -83,7 +83,7 @@ class PromptList {
     if (!std::exchange(this->*was_told, true)) what(*reply_);
   }
 
-  // Stopping ends others within the call, and the last of them is told to the reply: neither under the lock.
+  // request_stop() may end other prompts within the call, and the last of these calls reply_->end(): no lock is held.
   void end(const Status& status) {
     bool is_first_error = false, is_last = false;
     {
@@ -99,7 +99,7 @@ class PromptList {
   bool has_begun = false, was_queued = false;
 
  private:
-  std::mutex mutex_;  // guards the calls of the reply but its end, and the next two
+  std::mutex mutex_;  // guards all calls of reply_ except end(), and the next two members
   std::shared_ptr<AnswerListener> reply_;
   size_t n_open_;
   Status error_;

@@ -1,5 +1,5 @@
-// A prompt that is no conversation: a text that the model goes on with, or its ids. Completions of OpenAI, llama.cpp's
-// /completion and Ollama's raw /api/generate have it. Readers throw Fault, whose param goes on from the field.
+// Prompts that are not conversations: a text that the model continues, or its tokens. Used by OpenAI's completions,
+// llama.cpp's /completion and Ollama's raw /api/generate. Readers throw Fault, whose param is relative to the field.
 #pragma once
 
 #include <memory>
@@ -21,22 +21,22 @@ using Prompt = std::variant<std::string, Tokens>;
 inline constexpr size_t kMaxPromptIds = 4u << 20;
 inline constexpr size_t kMaxPrompts = 128;  // of one request
 
-// Most bytes of a body whose text is only encoded or rendered: more than the prompt of any context takes.
+// Maximum size of a body whose text is only tokenized or rendered: larger than the prompt of any context.
 inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
-// Fault: 413, the body is larger. Comes before it is parsed.
+// Fault: 413: the body is larger. Call before it is parsed.
 void check_text_body(const http::Request& request);
 
-// A text, a list of ids, or a list of these.
+// A text, a list of tokens, or a list of these.
 void read_prompts(const Json& value, std::vector<Prompt>& prompts);
-// The same for a request that has one prompt.
+// The same for a request with exactly one prompt.
 void read_prompt(const Json& value, AnswerRequest& request);
 
-// A list of ids, each from 0 to 2147483647.
+// A list of tokens, each from 0 to 2147483647.
 void read_token_ids(const Json& list, Tokens& ids);
 
-// Starts `request` with each of the prompts, as a request of its own to the service. Answer i of prompt p is answer
-// p * request.n + i of the reply, which gets one call at a time, begins with the first prompt, and ends with the last
-// one. An error of one prompt ends the others, and is the reply's. `gone`: the client.
+// Starts one request of the service for each prompt. Answer i of prompt p is answer p * request.n + i of `reply`, which
+// receives one call at a time, begins with the first prompt, and ends with the last. An error of one prompt stops the
+// others, and is the result of the reply. gone: the client has left.
 void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
 

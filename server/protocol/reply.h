@@ -1,9 +1,9 @@
 // Replies: listeners that write an answer to an exchange. WholeReply waits for the end and writes one body; StreamReply
-// is what the streams of all protocols have in common. A protocol adds its own words and nothing else. And the pieces
-// of JSON that several protocols have: what an answer cost and why it ended. Names are those of the protocols; what
-// they have no name for stands in the object "ibid".
+// is the common part of the streams of all protocols, which add only their own format. Also the JSON objects that
+// several protocols share: usage, timings and finish reason. Names are those of the protocols; data without such a name
+// is in the object "ibid".
 //
-// A reply gets one call at a time (AnswerListener), so it has no locks.
+// Calls come one at a time (AnswerListener), so there are no locks.
 #pragma once
 
 #include <chrono>
@@ -23,27 +23,26 @@
 
 namespace ibid::serve {
 
-// A request's answers, as far as they came.
+// The answers of a request, as far as received.
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
-  std::shared_ptr<const Tokenizer> tokenizer = {};  // the model's; null: there was no beginning
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // the model's; null: before begin()
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
-  std::vector<Answer> answers;  // by number
-  // The log-probabilities of the first answer's content, where they were asked for: those that came with its text, and
-  // not with reasoning or calls of tools. Those of markers, which are no text, come with what follows them. Of whole
-  // replies.
+  std::vector<Answer> answers;  // by index
+  // For whole replies: the log-probabilities of the first answer's content, if requested: received with its text, not
+  // with reasoning or calls. Those of markers, which have no text, are added to the next text.
   std::vector<TokenLogprobs> content_logprobs;
 };
 
-// Runs work later, on another thread.
+// Runs `work` later, on another thread.
 using Later = std::function<void(std::function<void()> work)>;
 
-// Base of all replies. Errors are written in the style of the exchange's path.
+// Base of all replies. Errors have the style of the exchange's path.
 class ExchangeReply : public AnswerListener, public std::enable_shared_from_this<ExchangeReply> {
  public:
-  // Has the end written by `later`, for a reply that waits for the disk. REQUIRES: the answer has not begun.
+  // Makes end() run in `later`, for a reply that waits for the disk. REQUIRES: called before begin().
   void set_later(Later later) { later_ = std::move(later); }
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
@@ -51,12 +50,12 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
   void end(const Status& status) final;
 
  protected:
-  // n: answers that will come.
+  // n: number of answers.
   ExchangeReply(http::ExchangePtr exchange, size_t n);
 
-  // Ends the response; status: of the request.
+  // Ends the response. status: result of the request.
   virtual void respond(const Status& status) = 0;
-  // The response of a request that ends with an error before anything was sent.
+  // Responds to a request that failed before anything was sent.
   void respond_error(const Status& status);
 
   http::ExchangePtr exchange_;  // until the end
@@ -66,13 +65,13 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
  private:
   void finish(const Status& status);
 
-  Later later_;  // empty: at once
+  Later later_;  // empty: end() runs at once
 };
 
 class WholeReply final : public ExchangeReply {
  public:
   using Make = std::function<Json(const Heard& heard)>;
-  // n: answers that will come.
+  // n: number of answers.
   WholeReply(http::ExchangePtr exchange, size_t n, Make make)
       : ExchangeReply(std::move(exchange), n), make_(std::move(make)) {}
 
@@ -87,13 +86,13 @@ class WholeReply final : public ExchangeReply {
   void respond(const Status& status) override;
 
   Make make_;
-  // The first answer's log-probabilities whose text did not come yet, their number, and whether text came last.
+  // The first answer's log-probabilities without text so far, their total, and if the last event was content.
   std::vector<TokenLogprobs> logprobs_;
   size_t n_logprobs_ = 0;
   bool ends_in_content_ = false;
 };
 
-// Server-sent events, or in Ollama's protocol a line of JSON each.
+// A stream of server-sent events; in Ollama's protocol, of lines of JSON.
 class StreamReply : public ExchangeReply {
  public:
   static constexpr std::chrono::milliseconds kKeepAlive{15'000};
@@ -107,11 +106,11 @@ class StreamReply : public ExchangeReply {
   void answer(size_t i, const Answer& answer) final;
 
  protected:
-  // n: answers that will come. keep_alive: what is sent while nothing else is; lines have nothing for that.
+  // n: number of answers. keep_alive: bytes to send while the stream is idle; not used for lines of JSON.
   StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive = ": ping\n\n");
 
-  // The words of a protocol, in the order of AnswerListener. Calls of tools that did not come in parts come as one
-  // part, before answered(). A protocol says nothing for a function that it does not override; reasoning is text then.
+  // The events of a protocol, in the order of AnswerListener. Tool calls that were not received in parts come as one
+  // part, before answered(). By default they emit nothing, and reasoning is emitted as text.
   virtual void opened() {}
   virtual void said(size_t i, std::string_view text) = 0;
   virtual void thought(size_t i, std::string_view text) { said(i, text); }
@@ -129,7 +128,7 @@ class StreamReply : public ExchangeReply {
   void emit_named(const Json& event);
   void send_bytes(std::string bytes);
 
-  // The log-probabilities of answer `i` that were heard and not taken yet; and what of the whole answer's was not.
+  // The log-probabilities of answer `i` that were received and not taken yet; those of `answer` not taken yet.
   std::vector<TokenLogprobs> take_logprobs(size_t i);
   std::vector<TokenLogprobs> take_last_logprobs(size_t i, const Answer& answer);
 
@@ -138,22 +137,22 @@ class StreamReply : public ExchangeReply {
 
   std::string keep_alive_;
   struct Told {
-    size_t n_calls = 0;                        // of tools, that were begun
-    std::vector<TokenLogprobs> logprobs = {};  // heard, and not taken yet
+    size_t n_calls = 0;                        // tool calls that were begun
+    std::vector<TokenLogprobs> logprobs = {};  // received, and not taken yet
     size_t n_logprobs_taken = 0;
   };
   std::vector<Told> told_;  // by answer
   bool is_open_ = false;
 };
 
-// Tokens of all answers of a request. The prompt is the first answer's, which read it for all.
+// Tokens of all answers of a request. The prompt is counted once: the first answer has its prefill.
 struct TokenCounts {
   size_t n_prompt = 0;  // cached ones included
   size_t n_cached = 0;
   size_t n_completion = 0;  // reasoning and markers included
-  size_t n_reasoning = 0;   // of them; counted by encoding the reasoning's text
+  size_t n_reasoning = 0;   // part of n_completion; counted by encoding the reasoning's text
 };
-// `tokenizer`: the model's; nullptr: reasoning is not counted.
+// tokenizer: the model's; nullptr: reasoning is not counted.
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer);
 
 // OpenAI's "usage" of chat completions and completions.
@@ -161,15 +160,15 @@ Json openai_usage(const TokenCounts& counts);
 // llama.cpp's "timings".
 Json llama_timings(const Turn& turn);
 // {"prefilled", "cached", "from_disk", "read_again", "ttft_ms", "total_ms", "seed", "finish_reason", "stop_string",
-// "lost_prefix": {"tokens", "message", "byte", "token", "cause"}, "left_out": {"messages", "bytes"}}: what of them
-// there is. It shows no text of the prompt, because a lost prefix can be of another client's conversation.
+// "lost_prefix": {"tokens", "message", "byte", "token", "cause"}, "left_out": {"messages", "bytes"}}; only those that
+// apply. Without text of the prompt: a lost prefix may belong to another client's conversation.
 Json ibid_details(const Turn& turn);
-// The three of them, as "usage", "timings" and "ibid".
+// Adds all three, as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 
-// OpenAI's finish_reason. An answer that began to repeat itself was cut, so it is "length"; "ibid" has our own word.
+// OpenAI's finish_reason. An answer that was ended for repeating itself has "length"; "ibid" has the precise reason.
 std::string openai_finish_reason(const Answer& answer);
-// Whether the answer was ended by its length.
+// True if the answer was ended by a length limit.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
 
 // OpenAI's {"content": [...], "refusal"}; null without log-probabilities.

@@ -16,13 +16,13 @@ namespace ibid::serve {
 
 namespace {
 
-// A field as the request had it, else what stands for its absence.
+// A field as the request had it, else its default.
 Json echoed(const ResponseCall& call, const char* name, const char* otherwise) {
   const Json* value = member(call.echo, name);
   return value != nullptr ? *value : Json::parse(otherwise);
 }
 
-// The object. status: "in_progress", "completed", "incomplete", "failed".
+// The response object. status: "in_progress", "completed", "incomplete", "failed".
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output) {
   const ResponseCall& call = context.call;
   Json json = {{"id", context.id},
@@ -61,13 +61,13 @@ Json response_usage(const TokenCounts& counts) {
           {"total_tokens", counts.n_prompt + counts.n_completion}};
 }
 
-// Log-probabilities of tokens as events and output_text have them; a list, which may be empty.
+// Log-probabilities in the form of events and output_text: a list, possibly empty.
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
   if (tokens.empty() || tokenizer == nullptr) return Json::array();
   return logprobs_json(tokens, *tokenizer)["content"];
 }
 
-// Items of the answer, named after the response.
+// The answer as items.
 Json output_items(const ResponseContext& context, const Heard& heard, const Tokenizer* tokenizer) {
   Json items = Json::array();
   const Site& site = context.site;
@@ -79,11 +79,11 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
     items.push_back(message_item(site.new_id("msg_"), std::move(content), "completed"));
   }
   for (const ToolCall& call : answer.tool_calls) items.push_back(call_item(site.new_id("fc_"), call, "completed"));
-  if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // its last one
+  if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // the last one
   return items;
 }
 
-// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there, or the disk fails.
+// Stores the response, and appends it to its conversation. Fault: it does not fit, or the disk fails.
 void keep(const ResponseContext& context, const Json& response) {
   const Site& site = context.site;
   const Json& output = response["output"];
@@ -97,7 +97,7 @@ void keep(const ResponseContext& context, const Json& response) {
     kept.response = json_to_string(response);
     if (context.conversation == nullptr) kept.in_front = context.in_front;
     const Status status = site.store->put_response(context.cache_namespace, kept);
-    // One that is too large is not kept.
+    // A response that is too large is not stored.
     if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) throw fault_of_store(site, status);
   }
   if (context.conversation == nullptr) return;
@@ -108,7 +108,7 @@ void keep(const ResponseContext& context, const Json& response) {
   }
 }
 
-// The object of a whole answer, with its usage; kept where the client wants that.
+// The object of a whole answer, with its usage; stored if the client wants that.
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
   const Tokenizer* tokenizer = heard.tokenizer.get();
@@ -127,12 +127,12 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   return json;
 }
 
-// Each event has its name twice, as SSE and as "type", and a sequence_number. In their order: response.created,
-// response.in_progress; for each item output_item.added, what is in it, output_item.done; response.completed,
+// Each event has its name twice, as SSE event and as "type", and a sequence_number. Order: response.created,
+// response.in_progress; for each item output_item.added, its content, output_item.done; response.completed,
 // response.incomplete or response.failed.
 //
-// Log-probabilities come with the delta of their text, and once more, all of the message, where it is done. Those of
-// reasoning and of calls have no place in this protocol.
+// Log-probabilities come with the delta of their text, and again for the whole message when it is done. The protocol
+// has no place for those of reasoning and calls.
 class ResponseStream final : public StreamReply {
  public:
   ResponseStream(http::ExchangePtr exchange, ResponseContext context)
@@ -172,7 +172,7 @@ class ResponseStream final : public StreamReply {
     emit_of_item("response.function_call_arguments.delta", {{"delta", part}});
   }
   void answered(size_t i, const Answer& answer) override {
-    if (n_items_ == 0) open_message();  // an answer without a word is a message, too
+    if (n_items_ == 0) open_message();  // an empty answer is a message too
     if (item_ == Item::kMessage) (void)keep_logprobs(take_last_logprobs(i, answer));
     close(is_cut(answer) ? "incomplete" : "completed");
   }
@@ -216,20 +216,20 @@ class ResponseStream final : public StreamReply {
     emit_next({{"type", "response.output_item.done"}, {"output_index", n_items_ - 1}, {"item", context_.items.back()}});
     item_ = Item::kNone;
   }
-  // The open item as it is now.
+  // The open item in its current state.
   Json item(const char* status) const {
     if (item_ == Item::kReasoning) return reasoning_item(item_id_, text_, status);
     if (item_ == Item::kCall) return call_item(item_id_, call_, status);
     const bool begins = std::string_view(status) == "in_progress";
     return message_item(item_id_, begins ? Json::array() : Json::array({output_text(text_, logprobs_)}), status);
   }
-  // Returns what was heard since the last time, as JSON, and adds it to the message's.
+  // Returns the new log-probabilities as JSON, and adds them to the message's.
   Json keep_logprobs(const std::vector<TokenLogprobs>& tokens) {
     Json all = output_logprobs(tokens, heard_.tokenizer.get());
     logprobs_.insert(logprobs_.end(), all.begin(), all.end());
     return all;
   }
-  // An event about the open item: its id and place are added.
+  // Emits an event of the open item, with its id and index.
   void emit_of_item(const char* type, const Json& rest) {
     Json event = {{"type", type}, {"item_id", item_id_}, {"output_index", n_items_ - 1}};
     event.update(rest);
@@ -242,8 +242,8 @@ class ResponseStream final : public StreamReply {
 
   ResponseContext context_;
   size_t sequence_ = 0;
-  size_t n_items_ = 0;       // that were opened
-  Item item_ = Item::kNone;  // that is open
+  size_t n_items_ = 0;       // items opened so far
+  Item item_ = Item::kNone;  // kind of the open item
   std::string item_id_;
   std::string text_;               // of the open item
   ToolCall call_;                  // of an open call
@@ -256,7 +256,7 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   ResponseContext context{.site = site, .id = site.new_id("resp_"), .created = site.now_s()};
   read_response(site, exchange->request(), context);
   AnswerRequest request = std::exchange(context.call.request, {});
-  Later later;  // the event thread waits for no disk
+  Later later;  // end() waits for the disk, which the event thread must not
   if (context.call.store || context.conversation != nullptr) {
     later = [backend = site.backend](std::function<void()> work) { backend->write_behind(std::move(work)); };
   }

@@ -1,4 +1,4 @@
-// Requests to /v1/responses.
+// Reads requests to /v1/responses.
 #include <utility>
 
 #include "server/protocol/answer_fields.h"
@@ -13,7 +13,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Functions stand bare here, not within "function".
+// Functions are not wrapped in "function" here.
 void read_bare_tools(const Json& list, ResponseCall& call) {
   Json wrapped = Json::array();
   for (const Json& bare : list) {
@@ -28,7 +28,7 @@ void read_bare_tools(const Json& list, ResponseCall& call) {
   try {
     read_tools(wrapped, call.request);
   } catch (Fault& fault) {
-    // The client wrote no "function".
+    // The client's request has no "function" in its path.
     if (const size_t at = fault.param.find(".function."); at != std::string::npos) {
       fault.param.erase(at, std::string_view(".function").size());
     }
@@ -143,7 +143,7 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     ignored_field<ResponseCall>("max_tool_calls", "tools are the client's to call"),
 };
 
-// Finds the response or the conversation that the request goes on from, if it does.
+// Finds the response or the conversation that the request continues, if any.
 void find_history(const Site& site, ResponseContext& context) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {
@@ -168,7 +168,7 @@ void find_history(const Site& site, ResponseContext& context) {
   if (found.conversation_id.empty()) context.previous_id = call.previous_id;
 }
 
-// Replaces references by the items that they name. The fault's param goes on from "input".
+// Replaces references by the items that they name. The fault's param is relative to "input".
 void resolve_references(const Site& site, const std::string& cache_namespace, const Json& in_front, Json& input) {
   if (!input.is_array()) return;
   for (size_t i = 0; i < input.size(); ++i) {
@@ -195,7 +195,7 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
   }
 }
 
-// The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
+// Returns all messages: instructions, preceding items, input. Converts the input to items to be stored.
 Json read_items(const Site& site, ResponseContext& context) {
   ResponseCall& call = context.call;
   find_history(site, context);
@@ -209,7 +209,7 @@ Json read_items(const Site& site, ResponseContext& context) {
   if (call.instructions.is_string()) {
     messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
   }
-  // Read as one: a call and its reasoning may stand on both sides of the border.
+  // Read together, because a call and its reasoning may be on different sides of the boundary.
   Json items = context.in_front;
   items.insert(items.end(), call.input.begin(), call.input.end());
   try {
@@ -262,7 +262,7 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   Json body = begin_request(site, source, call.request);
   context.cache_namespace = call.request.cache_namespace;  // without the salt, which may change between requests
   read_fields<ResponseCall>(body, kResponseFields, call);
-  // Tools are bare in this protocol and have been read; the shared row would want them wrapped.
+  // Tools have been read without "function"; the shared row would require it.
   body.erase("tools");
   read_answer_fields(body, call.request, true);
   for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {

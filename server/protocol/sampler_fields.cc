@@ -1,4 +1,4 @@
-// How an answer is sampled.
+// The sampling fields of requests.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -16,7 +16,7 @@ namespace {
 
 using S = SamplerOptions;
 
-constexpr double kMostTokens = 2147483647;  // of any count of ids
+constexpr double kMostTokens = 2147483647;  // of any number of tokens
 constexpr double kMost64 = 18446744073709551615.0;
 constexpr double kLeast64 = -9223372036854775808.0;
 constexpr size_t kMaxBiases = 1024;
@@ -31,14 +31,14 @@ void set_sampler(const Json& value, AnswerRequest& request) {
   store(value, request.options.sampler.*Member);
 }
 
-// 0 is everywhere else "the likeliest alone"; the sampler wants a share above 0.
+// Other programs take 0 as "only the likeliest"; the sampler needs a share above 0.
 template <double S::*Member>
 void set_share(const Json& value, AnswerRequest& request) {
   const double share = value.get<double>();
   request.options.sampler.*Member = share > 0 ? share : std::numeric_limits<double>::min();
 }
 
-// Below 0 a count is 0, a window is without end.
+// Negative: a count becomes 0, a window unlimited.
 void set_top_k(const Json& value, AnswerRequest& request) {
   request.options.sampler.top_k = static_cast<size_t>(std::max<int64_t>(integer_of(value), 0));
 }
@@ -58,14 +58,14 @@ void set_seed(const Json& value, AnswerRequest& request) {
   }
 }
 
-// The sampler knows one rule for the tokens that end an answer: not before so many others. This is its largest number.
+// Done by min_tokens, which bans the tokens that end an answer: set to its maximum.
 void set_ignore_eos(const Json& value, AnswerRequest& request) {
   if (value.get<bool>()) request.options.min_tokens = std::numeric_limits<size_t>::max();
 }
 
 constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
 
-// A list of texts within bounds; the fault's param is the entry's.
+// A list of texts within limits; a fault's param is the entry's.
 std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   if (list.size() > max_entries) {
     throw Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
@@ -93,7 +93,7 @@ void add_bias(const std::string& id_text, const Json& value, AnswerRequest& requ
                 "is no token id: keys are whole numbers from 0 on");
   refuse_unless(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100,
                 "must be a number, -100 to 100");
-  // OpenAI's -100 is a ban, and so is ours.
+  // -100 is a ban, as with OpenAI.
   const double bias = value.get<double>();
   request.options.sampler.logit_bias[id] = bias <= -100 ? -std::numeric_limits<double>::infinity() : bias;
 }
@@ -141,7 +141,7 @@ constexpr Field<AnswerRequest> window(std::string_view name, std::string_view ab
   return {{name, Shape::kInteger, about, -1, kMostTokens}, set_window<Member>};
 }
 
-// Where one thing has two names, the later row wins.
+// If two rows set the same option, the later one wins.
 constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::temperature>("temperature", 0, 100, "0 always takes the likeliest token"),
     share<&S::top_p>("top_p", "keep the fewest tokens that hold this share"),

@@ -1,4 +1,4 @@
-// Site: what the handlers of all protocols share: the service, the time, and names that cannot be guessed. Thread-safe.
+// Site: what the handlers of all protocols share: the service, the clock, the store, a source of ids. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct Site {
   std::shared_ptr<Backend> backend;
   Clock& clock = system_clock();
   ConversationStore* store = nullptr;  // outlives the site
-  std::string version = {};            // of the server, where a protocol asks
-  bool namespace_by_user = false;      // the field "user" of a request tells namespaces of one key apart
+  std::string version = {};            // of the server, for protocols that report it
+  bool namespace_by_user = false;      // the user of a request selects a namespace within that of the key
 
-  // `prefix` and 32 hexadecimal digits, random.
+  // `prefix` and 32 random hexadecimal digits.
   std::function<std::string(std::string_view prefix)> new_id;
 
   int64_t now_s() const { return clock.unix_ns() / 1'000'000'000; }
@@ -33,12 +33,12 @@ struct Site {
 
 std::string random_id(std::string_view prefix);
 
-// Answers a request with JSON.
+// Responds with JSON.
 void respond_json(http::Exchange& exchange, const Json& json, int status = 200);
 
-// Calls `answer`, which answers the exchange, or passes it on to what answers it later. A fault that it throws is the
-// response, in the words of the path's protocol. Without memory nothing is said here: an exchange that nothing holds
-// any more answers with a 500.
+// Calls `answer`, which responds, or passes the exchange on. If it throws a fault, responds with that in the style of
+// the path's protocol. Out of memory, it responds nothing: an exchange that is destroyed without a response answers
+// 500.
 template <typename Answer>
 void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
   try {

@@ -31,7 +31,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
     case TurnEvent::Kind::kReasoning: return listener.reasoning(i, event.text);
     case TurnEvent::Kind::kCallBegin: return listener.tool_call(i, event.call, event.id, event.name);
     case TurnEvent::Kind::kArguments: return listener.tool_arguments(i, event.call, event.text);
-    case TurnEvent::Kind::kCallBroken:  // cut off with the answer; its text follows as content
+    case TurnEvent::Kind::kCallBroken:  // truncated with the answer; its text follows as content
     case TurnEvent::Kind::kCallEnd:
     case TurnEvent::Kind::kLeftOut:
     case TurnEvent::Kind::kPrefill:
@@ -39,10 +39,10 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
   }
 }
 
-// A request for answers: the conversation that it continues, the turns that answer it, and the events for its listener.
+// A request for answers: its conversation, the turns that answer it, and the events for its listener.
 //
-// A turn that finds no memory is begun again when there is some. Its prompt, options and seed are the same, so its
-// events are, too; those that the listener has received are skipped.
+// If a turn runs out of memory, it is repeated when there is more. Its prompt, options and seed are the same, so its
+// events are the same too; those that the listener has received are skipped.
 class AnswerJob final : public Job {
  public:
   AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
@@ -57,11 +57,10 @@ class AnswerJob final : public Job {
   }
   ~AnswerJob() override { end_watch(); }
 
-  // Finds the conversation, and plans its prompt.
+  // Finds the conversation and plans its prompt.
   Status prepare(const Place& place) override;
   KvRoom room(const Engine& engine, size_t expected_answer) const override;
-  // Begins the turn; or, for several answers, the prefill of the question, and their turns once that is over. The
-  // listener receives begin().
+  // Starts the turn; for several answers, first the prefill of the prompt, then their turns. Emits begin().
   Status plan(const Place& place) override;
   Next advance(Conversations& conversations) override;
   void leave_queue(std::chrono::nanoseconds waited) override;
@@ -74,8 +73,8 @@ class AnswerJob final : public Job {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
     std::optional<TurnStream> stream;  // until it is over
-    bool is_over = false;              // for good, and the conversation is put back
-    // Events of the current stream, and the number of events that the listener has received so far.
+    bool is_over = false;              // finished, and the conversation was put back
+    // Events of the current stream so far; the number of events that the listener has received.
     size_t n_events = 0, n_told = 0;
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
@@ -98,7 +97,7 @@ class AnswerJob final : public Job {
   Json variables_;
 
   std::optional<Conversation> asked_;  // until its turns begin
-  // The prefill of the question that several answers share, and its cost, planning included. Times: the engine's clock.
+  // The prefill of the prompt that several answers share, and its cost, planning included. Times: the engine's clock.
   struct Reading {
     int64_t begin_ns = 0, end_ns = 0;
     double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
@@ -108,7 +107,7 @@ class AnswerJob final : public Job {
   Reading read_;
   bool is_read_ = false;
   std::vector<std::unique_ptr<Part>> parts_;
-  size_t n_side_by_side_ = 0;  // turns that were begun together
+  size_t n_side_by_side_ = 0;  // turns that were started together
   PromptSize prompt_size_;
   size_t n_read_told_ = 0;
   bool has_left_queue_ = false;
@@ -122,7 +121,7 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
               .n_answer = request_.options.max_tokens,
               .n_answers = request_.n};
   if (need.n_answer == 0) {
-    // A page more than the longest: an event is of one token or more.
+    // One page more than the longest answer so far: an event has one token or more.
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
   }
@@ -181,7 +180,7 @@ Status AnswerJob::plan(const Place& place) {
   return status;
 }
 
-// The question is prefilled first where several answers share it, or where no answer is wanted.
+// The prompt is prefilled first if several answers share it, or if no answer is requested.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
   const bool reads_first = request_.n != 1 && !is_read_ && parts_.empty();
@@ -198,7 +197,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   }
   const Status status = reading_->finish().status();
   reading_.reset();
-  // Where the context is full, every turn makes room for itself.
+  // If the context is full, every turn drops messages by itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
@@ -210,7 +209,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   return {};
 }
 
-// Begins all turns; or, in another attempt, those that found no memory, one after the other.
+// Starts all turns; in a repeated attempt, those that ran out of memory, one at a time.
 Status AnswerJob::begin_turns(const Place& place) {
   const bool is_first = parts_.empty();
   if (is_first) {
@@ -263,7 +262,7 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
     n_left += parts_[i]->is_over ? 0 : 1;
   }
   if (n_running > 0) return Next::kWait;
-  // One answer after the other needs less memory.
+  // One answer at a time needs less memory.
   if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
@@ -285,7 +284,7 @@ AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
   return Next::kOver;
 }
 
-// Ends a request for no answer: an empty answer reports the costs.
+// Ends a request for no answer: an empty answer reports the usage.
 void AnswerJob::end_reading(Conversations& conversations) {
   put_back(*std::exchange(asked_, std::nullopt), conversations);
   Turn turn;
@@ -314,7 +313,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   Part& part = *parts_[i];
   Result<Turn> turn = part.stream->finish();
   part.stream.reset();
-  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // it may begin again
+  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // it may be repeated
   part.is_over = true;
   if (!turn.ok()) {
     put_back(std::move(part.conversation), conversations);
@@ -330,8 +329,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   listener_->answer(i, *turn);
 }
 
-// The first answer reports the prefill of the question, which was done once for all answers. Parts that were evicted
-// before the answer began are in its own prefill.
+// The first answer reports the prefill of the prompt, which was done once for all answers. If a part was evicted before
+// the answer began, the answer's own prefill counts it.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
@@ -341,14 +340,14 @@ void AnswerJob::add_prefill_usage(Turn& turn) const {
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
-// Only for lack of memory is another attempt of use.
+// Only kOutOfMemory is worth another attempt.
 void AnswerJob::fail(Status status) {
   const bool is_final = status.code() != ErrorCode::kOutOfMemory;
   if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);
   if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// Drops a conversation that may not be kept, or is a prompt without a template; the one that it continued is still
+// Drops a conversation that must not be stored, or is a prompt without a template; the one that it continued stays
 // known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
   if (request_.store && !request_.prompt) conversations.put(std::move(conversation));

@@ -18,7 +18,7 @@
 
 namespace ibid::serve {
 
-// A model by name, as lists of models show it.
+// An entry of the lists of models.
 struct ModelCard {
   std::string name;
   uint64_t file_bytes = 0;
@@ -29,21 +29,21 @@ struct ModelCard {
   size_t vocab_size = 0;
   std::string chat_template = {};  // its source; empty: it has none
   size_t embedding_dim = 0;        // numbers of an embedding; 0: it makes none
-  bool answers = true;             // false: it makes embeddings alone
+  bool answers = true;             // false: it only makes embeddings
 };
 
-// A model's own description in its file.
+// The metadata in a model's file.
 struct ModelHeader {
   std::string format = {};  // "gguf", "safetensors"; empty: the file cannot be read
   std::string family = {};  // its architecture: "llama"
   uint64_t n_params = 0;
-  std::string quantization = {};  // "Q4_K_M": the type in the file's header; or the type of most of its numbers
+  std::string quantization = {};  // "Q4_K_M": the file's declared type; else the type of most weights
   size_t trained_context = 0;     // 0: not given
   size_t embedding_dim = 0;       // of a token within the model; 0: not given
   std::string chat_template = {};
 };
 
-// A request that needs a model's tokenizer and no computation: which model, for which namespace, and how much text.
+// A request that needs a model's tokenizer and no computation.
 struct ModelCall {
   std::string model = {};
   std::string cache_namespace = {};
@@ -55,29 +55,29 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Called once, perhaps within the call that it is given to, on some thread of the service; must not throw. Errors:
-  // those of AnswerListener::end().
+  // A callback that is called once, on a thread of the service, perhaps before the call that takes it returns; must not
+  // throw. Errors: those of AnswerListener::end().
   template <typename Value>
   using Then = std::function<void(const Result<Value>&)>;
 
-  // These return soon. All results, errors included, go to the listener or to `then`. stop: the client has left; its
-  // computation ends within a layer.
+  // These return without waiting. All results, errors included, go to the listener or to `then`. stop: cancels the
+  // request; its computation ends within a layer.
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
   virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) = 0;
-  // How many tokens the request's prompt has; the text that the template makes of it.
+  // Counts the tokens of the request's prompt; renders the prompt with the model's template.
   virtual void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) = 0;
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
-  // Loads the model if need be, and passes its tokenizer, to be used for something short.
+  // Passes the model's tokenizer, for short work; loads the model first if necessary.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
-  // Runs `work`, which may wait for the disk, on a thread that no answer of another client waits for: changes of what
-  // is kept, and the ends of answers that are kept. The work must not call the service; what it throws ends with it.
+  // Runs `work`, which may wait for the disk, on the writing thread: changes of stored data, ends of stored answers. No
+  // other client's answer waits for it. `work` must not call the service; its exceptions are swallowed.
   virtual void write_behind(std::function<void()> work) = 0;
-  // Has the model unloaded once it has no users. Returns at once. Error: kNotFound.
+  // Unloads the model once it has no users. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;
 
   // The name in models() of the model that a request means. Error: kNotFound, listing all names.
   virtual Result<std::string> resolve(std::string_view model) const = 0;
-  // All models; the first is the one that an empty name means.
+  // All models; an empty name means the first one.
   virtual std::vector<ModelCard> models() const = 0;
   // The header of a model's file, loaded or not. The file is read at the first call.
   virtual ModelHeader header(std::string_view model) const = 0;

@@ -17,19 +17,19 @@ namespace {
 using Call = RequiredCalls::Call;
 using Piece = RequiredCalls::Piece;
 
-// Ids in models that were trained to write them: any nine letters and digits.
+// The format of call ids that models were trained on: nine letters and digits.
 constexpr const char* kCallId = "[a-zA-Z0-9]{9}";
 constexpr const char* kCallIndex = "0|[1-9][0-9]?";
-// The prefix of an id that contains the name of its tool.
+// The prefix of an id that contains the tool's name.
 constexpr const char* kIdOfName = "functions.";
 
-// The part of a tool that has its name and parameters.
+// The object of a tool that has its name and parameters.
 const Json& function_of_tool(const Json& tool) {
   const auto function = tool.is_object() ? tool.find("function") : tool.end();
   return tool.is_object() && function != tool.end() ? *function : tool;
 }
 
-// A tool that lists its arguments takes no others, unless it says so: a model that has to call would invent more.
+// If a tool lists its arguments, others are not allowed unless its schema says so: a forced call would invent more.
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
   Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
@@ -42,7 +42,7 @@ Json schema_of_arguments(const Json& function) {
   return schema;
 }
 
-// Appends words and grammars to a call.
+// Appends literal texts and grammars to a call.
 class CallWriter {
  public:
   void words(std::string_view text) {
@@ -93,7 +93,7 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   if (arguments == Arguments::kBySchema || tool.strict) {
     return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
   }
-  CompileBudget for_any;  // that of the request may be used up
+  CompileBudget for_any;  // the request's budget may be used up
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
@@ -131,7 +131,7 @@ Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>
   return call;
 }
 
-// Appends a call of the tool in each spelling.
+// Appends a call of the tool in each spelling of the syntax.
 Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments, CompileBudget& budget,
                  std::vector<Call>& calls) {
   TRY_ASSIGN(const Call pieces, arguments_of(syntax, tool, arguments, budget));
@@ -159,7 +159,7 @@ Call joined(std::vector<Call> calls) {
   return {std::move(all)};
 }
 
-// Removes a word from the beginning of a text, which may have more spaces; false: the text begins otherwise.
+// Removes a word from the start of a text, ignoring additional spaces in the text; false: the text starts otherwise.
 bool take_word(std::string& text, std::string_view word) {
   size_t at = 0;
   for (const char c : word) {
@@ -171,7 +171,7 @@ bool take_word(std::string& text, std::string_view word) {
   return true;
 }
 
-// The part of a call that follows the word; all of it where the word precedes the call.
+// The part of a call after the word; the whole call if the word comes before it.
 Call rest_of_call(Call call, const std::string& word) {
   std::string& words = call.front().words;
   if (take_word(words, word)) return call;
@@ -186,7 +186,7 @@ Call rest_of_call(Call call, const std::string& word) {
   return call;
 }
 
-// The beginning of a call without a marker: {"name" of {"name": "NAME".
+// The start of a call without a marker: {"name" of {"name": "NAME".
 std::string plain_beginning(std::string_view text) {
   text = trim_marker_spaces(text);
   if (text.ends_with('"')) text = trim_marker_spaces(text.substr(0, text.size() - 1));
@@ -205,7 +205,7 @@ std::string words_before_name(const CallSyntax& syntax) {
 
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// A call whose name follows other members would be a call, too: no text may begin with these.
+// The reply parser also accepts calls whose name follows other members; the grammar does not, so no text may begin so.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
   const std::string before = plain_beginning(words_before_name(syntax));
   const std::string name = json_to_string(Json(syntax.envelope->name_key));
@@ -243,7 +243,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // After a call that begins as JSON does, the next one would begin so, too.
+  // After a call that begins as JSON does, the next one would begin so too.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {

@@ -13,14 +13,14 @@
 namespace ibid::serve {
 namespace {
 
-// name_space: its digest, as digits; model: its fingerprint, or what stands for it.
+// name_space: hexadecimal digest of the namespace; model: the model's fingerprint, or its substitute.
 uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
   return chain_start(model + "/" + name_space, hash_seed);
 }
 
-// The messages that a client sees, by the notes of a file. Nothing: the notes are not sound.
+// The messages that the client sees, from the notes of a saved session. nullopt: the notes are invalid.
 struct SeenMessages {
-  std::vector<const Json*> messages;  // of the notes where own[i], else of the session
+  std::vector<const Json*> messages;  // in the notes if own[i], else in the session
   std::vector<bool> own;
   bool is_cut = false;
 };
@@ -147,7 +147,7 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
       start_(other.start_),
       is_cut_(other.is_cut_) {}
 
-// The session has the messages as its template wants them, which a client need not see.
+// The session's messages have the form for its template, which may differ from what the client sees.
 Status Conversation::go_on(const Json& sent, size_t n) {
   CHECK(can_go_on_from(n));
   const size_t n_kept = is_cut_ ? session_.state().messages().size() : n;

@@ -27,7 +27,7 @@ namespace ibid::serve {
 
 namespace {
 
-// A name that nothing in the store has.
+// A random name, new to the store.
 std::string new_name() {
   std::random_device random;
   std::array<uint32_t, 4> words;
@@ -51,7 +51,7 @@ bool begins_as_ours(std::string_view name) {
          name.substr(0, kNameDigits).find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// Whether the file itself says that it is of no use; otherwise it may only be out of reach, or a later version's.
+// True if the file itself is invalid; otherwise it is only unreadable now, or a later version's.
 bool is_unsound(ErrorCode code) {
   switch (code) {
     case ErrorCode::kIo:
@@ -64,13 +64,13 @@ bool is_unsound(ErrorCode code) {
   }
 }
 
-// The entry that a file becomes. Errors: those of read_saved_session(); kBadHeader for notes that are not sound.
+// Stores the conversation of a file. Errors: those of read_saved_session(); kBadHeader for invalid notes.
 Status put_file(const std::string& path, const std::string& name, FileOps& files, ConversationStore& store) {
   TRY_ASSIGN(const SavedSession saved, read_saved_session(files, path));
   std::optional<ConversationPlaces> places = Conversation::places_of(saved, store.hash_seed());
   if (!places) return {ErrorCode::kBadHeader, path + ": bad field 'notes'"};
   const std::string space = *text_member(saved.notes, "namespace");
-  const std::string* owner = text_member(saved.notes, "owner");  // absent: written before there were owners
+  const std::string* owner = text_member(saved.notes, "owner");  // absent: written before files had owners
   const Holder holder{space, owner == nullptr ? space : *owner, owner == nullptr ? space : *owner};
   TRY_ASSIGN(std::string text, session_to_text(session_to_json(saved)));
   return store.put_history(holder, {.name = name.substr(0, kNameDigits),
@@ -80,10 +80,10 @@ Status put_file(const std::string& path, const std::string& name, FileOps& files
                                     .first = places->first});
 }
 
-// Puts the conversations of a directory into the store, the oldest first, and removes their files; the directory is
-// removed when nothing else is in it. A file that is not sound is named in a remark, counted as refused, and removed. A
-// later version's, one that cannot be read, and one that the store cannot write is named, and stays for the next time.
-// Files of other names stay. A crash on the way leaves a file, which is then put in the same place again.
+// Moves the conversations of a directory into the store, the oldest first, and removes their files, and the directory
+// if it is empty then. An invalid file is logged, counted as refused, and removed. A file of a later version, an
+// unreadable one, and one that the store cannot write is logged and kept for the next time. Files of other names stay.
+// After a crash a remaining file is stored in the same place again.
 void take_over_conversation_files(const std::string& directory, FileOps& files, ConversationStore& store,
                                   const std::function<void(const std::string&)>& remark) {
   const Result<FileInfo> info = files.info(directory);
@@ -94,7 +94,7 @@ void take_over_conversation_files(const std::string& directory, FileOps& files, 
   Result<std::unique_ptr<Directory>> opened = files.open_directory(directory);
   const Result<std::vector<std::string>> names = opened.ok() ? (*opened)->list() : opened.status();
   if (!names.ok()) return say(names.status().message());
-  std::vector<std::pair<int64_t, std::string>> found;  // when it was written, its name
+  std::vector<std::pair<int64_t, std::string>> found;  // modification time, name
   for (const std::string& name : *names) {
     if (!begins_as_ours(name)) continue;
     const Result<FileInfo> file = (*opened)->info(name);
@@ -148,15 +148,15 @@ struct Conversations::Parts {
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex taking_over;  // held while files are read, so that a second request waits for them; guards what follows
+  std::mutex taking_over;  // held while files are read, so that other requests wait for them; guards what follows
   std::set<std::string> taken_over;  // cache directories
   std::atomic<uint64_t> n_waiting{0};
-  std::atomic<bool> has_failed{false};  // a write, which has had its remark
-  WorkThreads writer{1};                // last: it ends before what it writes from
+  std::atomic<bool> has_failed{false};  // a write failed, and that was logged
+  WorkThreads writer{1};                // last: it ends before the members that it uses
 };
 
-// A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
-// anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
+// A copy of the known conversation that the history continues, and the number of messages it shares; nullopt: a new
+// session is better. The original stays known until the copy is put back, so that two requests may continue it at once.
 std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Wanted& wanted) {
   const std::lock_guard lock(mutex);
   const std::optional<Place> place = known.find(wanted);
@@ -171,7 +171,7 @@ std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(
   return std::nullopt;
 }
 
-// With the lock; the caller destroys what goes without it.
+// REQUIRES: the lock is held. The caller destroys the evicted conversations without it.
 std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   std::vector<Known> gone = known.make_room();
   stats.n_forgotten += gone.size();
@@ -180,7 +180,7 @@ std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
 
 // --- the store
 
-// Once for each directory: the files of earlier versions.
+// Imports the files of earlier versions, once for each directory.
 void Conversations::Parts::take_over_files(const Engine& engine) {
   const std::string directory = engine.state().cache_directory();
   const std::lock_guard lock(taking_over);
@@ -203,7 +203,7 @@ void Conversations::Parts::say_versions() {
   }
 }
 
-// Makes what the store knows of a history known, where that is more than memory knows.
+// Restores the stored conversation with the longest shared prefix, if that is longer than what memory has.
 void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
   if (!keeps(*engine)) return;
   take_over_files(*engine);
@@ -228,10 +228,10 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   Result<Conversation> conversation = read(engine, wanted, history);
   if (!conversation.ok()) {
     const Status& why = conversation.status();
-    if (why.code() == ErrorCode::kNotFound) return;  // it had to go meanwhile
+    if (why.code() == ErrorCode::kNotFound) return;  // it was removed meanwhile
     remark("a conversation on disk is not used: " + why.message());
     const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
-    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);  // it is refused again another time
+    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);  // failed: repeated next time
     return;
   }
   const size_t n_bytes = conversation->n_bytes();
@@ -243,7 +243,7 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   gone = make_room();
 }
 
-// The conversation that is kept by that name, which has the first messages of the history.
+// Reads the stored conversation of that name, and checks that it has the first messages of the history.
 Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& engine, const Wanted& wanted,
                                                 const FoundHistory& found) {
   TRY_ASSIGN(const std::string text, store->read_history(holder_of(wanted.cache_namespace), found.name));
@@ -262,13 +262,13 @@ void Conversations::Parts::write_later(uint64_t number) {
     try {
       write(number);
     } catch (const std::bad_alloc&) {
-      // Memory knows it still, and its next answer is written again.
+      // It is still in memory, and is written again after its next answer.
     }
     --n_waiting;
   });
 }
 
-// Writes nothing if another conversation has replaced this one: that one is written.
+// Writes nothing if another conversation has replaced this one: that one is written instead.
 void Conversations::Parts::write(uint64_t number) {
   StoredHistory history;
   SavedSession saved;
@@ -342,7 +342,7 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
   TRY_ASSIGN(ChatSession session,
              SessionState::create(std::move(engine), {.options = std::move(options), .plain = true}));
   TRY(session.state().replace_from(0, Json::array({std::move(prompt)})));
-  return Conversation(cache_namespace, std::move(session), 0);  // nothing looks for it
+  return Conversation(cache_namespace, std::move(session), 0);  // it is never looked up
 }
 
 void Conversations::put(Conversation conversation) {
@@ -355,7 +355,7 @@ void Conversations::put(Conversation conversation) {
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
   if (const auto place = parts_->known.find_number(known.conversation.origin())) {
-    // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
+    // A conversation with dropped messages can be continued only at its end; then the shorter one stays too.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;
@@ -390,7 +390,7 @@ void Conversations::write_behind(std::function<void()> work) {
     try {
       work();
     } catch (const std::exception&) {
-      // As on a handler's thread: an exchange that is dropped answers with a 500.
+      // As on a handler's thread: an exchange that is destroyed without a response answers 500.
     }
   });
 }

@@ -14,7 +14,7 @@ namespace ibid::serve {
 size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
   const size_t n_read = std::min(need.n_prompt, max_seq_len);
   const size_t n_completion_tokens = std::min(need.n_answer, max_seq_len - n_read);
-  // An answer writes its first rows into a copy of the prompt's last page.
+  // The first KV rows of an answer go into a copy of the prompt's last page.
   const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
                          need.n_answers * (KvLayout::pages_for(n_completion_tokens) + 1);
   const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
@@ -23,7 +23,7 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 
 namespace {
 
-// The size of a value as text, approximately, without writing it.
+// The approximate size of a value as text, without serialising it.
 size_t bytes_of_json(const Json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>().size();
   size_t n = 8;
@@ -46,7 +46,7 @@ size_t bytes_of_inputs(const EmbeddingRequest& request) {
   return n;
 }
 
-// The tokens of an input, cut to `most` tokens; 0: all.
+// The tokens of an input, truncated to `most`; 0: all.
 Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, Tokens>& input, size_t most) {
   if (const auto* text = std::get_if<std::string>(&input)) return ids_to_embed(tokenizer, *text, most);
   Tokens ids = std::get<Tokens>(input);
@@ -55,7 +55,7 @@ Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, 
 }
 
 // A request for embeddings. A work thread tokenizes its texts; then they are tasks of the engine
-// (runtime/embedding/embeddings.h), beside the answers that are under way.
+// (runtime/embedding/embeddings.h), which run beside answers.
 class EmbeddingJob final : public Job {
  public:
   EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone,

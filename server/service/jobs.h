@@ -1,4 +1,4 @@
-// Job: one request from its arrival to its end: for answers, for embeddings, or a task for which no model computes.
+// Job: one request from arrival to end: for answers, for embeddings, or a task that needs no computation by the model.
 //
 // A job has no thread: a work thread plans it, the service's event thread advances it, and the engine computes
 // meanwhile. One thread at a time uses a job; stop(), is_stopped() and why_stopped() are for any thread.
@@ -27,7 +27,7 @@ namespace ibid::serve {
 
 class Conversations;
 
-// Memory of an engine for keys, values and states: what a request needs at most.
+// Memory of an engine for keys, values and states: the most that a request needs.
 struct KvRoom {
   const Engine* engine = nullptr;
   size_t n_bytes = 0;
@@ -37,7 +37,7 @@ struct KvRoom {
 // The lengths that decide how much memory the answers to one prompt need.
 struct KvNeed {
   size_t n_prompt = 0;
-  size_t n_dropped = 0;  // tokens of its conversation that the prompt does not keep; a turn holds their rows to its end
+  size_t n_dropped = 0;  // tokens of its conversation that the prompt dropped; a turn holds their KV until it ends
   size_t n_answer = 0;   // tokens of an answer
   size_t n_answers = 1;
 };
@@ -47,10 +47,10 @@ class Job {
  public:
   struct Asked {
     std::string model;  // a name that ModelHost resolves; empty: the first
-    std::string owner;  // whose turn it waits for
+    std::string owner;  // for which requests take turns
     std::chrono::milliseconds deadline{0};
     size_t prompt_bytes = 0;                                   // of its texts, approximately
-    std::optional<std::chrono::milliseconds> keep_alive = {};  // of the model after it, as ModelHost takes it
+    std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays loaded after it
   };
   virtual ~Job() = default;
   Job(const Job&) = delete;
@@ -58,7 +58,7 @@ class Job {
 
   const Asked& asked() const { return asked_; }
 
-  // Ends the job within a layer, for that reason: kCancelled or kDeadline. The first reason counts.
+  // Ends the job within a layer. why: kCancelled or kDeadline; the first call's counts.
   void stop(ErrorCode why) {
     ErrorCode none = ErrorCode::kOk;
     why_.compare_exchange_strong(none, why);
@@ -66,7 +66,7 @@ class Job {
     bell_->ring();
   }
   bool is_stopped() const { return stop_.stop_requested(); }
-  // The error that the client gets for it. REQUIRES: is_stopped().
+  // The error that is reported to the client. REQUIRES: is_stopped().
   Status why_stopped() const {
     if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "the time for the answer is over"};
     return {ErrorCode::kCancelled, "the request was cancelled"};
@@ -79,46 +79,46 @@ class Job {
 
     const std::shared_ptr<Engine>& engine() const { return lease->engine(); }
   };
-  // Whether the model computes for it. If not, plan() does all of its work, and needs no memory of the engine.
+  // True if the model computes for it. If not, plan() does all of its work, and needs no memory of the engine.
   virtual bool computes() const { return true; }
-  // Determines what it needs: nothing is computed, and no memory of the engine is taken. Called once, before plan().
-  // Errors: those of the request; call end() then.
+  // Determines what it needs: computes nothing and takes no memory of the engine. Called once, before plan(). Errors:
+  // those of the request; call end() then.
   virtual Status prepare(const Place& /*place*/) { return {}; }
-  // The memory that it needs at most. REQUIRES: prepare(). expected_answer: tokens of an answer without max_tokens, for
-  // which the room grows with it.
+  // The most memory that it needs. expected_answer: tokens of an answer without max_tokens; an answer that outgrows it
+  // needs more. REQUIRES: prepare().
   virtual KvRoom room(const Engine& engine, size_t /*expected_answer*/) const { return {.engine = &engine}; }
-  // Begins to compute. Errors: as prepare().
+  // Starts to compute. Errors: as prepare().
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
     kWait,     // the bell rings when there is more
     kPlan,     // call plan() again
-    kRetry,    // there was no memory: call plan() again when there is some, and it continues where it stopped
+    kRetry,    // out of memory: call plan() again when there is more; it resumes where it stopped
     kOver,     // call end()
     kLongEnd,  // call end() on a work thread: it writes too much for the event thread
   };
   // Sends new events to the listener.
   virtual Next advance(Conversations& /*conversations*/) { return Next::kOver; }
 
-  // Reports to the listener how long the job has waited; the first call counts.
+  // Emits how long the job has waited; only the first call has an effect.
   virtual void leave_queue(std::chrono::nanoseconds /*waited*/) {}
-  // Ends the job as the server is busy; retry_after: when the client should retry.
+  // Ends the job because the server is busy. retry_after: when the client should retry.
   virtual void refuse(const Status& busy, std::chrono::seconds /*retry_after*/) { end(busy); }
   // Sends the end to the listener, once.
   virtual void end(const Status& status) = 0;
 
-  // How it ended. REQUIRES: kOver, kLongEnd or kRetry.
+  // The result. REQUIRES: advance() returned kOver, kLongEnd or kRetry.
   const Status& status() const { return status_; }
   virtual bool is_cut_short() const { return false; }  // one of its answers was stopped
-  // Sums over all that it computed.
+  // Sum over all that it computed.
   const Usage& usage() const { return usage_; }
 
  protected:
-  // bell: rings when the client has left, and when there are events.
+  // bell: rung when the client has left, and when there are events.
   Job(Asked asked, std::shared_ptr<Waker> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
 
-  // From now on the job stops when the client leaves. Derived classes call these at the end of their constructor and
-  // the beginning of their destructor, so that their members exist meanwhile.
+  // watch(): the job stops when the client leaves. Derived classes call these at the end of their constructor and the
+  // beginning of their destructor, because the callback may use their members.
   void watch(std::stop_token gone) {
     gone_.emplace(std::move(gone), [this] { stop(ErrorCode::kCancelled); });
   }
@@ -141,13 +141,13 @@ class Job {
   std::optional<std::stop_callback<std::function<void()>>> gone_;
 };
 
-// gone: the client has left. Destroying the job has the same effect, and waits for the end of its turns.
+// gone: stopped when the client has left. Destroying the job cancels it too, and waits for the end of its turns.
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                                      std::stop_token gone, std::shared_ptr<Waker> bell);
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                                         std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
 
-// A short question about a model for which it computes nothing: the length of a prompt, the tokens of a text.
+// A short task that needs a model but no computation: count the tokens of a prompt, tokenize a text.
 template <typename Value>
 class TaskJob final : public Job {
  public:
@@ -175,13 +175,13 @@ class TaskJob final : public Job {
 
  private:
   Ask ask_;
-  Backend::Then<Value> then_;  // null: it was called
+  Backend::Then<Value> then_;  // null: already called
 };
 
 // --- the prompt of a request without a session. Errors: kUnsupported: the model has no template; those of
 // ChatTemplate::render(); kInvalidArgument.
 
-// The template's variables of a request, its tools among them.
+// The variables of the template, tools included.
 Json variables_for(const AnswerRequest& request);
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);

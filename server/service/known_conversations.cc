@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// So many candidates of one hash are compared; forks of one history share the hashes of its beginning.
+// The most candidates of one hash to compare; forks of one history share the hashes of its prefixes.
 constexpr size_t kMostCandidates = 8;
 
 }  // namespace

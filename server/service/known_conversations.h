@@ -1,8 +1,8 @@
-// KnownConversations: the index behind Conversations (server/service/conversations.h): what is known, found by the
-// hashes of its beginnings, or by its number; bounded by bytes. A known conversation may be kept in the store as well
-// (server/store/conversation_store.h); its name there stands here.
+// KnownConversations: the index of Conversations (server/service/conversations.h): finds conversations by the hashes of
+// their prefixes or by their number; bounded by bytes. A conversation that is also stored
+// (server/store/conversation_store.h) has its name there in Known::kept.
 //
-// Not thread-safe. Whoever takes something out destroys it, which takes a while, without a lock.
+// Not thread-safe. Removed conversations are returned, so that the caller destroys them (slow) without a lock.
 #pragma once
 
 #include <cstddef>
@@ -26,40 +26,40 @@ class KnownConversations {
   struct Known {
     Conversation conversation;
     size_t n_bytes = 0;
-    uint64_t number = 0;    // by add()
-    std::string kept = {};  // its name in the store; empty: it is not there
+    uint64_t number = 0;    // assigned by add()
+    std::string kept = {};  // its name in the store; empty: not stored
   };
   struct Space;
   using List = std::list<Known>;  // the least recently used first
   struct Place {
     Space* space = nullptr;
     List::iterator known;
-    size_t n = 0;  // messages that the hash is of
+    size_t n = 0;  // length in messages of the prefix that the hash is of
   };
 
   explicit KnownConversations(size_t budget_bytes);
   ~KnownConversations();
 
-  // A history that is looked for.
+  // A history to be found.
   struct Wanted {
     const Engine& engine;
     const std::string& cache_namespace;
     const Json& messages;
-    std::vector<uint64_t> hashes;  // of its beginnings, the shortest first
+    std::vector<uint64_t> hashes;  // of its prefixes, the shortest first
   };
-  // The one of that engine and namespace that shares most messages with a history, and how many.
+  // The conversation of that engine and namespace that shares the longest prefix with the history.
   std::optional<Place> find(const Wanted& wanted) const;
   std::optional<Place> find_number(uint64_t number) const;
   bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // A copy that goes on from the place; what was known stays, and counts as used. Nothing: there is no memory for it.
+  // A copy that continues from the place; marks the original as used. nullopt: out of memory.
   std::optional<Conversation> copy_of(const Place& place);
 
   // Returns its number.
   uint64_t add(Known known);
-  // The space may be gone then.
+  // May remove the place's space.
   Known take_out(const Place& place);
-  // What had to go for the budget.
+  // Evicts conversations until the budget holds.
   std::vector<Known> make_room();
   std::vector<Known> take_out_if(const std::function<bool(const Conversation&)>& goes);
 

@@ -27,15 +27,15 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
   std::string path;
   std::vector<std::string> aliases;
   TurnOptions recommended;
-  FileState file;  // of the loaded model, or at the start
+  FileState file;  // state of the loaded model's file; before the first load, at the start
   std::shared_ptr<Engine> engine;
   bool is_loading = false;  // or unloading
   size_t n_leases = 0;
-  int64_t used_ns = 0;      // last requested, or returned
+  int64_t used_ns = 0;      // when last requested or returned
   uint64_t n_bytes = 0;     // of the loaded model
-  uint64_t n_kv_bytes = 0;  // of its keys and values at the last load
+  uint64_t n_kv_bytes = 0;  // of its KV budget at the last load
   std::optional<std::chrono::milliseconds> keep_alive;
-  Status load_failure;  // of the last attempt
+  Status load_failure;  // error of the last attempt
 };
 
 namespace {
@@ -48,7 +48,7 @@ std::string name_of_path(const std::string& path) {
   return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
 }
 
-// Names of general.file_type in GGUF (llama.h, enum llama_ftype).
+// Names of the values of general.file_type in GGUF (llama.h, enum llama_ftype).
 constexpr std::array<std::string_view, 39> kFileTypes = {
     "F32",    "F16",    "Q4_0",   "Q4_1",    "",       "",       "",       "Q8_0",   "Q5_0",  "Q5_1",
     "Q2_K",   "Q3_K_S", "Q3_K_M", "Q3_K_L",  "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",  "IQ2_XXS",
@@ -90,7 +90,7 @@ ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<
 
 ModelLease::~ModelLease() {
   const std::lock_guard lock(board_->mutex);
-  engine_.reset();  // never the last pointer: the model holds one while leases exist
+  engine_.reset();  // never the last pointer: the model keeps one while leases exist
   --model_->n_leases;
   if (clock_ != nullptr) model_->used_ns = clock_->steady_ns();
   ++board_->n_returned;
@@ -132,7 +132,7 @@ Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
   }
   state.changed_ns = nanoseconds(info.st_mtim);
   std::set<std::string> names;
-  std::error_code error;  // a file that disappears meanwhile does not count
+  std::error_code error;  // a file that disappears meanwhile is ignored
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) names.insert(entry.path().string());
   for (const std::string& name : names) {
     struct stat part {};
@@ -194,7 +194,7 @@ Result<TurnOptions> ModelHost::recommended(std::string_view name) const {
   return model->recommended;
 }
 
-// Whether the file is not the one that was loaded. A file that is missing is being replaced: the loaded model stays.
+// True if the file differs from the one that was loaded. A missing file is being replaced: the loaded model stays.
 bool ModelHost::is_stale(const Model& model) const {
   const Result<FileState> now = look_at(model.path);
   return now.ok() && !(*now == model.file);
@@ -239,7 +239,7 @@ uint64_t ModelHost::n_returned() const {
   return board_->n_returned;
 }
 
-// null: it has to wait for users of a model.
+// null: it would have to wait for users of a model.
 Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
   board_->changed.wait(lock, [&] { return !model.is_loading; });
   model.used_ns = clock_.steady_ns();
@@ -261,7 +261,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
     board_->changed.notify_all();
     return result;
   };
-  // The size of its keys and values is known from the first load on; then it is not loaded in vain.
+  // The size of its keys and values is known after the first load, so that it is not loaded in vain.
   const Result<bool> fits = make_room(model, file->bytes + model.n_kv_bytes, lock);
   if (!fits.ok()) return is_over(fits.status());
   if (!*fits) return is_over(ModelLeasePtr());
@@ -308,8 +308,8 @@ Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock
   return n_bytes_loaded() + bytes <= budget;
 }
 
-// Unlocks meanwhile: dropping the last pointer waits for the compute thread, and for the tier's writes.
-// REQUIRES: it has no leases.
+// Unlocks meanwhile: destroying the engine waits for the compute thread and for the tier's writes. REQUIRES: it has no
+// leases.
 void ModelHost::let_go(Model& model, Lock& lock) {
   std::shared_ptr<Engine> engine = std::exchange(model.engine, nullptr);
   model.keep_alive.reset();
@@ -319,7 +319,7 @@ void ModelHost::let_go(Model& model, Lock& lock) {
   engine.reset();
   lock.lock();
   model.is_loading = false;
-  ++board_->n_returned;  // its memory
+  ++board_->n_returned;  // the memory was returned
   board_->changed.notify_all();
 }
 

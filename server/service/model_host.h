@@ -4,10 +4,10 @@
 // A user of a model holds a lease of it, and a model with a lease stays loaded. Others may hold its engine besides, if
 // they release it when the host calls set_on_unload()'s function: known conversations do.
 //
-// A model costs its file and the keys and values that it may have. Where the budget is used up, models without leases
-// are unloaded, the least recently used first. A model whose file was replaced stays loaded for its users (its weights
-// are in memory). Later requests wait until these are done and get the new file, so that the two are never in memory at
-// once.
+// A model costs the size of its file plus its budget of keys and values. If the memory budget is used up, models
+// without leases are unloaded, the least recently used first. If a model's file was replaced, the loaded model stays
+// for its users (its weights are in memory); later requests wait until these are done and get the new file, so that the
+// two are never in memory at once.
 //
 // Thread-safe. Loading one model does not block requests for others that are loaded.
 #pragma once
@@ -42,26 +42,26 @@ struct ModelSource {
 
   std::string path;
   std::vector<std::string> aliases;         // its other names
-  TurnOptions recommended = TurnOptions();  // for requests that set none
+  TurnOptions recommended = TurnOptions();  // sampling options for requests that set none
 };
 
 class ModelLease;
 using ModelLeasePtr = std::shared_ptr<const ModelLease>;
 
 struct HostedModel {
-  std::string name;  // "smollm2-135m-instruct.q4_1": of its file, without the ending
+  std::string name;  // the file's name without its extension: "smollm2-135m-instruct.q4_1"
   std::string path;
   uint64_t file_bytes = 0;
   int64_t created_s = 0;  // of its file, seconds since 1970
   bool is_loaded = false;
-  std::shared_ptr<Engine> engine = nullptr;  // where it is loaded, with a lease
+  std::shared_ptr<Engine> engine = nullptr;  // set if it is loaded and has a lease
 };
 
 struct ModelHostOptions {
-  uint64_t memory_budget_bytes = 0;          // of all loaded models' files and keys and values; 0: no limit
-  std::chrono::milliseconds keep_alive{-1};  // unload after this time without a user; < 0: never
-  bool load_at_once = true;                  // the first model, in create(), so that errors come before the port opens
-  std::function<void(const std::string&)> remark = {};  // writes a line about a model to the log
+  uint64_t memory_budget_bytes = 0;                     // of all loaded models' files and keys and values; 0: no limit
+  std::chrono::milliseconds keep_alive{-1};             // unload after this time without a user; < 0: never
+  bool load_at_once = true;                             // load the first model in create(): before the port opens
+  std::function<void(const std::string&)> remark = {};  // logs a line about a model
 };
 
 class ModelHost {
@@ -74,34 +74,34 @@ class ModelHost {
                                                    const ModelHostOptions& options);
   ~ModelHost();
 
-  // name, in all that follow: any that resolve() accepts. Errors of all: kNotFound: there is no such model.
+  // name, in all that follow: any name that resolve() accepts. Errors of all: kNotFound: no such model.
 
-  // Loads it if need be, on this thread; a second call for the same model waits for the first, and for the users of
-  // models that have to be unloaded first. Errors: kOutOfMemory: the budget, with both numbers; the loader's, which
-  // name its file.
+  // Loads the model if necessary, on this thread; a second call for the same model waits for the first, and for the
+  // users of models that must be unloaded first. Errors: kOutOfMemory: the budget, with both numbers; the loader's,
+  // which name its file.
   Result<ModelLeasePtr> get(std::string_view name);
-  // Its lease where that needs no loading and no waiting; else null.
+  // A lease if that needs no loading and no waiting; else null.
   Result<ModelLeasePtr> get_loaded(std::string_view name);
-  // As get(), but null where that would wait for users of a model: retry when n_returned() has changed. For clients:
-  // the loader's error goes to the remarks, and the call's error is kIo and names the model alone.
+  // As get(), but null if that would wait for users of a model: retry when n_returned() has changed. For requests of
+  // clients: the loader's error goes to the log, and the call's error is kIo and names only the model.
   Result<ModelLeasePtr> try_get(std::string_view name);
   // The number of leases that were returned.
   uint64_t n_returned() const;
 
-  // The name of the model that a request means, which is given by its name or an alias, in any case of letters, also
-  // with the tag ":latest" that Ollama's clients add; empty: the first model.
+  // The name of the model that a request means: its name or an alias, case-insensitive, optionally with the tag
+  // ":latest" that Ollama's clients add; empty: the first model.
   Result<std::string> resolve(std::string_view name) const;
   Result<TurnOptions> recommended(std::string_view name) const;
   // In the order of the command line.
   std::vector<HostedModel> list() const;
 
-  // The idle time after which this one is unloaded, in place of the options' value.
+  // Replaces the options' keep_alive for this model.
   Status set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive);
-  // Unloads models whose idle time is over. May wait for the disk.
+  // Unloads models whose keep_alive is over. May wait for the disk.
   void unload_idle();
 
-  // Called before every unloading, with no lock held and no lease left, so that other holders release the engine. Set
-  // before any other thread calls.
+  // Sets a callback that is called before every unload, with no lock held and no lease left, so that other holders
+  // release the engine. REQUIRES: no other thread uses the host yet.
   void set_on_unload(std::function<void(const Engine&)> on_unload) { on_unload_ = std::move(on_unload); }
 
  private:
@@ -111,8 +111,8 @@ class ModelHost {
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
-    // The SHA-256 of the names, inodes, sizes and times of all files, the time of the inode's last change among them:
-    // no program can set it, so it differs for another file of equal size and modification time.
+    // SHA-256 of the names, inodes, sizes and times of all files. It includes ctime, which no program can set, so it
+    // differs for another file of equal size and mtime.
     Sha256Digest identity{};
     bool operator==(const FileState&) const = default;
   };
@@ -125,8 +125,8 @@ class ModelHost {
   ModelLeasePtr checkout(Model& model) const;
   Result<ModelLeasePtr> get_if_free(Model& model, Lock& lock);
   Result<ModelLeasePtr> load(Model& model, Lock& lock);
-  // Unloads models until `bytes` more fit. False: they will after others have returned leases. Error: kOutOfMemory:
-  // never.
+  // Unloads models until `bytes` more fit. False: they will fit after other leases are returned. Error: kOutOfMemory:
+  // they never fit.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
   void let_go(Model& model, Lock& lock);
@@ -139,7 +139,7 @@ class ModelHost {
   std::vector<std::shared_ptr<Model>> models_;
 };
 
-// The right to use a loaded model. It is returned when the last pointer to it is destroyed.
+// The right to use a loaded model. Returned when the last pointer to it is destroyed.
 class ModelLease {
  public:
   ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock);
@@ -157,10 +157,10 @@ class ModelLease {
   std::shared_ptr<Engine> engine_;
 };
 
-// The engine's tokenizer; the pointer holds the lease.
+// The engine's tokenizer; the pointer keeps the lease.
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease);
 
-// Reads the header of a model's file; the weights are not read, so the cost is the same for a model that is not loaded.
+// Reads the header of a model's file, but not its weights.
 ModelHeader read_model_header(const ModelFile& file);
 
 // Headers of models' files. Reads each file once, and again when it was replaced. Thread-safe.

@@ -10,7 +10,7 @@ namespace {
 
 using State = Scheduled::State;
 
-constexpr size_t kMaxTasks = 16;  // that wait for a model, or for their thread
+constexpr size_t kMaxTasks = 16;  // waiting for a model, or for their thread
 
 bool counts_as_waiting(State state) { return state == State::kForTurn || state == State::kForMemory; }
 bool waits(State state) { return counts_as_waiting(state) || state == State::kForModel; }
@@ -202,7 +202,7 @@ Queue::Retry Queue::wait_for_memory(const ScheduledPtr& request, const KvRoom& r
     return Retry::kNow;
   }
   give_back(*request);
-  ++n_left_;  // another that found too little at the same time has more now
+  ++n_left_;  // another request that ran out of memory at the same time has more now
   KvRoom wanted = room;
   if (std::exchange(request->has_retried_, true)) wanted.n_bytes = room.budget_bytes;
   park(request, wanted);
@@ -215,7 +215,7 @@ void Queue::park(const ScheduledPtr& request, const KvRoom& room) {
   move(*request, State::kForMemory);
 }
 
-// No request overtakes the one whose turn it is on its engine, however much that needs.
+// No request overtakes the next one of its engine, however much memory that needs.
 std::vector<ScheduledPtr> Queue::take_what_fits() {
   std::vector<ScheduledPtr> fit;
   for (auto& [engine, memory] : memory_) {

@@ -24,7 +24,7 @@ constexpr const char* kProbe = "Kestrelquestion";
 
 std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
 
-// The channel of an answer that has a form, and the end of the reasoning before it (templates of gpt-oss).
+// The channel marker before a form or a call, and the end of the reasoning before it (templates of gpt-oss).
 Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   Preamble lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
@@ -36,7 +36,7 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
 }
 
 // The text that the model may write before a call or a form. Whether the prompt has already opened or closed the
-// reasoning depends on the template's variables, so a short prompt is rendered.
+// reasoning depends on the template's variables, so a short prompt is rendered to find out.
 Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
   const ReplyFormat& format = engine->state().reply_format();
@@ -57,13 +57,13 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
   return lead;
 }
 
-// Whether the answer may be a call in place of a form.
+// True if the answer may be a call in place of a form.
 bool may_call(const Engine& engine, const AnswerRequest& request) {
   return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto &&
          engine.state().reply_format().calls && !callable_tools(request.tools).empty();
 }
 
-// Calls of the tools and nothing else, one or several.
+// One or several calls of the tools, and nothing else.
 Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                        Arguments arguments, CompileBudget& budget) {
   TRY_ASSIGN(RequiredCalls::Call call, call_of(syntax, tools, arguments, budget));
@@ -75,7 +75,7 @@ Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vect
   return section;
 }
 
-// A key of the engine's constraints. Lengths separate the parts unambiguously.
+// A key of the engine's constraint cache. Each part is preceded by its length, so that keys are unambiguous.
 class Key {
  public:
   explicit Key(std::string_view kind) : text_(kind) {}
@@ -118,7 +118,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
       request.options.stop);
 }
 
-// Prefix of errors in the cache, in place of the field's name, which differs between requests for one form.
+// Prefix of cached errors, replaced by the field's name, which differs between requests with the same form.
 constexpr std::string_view kOfForm = "form: ";
 
 Status in_field(const Status& status, const ResponseFormat& form) {
@@ -145,7 +145,7 @@ Result<Grammar> grammar_of_form(const ResponseFormat& form, CompileBudget& budge
   return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
 }
 
-// The form; or, where there are tools, calls of them instead.
+// The form; if tools may be called, a call of one instead.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ResponseFormat& form = request.form;
   const CallSyntax* calls = may_call(*engine, request) ? &*engine->state().reply_format().calls : nullptr;
@@ -173,7 +173,7 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   return made;
 }
 
-// Any text, in which calls are limited as the request says: none; at most one; arguments by a tool's schema.
+// Any text; its calls are limited as the request says: none, at most one, arguments by the tool's schema.
 Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool none = choice.kind == ToolChoice::Kind::kNone;

@@ -17,30 +17,30 @@
 
 namespace ibid::serve {
 
-// A form, or a required call, begins with the answer's first token, or after its reasoning where the model thinks
-// first. Where the model may choose to call a tool, a call may replace the form. nullptr: the answer is unconstrained.
-// The engine caches the last constraints, keyed by the parts of a request that they depend on. Errors:
-// kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h, naming the unsupported part, and the tool
-// in whose schema it is; kUnsupported also for a form together with a required call, and for a required call of a model
-// whose template shows it no tools.
+// The constraint of a request's answers; nullptr: unconstrained. The form, or a required call, begins with the answer's
+// first token, or after the reasoning if the model thinks first. If the model may choose to call a tool, a call may
+// replace the form. The engine caches the most recent constraints, keyed by the parts of a request that they depend on.
+// Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h, naming the unsupported part and
+// the tool in whose schema it is; kUnsupported also for a form together with a required call, and for a required call
+// if the model's template shows it no tools.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 
 // --- calls (call_form.cc)
 
-// How strictly a call follows its tool's schema.
+// How strictly the arguments of a call follow its tool's schema.
 enum class Arguments {
   kBySchema,    // exactly; a schema that no grammar can express is an error
-  kAsToolsSay,  // exactly for tools that say `strict`; for others as far as a grammar can express it
+  kAsToolsSay,  // strictly for tools with `strict`; for others, the part that a grammar can express
 };
 
 // A tool that may be called.
 struct CallableTool {
   std::string name;
   Json schema;          // of its arguments
-  bool strict = false;  // as the tool says
+  bool strict = false;  // of the tool's definition
 };
-// All that have a name; or the one of that name.
+// All tools that have a name; if `only` is set, the one of that name.
 std::vector<CallableTool> callable_tools(const Json& tools, const std::string& only = {});
 
 // One call of one of the tools. Errors: those of the schemas, with the tool's name; kUnsupported for a syntax that has
@@ -48,9 +48,9 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
 Result<RequiredCalls::Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                     Arguments arguments, CompileBudget& budget);
 
-// The words with which calls begin in a text, and how the text continues: with one call, or with all of a section. one:
-// null: none of the words may occur. Where a syntax has no words of its own but begins as JSON does, an answer that
-// begins as its calls do is a call.
+// The texts that begin a call within an answer, and the grammar of what follows each: one call, or a whole section of
+// calls if `several`. one: a call; null: none of the texts may occur. If the calls of a syntax begin as JSON does,
+// without a marker, an answer that begins so is a call.
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const RequiredCalls::Call* one, bool several);
 
 }  // namespace ibid::serve

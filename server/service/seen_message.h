@@ -1,11 +1,10 @@
-// A message as clients see it: role, text, calls of tools. By this a history that a client sends is told from another,
-// and found again. Two messages are the same where a client may send the one for the other:
-//  - a text, and a list of one text part with that text;
-//  - fields that are null or empty, and fields that are not there;
-//  - calls of tools that differ in their ids; arguments as a text of JSON, and as the object that it says; 1.0 and 1 in
-//    these;
-//  - an answer with its reasoning, and without it.
-// Everything else counts. Pure functions; any JSON value has an answer.
+// A message as clients see it: role, text, tool calls. Histories that clients send are compared and found by this. Two
+// messages are equal if they differ only in:
+//  - a text, or a list with that text as its only part;
+//  - fields that are null or empty, or absent;
+//  - ids of tool calls; arguments as JSON text or as an object; 1.0 or 1 in these;
+//  - the reasoning of an answer, present or absent.
+// Pure functions, defined for any JSON value.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +15,16 @@
 
 namespace ibid::serve {
 
-// What a message is but for an answer's reasoning, in one form. Equal forms: the same message.
+// Canonical form of a message without an answer's reasoning. Equal forms: equal messages.
 std::string seen_form(const Json& message);
-// The reasoning of an answer; empty: it has none.
+// The reasoning of an answer; empty: none.
 std::string seen_reasoning(const Json& message);
 
-// Whether `sent`, a client's, stands for the message that is known. A client may leave the reasoning out, but not
-// change it.
+// True if `sent`, from a client, is the known message. A client may leave out the reasoning, but not change it.
 bool is_seen_as(const Json& known, const Json& sent);
 
-// The hash of a history: that of the messages before it, and one more. `seed` is secret, so that nobody can make
-// histories meet. Hashes are kept: those of one seed are the same in every process.
+// The hash of a history: combines the hash `before` of the preceding messages with one more. `seed` is secret, so that
+// clients cannot construct collisions. Hashes are stored: with one seed they are the same in every process.
 uint64_t chain_hash(uint64_t before, const Json& message);
 uint64_t chain_start(const std::string& space, uint64_t seed);
 

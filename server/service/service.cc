@@ -11,8 +11,8 @@
 namespace ibid::serve {
 namespace {
 
-// How often deadlines are checked while there are requests, and idle models otherwise. These are real times, whatever
-// the clock is.
+// Intervals of real time, whatever the clock is: to check deadlines while there are requests, and for idle models
+// otherwise.
 constexpr std::chrono::milliseconds kDeadlineTick{20};
 constexpr std::chrono::milliseconds kIdleTick{1000};
 constexpr size_t kPlanningThreads = 2;
@@ -21,7 +21,7 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
   return limit.count() <= 0 ? INT64_MAX : start_ns + limit.count() * 1'000'000;
 }
 
-// A task about a request's prompt does not change how long its model stays loaded.
+// A task for a request's prompt does not change how long its model stays loaded.
 Job::Asked asked_about(const AnswerRequest& request) {
   return {request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
           bytes_of_prompt(request)};
@@ -73,7 +73,7 @@ Service::~Service() {
   events_.join();
   planners_.end();
   tasks_.end();
-  loader_.end();  // it may be unloading
+  loader_.end();  // it may be unloading a model
   models_.set_on_unload({});
 }
 
@@ -149,7 +149,7 @@ void Service::enter(std::unique_ptr<Job> job) {
     }
   }
   if (!status.ok()) return request->job->refuse(status, wait);
-  bell_->ring();  // the event thread checks its deadline from here on
+  bell_->ring();  // the event thread checks its deadline from now on
   admit();
 }
 
@@ -170,7 +170,7 @@ void Service::admit() {
   }
 }
 
-// On a planning thread; and again, where the model has to be loaded, on the loading thread.
+// Runs on a planning thread; if the model has to be loaded, once more on the loading thread.
 void Service::find_model(const ScheduledPtr& request, bool may_load) {
   if (request->job->is_stopped()) return finish(request, request->job->why_stopped());
   const uint64_t n_returned = models_.n_returned();
@@ -195,7 +195,7 @@ void Service::reserve(const ScheduledPtr& request) {
     const std::lock_guard lock(mutex_);
     has_room = queue_.reserve(request, room);
   }
-  has_room ? plan(request) : admit();  // a request that waits for memory makes room for another
+  has_room ? plan(request) : admit();  // a request that waits for memory lets another be admitted
 }
 
 void Service::plan(const ScheduledPtr& request) {
@@ -229,7 +229,7 @@ void Service::finish(const ScheduledPtr& request, const Status& status) {
   if (asked.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
   for (const ScheduledPtr& next : fit) plan_later(next);
   admit();
-  // Last: from here on the service may be destroyed.
+  // Must be last: after this the service may be destroyed.
   const std::lock_guard lock(mutex_);
   queue_.forget(request);
   if (queue_.is_empty()) quiet_.notify_all();
@@ -279,7 +279,7 @@ void Service::advance(const ScheduledPtr& request) {
   const Job::Next next = request->job->advance(conversations_);
   if (next == Job::Next::kRetry) return retry_later(request);
   if (next == Job::Next::kOver) return finish(request, request->job->status());
-  if (next == Job::Next::kWait) {  // an answer may outgrow the expected length: others are admitted later
+  if (next == Job::Next::kWait) {  // an answer may outgrow its expected length: others are admitted later
     const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
     if (room.n_bytes <= request->room().n_bytes) return;
     const std::lock_guard lock(mutex_);
@@ -293,8 +293,8 @@ void Service::advance(const ScheduledPtr& request) {
   planners_.post([this, request] { finish(request, request->job->status()); });
 }
 
-// There was no memory although it was reserved, because answers have outgrown their expected length. It waits until
-// others have ended; if it was alone all the time, there will never be more.
+// The reservation was too small, because answers have outgrown their expected length. The request waits until others
+// have ended; if it was the only one all the time, more memory will never be free.
 void Service::retry_later(const ScheduledPtr& request) {
   using Retry = Queue::Retry;
   const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
@@ -310,7 +310,7 @@ void Service::retry_later(const ScheduledPtr& request) {
   finish(request, request->job->is_stopped() ? request->job->why_stopped() : request->job->status());
 }
 
-// Requests that wait for leases of others try again when one was returned.
+// Requests that wait for a model try again after a lease was returned.
 void Service::look_for_models() {
   const uint64_t n_returned = models_.n_returned();
   std::vector<ScheduledPtr> again;
@@ -349,7 +349,7 @@ Status Service::unload(std::string_view model) {
   return {};
 }
 
-// It waits for the disk, so it has the loading thread.
+// Runs on the loading thread, because it waits for the disk.
 void Service::unload_idle_later() {
   loader_.post([this] { models_.unload_idle(); });
 }

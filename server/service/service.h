@@ -1,18 +1,18 @@
 // Service: answers requests with models. It admits a request or refuses it, loads its model, finds the conversation
 // that it continues (server/service/conversations.h), and submits it to the engine. One thread, the event thread, polls
-// the events of all requests that are under way and calls their listeners; a request has no thread of its own.
+// the events of all running requests and calls their listeners; a request has no thread of its own.
 //
-// Each request has one state at a time (server/service/queue.h), and the thread that has it in that state uses its job:
-// a work thread, which finds its model, reserves memory, and plans; the event thread, while the engine computes. If
-// memory runs out in spite of the reservation, the request waits for more and is computed again: an answer is a
-// function of its prompt and its seed, so the listener receives the rest of the same answer. A request that finds too
-// little memory alone ends with kOutOfMemory.
+// Each request has one state at a time (server/service/queue.h), and its job is used only by the thread that has it in
+// that state: a work thread, which finds its model, reserves memory, and plans; or the event thread, while the engine
+// computes. If memory runs out in spite of the reservation, the request waits for more and is computed again: an answer
+// is a function of its prompt and its seed, so the listener receives the rest of the same answer. A request that runs
+// out of memory with no other beside it ends with kOutOfMemory.
 //
-// Tasks for which no model computes have turns and a thread of their own: they do not wait for answers, and a long one
-// delays no answer's planning.
+// Tasks that need no computation have turns and a thread of their own: they do not wait for answers, and a long one
+// does not delay the planning of answers.
 //
 // Thread-safe. The mutex guards the queue and the counters, and never a job: no listener is called, no job is stopped,
-// no model is loaded and no lease returned under it. It is taken alone.
+// no model is loaded, no lease returned and no other lock taken under it.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@
 namespace ibid::serve {
 
 struct AdmissionOptions {
-  size_t max_running = 64;   // answers under way; others wait for their owner's turn
+  size_t max_running = 64;   // requests; others wait for their owner's turn
   size_t max_waiting = 512;  // requests; more are refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
   std::chrono::milliseconds queue_timeout{60'000};  // 0: none
@@ -50,12 +50,12 @@ struct AdmissionOptions {
   ConversationOptions conversations = {};
 };
 
-// For /metrics and /monitor. Counters since the start, except where they say "now".
+// For /metrics and /monitor. Counters since the start, except those marked "now".
 struct ServiceStats {
   // Requests, by their end. n_bad: errors of the request (is_of_request()); n_failed: errors of the server; n_refused:
   // a limit of the queue.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
-  uint64_t n_retried = 0;                 // attempts that found no memory, and were begun again
+  uint64_t n_retried = 0;                 // attempts that ran out of memory and were repeated
   uint64_t n_running = 0, n_waiting = 0;  // now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
   uint64_t n_conversations = 0, conversation_bytes = 0;                 // known now
@@ -68,7 +68,7 @@ class Service final : public Backend {
  public:
   // REQUIRES: models and clock outlive it; it alone uses models.set_on_unload().
   Service(ModelHost& models, Clock& clock, const AdmissionOptions& options);
-  // Cancels all requests; every listener has received its end.
+  // Cancels all requests and waits until every listener has received its end.
   ~Service() override;
 
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override;
@@ -85,10 +85,10 @@ class Service final : public Backend {
 
   // The store of ConversationOptions.
   ConversationStore& store() { return conversations_.store(); }
-  // Forgets all that is kept of a namespace, and its keys and values in the loaded models' stores.
+  // Removes all stored data of a namespace, and its keys and values in the loaded models' stores.
   void forget_namespace(std::string_view cache_namespace);
 
-  // New requests are refused (kIo). wait_until_quiet() waits until no request is under way; false: timed out.
+  // Refuses new requests (kIo). wait_until_quiet() waits until no request is left; false: timed out.
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);
 

@@ -1,5 +1,5 @@
-// WorkThreads: a few threads that run posted functions in their order. For work that takes longer than a network thread
-// may wait: planning a prompt, loading a model.
+// WorkThreads: a few threads that run posted functions in order. For work that takes longer than a network thread may
+// wait: planning a prompt, loading a model.
 //
 // Thread-safe.
 #pragma once
@@ -23,7 +23,7 @@ class WorkThreads {
     for (size_t i = 0; i < n; ++i) threads_.emplace_back([this] { run(); });
   }
   ~WorkThreads() { end(); }
-  // Runs all posted work, and ends. REQUIRES: no post() follows.
+  // Runs all posted work, then joins the threads. REQUIRES: no post() follows.
   void end() {
     {
       const std::lock_guard lock(mutex_);

@@ -11,7 +11,7 @@ namespace {
 using Lock = std::lock_guard<std::mutex>;
 
 constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
-constexpr size_t kMostUses = 1024;  // that wait for a change; the oldest are forgotten
+constexpr size_t kMostUses = 1024;  // that are not written yet; the oldest are dropped
 
 Result<Json> parse_stored(const std::string& text) {
   Result<Json> json = parse_json(text, "what was kept", kStoredLimits);
@@ -19,7 +19,7 @@ Result<Json> parse_stored(const std::string& text) {
   return json;
 }
 
-// Appends the items that a text has.
+// Appends the items of a JSON text.
 Status append_items(Json& items, const std::string& text) {
   TRY_ASSIGN(const Json more, parse_stored(text));
   if (!more.is_array()) return {ErrorCode::kCorrupt, "what was kept: it is no list of items"};
@@ -56,7 +56,7 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 }
 
 ConversationStore::~ConversationStore() {
-  // An error here costs entries their place in the order of uses.
+  // If this fails, entries lose only their position in LRU order.
   if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
 }
 
@@ -120,7 +120,7 @@ Status ConversationStore::put_response(const std::string& cache_namespace, const
                     .n_output = static_cast<int64_t>(response.n_output),
                     .body = response.response};
   return write([&](KeptRows& rows) -> Status {
-    // One that is gone has its items as long as others need them.
+    // A removed response keeps its row while others continue it.
     TRY_ASSIGN(row.previous, rows.db().number(0, "select id from kept where kind = 1 and space = ? and name = ?",
                                               holder.space, response.previous_id));
     Json items = row.previous == 0 ? response.in_front : Json::array();
@@ -155,7 +155,7 @@ Result<Json> ConversationStore::find_item(const std::string& cache_namespace, co
   }
   Connection& searched = is_on_disk() ? own : writer_;
   const Lock lock(searched.mutex);
-  // As it stands in an item. A text that says the same is told apart below.
+  // The id as serialised in an item. Other texts that contain it are rejected below.
   TRY_ASSIGN(Database::Rows names,
              searched.rows->db().ask("select name from kept where kind = 1 and space = ? and is_gone = 0 and "
                                      "instr(items, ?) > 0",

@@ -1,27 +1,26 @@
-// ConversationStore: one SQLite database of all that the server keeps for its clients: responses, which a client
-// continues by their id, conversations that are a resource of their own, and known histories (the token ids of the
+// ConversationStore: one SQLite database of everything that the server stores for its clients: responses, which a
+// client continues by their id; conversations as a resource of the API; and known histories (the tokens of the
 // conversation of a client that sends its whole history each time).
 //
-// With a directory it is the file kStoreFileName in it (0600, and so are SQLite's -wal and -shm beside it). The file
-// survives the process, and several processes may use it at once: a change is one short transaction, and waits for
-// those of others for Database::kBusyTimeout at most. Without a directory it is in memory and ends with the process. A
-// change is there whole or not at all, whatever fails; a power loss may take the last ones.
+// With a directory, the database is the file kStoreFileName in it (mode 0600, as SQLite's -wal and -shm beside it). It
+// survives the process, and several processes may use it at once: each change is one short transaction, which waits for
+// those of others for at most Database::kBusyTimeout. Without a directory it is in memory and ends with the process.
+// Changes are atomic, whatever fails; a power loss may undo the most recent ones.
 //
 // Nothing is found across namespaces; of a namespace, which may be an API key, only a digest is written. All entries
-// together have at most budget_bytes. The first to be removed for that is the least recently used one of the owner who
-// has the most, within the API key that has the most (server/store/cache_namespace.h): no client pushes out another's.
-// An entry carries a checksum: a damaged one is an error (kCorrupt) and never another text.
+// together have at most budget_bytes. Eviction: the least recently used entry of the owner with the most bytes, within
+// the API key with the most bytes (server/store/cache_namespace.h), so that clients cannot evict each other's. Each
+// entry has a checksum: a damaged one is an error (kCorrupt) and never another text.
 //
-// Thread-safe. A change holds the lock of the writing connection as long as the disk takes. Changes are made on the
+// Thread-safe. A change holds the lock of the writing connection while it waits for the disk. Changes are made on the
 // writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits; in two rare
-// cases on a planning thread: files of an earlier version, and a known history that is not sound.
-// Reads have a second connection, and wait for no change: handler threads and planning threads make them. A read is of
-// a few rows and takes less than a millisecond. It waits longer in one case: another process was killed, and the log
-// is being repaired. find_item() opens a connection of its own, because it searches all texts of a namespace.
-// A read counts as a use of its entry, which is written with the next change.
+// cases on a planning thread: import of an earlier version's files, removal of an invalid known history. Reads use a
+// second connection and wait for no change: handler threads and planning threads make them. A read is of a few rows and
+// takes less than a millisecond; more only if another process was killed and the log is being repaired. find_item() has
+// its own connection: it searches all texts of a namespace. Reads mark entries as used, with the next change.
 //
-// Errors of all calls that return a Status or a Result, besides those that are named: kIo, kCorrupt, kOutOfMemory; they
-// name the file and have SQLite's words, and nothing has changed.
+// Further errors of all calls that return a Status or a Result: kIo, kCorrupt, kOutOfMemory, with the file's name and
+// SQLite's message; nothing has changed then.
 #pragma once
 
 #include <atomic>
@@ -47,23 +46,23 @@ namespace ibid::serve {
 struct StoredResponse {
   std::string id;
   std::string previous_id = {};      // the response that it continues; empty: none
-  Json in_front = Json::array();     // all items before its own; they are kept with it where previous_id is gone
-  Json items = Json::array();        // its own: those of its input, then those of its output
-  size_t n_output = 0;               // of them
-  std::string conversation_id = {};  // the conversation that has the items before it; empty: none
-  std::string response = {};         // its object, as it was sent
+  Json in_front = Json::array();     // all items before its own; stored with it if previous_id is gone
+  Json items = Json::array();        // its own: first its input, then its output
+  size_t n_output = 0;               // the number of output items, the last of `items`
+  std::string conversation_id = {};  // the conversation that precedes its items; empty: none
+  std::string response = {};         // the response object as it was sent
 };
 
 struct StoredConversation {
   std::string id;
   int64_t created = 0;
-  int64_t version = 0;  // changes of its items, counted by the store
+  int64_t version = 0;  // number of changes of its items; set by the store
   Json metadata = Json::object();
   Json items = Json::array();
 };
 
-// A known history as text. hashes: of each of its beginnings, the shortest first; it is found by those of at least
-// `first` messages (0: by none).
+// A known history as text. hashes: one for each of its prefixes, the shortest first; it is found by prefixes of at
+// least `first` messages (0: it is not found).
 struct StoredHistory {
   std::string name;
   int64_t numerics_version = 0;
@@ -73,12 +72,12 @@ struct StoredHistory {
 };
 struct FoundHistory {
   std::string name;
-  size_t n = 0;  // messages that it has in common with the wanted history
+  size_t n = 0;  // number of messages that it shares with the wanted history
 };
 
 struct HistoryStats {
   uint64_t n_kept = 0, n_bytes = 0;                     // now
-  uint64_t n_written = 0, n_failed = 0, n_refused = 0;  // written, not written, not sound
+  uint64_t n_written = 0, n_failed = 0, n_refused = 0;  // written; failed to write; invalid
 };
 
 class TakenConversation;
@@ -88,14 +87,14 @@ class ConversationStore {
   static constexpr uint64_t kDefaultBytes = 256u << 20;
 
   struct Options {
-    std::string directory = {};  // this user's alone, made if need be; empty: in memory
+    std::string directory = {};  // accessible to this user only; created if missing; empty: in memory
     uint64_t budget_bytes = kDefaultBytes;
-    std::function<void(const std::string&)> remark = {};  // a line for the log
-    const char* vfs = nullptr;                            // of SQLite; tests have their own
+    std::function<void(const std::string&)> remark = {};  // logs a line
+    const char* vfs = nullptr;                            // SQLite's VFS; tests have their own
   };
-  // Errors: those of open_store_file() (server/store/store_file.h). A smaller budget than before holds at once.
+  // Errors: those of open_store_file() (server/store/store_file.h). A reduced budget applies at once.
   static Result<std::unique_ptr<ConversationStore>> open(Options options);
-  // As open(). Where that fails, the error is a remark, and the store is in memory.
+  // As open(). If that fails, logs the error and opens a store in memory.
   static std::unique_ptr<ConversationStore> open_or_in_memory(Options options);
   ~ConversationStore();
 
@@ -104,47 +103,48 @@ class ConversationStore {
 
   // --- responses
 
-  // Error: kLimitExceeded: there is no room for it. The other responses stay then.
+  // Error: kLimitExceeded: it does not fit. The other responses stay then.
   Status put_response(const std::string& cache_namespace, const StoredResponse& response);
-  // in_front: those of all responses that it continues. Error: kNotFound.
+  // in_front: the items of all responses that it continues. Error: kNotFound.
   Result<StoredResponse> find_response(const std::string& cache_namespace, const std::string& id);
-  // The item of any response that has this id; null: no item has it.
+  // The item with this id, of any response; null: none.
   Result<Json> find_item(const std::string& cache_namespace, const std::string& item_id);
-  // Those that continue it keep its items. Error: kNotFound.
+  // Responses that continue it keep its items. Error: kNotFound.
   Status remove_response(const std::string& cache_namespace, const std::string& id);
 
-  // --- conversations. Errors: kNotFound; kLimitExceeded: there is no room, and it is as before.
+  // --- conversations. Errors: kNotFound; kLimitExceeded: it does not fit, and is as before.
 
   Status create_conversation(const std::string& cache_namespace, const StoredConversation& conversation);
   Result<StoredConversation> find_conversation(const std::string& cache_namespace, const std::string& id);
   Status set_metadata(const std::string& cache_namespace, const std::string& id, const Json& metadata);
   Status remove_conversation(const std::string& cache_namespace, const std::string& id);
-  // Takes it for a change of its items. Error: kBusy: it is taken in this process. REQUIRES: the store outlives the
+  // Locks it for a change of its items. Error: kBusy: it is locked in this process. REQUIRES: the store outlives the
   // result.
   Result<std::unique_ptr<TakenConversation>> take_conversation(const std::string& cache_namespace,
                                                                const std::string& id);
 
   // --- known histories
 
-  // The start of the hashes of histories: secret, so that no client can make two meet, and the same in all processes.
+  // The start of the hash chain of histories: secret, so that clients cannot construct collisions; equal in all
+  // processes.
   uint64_t hash_seed() const { return hash_seed_; }
   // Replaces the holder's history of the same name. Error: kLimitExceeded.
   Status put_history(const Holder& holder, const StoredHistory& history);
-  // The one that shares most beginnings, more than n_known.
+  // The history that shares the longest prefix, of more than n_known messages.
   Result<std::optional<FoundHistory>> find_history(const Holder& holder, std::span<const uint64_t> hashes,
                                                    size_t n_known);
-  // Its text. It counts as no use: the next answer replaces it. Error: kNotFound.
+  // Its text. Does not mark it as used: the next answer replaces it. Error: kNotFound.
   Result<std::string> read_history(const Holder& holder, const std::string& name);
-  // Removes one that is of no use, and counts it as refused.
+  // Removes an invalid history, and counts it as refused.
   Status refuse_history(const Holder& holder, const std::string& name);
-  void count_refused() { ++n_refused_; }  // one that never was in the store
-  // The numerics versions that histories were kept with, and how many with each.
+  void count_refused() { ++n_refused_; }  // an invalid one that was never in the store
+  // The numerics versions of the stored histories, and the number of histories with each.
   Result<std::vector<std::pair<int64_t, int64_t>>> history_versions();
 
-  Status forget(const std::string& cache_namespace);  // all of a namespace
-  void say(const Status& error) const;                // in a remark: clients get fewer words
+  Status forget(const std::string& cache_namespace);  // removes all entries of a namespace
+  void say(const Status& error) const;                // logs an error; clients get a shorter message
   Result<uint64_t> bytes();                           // of all entries, as the budget counts them
-  HistoryStats stats();                               // n_kept and n_bytes are 0 where they cannot be read
+  HistoryStats stats();                               // n_kept and n_bytes are 0 if they cannot be read
 
  private:
   friend class TakenConversation;
@@ -155,10 +155,10 @@ class ConversationStore {
   using Rows = std::vector<KeptRows::Row>;
 
   explicit ConversationStore(Options options) : options_(std::move(options)) {}
-  // In memory there is one connection.
+  // In memory there is only one connection.
   Connection& reader() { return reader_.rows != nullptr ? reader_ : writer_; }
   Result<std::unique_ptr<KeptRows>> connect_to_read() const;
-  // Runs `change` as one transaction, which its error undoes.
+  // Runs `change` as one transaction, which is rolled back if it returns an error.
   Status write(const std::function<Status(KeptRows&)>& change);
   Status remove(Kept kind, const std::string& space, const std::string& name);
   Result<Rows> find(Kept kind, const std::string& space, const std::string& name);
@@ -166,24 +166,24 @@ class ConversationStore {
 
   const Options options_;
   uint64_t hash_seed_ = 0;
-  Connection writer_, reader_;  // the second has no rows in memory
-  std::mutex mutex_;            // guards what follows; is taken alone
-  std::vector<int64_t> used_;   // rows that were read since the last change, the last of them last
-  std::set<std::pair<std::string, std::string>> taken_;  // conversations: space, id
+  Connection writer_, reader_;  // reader_ has no rows if the store is in memory
+  std::mutex mutex_;            // guards what follows; held without other locks
+  std::vector<int64_t> used_;   // rows that were read since the last change, the most recent last
+  std::set<std::pair<std::string, std::string>> taken_;  // locked conversations: namespace, id
   std::atomic<uint64_t> n_written_{0}, n_failed_{0}, n_refused_{0};
 };
 
-// A conversation that nothing else in this process changes until this is committed or destroyed.
+// A conversation that nothing else in this process changes until this object is committed or destroyed.
 class TakenConversation {
  public:
   ~TakenConversation() { release(); }
   TakenConversation(const TakenConversation&) = delete;
   TakenConversation& operator=(const TakenConversation&) = delete;
 
-  // As it was when it was taken.
+  // Its state when it was locked.
   StoredConversation& conversation() { return conversation_; }
-  // Ends it with these items. Ok where the conversation was removed meanwhile: then nothing is kept. Errors:
-  // kLimitExceeded; kBusy: another process has changed it meanwhile. REQUIRES: is called once.
+  // Replaces its items and ends the lock. Ok if the conversation was removed meanwhile: then nothing is stored. Errors:
+  // kLimitExceeded; kBusy: another process changed it meanwhile. REQUIRES: called once.
   Status commit(const Json& items);
 
  private:
@@ -192,7 +192,7 @@ class TakenConversation {
       : store_(&store), holder_(std::move(holder)), conversation_{.id = std::move(id)} {}
   void release();
 
-  ConversationStore* store_;  // nullptr: it is over
+  ConversationStore* store_;  // nullptr: the lock has ended
   const Holder holder_;
   StoredConversation conversation_;
 };

@@ -1,14 +1,14 @@
-// Database: one SQLite connection and the statements that it keeps prepared. Every call of SQLite is checked; an error
-// names the file and has SQLite's own words.
+// Database: one SQLite connection and its prepared statements. Every call of SQLite is checked; an error has the file's
+// name and SQLite's message.
 //
 //   TRY_ASSIGN(Database::Rows rows, db.ask("select name from kept where id = ?", id));
 //   TRY_ASSIGN(const bool is_there, rows.next());
 //
-// Errors of all calls: kCorrupt for a file that is no sound database of these tables, kOutOfMemory, kLimitExceeded for
-// a value that SQLite does not hold, kIo for all else: the disk, its room, and another process that keeps the file
+// Errors of all calls: kCorrupt: not a valid database with these tables; kOutOfMemory; kLimitExceeded: a value that is
+// too large for SQLite; kIo: everything else, such as a disk error, a full disk, and a file that another process keeps
 // locked for longer than kBusyTimeout.
 //
-// Not thread-safe. Rows end before their database.
+// Not thread-safe. Rows must be destroyed before their database.
 #pragma once
 
 #include <chrono>
@@ -31,19 +31,19 @@ class Database {
  public:
   static constexpr std::chrono::milliseconds kBusyTimeout{5000};
 
-  // path: of a file that is made where it is not there, or ":memory:". vfs: by its name in SQLite, nullptr: the usual.
+  // path: of a file, which is created if missing, or ":memory:". vfs: the name of SQLite's VFS; nullptr: the default.
   static Result<std::unique_ptr<Database>> open(const std::string& path, const char* vfs = nullptr);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Whether the last connection that closes writes the log into the database. SQLite's default is yes.
+  // Whether the last connection, when it closes, writes the log into the database. SQLite's default: yes.
   Status set_merges_at_close(bool merges);
 
-  // Runs statements that have no results.
+  // Runs statements without results.
   Status execute(const char* statements);
 
-  // The rows of a statement, which is free again after them.
+  // The rows of a statement. The statement can be used again after they are destroyed.
   class Rows {
    public:
     Rows(Database& db, sqlite3_stmt* statement) : db_(&db), statement_(statement) {}
@@ -51,9 +51,9 @@ class Database {
     ~Rows();
     Rows& operator=(Rows&&) = delete;
 
-    // Goes to the next row. False: there are no more.
+    // Advances to the next row. False: there are no more.
     Result<bool> next();
-    // A column of the present row. REQUIRES: next() was true.
+    // A column of the current row. REQUIRES: next() returned true.
     int64_t number(int column) const;
     std::string text(int column) const;
 
@@ -62,8 +62,8 @@ class Database {
     sqlite3_stmt* statement_;
   };
 
-  // Prepares the statement, once, and binds a value to each of its parameters. REQUIRES: `sql` is a
-  // literal, and no rows of the same statement are under way.
+  // Prepares the statement, or reuses it, and binds a value to each parameter. REQUIRES: `sql` is a literal, and no
+  // rows of the same statement exist.
   template <typename... Values>
   Result<Rows> ask(const char* sql, const Values&... values) {
     TRY_ASSIGN(sqlite3_stmt * statement, prepare(sql));
@@ -74,13 +74,13 @@ class Database {
     TRY(status);
     return rows;
   }
-  // Runs the statement to its end.
+  // Runs the statement to completion.
   template <typename... Values>
   Status run(const char* sql, const Values&... values) {
     TRY_ASSIGN(Rows rows, ask(sql, values...));
     return finish(rows);
   }
-  // The number in the first row and column; `otherwise` where there is no row.
+  // The number in the first row and column; `otherwise` if there is no row.
   template <typename... Values>
   Result<int64_t> number(int64_t otherwise, const char* sql, const Values&... values) {
     TRY_ASSIGN(Rows rows, ask(sql, values...));
@@ -88,11 +88,11 @@ class Database {
     return is_there ? rows.number(0) : otherwise;
   }
 
-  // Runs `change` as one transaction, which is rolled back when it returns an error or throws. Waits for transactions
-  // of other processes before it calls `change`, and not after. Error: nothing was written.
+  // Runs `change` as one transaction, which is rolled back if it returns an error or throws. Waits for transactions of
+  // other processes before it calls `change`, and not after. Error: nothing was written.
   Status transact(const std::function<Status()>& change);
 
-  // kCorrupt, with the path.
+  // The error kCorrupt, with the path.
   Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
 
  private:

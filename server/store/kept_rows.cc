@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// Bytes of a row beside its texts, and of one of its places.
+// Estimated bytes of a row besides its texts, and of a row of `place`.
 constexpr size_t kRowBytes = 512, kPlaceBytes = 48;
 
 int64_t bytes_of(const KeptRows::Row& row) {
@@ -49,7 +49,7 @@ Result<int64_t> KeptRows::put(const Holder& holder, const Row& row) {
 }
 
 Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& space, const std::string& name) {
-  // The depth is bounded because a forged database may have a circle.
+  // The depth is limited because a forged database may contain a cycle.
   TRY_ASSIGN(Database::Rows rows,
              db_->ask("with recursive chain(at, depth) as ("
                       "select id, 0 from kept where kind = ?1 and space = ?2 and name = ?3 and is_gone = 0 union all "
@@ -90,7 +90,7 @@ Status KeptRows::touch(int64_t id) {
 
 Status KeptRows::remove(int64_t id) {
   TRY(db_->run("update kept set is_gone = 1 where id = ?", id));
-  // And the responses before it that are gone and that it alone continued.
+  // Then removes the responses before it that are marked as gone and that no other response continues.
   while (id != 0) {
     TRY_ASSIGN(id, db_->number(0,
                                "delete from kept where id = ? and is_gone = 1 and not exists(select 1 from kept later "

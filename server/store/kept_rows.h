@@ -1,8 +1,8 @@
-// KeptRows: the entries of a ConversationStore as rows of its database: each has a checksum and a place in the order of
-// uses, and all share a budget.
+// KeptRows: the entries of a ConversationStore as rows of its database. Each has a checksum and a position in LRU
+// order, and all share a budget.
 //
-// Not thread-safe. put(), touch(), remove() and make_room() are called within a transaction. Errors of all calls: those
-// of Database, and kCorrupt for a row that is not what its checksum says.
+// Not thread-safe. REQUIRES: put(), touch(), remove() and make_room() are called within a transaction. Errors of all
+// calls: those of Database, and kCorrupt for a row whose checksum does not match.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace ibid::serve {
 
-// The owner of an entry: digests, in hexadecimal digits, of its namespace, and of the namespace's owner and API key.
+// The owner of an entry: hexadecimal digests of its namespace, and of the namespace's owner and API key.
 struct Holder {
   std::string space, owner, key;
 };
@@ -31,32 +31,32 @@ class KeptRows {
   struct Row {
     Kept kind = Kept::kResponse;
     std::string name;
-    int64_t id = 0;  // of a row that was found
+    int64_t id = 0;  // set for a row that was found
     int64_t created = 0;
-    int64_t version = 0;    // of a conversation: how often its items were changed; of a history: its numerics
+    int64_t version = 0;    // of a conversation: number of changes of its items; of a history: its numerics version
     int64_t previous = 0;   // of a response: the id of the response that it continues; 0: none
-    std::string talk = {};  // of a response: the conversation that it belongs to
-    int64_t n_output = 0;   // of a response: how many of its items are its output
+    std::string talk = {};  // of a response: its conversation
+    int64_t n_output = 0;   // of a response: number of output items, the last of its items
     std::string items = {}, body = {};
-    size_t n_places = 0;  // by which a history is found
+    size_t n_places = 0;  // number of prefixes by which a history is found
   };
 
-  // budget_bytes: of all rows, as put() counts them.
+  // budget_bytes: for all rows, as put() counts them.
   KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
 
   Database& db() { return *db_; }
 
-  // Writes a row, or the holder's row of the same kind and name anew, and removes others until the budget holds.
+  // Inserts a row, or replaces the holder's row of the same kind and name, and evicts others until the budget holds.
   // Returns its id. Error: kLimitExceeded, as make_room().
   Result<int64_t> put(const Holder& holder, const Row& row);
-  // A row, the last of the list, after the responses that it continues. Error: kNotFound.
+  // A row, the last of the list, preceded by the responses that it continues. Error: kNotFound.
   Result<std::vector<Row>> find(Kept kind, const std::string& space, const std::string& name);
-  // Makes a row the most recently used one.
+  // Marks a row as the most recently used one.
   Status touch(int64_t id);
-  // Removes a row. A response is not found from then on, and keeps its items for those that continue it.
+  // Removes a row. A response is no longer found, but its items stay as long as another response continues it.
   Status remove(int64_t id);
-  // Removes rows until the budget holds: the least recently used ones of the owner who has the most, within the key
-  // that has the most; of the key, where that owner has for_row alone. Error: kLimitExceeded: the key has it alone.
+  // Evicts rows until the budget holds: the least recently used ones of the owner with the most bytes, within the key
+  // with the most; of the key, if that owner has only for_row. Error: kLimitExceeded: for_row is all that the key has.
   Status make_room(int64_t for_row);
 
  private:

@@ -13,15 +13,15 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-// Settings of every connection. SQLite writes no texts of clients to temporary files.
+// Settings of every connection. SQLite writes no client texts to temporary files.
 constexpr const char* kSettings =
     "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
 
-// kept: a row an entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
-// number is a later use. version: of a conversation, how often its items were changed; of a history, its numerics.
-// previous, talk, n_output: of a response, the id of the one that it continues or 0, its conversation, its last items.
-// is_gone: a response that is removed, and that others continue. items, body: texts; checksum is of both.
-// place: where a history is found. share: sums of kept, by triggers.
+// kept: one row per entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
+// number is a later use. version: of a conversation, number of changes of its items; of a history, its numerics.
+// previous, talk, n_output: of a response, the id of the one that it continues or 0, its conversation, number of output
+// items. is_gone: a removed response that others continue. items, body: texts; checksum: of both. place: hashes by
+// which a history is found. share: sums over kept, maintained by triggers.
 constexpr const char* kTables = R"(
   create table kept(
     id integer primary key, kind integer not null, space text not null, name text not null, owner text not null,
@@ -57,7 +57,7 @@ constexpr const char* kTables = R"(
   create table store(used integer not null, hash_seed integer not null);
 )";
 
-// The columns that the program uses: a statement that cannot be prepared means that the tables are others.
+// The columns that the program uses: if a statement cannot be prepared, the tables are different ones.
 constexpr const char* kProbes[] = {
     "select id, kind, space, name, owner, key, used, bytes, created, version, previous, talk, n_output, is_gone, "
     "checksum, items, body from kept limit 0",
@@ -83,7 +83,7 @@ Status check_tables(Database& db, const std::string& path) {
     TRY_ASSIGN(const bool is_there, rows.next());
     std::string found = is_there ? rows.text(0) : "nothing";
     std::ranges::replace(found, '\n', ' ');
-    // The check reports a page that the disk did not give in these words, and not as an error of the statement.
+    // The check reports a page that could not be read from disk in these words, and not as an error of the statement.
     const bool is_read =
         found.find("failed to get page") == found.npos && found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
@@ -93,7 +93,7 @@ Status check_tables(Database& db, const std::string& path) {
   return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store has no row of its own");
 }
 
-// Opens what is there. Nothing is written before the version is known to be ours.
+// Opens an existing or new file. Nothing is written before its version is known to be supported.
 Result<std::unique_ptr<Database>> open_path(const std::string& path, const char* vfs) {
   TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(path, vfs));
   TRY(db->set_merges_at_close(false));
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   TRY_ASSIGN(const int64_t n_tables, db->number(0, "select count(*) from sqlite_schema"));
   if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": it is a database of something else");
   TRY(db->set_merges_at_close(true));
-  // The log is written into the file at 4 MiB, and is cut off at 16.
+  // The log is merged into the file at 4 MiB, and truncated to 16 MiB.
   TRY(
       db->execute("pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on; "
                   "pragma journal_size_limit = 16777216"));
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   return db;
 }
 
-// The file and its log get another name together, the log first: a log never meets a database that is not its own.
+// Renames the file and its log, the log first, so that a log never meets a different database.
 Status set_aside(FileOps& files, const std::string& path) {
   for (const char* ending : {"-wal", ""}) {
     if (files.info(path + ending).status().code() == ErrorCode::kNotFound) continue;
@@ -125,7 +125,7 @@ Status set_aside(FileOps& files, const std::string& path) {
   return files.remove(path + "-shm");
 }
 
-// The one who opens, of all processes. It ends with the process, however that ends.
+// The lock for opening, across processes. The system releases it when the process ends.
 Result<std::unique_ptr<FileLock>> lock_opening(FileOps& files, const std::string& path) {
   constexpr std::chrono::milliseconds kStep{10};
   const auto until = std::chrono::steady_clock::now() + Database::kBusyTimeout;
@@ -144,7 +144,7 @@ Result<std::unique_ptr<Database>> open_store_file(const std::string& directory, 
   TRY(files.open_directory(directory).status());
   const std::string path = directory + "/" + kStoreFileName;
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock, lock_opening(files, path + ".lock"));
-  // SQLite gives -wal and -shm the mode of the database, so that is made here.
+  // SQLite gives -wal and -shm the mode of the database, so the file is created here.
   if (const Status made = files.create_new(path).status(); !made.ok() && made.code() != ErrorCode::kDuplicate) {
     return made;
   }

@@ -1,5 +1,5 @@
-// Answers under way: one for each conversation at most. They go on while another conversation is shown, and what has
-// arrived is put into storage every few seconds.
+// Runs answers: at most one per conversation. They continue while another conversation is shown, and are saved every
+// few seconds.
 
 import {hasContent} from "./conversation_tree.js";
 import {AnswerChunks} from "./stream.js";
@@ -9,8 +9,8 @@ const SAVE_EVERY_MS = 2000;
 export class Answering {
   #running = new Map();  // id of a conversation -> {tree, node, controller, progress}
 
-  // save(tree): puts it into storage, and never throws. onChange(tree, node, what): something arrived; what: "begin",
-  // "text", "reasoning", "call", "progress", "end".
+  // save(tree): stores it, and never throws. onChange(tree, node, what): something arrived; what: "begin", "text",
+  // "reasoning", "call", "progress", "end".
   constructor({server, settings, save, onChange}) {
     Object.assign(this, {server, settings, save, onChange});
   }
@@ -22,8 +22,8 @@ export class Answering {
     this.#running.get(conversation)?.controller.abort();
   }
 
-  // Answers the message `question`, in a new node behind it. Returns when the answer is over, however it ended; an
-  // error stands in the node.
+  // Answers the message `question` in a new child node. Returns when the answer has ended; an error is stored in the
+  // node.
   async answer(tree, question, model) {
     if (this.#running.has(tree.id)) return;
     const request = {model, messages: tree.messages(question.id), ...this.settings.request()};

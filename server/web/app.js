@@ -1,4 +1,4 @@
-// The chat page: connects the conversation that is shown with its views, the storage and the answers under way.
+// The chat page: connects the shown conversation with its views, the storage and the running answers.
 
 import {Answering} from "./answering.js";
 import {Composer} from "./composer.js";
@@ -16,8 +16,8 @@ import {Storage} from "./storage.js";
 import {ThreadView} from "./thread_view.js";
 import {showTree} from "./tree_view.js";
 
-const CURRENT_PLACE = "ibid.conversation";  // of this tab: a reload shows the same one
-const SPOKEN = 2000;                        // characters of an answer that a screen reader is given
+const CURRENT_PLACE = "ibid.conversation";  // in this tab, so that a reload shows the same conversation
+const SPOKEN = 2000;                        // characters of an answer that are announced to screen readers
 
 const UNDER_WAY = "An answer is under way: Esc stops it.";
 
@@ -45,7 +45,7 @@ class App {
     try {
       current = sessionStorage.getItem(CURRENT_PLACE);
     } catch {
-      // It begins with a new one.
+      // Starts with a new conversation.
     }
     if (!current || !await this.open(current)) this.show();
     this.list.show();
@@ -122,7 +122,7 @@ class App {
       target.value = "";
     });
     at("export-all").addEventListener("click", async () => downloadAll(await this.storage.all()));
-    // A click beside a dialog closes it.
+    // A click outside a dialog closes it.
     for (const dialog of document.querySelectorAll("dialog")) {
       dialog.addEventListener("click", (event) => {
         if (event.target === dialog) dialog.close();
@@ -130,13 +130,13 @@ class App {
     }
   }
 
-  // What people should know at once; "" takes it away.
+  // Shows a notice to the user; "" hides it.
   say(text) {
     at("notice").textContent = text;
     at("notice").hidden = text === "";
   }
 
-  // For screen readers alone.
+  // For screen readers only.
   announce(text) {
     at("live").textContent = text;
   }
@@ -159,7 +159,7 @@ class App {
     }
   }
 
-  // Shows the tree as it is.
+  // Renders the current tree.
   show() {
     const {about} = this.tree;
     const path = this.tree.path();
@@ -174,7 +174,7 @@ class App {
     this.model.show(this.tree, this.composer.pendingTokens);
   }
 
-  // A new conversation. It is kept once something is said in it.
+  // Starts a new conversation. It is stored once it has a message.
   begin() {
     this.tree = this.#newTree();
     this.#remember();
@@ -190,7 +190,7 @@ class App {
     try {
       sessionStorage.setItem(CURRENT_PLACE, this.tree.id);
     } catch {
-      // A reload begins with a new one.
+      // A reload starts with a new one.
     }
   }
 
@@ -208,7 +208,7 @@ class App {
     return true;
   }
 
-  // Answers that a closed page has left are over.
+  // Marks answers that were running when the page was closed as ended.
   #closeUnended() {
     if (this.answering.running(this.tree.id)) return;
     for (const node of this.tree.path()) if (node.role === "assistant" && node.end === "") node.end = "closed";
@@ -244,7 +244,7 @@ class App {
     this.list.show();
   }
 
-  // Whether an answer can begin here now; says why not.
+  // True if an answer can be started now; otherwise shows the reason.
   #canAsk() {
     if (this.answering.running(this.tree.id)) {
       this.say(UNDER_WAY);
@@ -256,7 +256,7 @@ class App {
 
   send({text, files}) {
     if (!this.#canAsk()) return false;
-    // A question without an answer is no part of the history: what is sent now stands beside it.
+    // A question without an answer is not part of the history: the new message becomes its sibling.
     let last = this.tree.leaf();
     while (last && (last.role === "user" || !hasContent(last))) last = this.tree.node(last.parent);
     this.#ask(last?.id ?? ROOT, text, files);
@@ -325,7 +325,7 @@ class App {
     if (status === 401) this.#sayError({status});
     const spoken = node.error || (node.end === "stopped" ? "Stopped. " : "Answer: ") + node.text.slice(0, SPOKEN);
     this.announce(spoken);
-    // A model that was loaded for this answer has a context now.
+    // If the model was loaded for this answer, its context size is known now.
     if (this.model.context === null) this.loadModels();
   }
 
@@ -334,7 +334,7 @@ class App {
     if (!next) return;
     this.thread.follows = false;
     this.show();
-    // The buttons are those of another message now: the focus goes to the same one there, if it leads on.
+    // The buttons now belong to another message: focuses the same one there, or the other if it is disabled.
     const [back, forth] = this.thread.view(next.id).root.querySelectorAll(".branches button");
     (forth.disabled || (by < 0 && !back.disabled) ? back : forth).focus();
     this.announce(`${this.tree.place(next.id).index} of ${this.tree.place(next.id).count}`);
@@ -367,7 +367,7 @@ class App {
     setTimeout(() => button.classList.remove("done"), 1200);
   }
 
-  // All of the files, or none.
+  // Imports all of the files, or none.
   async import(files) {
     try {
       const records = [];

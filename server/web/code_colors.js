@@ -1,8 +1,7 @@
-// The parts of a program's text that readers look for: comments, strings, numbers and words of the language. One
-// scanner for all languages, right for most of what is written in most of them, and linear in the text. What it gets
-// wrong is only a colour.
+// Splits source code into comments, strings, numbers, keywords and the rest. One scanner for all languages, right for
+// most code in most languages, and linear in the text. A mistake only gives a wrong colour.
 
-const MAX_LENGTH = 50000;  // longer texts stay plain
+const MAX_LENGTH = 50000;  // longer texts are not coloured
 
 const WORDS = new Set((
   "abstract and as assert async await auto bool break case catch char class const constexpr continue def default del " +
@@ -28,7 +27,7 @@ function scannerFor(language) {
     "|(?<word>[A-Za-z_$][\\w$]*)|(?<number>\\d[\\w.]*)", "g");
 }
 
-// [{kind: "" | "comment" | "string" | "number" | "word", text}], which together are the text.
+// Returns [{kind: "" | "comment" | "string" | "number" | "word", text}], which together are the text.
 export function colorCode(text, language) {
   const name = language.toLowerCase();
   if (PLAIN.has(name) || text.length > MAX_LENGTH) return [{kind: "", text}];

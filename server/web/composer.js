@@ -1,4 +1,4 @@
-// Where a message is written: the text field, the files that go with it, and the button that sends or stops.
+// The message field: the text, the attached files, and the button that sends or stops.
 
 import {contentOf} from "./conversation_tree.js";
 import {fileChip} from "./message_view.js";
@@ -7,7 +7,7 @@ import {estimatedTokens} from "./words.js";
 export const MAX_FILE_BYTES = 1 << 20;
 export const MAX_FILES = 16;
 
-// The text of a file. Throws an Error with a sentence for people.
+// The text of a file. Throws an Error with a message for the user.
 export async function readTextFile(file) {
   if (file.size > MAX_FILE_BYTES) throw new Error(`${file.name} is larger than 1 MB.`);
   let text;
@@ -23,8 +23,8 @@ export async function readTextFile(file) {
 export class Composer {
   #files = [];
 
-  // form with field, picker (a file input), attach and send buttons, and a place for files.
-  // send({text, files}) returns whether it was taken; stop(); say(text): for people; onChange(): of text or files.
+  // form with field, picker (a file input), attach and send buttons, and a place for files. send({text, files}) returns
+  // whether it was accepted; stop(); say(text): notice for the user; onChange(): text or files changed.
   constructor({form, send, stop, say, onChange}) {
     this.form = form;
     this.field = form.querySelector("textarea");
@@ -113,7 +113,7 @@ export class Composer {
     this.fit();
   }
 
-  // As high as its text, up to a third of the window.
+  // Fits the height to the text, up to a third of the window.
   fit() {
     this.field.style.height = "auto";
     this.field.style.height = `${Math.min(this.field.scrollHeight, Math.max(120, innerHeight / 3))}px`;

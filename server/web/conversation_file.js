@@ -1,16 +1,16 @@
-// Conversations as a JSON file: writeConversations() for export, readConversations() for import. A file comes from
-// anywhere, so every field is checked and copied into a fresh object; what is not known is dropped.
+// Conversations as a JSON file: writeConversations() for export, readConversations() for import. Files are untrusted,
+// so every field is checked and copied into a fresh object; unknown fields are dropped.
 
 import {ROOT, newId, nextTime} from "./conversation_tree.js";
 
 const FORMAT = "ibid conversations";
 const VERSION = 1;
 
-// What this page writes by itself is within them: a text of JavaScript has no more than 512 M characters, and a file is
-// one text while it is read.
+// Exports of this page stay within these limits: a JavaScript string has at most 512 M characters, and a file is read
+// as one string.
 export const LIMITS = {
   fileBytes: 500 << 20,
-  partBytes: 64 << 20,  // of an export that can be several files
+  partBytes: 64 << 20,  // of one file of an export
   conversations: 5000,
   nodes: 200000,   // of one conversation
   text: 500 << 20, // characters of one message
@@ -25,7 +25,7 @@ export function writeConversations(records) {
 
 export const TOO_LARGE = `The file is larger than ${LIMITS.fileBytes >> 20} MB.`;
 
-// The records in lists of which each becomes a file that can be imported again.
+// Splits the records into lists, each of which fits into one file that can be imported.
 export function inParts(records, {partBytes, conversations} = LIMITS) {
   const parts = [[]];
   let size = 0;
@@ -79,7 +79,7 @@ function number(value) {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
 }
 
-// What an answer cost (figures_line.js): numbers, and why a prefix was lost.
+// The usage and timings of an answer (figures_line.js), and why a prefix was lost.
 function figures(value) {
   if (value === null || typeof value !== "object") return null;
   const checked = {};
@@ -121,7 +121,7 @@ function node(value, where) {
   };
 }
 
-// A conversation gets a new id: what is imported stands beside what is there, and never in it.
+// A conversation gets a new id, so that an import never changes existing ones.
 function conversation(value, where) {
   object(value, where);
   const roles = new Map([[ROOT, "assistant"]]);
@@ -148,7 +148,7 @@ function conversation(value, where) {
   };
 }
 
-// The records in a file. Throws an Error with a sentence for people; nothing is taken over then.
+// The records in a file. Throws an Error with a message for the user; nothing is imported then.
 export function readConversations(source) {
   if (source.length > LIMITS.fileBytes) throw new BadFile(TOO_LARGE);
   let file;

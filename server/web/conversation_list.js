@@ -1,11 +1,11 @@
-// The list of conversations at the side: search, open. What can be done with one stands in its own header.
+// The list of conversations in the side panel: search and open. Other actions are in the header of a conversation.
 
 import {element} from "./elements.js";
 import {dayInWords} from "./words.js";
 
 const MAX_SHOWN = 200;
 
-// Whether a record holds all of the words, in its title, system prompt or messages.
+// True if a record contains all of the words, in its title, system prompt or messages.
 export function matches(record, words) {
   if (words.length === 0) return true;
   const texts = [record.title, record.system, ...record.nodes.map((node) => node.text)];
@@ -25,9 +25,9 @@ export class ConversationList {
     const words = this.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const turn = (this.turn ?? 0) + 1;
     this.turn = turn;
-    // Only a search reads what was said.
+    // Only a search needs the texts of messages.
     const records = words.length > 0 ? await this.storage.all() : await this.storage.summaries();
-    if (turn !== this.turn) return;  // a later call has more to show
+    if (turn !== this.turn) return;  // a later call replaces this one
     const found = records.filter((record) => matches(record, words)).sort((a, b) => b.changed - a.changed);
     const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     this.place.replaceChildren(...found.slice(0, MAX_SHOWN).map((record) => this.#row(record)));

@@ -1,11 +1,11 @@
-// Conversations as files that come from a person or go to one. What stands in them is conversation_file.js.
+// Uploads and downloads conversations as files. Their content: conversation_file.js.
 
 import {LIMITS, TOO_LARGE, inParts, readConversations, writeConversations} from "./conversation_file.js";
 import {element} from "./elements.js";
 
-const KEPT_MS = 10000;  // until a browser has certainly begun to save
+const KEPT_MS = 10000;  // until the browser has certainly started the download
 
-// Offers the records as a file; `name` may be any text.
+// Downloads the records as a file; `name` may be any text.
 export function download(records, name) {
   const url = URL.createObjectURL(new Blob([writeConversations(records)], {type: "application/json"}));
   const file = name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation";
@@ -13,7 +13,7 @@ export function download(records, name) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-// As many files as an import takes each of: one, unless there is very much.
+// Downloads the records as files that can be imported: one, unless they are very large.
 export function downloadAll(records) {
   const parts = inParts(records);
   parts.forEach((part, i) => {

@@ -1,10 +1,10 @@
-// ConversationTree: one conversation with all of its branches. It knows no page, no network and no storage.
+// ConversationTree: one conversation with all of its branches. Independent of page, network and storage.
 //
-// A node is one message. An edited message and an answer that was asked for again are new nodes beside the old ones, so
-// nothing that was said is lost. Nodes are added and never removed or moved: two tabs that have the same conversation
-// open therefore agree by uniting their nodes (merge()). The active path is one child chosen at every node.
+// A node is one message. An edited message or a regenerated answer is a new sibling of the old node, so nothing is
+// lost. Nodes are added and never removed or moved, so two tabs with the same conversation are synchronised by merging
+// their nodes (merge()). The active path is one chosen child at every node.
 //
-// The record (record()) is what storage and files hold: plain data in which parents come before their children.
+// The record (record()) is the format of storage and files: plain data in which parents come before their children.
 //   {id, title, system, model, created, changed, nodes: [node ...], chosen: [[parent, child] ...]}
 //   node: {id, parent, role, text, files, reasoning, calls, model, made, end, error, figures}
 
@@ -12,33 +12,33 @@ export const ROOT = "";  // the parent of first messages
 
 let lastTime = 0;
 
-// A time that no other call gave, so that the order of siblings is the order in which they were made.
+// A unique, increasing time, so that siblings are ordered by their creation.
 export function nextTime() {
   lastTime = Math.max(Date.now(), lastTime + 1);
   return lastTime;
 }
 
-// 128 random bits. randomUUID() is not there in pages that came over plain HTTP from another machine.
+// 128 random bits. randomUUID() does not exist in pages that were loaded over plain HTTP from another machine.
 export function newId() {
   const bits = globalThis.crypto.getRandomValues(new Uint8Array(16));
   return [...bits].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// A text that holds `content` in a code block, whatever stands in it.
+// `content` as a fenced code block, whatever it contains.
 function fenced(content) {
   const longest = (content.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 0);
   const fence = "`".repeat(Math.max(3, longest + 1));
   return `${fence}\n${content}${content.endsWith("\n") ? "" : "\n"}${fence}`;
 }
 
-// What the model reads of a message of the user: its files, then its text. The same node always gives the same text,
-// because a byte that differs would make the server read everything behind it again.
+// The user message as sent to the model: its files, then its text. The same node always gives the same text, because a
+// changed byte would make the server prefill everything after it again.
 export function contentOf(node) {
   const files = (node.files ?? []).map((file) => `File ${file.name}:\n${fenced(file.text)}\n\n`);
   return files.join("") + node.text;
 }
 
-// Whether anything of an answer has arrived.
+// True if anything of an answer has arrived.
 export function hasContent(node) {
   return node.text !== "" || node.reasoning !== "" || node.calls.length > 0;
 }
@@ -49,7 +49,7 @@ export class ConversationTree {
   #children = new Map([[ROOT, []]]);
   #chosen = new Map();
 
-  // `record` is one that record() gave, or that readConversations() has checked (conversation_file.js).
+  // record: a result of record(), or checked by readConversations() (conversation_file.js).
   constructor(record) {
     const {nodes = [], chosen = [], ...about} = record;
     this.#about = {title: "", system: "", model: "", ...about};
@@ -76,7 +76,7 @@ export class ConversationTree {
   node(id) { return this.#nodes.get(id); }
   children(id) { return this.#children.get(id) ?? []; }
 
-  // Adds a message behind `parent` and makes it part of the active path.
+  // Adds a message after `parent` and makes it part of the active path.
   add(parent, role, fields = {}) {
     const node = {
       id: newId(), parent, role, text: "", files: [], reasoning: "", calls: [], model: "", made: nextTime(), end: "",
@@ -109,7 +109,7 @@ export class ConversationTree {
     return path;
   }
 
-  // The messages up to `id` and including it.
+  // The messages up to and including `id`.
   pathTo(id) {
     const path = [];
     for (let node = this.#nodes.get(id); node; node = this.#nodes.get(node.parent)) path.push(node);
@@ -118,18 +118,18 @@ export class ConversationTree {
 
   leaf() { return this.path().at(-1); }
 
-  // Makes the path to this message active. What was active behind it stays so.
+  // Makes the path to this message active. The chosen path after it stays.
   choose(id) {
     for (const node of this.pathTo(id)) this.#chosen.set(node.parent, node.id);
   }
 
-  // Which of its siblings a message is: {index, count}, both counted from 1.
+  // The position of a message among its siblings: {index, count}, starting at 1.
   place(id) {
     const siblings = this.children(this.#nodes.get(id).parent);
     return {index: siblings.findIndex((node) => node.id === id) + 1, count: siblings.length};
   }
 
-  // Goes to the sibling `by` places further. Returns it, or undefined where there is none.
+  // Activates the sibling at offset `by`. Returns it; undefined if it does not exist.
   step(id, by) {
     const siblings = this.children(this.#nodes.get(id).parent);
     const next = siblings[siblings.findIndex((node) => node.id === id) + by];
@@ -137,7 +137,7 @@ export class ConversationTree {
     return next;
   }
 
-  // The history up to `id` as the protocol has it. Reasoning is left out, as clients do.
+  // The messages up to `id` in the protocol's format. Reasoning is left out, as is usual for clients.
   messages(id) {
     const messages = this.#about.system === "" ? [] : [{role: "system", content: this.#about.system}];
     for (const node of this.pathTo(id)) {
@@ -151,8 +151,8 @@ export class ConversationTree {
     return messages;
   }
 
-  // Takes over what another copy of this conversation has. Of a message that both have, the one that ended counts, or
-  // the longer one. Returns whether anything is new here.
+  // Merges another copy of this conversation. If both have a message, the finished one is kept, or the longer one.
+  // Returns true if anything changed.
   merge(record) {
     let changed = false;
     for (const other of record.nodes) {
@@ -177,8 +177,8 @@ export class ConversationTree {
     return {...this.#about, nodes: [...this.#nodes.values()].map((node) => ({...node})), chosen: [...this.#chosen]};
   }
 
-  // Every message with its place in a drawing: {node, row, column, active}. A message stands below its parent; the
-  // first child goes on in its parent's column, and each of the others begins a column of its own.
+  // The layout of a drawing of all messages: {node, row, column, active}. A message is below its parent; the first
+  // child is in its parent's column, each of the others starts a new one.
   drawing() {
     const active = new Set(this.path().map((node) => node.id));
     const placed = [];

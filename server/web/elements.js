@@ -23,7 +23,7 @@ export function icon(name) {
     svgElement("path", {d: ICONS[name]}));
 }
 
-// A button that shows an icon; `label` is its name for those who do not see it, and its tooltip.
+// A button that shows an icon. label: its name for screen readers, and its tooltip.
 export function iconButton(name, label, onClick, attributes = {}) {
   const button = element("button", {type: "button", class: "quiet icon-button", "aria-label": label, title: label,
                                     ...attributes}, icon(name));
@@ -31,7 +31,7 @@ export function iconButton(name, label, onClick, attributes = {}) {
   return button;
 }
 
-// Puts the icons into buttons of the page that name one: <button data-icon="menu">.
+// Adds the icons to buttons of the page that name one: <button data-icon="menu">.
 export function fillIcons(root) {
   for (const each of root.querySelectorAll("[data-icon]")) each.prepend(icon(each.dataset.icon));
 }

@@ -1,5 +1,5 @@
-// What one answer cost, in a line below it: a bar of the prompt (what was found again, what had to be read), the first
-// token, the rate, and in words why something was read twice.
+// The usage and timings of an answer, in a line below it: a bar of the prompt (cached and prefilled parts), time to the
+// first token, tokens per second, and the reason if a cached prefix was lost.
 
 import {element} from "./elements.js";
 import {duration, lostInWords, number, rate} from "./words.js";
@@ -17,7 +17,7 @@ function figure(value, name, title) {
   return element("span", {class: "figure", title}, element("b", {}, value), ` ${name}`);
 }
 
-// The line as a list of one element, or of none while nothing is known.
+// The line as a list of one element; an empty list while there are no figures.
 export function figuresLine(figures) {
   if (!figures) return [];
   const line = element("p", {class: "figures"});
@@ -38,7 +38,7 @@ export function figuresLine(figures) {
   return line.childElementCount > 0 ? [line] : [];
 }
 
-// Why something was read twice, a line for each reason. `roles`: of the messages of the request.
+// Why cached tokens were prefilled again, a line for each reason. roles: of the request's messages.
 export function lostLines(figures, roles) {
   const reasons = [];
   const lost = lostInWords(figures?.lost, roles);

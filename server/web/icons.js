@@ -1,4 +1,4 @@
-// The icons, as lines on a field of 20 by 20 that take the colour of the text around them.
+// The icons, as lines on a grid of 20 by 20, in the colour of the surrounding text.
 
 export const ICONS = {
   menu: "M3 6h14M3 10h14M3 14h14",

@@ -1,15 +1,15 @@
-// Markdown as a tree of blocks: what models write of CommonMark, with tables, struck text and lists of tasks. HTML is
-// text here. markdown_view.js draws the tree; the inside of paragraphs is markdown_inline.js.
+// Parses Markdown into a tree of blocks: the parts of CommonMark that models write, with tables, strikethrough and task
+// lists. HTML is text here. markdown_view.js draws the tree; markdown_inline.js parses the content of paragraphs.
 //
-// Time is linear in the text for a given depth, and depth and number of blocks are bounded: a model may write anything.
+// Time is linear in the text for a given depth; depth and number of blocks are bounded, because the text is untrusted.
 //
-// A block: {type: "paragraph" | "heading" | "code" | "quote" | "list" | "table" | "rule", source, ...}. `source` is the
-// text that a block of the top level came from: the same text gives the same block, so a page can leave it as it is.
+// A block: {type: "paragraph" | "heading" | "code" | "quote" | "list" | "table" | "rule", source, ...}. source: the
+// text of a top-level block: equal text gives an equal block, so a page need not redraw it.
 
 import {parseInline} from "./markdown_inline.js";
 
 const MAX_DEPTH = 12;
-const MAX_BLOCKS = 10000;  // of one message; what follows is one block of plain text
+const MAX_BLOCKS = 10000;  // of one message; the rest becomes one block of plain text
 const MAX_COLUMNS = 50;
 
 function indentOf(line) {
@@ -82,7 +82,7 @@ function cellsOf(line) {
   return cells;
 }
 
-// The alignments that "|---|:-:|" gives; null: it is no such line.
+// The alignments of a line such as "|---|:-:|"; null: it is not a delimiter row.
 function alignmentsOf(line) {
   if (!line.includes("-") || !line.includes("|") || !/^[ \t|:-]+$/.test(line)) return null;
   const cells = cellsOf(line.trim());
@@ -97,7 +97,7 @@ class BlockParser {
   constructor(lines, depth, room) {
     this.lines = lines;
     this.depth = depth;
-    this.room = room;  // {blocks: how many more there may be}
+    this.room = room;  // {blocks: maximum number of further ones}
     this.at = 0;
   }
 
@@ -117,7 +117,7 @@ class BlockParser {
     return blocks;
   }
 
-  // Everything that is left, as it is.
+  // All remaining text, unparsed.
   rest() {
     const text = this.lines.slice(this.at).join("\n");
     this.at = this.lines.length;
@@ -200,8 +200,8 @@ class BlockParser {
     return {type: "list", ordered, start, loose, items: items.map((body) => this.item(body))};
   }
 
-  // The lines of one item without its indentation: what is indented as its text is, and lines that go on with a
-  // paragraph of it.
+  // The lines of one item without its indentation: those indented as its text, and lazy continuation lines of its
+  // paragraph.
   itemLines(item) {
     const body = [this.lines[this.at].slice(item.width)];
     let blanks = 0, blankInside = false;
@@ -227,7 +227,7 @@ class BlockParser {
     return {checked: task ? task[1] !== " " : null, children: this.inside(body)};
   }
 
-  // Whether a line begins a block though a paragraph stands in front of it.
+  // True if a line starts a block even directly after a paragraph.
   begins(line) {
     const item = itemOf(line);
     return fenceOf(line) !== null || headingOf(line) !== null || isRule(line) || /^ {0,3}>/.test(line) ||

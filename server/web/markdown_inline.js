@@ -1,19 +1,19 @@
-// The inside of a Markdown paragraph as a tree: text, code, emphasis, links. Nothing here makes HTML, and no address is
-// kept but http, https and mailto.
+// Parses the content of a Markdown paragraph into a tree: text, code, emphasis, links. Creates no HTML, and keeps only
+// http, https and mailto links.
 //
-// Time is linear in the text, whatever it is: text between brackets and asterisks that never close is looked at once.
-// Depth and number of nodes are bounded, because a page has to draw them.
+// Time is linear in any text: unmatched brackets and asterisks are examined only once. Depth and number of nodes are
+// bounded, because a page has to draw them.
 
 const MAX_DEPTH = 16;
-const MAX_NODES = 20000;  // of one paragraph; what follows is text
+const MAX_NODES = 20000;  // of one paragraph; the rest is text
 const MAX_ADDRESS = 2048;
 
 const ENTITIES = new Map([["amp", "&"], ["lt", "<"], ["gt", ">"], ["quot", '"'], ["#39", "'"], ["nbsp", "\u00a0"]]);
 const BLANK = /[\s\u00a0]/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
-// The address as it may stand in a link, or null. Control characters and blanks have no place in one; a relative
-// address would lead into this page.
+// The address if it is safe as a link, else null. It must have no control characters and blanks; a relative address
+// would point into this page.
 export function safeAddress(address) {
   if (address.length > MAX_ADDRESS || /[\u0000-\u0020\u007f-\u009f]/.test(address)) return null;
   if (!/^(https?:\/\/|mailto:)/i.test(address)) return null;
@@ -25,7 +25,7 @@ export function safeAddress(address) {
   }
 }
 
-// Where each run of backticks of a length begins: code ends at the next run of the length that began it.
+// The start of each run of backticks by length: a code span ends at the next run of the same length.
 function backtickRuns(text) {
   const runs = new Map();
   for (const {0: run, index} of text.matchAll(/`+/g)) {
@@ -39,11 +39,11 @@ class InlineParser {
   constructor(text) {
     this.text = text;
     this.at = 0;
-    this.items = [];       // nodes, and marks (runs of * _ ~, and "[") that may turn out to be text
+    this.items = [];       // nodes, and marks (runs of * _ ~, and "[") that may become text
     this.plain = "";       // text that is not yet a node
     this.brackets = [];    // indexes in items of "[" that are open
     this.runs = backtickRuns(text);
-    this.budget = 4 * text.length + 10000;  // characters that may be looked at for addresses
+    this.budget = 4 * text.length + 10000;  // characters that may be examined for addresses
   }
 
   parse() {
@@ -81,7 +81,7 @@ class InlineParser {
       case "`": return this.code();
       case "*": case "_": case "~": return this.emphasis();
       case "\n": return this.lineBreak();
-      case "!": return this.take(1);  // an image is its text and a link: nothing is fetched
+      case "!": return this.take(1);  // an image becomes its text and a link: nothing is fetched
       case "[":
         this.endText();
         this.brackets.push(this.items.length);
@@ -172,14 +172,14 @@ class InlineParser {
     this.endText();
     const children = joinEmphasis(this.items.splice(open).slice(1));
     const href = safeAddress(target.address);
-    // An address that is not safe stands there as text, for people to see.
+    // An unsafe address is shown as text.
     if (href) this.items.push({type: "link", href, children, depth: depthOf(children) + 1});
     else this.items.push(...children, {type: "text", text: ` (${target.address})`});
     this.brackets = [];  // no link in a link
     this.at = target.end;
   }
 
-  // "(address)" or "(address "title")" behind the "]" at `at`.
+  // Parses "(address)" or "(address "title")" after the "]" at `at`.
   target() {
     const {text} = this;
     if (text[this.at + 1] !== "(" || this.budget < 0) return null;
@@ -205,8 +205,8 @@ function asText(item) {
   return item.type === "mark" ? {type: "text", text: item.text.repeat(item.count ?? 1)} : item;
 }
 
-// Turns pairs of marks into nodes and what is left of them into text. A mark that closes looks for the last one that
-// opened; how many of each sign are open is counted, so that nobody looks for what is not there.
+// Turns matching marks into nodes and the others into text. A closing mark matches the last opening one; open marks of
+// each sign are counted, so that no search is made in vain.
 function joinEmphasis(items) {
   const out = [], openers = [], nOpen = {"*": 0, "_": 0, "~": 0};
   const close = (mark) => {
@@ -221,7 +221,7 @@ function joinEmphasis(items) {
       const children = out.splice(at + 1).map(asText);
       const depth = depthOf(children) + 1;
       if (depth > MAX_DEPTH || children.length === 0) {
-        // Whatever opened earlier would be as deep: all of it is text.
+        // Marks that opened earlier would be as deep: all of it becomes text.
         out.push(...children);
         openers.length = 0;
         for (const sign in nOpen) nOpen[sign] = 0;

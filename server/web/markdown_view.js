@@ -1,5 +1,5 @@
-// Draws the tree of markdown.js: elements that are made one by one, and text that is only ever text. No HTML is parsed
-// here, no image fetched, and no attribute holds what a model wrote but the address of a link, which is checked.
+// Draws the tree of markdown.js with elements and text nodes. No HTML is parsed, no image is fetched, and the only
+// attribute with text of a model is the address of a link, which is checked.
 
 import {colorCode} from "./code_colors.js";
 import {element} from "./elements.js";
@@ -22,7 +22,7 @@ function inlineNodes(items) {
   });
 }
 
-// The text is that of the block as it is now: it may have grown since the button was made.
+// Copies the block's current text: it may have grown since the button was created.
 async function copy(button) {
   button.dataset.kept = "";
   try {
@@ -40,7 +40,7 @@ async function copy(button) {
 function codeBlock(block) {
   const button = element("button", {type: "button", class: "quiet small", "aria-label": "Copy this code"}, "Copy");
   button.addEventListener("click", () => copy(button));
-  // Colours wait until the block is whole: until then they would change with every word.
+  // Not coloured until the block is complete: otherwise colours would change with every word.
   const parts = block.isOpen ? [{kind: "", text: block.text}] : colorCode(block.text, block.language);
   const code = element("code", {}, parts.map((part) => (
     part.kind === "" ? document.createTextNode(part.text) : element("span", {class: `code-${part.kind}`}, part.text))));
@@ -65,7 +65,7 @@ function cells(tag, row, alignments) {
 function blockElement(block) {
   switch (block.type) {
     case "heading":
-      // The page's own headings come first, the last of them "The answer": those of an answer are below it.
+      // The page has headings down to level 3 ("The answer"): headings of an answer are below it.
       return element(`h${Math.min(6, block.level + 3)}`, {}, inlineNodes(block.children));
     case "code": return codeBlock(block);
     case "rule": return element("hr");
@@ -81,8 +81,8 @@ function blockElement(block) {
   }
 }
 
-// A place where a text is shown that may grow. Blocks whose text has not changed keep their elements, and of the one that
-// grows what is there already stays: the reader's selection, and the focus.
+// Shows a text that may grow. Blocks whose text has not changed keep their elements, and the existing part of a growing
+// one stays: selection and focus are kept.
 export class MarkdownView {
   #sources = [];
 

@@ -1,4 +1,4 @@
-// One message of the conversation on the page, and what can be done with it.
+// One message of the conversation on the page, and its actions.
 
 import {contentOf, hasContent} from "./conversation_tree.js";
 import {element, iconButton} from "./elements.js";
@@ -52,7 +52,7 @@ export class MessageView {
     this.thoughtMarkdown = new MarkdownView(this.thought);
   }
 
-  // Shows the node as it is now; `run` is its answer under way, if it is.
+  // Updates the view of the node. run: its running answer, if any.
   update(run) {
     if (!this.isUser) this.#updateAnswer(run);
     this.#updateFoot(run);
@@ -88,7 +88,7 @@ export class MessageView {
     return `Reading ${number(progress.done)} of ${number(progress.total)} tokens …`;
   }
 
-  // The buttons are made again only when they change: the one that has the focus would lose it.
+  // The buttons are recreated only when they change, because the focused one would lose the focus.
   #updateFoot(run) {
     const {index, count} = this.actions.place(this.node);
     const state = `${index}/${count}/${Boolean(run)}/${this.isUser || hasContent(this.node)}`;
@@ -127,7 +127,7 @@ export class MessageView {
     return buttons;
   }
 
-  // The message as a text field. What is sent becomes a second version of it.
+  // Turns the message into a text field. Sending it adds a second version.
   edit() {
     if (this.form) return;
     const field = element("textarea", {"aria-label": "Edit this message", rows: "3"});

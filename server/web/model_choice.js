@@ -1,19 +1,19 @@
-// Which model answers, and beside it how much of its context the active branch takes.
+// The choice of the model, and a gauge of the context that the active branch uses.
 
 import {element} from "./elements.js";
 import {contentOf} from "./conversation_tree.js";
 import {estimatedTokens, number} from "./words.js";
 
 export class ModelChoice {
-  #models = [];  // as Server.models() gives them
+  #models = [];  // as returned by Server.models()
 
-  // select, gauge: their elements; choose(name): a person has chosen.
+  // select, gauge: their elements; choose(name): the user has chosen a model.
   constructor({select, gauge, server, choose}) {
     Object.assign(this, {select, gauge, server});
     select.addEventListener("change", () => choose(select.value));
   }
 
-  // Throws a ServerError; there are no models then.
+  // Throws a ServerError; the list is empty then.
   async load() {
     this.#models = [];
     this.#models = await this.server.models();
@@ -22,10 +22,10 @@ export class ModelChoice {
   get name() { return this.select.value; }
   get isEmpty() { return this.#models.length === 0; }
 
-  // Of the model, in tokens; null while it is not loaded, undefined where there is none.
+  // The model's context size in tokens; null while it is not loaded, undefined without a model.
   get context() { return this.#models.find((model) => model.name === this.name)?.context; }
 
-  // pending: tokens of what is written and attached, and not sent yet.
+  // pending: tokens of text and files that are not sent yet.
   show(tree, pending = 0) {
     const names = this.#models.map((model) => model.name);
     const shown = names.includes(tree.about.model) ? tree.about.model : names[0] ?? "";
@@ -40,7 +40,7 @@ export class ModelChoice {
     this.showGauge(tree, pending);
   }
 
-  // By what the server counted last, and a guess for what came since.
+  // The server's last count, plus an estimate for what was added since.
   showGauge(tree, pending) {
     const {context, gauge} = this;
     const path = tree.path();

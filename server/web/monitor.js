@@ -1,4 +1,4 @@
-// The monitor: asks /monitor.json every few seconds while it is looked at, and keeps the last minutes for the lines.
+// The monitor: fetches /monitor.json every few seconds while it is visible, and keeps the last minutes for the lines.
 
 import {element} from "./elements.js";
 import {memoryParts, namespaceRows, serverFigures} from "./monitor_figures.js";
@@ -99,7 +99,7 @@ async function refresh() {
   if (isPaused || document.hidden) return;
   try {
     const sample = await server.monitor(AbortSignal.timeout(10000));
-    // A server that started again has nothing to do with what was before.
+    // After a restart of the server, earlier samples are meaningless.
     if (samples.length > 0 && sample.uptime_s < samples.at(-1).uptime_s) samples.length = 0;
     samples.push(sample);
     if (samples.length > KEPT) samples.shift();

@@ -1,10 +1,10 @@
-// What the monitor shows, computed from the samples of /monitor.json: a sample is the JSON as it came. Pure functions.
+// The figures of the monitor, computed from samples of /monitor.json in its own format. Pure functions.
 
 import {bytes, number, rate, tokens} from "./words.js";
 
 const sum = (sample, read) => sample.models.reduce((total, model) => total + (model.loaded ? read(model) : 0), 0);
 
-// How much a counter grew a second between two samples; a server that started again counts from 0.
+// The increase per second of a counter between two samples; 0 if the server was restarted.
 function perSecond(before, now, read) {
   const seconds = (now.time_ms - before.time_ms) / 1000;
   return seconds > 0 ? Math.max(0, read(now) - read(before)) / seconds : 0;
@@ -25,11 +25,11 @@ const readEvicted = (sample) => sum(sample, (model) => model.store.evicted_pages
 const readBytes = (sample) => sum(sample, (model) => model.pool.bytes);
 const readBudget = (sample) => sum(sample, (model) => model.pool.budget_bytes);
 
-// Each value of `read` over the samples; of a counter, its growth a second.
+// Each value of `read` over the samples; for a counter, its increase per second.
 const levels = (samples, read) => samples.map(read);
 const rates = (samples, read) => samples.slice(1).map((sample, i) => perSecond(samples[i], sample, read));
 
-// The share of the prompts' tokens that was cached, from each sample to the next; where nothing was asked, the last.
+// The share of prompt tokens that were cached, from each sample to the next; without requests, the previous value.
 function hitRates(samples) {
   let last = readPrompt(samples[0]) > 0 ? readCached(samples[0]) / readPrompt(samples[0]) : 0;
   return samples.slice(1).map((sample, i) => {
@@ -39,7 +39,7 @@ function hitRates(samples) {
   });
 }
 
-// [{name, value, unit, note, line, highest}]; `samples`: the last ones, at least one, the newest last.
+// Returns [{name, value, unit, note, line, highest}]. samples: the last ones, at least one, in order of time.
 export function serverFigures(samples) {
   const now = samples.at(-1);
   const {answers, conversations, server} = now;
@@ -87,7 +87,7 @@ export function namespaceRows(model) {
   }));
 }
 
-// What of a model's memory is used for what: [{name, bytes}], and the budget.
+// How a model's memory is used: [{name, bytes}], and the budget.
 export function memoryParts(model) {
   const {pool, store, tier} = model;
   const waiting = tier?.waiting_bytes ?? 0;

@@ -65,7 +65,7 @@ Json store_json(const LruKvCacheStore& store, const StoreStats& stats) {
           {"evicted_pages", stats.evicted_pages}};
 }
 
-// The two are read one after the other, so the part can be ahead of the whole.
+// The two are read at different times, so the part can exceed the whole.
 size_t rest_of(size_t whole, size_t part) { return whole > part ? whole - part : 0; }
 
 Json namespace_json(std::string_view name, bool is_own, const StoreStats& stats) {
@@ -82,7 +82,7 @@ Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
                           .bytes = rest_of(all.bytes, own.bytes)};
   Json list = Json::array();
   list.push_back(namespace_json(own_name, true, own));
-  // A lookup before a namespace's first page counts for no namespace: counters alone do not mean that there are others.
+  // Lookups before a namespace's first page count for no namespace: counters alone do not prove that there are others.
   if (others.bytes > 0) list.push_back(namespace_json("", false, others));
   return list;
 }

@@ -1,8 +1,8 @@
-// The figures of /monitor, as JSON: HTTP, the answers, and the memory and disk of each loaded model.
+// The data of /monitor as JSON: HTTP, answers, and the memory and disk of each loaded model.
 //
-// Keys of namespaces are users: a request sees its own namespace by name, and the others as one row. Texts, ids and
-// names of other namespaces are nowhere in it. Counters count since the start of the server (of a model: since it was
-// loaded), except values such as bytes, which are current.
+// The namespaces of keys identify users: a request sees its own namespace by name, and all others as one row. It
+// contains no texts, tokens or names of other namespaces. Counters count since the start of the server (of a model:
+// since it was loaded); values such as bytes are current.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace ibid::serve {
 
-// Everything at one moment.
+// The state of the server at one moment.
 struct MonitorSample {
   http::ServerStats server;
   ServiceStats answers;
@@ -27,13 +27,12 @@ struct MonitorSample {
 };
 
 // {"time_ms", "uptime_s", "server": {...}, "answers": {...}, "tokens": {...}, "conversations": {...}, "models":
-// [{"name", "loaded", "file_bytes", and of a loaded one "max_seq_len", "passes", "pool", "store", "namespaces":
-// [{"name", "is_own", "bytes", "pages", "hits", "lookups"}], "tier" (null: none)}]}. time_ms is of a clock without a
-// date.
+// [{"name", "loaded", "file_bytes", and if loaded "max_seq_len", "passes", "pool", "store", "namespaces": [{"name",
+// "is_own", "bytes", "pages", "hits", "lookups"}], "tier" (null: none)}]}. time_ms: of a monotonic clock.
 Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace, int64_t now_ns, int64_t start_ns);
 
-// Adds GET /monitor.json, behind the API key. `take` is called from any thread, for as long as the server runs; so is
-// the clock. The server has started when this is called.
+// Adds GET /monitor.json, which requires the API key. `take` and the clock are used from any thread while the server
+// runs. The uptime starts with this call.
 void add_monitor_route(http::Router& router, std::function<MonitorSample()> take, Clock& clock);
 
 }  // namespace ibid::serve

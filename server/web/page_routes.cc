@@ -7,8 +7,8 @@ namespace ibid::serve {
 
 namespace {
 
-// Answers of models are hostile text. The page makes no HTML of them; if it did by mistake, this would prevent it.
-// Trusted Types turn every conversion of text to HTML or script into an error.
+// Model output is untrusted. The page never turns it into HTML; if a bug did, this policy would stop it: with Trusted
+// Types every conversion of text to HTML or script is an error.
 constexpr char kPagePolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -19,12 +19,12 @@ http::Headers page_headers(const PageFile& file) {
           {"Cross-Origin-Opener-Policy", "same-origin"},
           {"Cross-Origin-Resource-Policy", "same-origin"},
           {"Permissions-Policy", "camera=(), microphone=(), geolocation=()"},
-          // Revalidated each time, answered by 304: a new program is never used with a page of the old one.
+          // Revalidated each time, usually with a 304, so that a new program is never used with an old page.
           {"Cache-Control", "no-cache"},
           {"ETag", std::string(file.etag)}};
 }
 
-// Whether a list of tags such as `"a", W/"b"` or `*` holds the tag.
+// True if a list of tags such as `"a", W/"b"` or `*` contains the tag.
 bool names_etag(std::string_view list, std::string_view etag) { return list == "*" || list.find(etag) != list.npos; }
 
 void respond_file(http::Exchange& exchange, const PageFile& file) {

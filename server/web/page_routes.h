@@ -1,8 +1,8 @@
-// The pages at / and /monitor and their files, which the build has embedded in the program (cmake/embed_files.cmake).
-// They need no key: they fetch their content with the key that a person enters.
+// The pages at / and /monitor and their files, which the build embeds in the program (cmake/embed_files.cmake). They
+// require no key: they fetch their data with the key that the user enters.
 //
-// Every response forbids all that the pages do not need: scripts and styles of other origins or within the HTML,
-// requests to other origins, framing, referrers. (All responses of the server forbid the guessing of types.) Immutable,
+// The headers of every response forbid what the pages do not need: scripts and styles of other origins or inline,
+// requests to other origins, framing, referrers. (All responses of the server forbid MIME sniffing.) Immutable,
 // thread-safe.
 #pragma once
 
@@ -16,11 +16,11 @@ namespace ibid::serve {
 struct PageFile {
   std::string_view path;  // "/page/app.js"; the pages themselves are "/" and "/monitor"
   std::string_view content_type;
-  std::string_view etag;  // of the content, in quotation marks
+  std::string_view etag;  // of the content, in quotes
   std::string_view content;
 };
 
-// In the order of their names.
+// Sorted by name.
 std::span<const PageFile> page_files();
 
 // Adds GET and HEAD of every file.

@@ -1,19 +1,19 @@
-// patchChildren(): makes the children of an element what they should be, and keeps those that are so already. What has
-// the focus keeps it, a selection stays, and a table that was scrolled stays where it is.
+// patchChildren(): updates the children of an element, and keeps those that are already right, with focus, selection
+// and the scroll position of tables.
 
 function patchAttributes(old, wanted) {
   for (const {name} of [...old.attributes]) if (!wanted.hasAttribute(name)) old.removeAttribute(name);
   for (const {name, value} of wanted.attributes) {
-    if (name === "style") old.style.cssText = wanted.style.cssText;  // the page's policy allows no attribute
+    if (name === "style") old.style.cssText = wanted.style.cssText;  // the page's policy forbids style attributes
     else if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
 }
 
-// Whether `old` could be made the same as `wanted`.
+// Tries to make `old` equal to `wanted`; false: it is of another kind.
 function patch(old, wanted) {
   if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName) return false;
   if (old.nodeType === Node.TEXT_NODE) {
-    // What is selected of a text stays selected while more comes behind it.
+    // Appends if possible, because that keeps a selection in the text.
     if (wanted.data.startsWith(old.data)) old.appendData(wanted.data.slice(old.length));
     else old.data = wanted.data;
     return true;
@@ -24,8 +24,8 @@ function patch(old, wanted) {
   return true;
 }
 
-// `first`: so many children in front stay as they are. Listeners of elements that stay are those that they had: what a
-// listener needs, it must find in the page. An element with data-kept is left as it is.
+// The first `first` children are not touched. Elements that stay keep their old listeners, so a listener must find its
+// data in the page. An element with data-kept is not changed.
 export function patchChildren(place, wanted, first = 0) {
   let at = place.childNodes[first] ?? null;
   for (const node of wanted) {

@@ -1,8 +1,8 @@
-// The requests that the pages make, all of them to the server they came from.
+// The requests of the pages, all to the server that they were loaded from.
 
 import {serverEvents} from "./stream.js";
 
-// An answer of the server that is none: status 0 when it cannot be reached.
+// A failed request; status 0: the server cannot be reached.
 export class ServerError extends Error {
   constructor(status, message, retryAfter = null) {
     super(message);
@@ -10,7 +10,7 @@ export class ServerError extends Error {
     this.retryAfter = retryAfter;  // seconds
   }
 
-  // For people, with when to come again.
+  // The message for the user, with the time to retry after.
   get words() {
     return this.message + (this.retryAfter ? ` Try again in ${this.retryAfter} s.` : "");
   }
@@ -23,12 +23,12 @@ async function errorOf(response) {
     const {error} = JSON.parse((await response.text()).slice(0, 100000));
     message = String(typeof error === "string" ? error : error.message);
   } catch {
-    // The status has to do.
+    // The status must be enough.
   }
   return new ServerError(response.status, message, Number.isNaN(retryAfter) ? null : retryAfter);
 }
 
-// keyOf: gives the API key, or "".
+// keyOf: returns the API key, or "".
 export class Server {
   constructor(keyOf) {
     this.keyOf = keyOf;
@@ -48,7 +48,7 @@ export class Server {
     return response;
   }
 
-  // A network that is cut is told by each browser in other words, and those of none are for people.
+  // Browsers report a lost connection in different messages, none of which is for users.
   async* #events(response) {
     try {
       yield* serverEvents(response.body);
@@ -58,7 +58,7 @@ export class Server {
     }
   }
 
-  // [{name, context}]; context is null while a model is not loaded.
+  // [{name, context}]; context: null if the model is not loaded.
   async models() {
     const {data = []} = await (await this.#fetch("/v1/models")).json();
     return data.map((model) => ({name: String(model.id), context: model.meta?.n_ctx ?? null}));

@@ -1,9 +1,9 @@
-// What a person has set: sampling, thinking, the system prompt of new conversations, light or dark, and the API key.
-// Settings are kept in the browser; the key only until the tab is closed, unless it is to be kept.
+// The user's settings: sampling, thinking, the system prompt of new conversations, theme, and API key. They are stored
+// in the browser; the key only until the tab is closed, unless the user chooses otherwise.
 
 const PLACE = "ibid.settings", KEY_PLACE = "ibid.key";
 
-// Fields of a request. An empty one is not sent, and the server's default counts.
+// Fields of a request. An empty one is not sent: the server's default applies.
 export const SAMPLING = [
   {name: "temperature", label: "Temperature", min: 0, max: 5, step: 0.05, hint: "0 always takes the likeliest word"},
   {name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "the likeliest words that together have this much"},
@@ -33,13 +33,13 @@ function writeStored(area, place, value) {
     if (value === null) area().removeItem(place);
     else area().setItem(place, value);
   } catch {
-    // It counts until the page is closed.
+    // It applies until the page is closed.
   }
 }
 
 const lasting = () => localStorage, untilClosed = () => sessionStorage;
 
-// A number within the bounds of the field, or null.
+// A number within the limits of the field, or null.
 export function checkedNumber(field, text) {
   const value = text === "" || text === null || text === undefined ? NaN : Number(text);
   const fits = Number.isFinite(value) && value >= field.min && value <= field.max;
@@ -54,7 +54,7 @@ export class Settings {
     try {
       stored = JSON.parse(readStored(lasting, PLACE) ?? "{}");
     } catch {
-      // What is no JSON is not ours.
+      // Text that is not JSON was not written by this page.
     }
     this.values = {...DEFAULTS};
     for (const name of ["effort", "system", "theme", "model"]) {
@@ -84,7 +84,7 @@ export class Settings {
     writeStored(lasting, KEY_PLACE, keep && key !== "" ? key : null);
   }
 
-  // The fields of a request.
+  // The settings as fields of a request.
   request() {
     const {sampling, effort, truncate} = this.values;
     return {

@@ -1,4 +1,4 @@
-// The dialog of settings: fields made of the list in settings.js, read back when they change.
+// The settings dialog: fields generated from the list in settings.js, read when they change.
 
 import {element} from "./elements.js";
 import {SAMPLING, checkedNumber} from "./settings.js";
@@ -25,7 +25,7 @@ function samplingField(field, settings) {
     element("p", {class: "soft", id: `${id}-hint`}, field.hint));
 }
 
-// form: the <form> in the dialog; onTheme(), onKey(): after these changed.
+// form: the <form> in the dialog; onTheme(), onKey(): called after a change.
 export function connectSettings(form, settings, {onTheme, onKey}) {
   form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
   const {theme, effort, truncate, keys, system, key, keep} = form.elements;
@@ -54,7 +54,7 @@ export function connectSettings(form, settings, {onTheme, onKey}) {
   keep.addEventListener("change", setKey);
 }
 
-// Shows the theme that is set: a click goes on to the next.
+// Applies the theme; a click switches to the next.
 export function applyTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;

@@ -1,4 +1,4 @@
-// The keys that count wherever the focus is. index.html lists them for people.
+// Keyboard shortcuts that work anywhere on the page. index.html lists them for the user.
 
 function isTyping(target) {
   return target instanceof HTMLElement && target.matches("input, textarea, select");

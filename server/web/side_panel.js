@@ -1,5 +1,5 @@
-// The list of conversations where the window is too narrow for it: it slides over the page, takes the focus, and gives
-// it back.
+// The list of conversations in narrow windows: it slides over the page, takes the focus, and returns it when it is
+// closed.
 
 export class SidePanel {
   constructor({panel, shade, opener, closer, main}) {
@@ -10,9 +10,9 @@ export class SidePanel {
     closer.addEventListener("click", () => this.close());
     shade.addEventListener("click", () => this.close());
     panel.addEventListener("keydown", (event) => {
-      // In the search field it first takes away what was searched for, as the browser has it.
+      // In the search field, Escape first clears the text, as browsers do.
       if (event.key !== "Escape" || !this.#isOver() || event.target.value) return;
-      event.preventDefault();  // it stops no answer then
+      event.preventDefault();  // otherwise it would stop an answer
       this.close();
     });
     this.narrow.addEventListener("change", () => this.#apply());
@@ -34,7 +34,7 @@ export class SidePanel {
 
   #isOver() { return this.narrow.matches && this.isOpen; }
 
-  // What cannot be seen cannot be reached either.
+  // A hidden panel must not be focusable.
   #apply() {
     const over = this.#isOver();
     this.panel.classList.toggle("open", over);

@@ -1,11 +1,11 @@
-// A line of the last values, without axes: its lowest edge is 0, its highest the largest value. What it shows stands
-// beside it as text.
+// A line of the last values, without axes: its bottom is 0, its top the largest value. The values are also given as
+// text beside it.
 
 import {svgElement} from "./elements.js";
 
 const WIDTH = 100, HEIGHT = 40, EDGE = 2;
 
-// The points of the line, left to right, for as many places as `capacity`; the newest stands at the right edge.
+// The points of the line, left to right, with room for `capacity` values; the newest is at the right edge.
 export function sparklinePoints(values, capacity, highest = Math.max(...values, 0)) {
   const step = WIDTH / Math.max(1, capacity - 1);
   return values.map((value, i) => ({

@@ -1,8 +1,8 @@
-// Conversations in the browser: an IndexedDB of their records, and beside each the summary that the list shows. Where the
-// browser allows none (a private window), they live as long as the page, and isLasting is false.
+// Stores conversations in the browser: their records in IndexedDB, and a summary of each for the list. If the browser
+// allows none (a private window), they are kept in memory only, and isLasting is false.
 //
-// What was deleted stays deleted: a conversation that was in storage once, and is not there any more, is not put again by
-// an answer that was under way, or by another tab.
+// Deleted conversations stay deleted: one that was in storage before and is missing now is not stored again by a
+// running answer or by another tab.
 
 const NAME = "ibid", VERSION = 1;
 const RECORDS = "conversations", SUMMARIES = "summaries";
@@ -14,14 +14,14 @@ function promised(request) {
   });
 }
 
-// The end of a transaction. Requests may succeed and nothing be kept all the same: whether there is room is known at its
-// end alone.
+// Resolves at the end of a transaction. Requests may succeed and still not be stored: only the end shows whether there
+// was enough space.
 function ended(transaction) {
   const end = new Promise((resolve, reject) => {
     transaction.oncomplete = resolve;
     transaction.onabort = () => reject(transaction.error ?? new Error("The browser keeps nothing."));
   });
-  end.catch(() => {});  // whoever waits for it hears of it
+  end.catch(() => {});  // the caller that waits for `end` gets the error
   return end;
 }
 
@@ -38,11 +38,11 @@ const summaryOf = ({id, title, changed}) => ({id, title, changed});
 export class Storage {
   #database = null;
   #memory = new Map();
-  #known = new Set();  // ids of what was seen in storage
+  #known = new Set();  // ids that were seen in storage
   #others = new BroadcastChannel("ibid-conversations");
   #hasAsked = false;
 
-  // onOther(id): another tab has changed a conversation, or deleted it.
+  // onOther(id): another tab has changed or deleted a conversation.
   static async open(onOther) {
     const storage = new Storage();
     try {
@@ -65,7 +65,7 @@ export class Storage {
     return this.#database.transaction([RECORDS, SUMMARIES], "readwrite");
   }
 
-  // {id, title, changed} of all.
+  // {id, title, changed} of all conversations.
   async summaries() {
     return this.isLasting ? promised(this.#read(SUMMARIES).getAll()) : [...this.#memory.values()].map(summaryOf);
   }
@@ -80,18 +80,18 @@ export class Storage {
     return record;
   }
 
-  // Whether it was in storage once and is no longer.
+  // True if it was in storage before and is missing now.
   async isDeleted(id) {
     return this.#known.has(id) && !await this.get(id);
   }
 
-  // Puts a tree, united with what another tab may have put meanwhile; one that was deleted stays so. Throws where the
-  // browser has no room, and what was kept before stays then.
+  // Stores a tree, merged with changes of other tabs; a deleted one stays deleted. Throws if the browser has no space;
+  // the stored version is kept then.
   async put(tree) {
     return this.putAll([tree]);
   }
 
-  // Puts all of them, or throws and puts none.
+  // Stores all of them, or throws and stores none.
   async putAll(trees) {
     if (this.isLasting) {
       await this.#putInOne(trees);
@@ -122,7 +122,7 @@ export class Storage {
     await end;
   }
 
-  // A browser that is short of room takes away what it was not asked to keep.
+  // A browser that is short of space evicts data, unless the page has requested persistence.
   #askToLast() {
     if (this.#hasAsked) return;
     this.#hasAsked = true;

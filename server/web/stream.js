@@ -1,9 +1,9 @@
-// Streams of the server: server-sent events from bytes that are cut anywhere, and the chunks of a chat completion put
-// together. It knows no page.
+// Streams of the server: parses server-sent events from bytes that are split anywhere, and assembles the chunks of a
+// chat completion. Independent of the page.
 
-const MAX_EVENT = 8 << 20;  // characters; a server that sends more in one event is none of ours
+const MAX_EVENT = 8 << 20;  // characters; ibid never sends more in one event
 
-// The data of each event of a body. Comments and other fields are passed over; an event that the end cuts is none.
+// The data of each event of a body. Comments and other fields are skipped; an incomplete event at the end is dropped.
 export async function* serverEvents(body) {
   const decoder = new TextDecoder();
   const reader = body.getReader();
@@ -36,7 +36,7 @@ function count(value) {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-// What an answer cost, from the last chunks of its stream: the protocol's usage, llama.cpp's timings, and ibid's own.
+// Usage and timings, from the last chunks of a stream: the protocol's usage, llama.cpp's timings, and ibid's own.
 function readFigures(figures, chunk) {
   const {usage, timings, ibid} = chunk;
   if (usage) {
@@ -70,15 +70,15 @@ function addCalls(calls, deltas) {
   }
 }
 
-// Puts chunks into an answer {text, reasoning, calls, end, figures}. add() returns what the chunk brought: "text",
-// "reasoning", "call", "progress" or "".
+// Assembles chunks into an answer {text, reasoning, calls, end, figures}. add() returns what the chunk contained:
+// "text", "reasoning", "call", "progress" or "".
 export class AnswerChunks {
   constructor(answer) {
     this.answer = answer;
-    this.progress = null;  // {done, total} while the prompt is read
+    this.progress = null;  // {done, total} during prefill
   }
 
-  // Throws an Error with the server's words for an error in the stream.
+  // Throws an Error with the server's message for an error in the stream.
   add(chunk) {
     if (chunk.error) throw new Error(chunk.error.message ?? "The server failed.");
     const {answer} = this;
@@ -89,7 +89,7 @@ export class AnswerChunks {
     }
     const choice = chunk.choices?.[0];
     if (!choice) return "";
-    // The protocol has one word for all answers that were cut; ibid's own says why.
+    // The protocol has one value for all truncated answers; ibid's own gives the reason.
     if (choice.finish_reason) answer.end = choice.finish_reason;
     if (answer.end === "length" && chunk.ibid?.finish_reason === "repetition") answer.end = "repetition";
     const delta = choice.delta ?? {};

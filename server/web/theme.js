@@ -1,11 +1,11 @@
-// Light or dark before anything is drawn: a script of its own that runs while the head is read, so that a dark page
-// does not begin with a white flash. It is no module, because those run later.
+// Sets the theme before anything is drawn: a script of its own, run while the head is parsed, so that a dark page does
+// not start with a white flash. Not a module, because modules run later.
 (() => {
   let theme = "auto";
   try {
     theme = JSON.parse(localStorage.getItem("ibid.settings") ?? "{}").theme ?? "auto";
   } catch {
-    // The system's preference counts.
+    // The system's preference applies.
   }
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 })();

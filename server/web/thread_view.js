@@ -1,5 +1,5 @@
-// The active branch of a conversation, one message below the other. It draws at most once a frame, keeps the elements
-// of messages that stay, and scrolls along with an answer only while the reader is at the end.
+// The active branch of a conversation, one message below the other. Draws at most once per frame, keeps the elements of
+// messages that stay, and scrolls with an answer only while the reader is at the end.
 
 import {MessageView} from "./message_view.js";
 
@@ -10,8 +10,8 @@ export class ThreadView {
   #dirty = new Set();
   #frame = 0;
 
-  // scroller: what scrolls; place: where the messages are; toEnd: a button that goes to the end.
-  // actions: those of MessageView, and run(node): its answer under way.
+  // scroller: the scrolling element; place: the parent of the messages; toEnd: a button that scrolls to the end.
+  // actions: those of MessageView, and run(node): its running answer.
   constructor({scroller, place, toEnd, actions}) {
     Object.assign(this, {scroller, place, toEnd, actions});
     this.follows = true;
@@ -19,7 +19,7 @@ export class ThreadView {
     toEnd.addEventListener("click", () => this.goToEnd());
   }
 
-  // Shows these messages, and no others.
+  // Shows exactly these messages.
   show(path) {
     const kept = new Map();
     for (const node of path) {
@@ -38,7 +38,7 @@ export class ThreadView {
     this.#scrollAlong();
   }
 
-  // Something arrived for this message: it is drawn with the next frame.
+  // This message has changed: draws it with the next frame.
   touch(id) {
     if (!this.#views.has(id)) return;
     this.#dirty.add(id);

@@ -1,6 +1,6 @@
 // All branches of a conversation in one drawing: a row for each message, lines from parent to child, and the active
-// path in colour. Up and down go from row to row, left to what a message stands behind and right to what stands behind
-// it; Enter goes to the branch of one.
+// path in colour. Up and down move between rows, left to the parent and right to the first child; Enter opens the
+// branch of a message.
 
 import {element, svgElement} from "./elements.js";
 import {number} from "./words.js";
@@ -36,7 +36,7 @@ function label({node, active, level}) {
   return button;
 }
 
-// Fills `place`; choose(id) is called for the row that a person picks.
+// Fills `place`. choose(id): called for the row that the user picks.
 export function showTree(place, tree, choose) {
   const {placed, columns} = tree.drawing();
   const shown = placed.slice(0, MAX_ROWS);

@@ -1,4 +1,4 @@
-// Figures and causes as people read them. Pure functions.
+// Figures and causes as text for the user. Pure functions.
 
 export function number(n) {
   return n.toLocaleString("en-US");
@@ -30,7 +30,7 @@ export function rate(tps) {
   return `${tps >= 10 || tps === 0 ? Math.round(tps) : tps.toFixed(1)} tok/s`;
 }
 
-// A guess that needs no tokenizer: four bytes of English are about one token.
+// An estimate without a tokenizer: four bytes of English are about one token.
 export function estimatedTokens(text) {
   return Math.ceil(new TextEncoder().encode(text).length / 4);
 }
@@ -40,7 +40,7 @@ function ordinal(n) {
   return `${n}${ending}`;
 }
 
-// Which message of a history (roles, in order) is meant by its number: "the system prompt", "your 2nd message".
+// The name of a message by its index in a history (roles, in order): "the system prompt", "your 2nd message".
 export function messageName(roles, index) {
   const role = roles[index];
   if (role === undefined) return "a message";
@@ -49,8 +49,8 @@ export function messageName(roles, index) {
   return role === "user" ? `your ${ordinal(nth)} message` : `the ${ordinal(nth)} answer`;
 }
 
-// Why a turn read something that had been read before; null: it did not. `cause` is the server's own clause, such as
-// "the message was changed".
+// Why a turn prefilled tokens that were cached before; null: it did not. cause: the server's clause, such as "the
+// message was changed".
 export function lostInWords(lost, roles) {
   if (!lost) return null;
   const what = lost.tokens ? tokens(lost.tokens) : "Tokens";
@@ -68,7 +68,7 @@ const ENDS = {
   closed: "The page was closed before the answer ended.",
 };
 
-// What to say about the way an answer ended; "": nothing, it is whole.
+// A note about how the answer ended; "": normally.
 export function endInWords(end) {
   return ENDS[end] ?? "";
 }

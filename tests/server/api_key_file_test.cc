@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ApiKeyFileTest, ALineIsAKeyOrANameAndAKey) {
+TEST(ApiKeyFileTest, ReadsLinesWithAndWithoutAName) {
   const auto keys = parse_api_keys("# of the team\n\n sk-0123456789 \r\nteam=abcdefghij\nteam=klmnopqrst\n", "keys");
   ASSERT_TRUE(keys.ok()) << keys.status().message();
   ASSERT_EQ(keys->size(), 3u);
@@ -22,20 +22,20 @@ TEST(ApiKeyFileTest, ALineIsAKeyOrANameAndAKey) {
   EXPECT_NE((*keys)[0].cache_namespace, (*keys)[1].cache_namespace);
 }
 
-TEST(ApiKeyFileTest, AKeyWithoutANameHasANamespaceThatTellsNothingOfIt) {
+TEST(ApiKeyFileTest, UnnamedKeyHasStableNamespaceThatDoesNotContainIt) {
   const auto keys = parse_api_keys("key-of-me-alone\n", "keys");
   const auto again = parse_api_keys("key-of-me-alone", "other");
   EXPECT_EQ((*keys)[0].cache_namespace, (*again)[0].cache_namespace);
   EXPECT_THAT((*keys)[0].cache_namespace, Not(HasSubstr("key-of-me")));
 }
 
-TEST(ApiKeyFileTest, AKeyMayHoldAnEqualsSign) {
+TEST(ApiKeyFileTest, KeyMayContainEqualsSign) {
   const auto keys = parse_api_keys("c2VjcmV0a2V5==\n", "keys");
   ASSERT_TRUE(keys.ok());
   EXPECT_EQ((*keys)[0].key, "c2VjcmV0a2V5==");
 }
 
-TEST(ApiKeyFileTest, MistakesNameTheLineAndNotTheKey) {
+TEST(ApiKeyFileTest, ErrorsNameTheLineAndNotTheKey) {
   for (const char* text : {"good-key-1\nshort7\n", "good-key-1\nwith blank secret\n",
                            "good-key-1\nsecret\xff"
                            "more\n"}) {
@@ -48,7 +48,7 @@ TEST(ApiKeyFileTest, MistakesNameTheLineAndNotTheKey) {
   EXPECT_EQ(parse_api_keys("same-key-1\nname=same-key-1\n", "keys").status().code(), ErrorCode::kDuplicate);
 }
 
-TEST(ApiKeyFileTest, TheEnvironmentHasOneMore) {
+TEST(ApiKeyFileTest, EnvironmentVariableAddsAKey) {
   TempDir dir;
   const ScopedVariable variable("IBID_API_KEY", "key-of-environment");
   EXPECT_EQ(read_api_keys("")->size(), 1u);

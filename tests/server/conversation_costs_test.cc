@@ -1,5 +1,5 @@
-// Responses and conversations over a real service: what a turn and a branch cost, and that a failure leaves all as it
-// was.
+// Responses and conversations with a real service: tokens prefilled by a turn and by a branch, and that a failed
+// request changes nothing.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -11,7 +11,7 @@
 namespace ibid::serve {
 namespace {
 
-// Behind an answer that was cut at max_tokens: its last id, and the template's end of it.
+// Prefilled after an answer that max_tokens ended: its last token, and the template's end of turn.
 constexpr size_t kBehindCut = 2;
 
 struct ServedConversations : ServiceFixture {
@@ -22,7 +22,7 @@ struct ServedConversations : ServiceFixture {
     body.update(more);
     return send("POST", "/v1/responses", json_to_string(body));
   }
-  // Returns when it is answered.
+  // Returns when the request is answered.
   std::shared_ptr<FakeExchange> send(const std::string& method, const std::string& path, const std::string& body = "") {
     const auto exchange = door.send(method, path, body);
     EXPECT_TRUE(service->wait_until_quiet(std::chrono::seconds(60)));
@@ -31,7 +31,7 @@ struct ServedConversations : ServiceFixture {
     written.get_future().wait();
     return exchange;
   }
-  // The answer, and what of the prompt it read.
+  // The answer, and the number of tokens prefilled for it.
   Json answer(const std::string& input, Json more, size_t& n_read) {
     const auto exchange = ask(input, std::move(more));
     EXPECT_EQ(exchange->status, 200) << exchange->body;
@@ -48,7 +48,7 @@ struct ServedConversations : ServiceFixture {
   FakeDoor door;
 };
 
-TEST(ConversationCostsTest, AConversationAnswersAsALoneOne) {
+TEST(ConversationCostsTest, ConversationCostsTheSameAsASession) {
   ServedConversations f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -63,13 +63,13 @@ TEST(ConversationCostsTest, AConversationAnswersAsALoneOne) {
   EXPECT_EQ(f.items(conversation).size(), 6u);
 }
 
-TEST(ConversationCostsTest, BranchesReadWhatIsNew) {
+TEST(ConversationCostsTest, BranchesPrefillOnlyNewMessages) {
   ServedConversations f;
   size_t n_read = 0;
   const Json first = f.answer("one", Json::object(), n_read);
   const Json second = f.answer("two", {{"previous_response_id", first["id"]}}, n_read);
   EXPECT_EQ(n_read, f.chat.next_prompt("two").size() + kBehindCut);
-  // Another message behind the first answer; the same one again; and on from the second.
+  // A different message after the first answer; the same one again; then one after the second answer.
   f.answer("other", {{"previous_response_id", first["id"]}}, n_read);
   EXPECT_EQ(n_read, f.n_of_message("other"));
   f.answer("two", {{"previous_response_id", first["id"]}}, n_read);
@@ -78,7 +78,7 @@ TEST(ConversationCostsTest, BranchesReadWhatIsNew) {
   EXPECT_EQ(n_read, f.chat.next_prompt("three").size() + kBehindCut);
 }
 
-TEST(ConversationCostsTest, ARequestThatFailsLeavesItAsItWas) {
+TEST(ConversationCostsTest, FailedRequestLeavesConversationUnchanged) {
   ServedConversations f;
   const Json conversation = f.create();
   f.ask("one", conversation);

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(MetricsTextTest, HelpAndTypeStandOnceInFrontOfAllValuesOfAName) {
+TEST(MetricsTextTest, HelpAndTypePrecedeAllValuesOfAName) {
   MetricsText text;
   text.counter("a_total", "Things.", 1, {{"kind", "x"}});
   text.counter("a_total", "Things.", 2.5, {{"kind", "y"}, {"more", "z"}});
@@ -20,13 +20,13 @@ TEST(MetricsTextTest, HelpAndTypeStandOnceInFrontOfAllValuesOfAName) {
       "# HELP b Now.\n# TYPE b gauge\nb 0\n");
 }
 
-TEST(MetricsTextTest, LabelsCannotEndTheirLine) {
+TEST(MetricsTextTest, LabelsAreEscaped) {
   MetricsText text;
   text.gauge("b", "Now.", 1, {{"name", "a\"b\\c\nd"}});
   EXPECT_THAT(text.take(), HasSubstr("b{name=\"a\\\"b\\\\c\\nd\"} 1\n"));
 }
 
-TEST(MetricsTextTest, AHistogramIsCumulative) {
+TEST(MetricsTextTest, HistogramIsCumulative) {
   Histogram histogram;
   for (const double seconds : {0.0005, 0.001, 0.02, 3.0, 1000.0}) histogram.add(seconds);
   MetricsText text;

@@ -1,4 +1,4 @@
-// Endpoints that need a model and no answer, over a real service: their handlers wait for nothing. And /ready.
+// Endpoints that need a model but no answer, with a real service: their handlers do not block. And /ready.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -12,7 +12,7 @@
 namespace ibid::serve {
 namespace {
 
-// A service whose only model is loaded when the test says so.
+// A service whose only model is loaded when the test allows it.
 struct SlowModel {
   SlowModel() {
     const auto load = [this](const std::string&) -> Result<std::shared_ptr<Engine>> {
@@ -31,7 +31,7 @@ struct SlowModel {
   std::shared_ptr<Service> service;
 };
 
-TEST(ModelTasksTest, NoHandlerWaitsForAModel) {
+TEST(ModelTasksTest, HandlersDoNotWaitForAModel) {
   SlowModel f;
   FakeDoor door(f.service);
   const std::string message = R"("messages": [{"role": "user", "content": "x"}])";
@@ -52,7 +52,7 @@ TEST(ModelTasksTest, NoHandlerWaitsForAModel) {
   }
 }
 
-TEST(ModelTasksTest, LongTextsAreRefusedBeforeTheyAreParsed) {
+TEST(ModelTasksTest, LongTextsAreRefusedBeforeParsing) {
   FakeDoor door;
   const std::string body(kMaxTextBodyBytes + 1, ' ');
   for (const char* path : {"/tokenize", "/detokenize", "/apply-template", "/v1/messages/count_tokens"}) {
@@ -62,7 +62,7 @@ TEST(ModelTasksTest, LongTextsAreRefusedBeforeTheyAreParsed) {
   }
 }
 
-TEST(ReadyTest, SaysNoWhileTheModelIsLoadedAndFromTheEndOn) {
+TEST(ReadyTest, Returns503WhileLoadingAndDuringShutdown) {
   http::Router router;
   ServerFacts facts;
   add_server_routes(router, facts, nullptr, nullptr);

@@ -1,5 +1,5 @@
-// Bad requests by their numbers, against the whole server with a model that computes: what each is answered, and that
-// the server goes on. Those of HTTP alone (118 to 128, 130, 133) are in tests/server/http, each by its number.
+// Bad requests by number, against the whole server with a model that computes: the response to each, and that the
+// server continues. Those of HTTP only (118 to 128, 130, 133) are in tests/server/http, each with its number.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class NumberedCases : public testing::Test {
     inside_ = std::make_unique<ServerInside>(dir_.file("talker.gguf"), options, AdmissionOptions{.max_running = 1});
   }
 
-  // Whatever was asked, the next one is answered.
+  // After every case the server still answers.
   void TearDown() override {
     EXPECT_EQ(status_of(ask(kChat, chat(R"("max_tokens":2)"))), 200);
     EXPECT_TRUE(inside_->service->wait_until_quiet(std::chrono::seconds(20)));
@@ -48,13 +48,13 @@ class NumberedCases : public testing::Test {
     return inside_->ask(post_text(path, body, "Connection: close\r\n"));
   }
 
-  // A good request, with these fields.
+  // A valid request with these additional fields.
   static std::string chat(const std::string& fields, const std::string& content = "Hello") {
     return R"({"messages":[{"role":"user","content":")" + content + R"("}],"seed":1,"logit_bias":{"257":-100},)" +
            fields + "}";
   }
 
-  // The body is refused as OpenAI refuses it, and the field is named.
+  // Expects OpenAI's error for the body, with the field's name.
   void expect_refused(const std::string& body, std::string_view param, std::string_view said = "") const {
     const std::string response = ask(kChat, body);
     ASSERT_EQ(status_of(response), 400) << body.substr(0, 200) << "\n" << response.substr(0, 500);
@@ -65,10 +65,10 @@ class NumberedCases : public testing::Test {
     }
     EXPECT_THAT(error["message"].get<std::string>(), HasSubstr(said));
   }
-  // The field is refused with each of these values.
+  // Expects each of these values of the field to be refused.
   void expect_refused(const std::string& field, const std::vector<std::string>& values) const {
     for (const std::string& value : values) {
-      // Of a field that is there twice the body would be refused for that.
+      // A duplicate field would be refused for being a duplicate.
       const std::string body = R"({"messages":[{"role":"user","content":"Hello"}],")" + field + "\":" + value + "}";
       const std::string response = ask(kChat, body);
       ASSERT_EQ(status_of(response), 400) << body.substr(0, 200);
@@ -78,7 +78,7 @@ class NumberedCases : public testing::Test {
     }
   }
 
-  // Begins an answer that takes long, and returns when its first text is there.
+  // Starts a long answer, and returns when its first text has arrived.
   RawClient begin_long(std::string_view path = kChat, std::string body = "") const {
     RawClient one(inside_->server->port());
     if (body.empty()) body = chat(R"("max_tokens":1900,"n":8,"stream":true)");
@@ -94,7 +94,7 @@ class NumberedCases : public testing::Test {
   }
 
   std::string make_conversation() const { return Json::parse(body_of(ask("/v1/conversations", "{}")))["id"]; }
-  // A response that is given to it.
+  // The request for a response of the conversation.
   static std::string respond_in(const std::string& conversation, const std::string& fields) {
     return R"({"input":"one","logit_bias":{"257":-100},"seed":1,"conversation":")" + conversation + "\"," + fields +
            "}";
@@ -111,7 +111,7 @@ class NumberedCases : public testing::Test {
   std::unique_ptr<ServerInside> inside_;
 };
 
-TEST_F(NumberedCases, Case102ABodyThatIsNotJson) {
+TEST_F(NumberedCases, Case102BodyIsNotJson) {
   for (const char* body : {"", "hello", "{", "{\"messages\":", "[1,2", "{\"messages\":[]}x", "'{}'", "{\"a\":01}"}) {
     expect_refused(body, "");
   }
@@ -138,7 +138,7 @@ TEST_F(NumberedCases, Case103WrongTypesInEachField) {
   }
 }
 
-TEST_F(NumberedCases, Case104AValueThatIsTooDeep) {
+TEST_F(NumberedCases, Case104ValueIsNestedTooDeeply) {
   for (const size_t depth : {65, 10'000, 1'000'000}) {
     expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"metadata":)" + std::string(depth, '[') +
                        std::string(depth, ']') + "}",
@@ -158,7 +158,7 @@ TEST_F(NumberedCases, Case106DuplicateKeys) {
   expect_refused(chat(R"("max_tokens":1,"max_tokens":2)"), "");
 }
 
-TEST_F(NumberedCases, Case107BytesThatAreNotUtf8) {
+TEST_F(NumberedCases, Case107InvalidUtf8) {
   const std::string good = chat("\"max_tokens\":1");
   std::string utf16 = "\xFF\xFE";
   for (const char c : good) utf16 += {c, '\0'};
@@ -170,11 +170,11 @@ TEST_F(NumberedCases, Case107BytesThatAreNotUtf8) {
 
 TEST_F(NumberedCases, Case108TooManyAnswers) { expect_refused("n", {"1000000000", "17", "0", "-1", "1.5", "1e300"}); }
 
-TEST_F(NumberedCases, Case109LengthsThatAreNone) {
+TEST_F(NumberedCases, Case109InvalidLengths) {
   for (const char* field : {"max_tokens", "max_completion_tokens"}) expect_refused(field, {"-1", "0", "1e18", "0.5"});
 }
 
-TEST_F(NumberedCases, Case110TemperaturesThatAreNone) {
+TEST_F(NumberedCases, Case110InvalidTemperatures) {
   expect_refused("temperature", {"-1", "1e9", "-0.0001"});
   for (const char* value : {"NaN", "1e999", "Infinity", "-Infinity"}) {
     expect_refused(chat(std::string("\"temperature\":") + value), "");
@@ -185,23 +185,23 @@ TEST_F(NumberedCases, Case111SharesAboveOne) {
   for (const char* field : {"top_p", "min_p", "typical_p"}) expect_refused(field, {"2", "-1", "1.0001"});
 }
 
-TEST_F(NumberedCases, Case112ASeedThatIsTooLarge) {
+TEST_F(NumberedCases, Case112SeedIsTooLarge) {
   expect_refused("seed", {"1180591620717411303424", "-1180591620717411303424", "1.5"});
 }
 
-TEST_F(NumberedCases, Case113BiasesThatAreNone) {
+TEST_F(NumberedCases, Case113InvalidLogitBiases) {
   expect_refused("logit_bias", {R"({"1":null})", R"({"1":true})", R"({"1":1000})", R"({"x":1})", R"({"-1":1})",
                                 R"({"1":"1"})", "[[1]]", "[[1,true]]", R"({"99999999999":1})"});
-  // Neither is JSON.
+  // Not JSON.
   for (const char* value : {"Infinity", "1e999"}) {
     expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"logit_bias":{"1":)" + std::string(value) + "}}",
                    "");
   }
-  // An id that the vocabulary of 259 does not have: only the model can say so.
+  // A token outside the vocabulary of 259: only the model can detect this.
   expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"logit_bias":{"259":1}})", "", "259");
 }
 
-TEST_F(NumberedCases, Case114StopsThatAreNone) {
+TEST_F(NumberedCases, Case114InvalidStopStrings) {
   std::string many = "[";
   for (int i = 0; i < 10'000; ++i) many += (i == 0 ? "\"s" : ",\"s") + std::to_string(i) + "\"";
   expect_refused("stop", {"\"\"", "[\"\"]", many + "]", "\"" + std::string(1025, 's') + "\"",
@@ -209,10 +209,10 @@ TEST_F(NumberedCases, Case114StopsThatAreNone) {
   EXPECT_EQ(status_of(ask(kChat, chat("\"max_tokens\":1,\"stop\":\"" + std::string(1024, 's') + "\""))), 200);
 }
 
-TEST_F(NumberedCases, Case115APromptThatIsLongerThanTheContext) {
+TEST_F(NumberedCases, Case115PromptIsLongerThanTheContext) {
   const std::string body = chat("\"max_tokens\":1,\"stream\":true", std::string(3000, 'a'));
   const std::string response = ask(kChat, body);
-  ASSERT_EQ(status_of(response), 400) << "before any event";
+  ASSERT_EQ(status_of(response), 400) << "refused before any event";
   const Json error = Json::parse(body_of(response))["error"];
   EXPECT_EQ(error["code"], "context_length_exceeded");
   const std::string message = error["message"];
@@ -220,7 +220,7 @@ TEST_F(NumberedCases, Case115APromptThatIsLongerThanTheContext) {
   EXPECT_THAT(message, testing::ContainsRegex("30[0-9][0-9]"));
 }
 
-TEST_F(NumberedCases, Case116AContextThatIsFullDuringTheAnswer) {
+TEST_F(NumberedCases, Case116ContextIsFullDuringTheAnswer) {
   const std::string prompt(1900, 'p');
   const auto complete = [&](const std::string& text, const std::string& fields) {
     const std::string response =
@@ -231,10 +231,10 @@ TEST_F(NumberedCases, Case116AContextThatIsFullDuringTheAnswer) {
   const Json full = complete(prompt, R"(,"ignore_eos":true,"max_tokens":100000)");
   EXPECT_EQ(full["choices"][0]["finish_reason"], "length");
   const std::string text = full["choices"][0]["text"];
-  // 2048 were read; the last one was said and there was no room to read it.
+  // 2048 tokens were evaluated; the last token was sampled, and there was no position left to evaluate it.
   EXPECT_EQ(full["usage"]["prompt_tokens"].get<size_t>() + full["usage"]["completion_tokens"].get<size_t>(), 2049u);
   ASSERT_EQ(text.size(), full["usage"]["completion_tokens"].get<size_t>()) << "a token is a byte here";
-  // All that was read and said is there for whoever goes on from it.
+  // All evaluated tokens are reused by a request that continues the text.
   const std::string known = prompt + text.substr(0, text.size() - 8);
   const Json after = complete(known, ",\"max_tokens\":1");
   EXPECT_EQ(after["usage"]["prompt_tokens"].get<size_t>(), known.size());
@@ -247,8 +247,8 @@ TEST_F(NumberedCases, Case117NoMessages) {
   expect_refused(R"({"messages":null})", "messages");
 }
 
-// It gives its place in the queue back, and who is being answered hears nothing of it.
-TEST_F(NumberedCases, Case129AClientThatGoesWhileItWaits) {
+// It frees its place in the queue, and the running answer is not affected.
+TEST_F(NumberedCases, Case129ClientLeavesWhileItWaits) {
   RawClient first = begin_long();
   RawClient waiting(inside_->server->port());
   waiting.send(post_text(kChat, chat("\"max_tokens\":5")));
@@ -262,31 +262,31 @@ TEST_F(NumberedCases, Case129AClientThatGoesWhileItWaits) {
   EXPECT_TRUE(becomes([&] { return inside_->service->stats().n_running == 0; }));
 }
 
-TEST_F(NumberedCases, Case131AConversationThatIsAskedTwiceAtOnce) {
+TEST_F(NumberedCases, Case131TwoResponsesOfOneConversationAtOnce) {
   const std::string conversation = make_conversation();
   RawClient first = begin_long_in(conversation);
   const std::string two = respond_in(conversation, R"("max_output_tokens":2)");
   EXPECT_EQ(status_of(ask("/v1/responses", two)), 409);
   EXPECT_THAT(first.read_to("output_text.delta"), HasSubstr("output_text.delta"));
   first.reset();
-  // What was refused is no part of it: the conversation goes on.
+  // The refused request is not part of the conversation, which can be continued.
   EXPECT_TRUE(becomes([&] { return status_of(ask("/v1/responses", two)) == 200; }));
 }
 
-TEST_F(NumberedCases, Case132AConversationThatIsDeletedWhileItAnswers) {
+TEST_F(NumberedCases, Case132ConversationIsDeletedWhileItAnswers) {
   const std::string path = "/v1/conversations/" + make_conversation();
   RawClient one = begin_long_in(path.substr(path.rfind('/') + 1));
   const std::string deleted =
       inside_->ask("DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(status_of(deleted) / 100, 2) << deleted;
   EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
-  EXPECT_THAT(one.read_to("output_text.delta"), HasSubstr("output_text.delta")) << "its answer goes on";
+  EXPECT_THAT(one.read_to("output_text.delta"), HasSubstr("output_text.delta")) << "the answer continues";
   one.reset();
   EXPECT_TRUE(becomes([&] { return inside_->service->stats().n_running == 0; }));
   EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
 }
 
-TEST_F(NumberedCases, Case134SaltsThatAreNone) {
+TEST_F(NumberedCases, Case134InvalidSalts) {
   expect_refused("cache_salt", {"\"" + std::string(1u << 20, 's') + "\"", "\"" + std::string(129, 's') + "\"",
                                 R"("a\u0000b")", R"("a\nb")", R"("a\u001fb")", R"("a b")", "\"\"", "\"\xC3\xA4\""});
 }

@@ -13,7 +13,7 @@
 namespace ibid::serve {
 namespace {
 
-TEST(RequestLogTest, ALineHasSizesCountsAndTimes) {
+TEST(RequestLogTest, LineHasSizesCountsAndTimes) {
   const http::ExchangeRecord record{.id = 7,
                                     .method = "POST",
                                     .pattern = "/v1/x/{...}",
@@ -33,14 +33,14 @@ TEST(RequestLogTest, ALineHasSizesCountsAndTimes) {
   EXPECT_FALSE(line->contains("client_gone"));
 }
 
-TEST(RequestLogTest, WhatCameToNoRouteHasNoPath) {
+TEST(RequestLogTest, UnroutedRequestHasNoPath) {
   const auto line = parse_json(log_line({.id = 1, .method = "other", .status = 400, .client_gone = true}, 0), "line");
   EXPECT_TRUE((*line)["path"].is_null());
   EXPECT_EQ((*line)["client_gone"], true);
   EXPECT_FALSE(line->contains("model"));
 }
 
-TEST(RequestLogTest, WritesWhatWaitsBeforeItGoes) {
+TEST(RequestLogTest, DestructorWritesQueuedLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
@@ -55,8 +55,8 @@ TEST(RequestLogTest, WritesWhatWaitsBeforeItGoes) {
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 100);
 }
 
-// Nobody reads the pipe: clients go on all the same.
-TEST(RequestLogTest, AReaderThatDoesNotReadHoldsUpNobody) {
+// The pipe is not read, and still clients are not blocked.
+TEST(RequestLogTest, UnreadPipeDoesNotBlockClients) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
@@ -64,13 +64,13 @@ TEST(RequestLogTest, AReaderThatDoesNotReadHoldsUpNobody) {
     for (int i = 0; i < 30'000; ++i) log.add({.id = static_cast<uint64_t>(i), .client = "127.0.0.1"});
     EXPECT_GT(log.n_dropped(), 0u);
     signal(SIGPIPE, SIG_IGN);
-    close(ends[0]);  // the writer's error ends its waiting
+    close(ends[0]);  // the error of the write ends the wait
   }
   close(ends[1]);
 }
 
-// At the end, too: what it does not take in a second is lost.
-TEST(RequestLogTest, AReaderThatDoesNotReadHoldsUpNoEnd) {
+// The destructor does not block either: lines that are not read within a second are lost.
+TEST(RequestLogTest, UnreadPipeDoesNotBlockShutdown) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {

@@ -1,4 +1,4 @@
-// `ibid serve` as people run it: what it says, whom it lets in, how it ends.
+// `ibid serve` as a process: its output, which requests it accepts, and its shutdown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class ServeCommand : public testing::Test {
     one.send(request);
     return one.read_response();
   }
-  // The token that ends an answer is not to be said.
+  // The end-of-turn token is banned.
   static std::string chat_text(int max_tokens, const std::string& fields = "", const std::string& more = "") {
     const std::string body = R"({"messages":[{"role":"user","content":"a secret question"}],"seed":1,)"
                              R"("logit_bias":{"257":-100},"max_tokens":)" +
@@ -46,14 +46,14 @@ class ServeCommand : public testing::Test {
     if (!json.ok() || !json->contains("choices")) return response;
     return (*json)["choices"][0]["message"]["content"].get<std::string>();
   }
-  // One that takes some seconds.
+  // A request whose answer takes some seconds.
   static std::string long_chat_text() { return chat_text(1900, R"(,"stream":true,"n":16)"); }
 
   TempDir dir_;
   const std::string model_;
 };
 
-TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
+TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
   ServedProcess served({model_, "--port", "0", "--log"});
   const uint16_t port = served.port();
   ASSERT_NE(port, 0) << served.said();
@@ -63,7 +63,7 @@ TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
   EXPECT_THAT(ask(port, get_text("/v1/models")), HasSubstr("talker"));
   const std::string answer = ask(port, chat_text(5));
   EXPECT_EQ(status_of(answer), 200) << answer;
-  // An answer and its exchange are counted when they have ended, which the client may know a moment before.
+  // An exchange is counted when it has ended, which may be shortly after the client has its response.
   std::string metrics;
   for (int i = 0; i < 500; ++i) {
     metrics = ask(port, get_text("/metrics"));
@@ -86,7 +86,7 @@ TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
   EXPECT_EQ(served.wait(), 0) << served.said();
 }
 
-TEST_F(ServeCommand, TheLogHasNumbersAndNobodysText) {
+TEST_F(ServeCommand, LogHasNumbersAndNoClientText) {
   ServedProcess served({model_, "--port", "0", "--log"}, {"IBID_API_KEY=key-of-a-test"});
   const uint16_t port = served.port();
   ask(port, chat_text(3, "", "Authorization: Bearer key-of-a-test\r\n"));
@@ -101,7 +101,7 @@ TEST_F(ServeCommand, TheLogHasNumbersAndNobodysText) {
   }
 }
 
-TEST_F(ServeCommand, AnAnswerThatIsUnderWayIsWholeBeforeTheEnd) {
+TEST_F(ServeCommand, RunningAnswerIsCompletedBeforeShutdown) {
   ServedProcess served({model_, "--port", "0"});
   const uint16_t port = served.port();
   RawClient one(port);
@@ -113,7 +113,7 @@ TEST_F(ServeCommand, AnAnswerThatIsUnderWayIsWholeBeforeTheEnd) {
   EXPECT_EQ(served.wait(), 0);
 }
 
-TEST_F(ServeCommand, AfterTheDrainTimeAnswersAreToldToEnd) {
+TEST_F(ServeCommand, AnswersAreCancelledAfterDrainTimeout) {
   ServedProcess served({model_, "--port", "0", "--drain-timeout", "0s"});
   const uint16_t port = served.port();
   RawClient one(port);
@@ -121,13 +121,13 @@ TEST_F(ServeCommand, AfterTheDrainTimeAnswersAreToldToEnd) {
   one.read_to("data: ");
   served.signal_it(SIGINT);
   const std::string rest = one.read_all();
-  EXPECT_THAT(rest, HasSubstr("\"code\":\"cancelled\"")) << "the client is told";
+  EXPECT_THAT(rest, HasSubstr("\"code\":\"cancelled\"")) << "the client gets the error";
   EXPECT_THAT(rest, Not(HasSubstr("[DONE]")));
   EXPECT_EQ(served.wait(), 0);
   EXPECT_THAT(served.said(), HasSubstr("cut off"));
 }
 
-TEST_F(ServeCommand, ASecondSignalEndsItAtOnce) {
+TEST_F(ServeCommand, SecondSignalEndsItAtOnce) {
   ServedProcess served({model_, "--port", "0", "--unix", dir_.file("socket")});
   const uint16_t port = served.port();
   RawClient one(port);
@@ -140,14 +140,14 @@ TEST_F(ServeCommand, ASecondSignalEndsItAtOnce) {
   EXPECT_FALSE(std::filesystem::exists(dir_.file("socket")));
 }
 
-TEST_F(ServeCommand, ASignalWhileTheModelIsLoadedEndsItInOrder) {
+TEST_F(ServeCommand, SignalDuringModelLoadingShutsDownGracefully) {
   ServedProcess served({model_, "--port", "0"});
   ASSERT_TRUE(served.says("ibid: on http")) << served.said();
   served.signal_it(SIGTERM);
   EXPECT_EQ(served.wait(), 0) << served.said();
 }
 
-TEST_F(ServeCommand, ALogThatNobodyReadsDoesNotKeepItFromEnding) {
+TEST_F(ServeCommand, UnreadLogDoesNotBlockShutdown) {
   ServedProcess served({model_, "--port", "0", "--log"});
   const uint16_t port = served.port();
   RawClient one(port);
@@ -159,7 +159,7 @@ TEST_F(ServeCommand, ALogThatNobodyReadsDoesNotKeepItFromEnding) {
   EXPECT_EQ(served.wait_silently(), 0);
 }
 
-TEST_F(ServeCommand, AFileThatIsReplacedServesItsAnswersAndThenTheNewOne) {
+TEST_F(ServeCommand, ReplacedModelFileIsUsedAfterRunningAnswers) {
   const std::string other = dir_.file("other.gguf"), whole = dir_.file("whole.gguf");
   write_talking_model(other, 2);
   std::filesystem::copy_file(model_, whole);
@@ -180,9 +180,9 @@ TEST_F(ServeCommand, AFileThatIsReplacedServesItsAnswersAndThenTheNewOne) {
   std::filesystem::rename(other, model_);
   RawClient next(port);
   next.send(chat_text(20, R"(,"temperature":0)"));
-  EXPECT_THAT(long_one.read_all(), HasSubstr("data: [DONE]")) << "the old one finishes what it says";
+  EXPECT_THAT(long_one.read_all(), HasSubstr("data: [DONE]")) << "the running answer is completed by the old model";
   EXPECT_EQ(content_of(next.read_response()), expected_new);
-  // In place, by half a file.
+  // Overwrites the file in place with its first half.
   std::filesystem::resize_file(model_, std::filesystem::file_size(model_) / 2);
   for (int i = 0; i < 2; ++i) {
     const std::string broken = ask(port, chat_text(20));
@@ -197,7 +197,7 @@ TEST_F(ServeCommand, AFileThatIsReplacedServesItsAnswersAndThenTheNewOne) {
   EXPECT_EQ(served.wait(), 0);
 }
 
-TEST_F(ServeCommand, AUnixSocketAlone) {
+TEST_F(ServeCommand, ServesOnlyAUnixSocket) {
   ServedProcess served({model_, "--host", "", "--unix", dir_.file("socket")});
   ASSERT_TRUE(served.says("ibid: ready")) << served.said();
   EXPECT_THAT(served.said(), HasSubstr("on unix:" + dir_.file("socket")));
@@ -206,7 +206,7 @@ TEST_F(ServeCommand, AUnixSocketAlone) {
   EXPECT_EQ(status_of(one.read_response()), 200);
 }
 
-TEST_F(ServeCommand, WhatCannotBeIsSaidInOneSentence) {
+TEST_F(ServeCommand, StartupErrorsAreOneSentence) {
   const auto fails_with = [](std::vector<std::string> arguments) {
     ServedProcess served(std::move(arguments));
     EXPECT_EQ(served.wait(), 1) << served.said();
@@ -223,7 +223,7 @@ TEST_F(ServeCommand, WhatCannotBeIsSaidInOneSentence) {
   EXPECT_THAT(fails_with({model_, "--port", std::to_string(port)}), HasSubstr("in use by another program"));
 }
 
-TEST_F(ServeCommand, OptionsComeFromTheEnvironmentAndFromAFileToo) {
+TEST_F(ServeCommand, OptionsAlsoComeFromEnvironmentAndConfigFile) {
   const std::string config = dir_.write("config.toml", "[serve]\nparallel = 3\nmax-body = \"1K\"\n");
   ServedProcess served({model_, "--config", config},
                        {"IBID_PORT=0", "IBID_SERVE_UNIX=" + dir_.file("of_env"), "IBID_SERVE_LOG=true"});
@@ -235,7 +235,7 @@ TEST_F(ServeCommand, OptionsComeFromTheEnvironmentAndFromAFileToo) {
   EXPECT_TRUE(served.says("\"status\":413")) << "the log is on";
 }
 
-TEST_F(ServeCommand, SeveralModelsByTheirNames) {
+TEST_F(ServeCommand, ServesSeveralModelsByName) {
   const std::string second = dir_.file("other.gguf");
   write_talking_model(second, 2);
   ServedProcess served({model_, second, "--port", "0"});

@@ -1,4 +1,4 @@
-// `ibid serve --cache-dir` that ends, in order or by SIGKILL, and is started again.
+// `ibid serve --cache-dir` that is ended, gracefully or by SIGKILL, and started again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class ServeRestart : public testing::Test {
     one.send(request);
     return one.read_response();
   }
-  // The next turn of a conversation; returns the whole response.
+  // Sends the next turn of a conversation; returns the whole response.
   static Json talk(uint16_t port, Json& messages, size_t number) {
     messages.push_back(make_message(Role::kUser, "question " + std::to_string(number) + std::string(80, 'x')));
     Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", 20}, {"logit_bias", {{"257", -100}}}};
@@ -52,7 +52,7 @@ class ServeRestart : public testing::Test {
     return text.substr(space + 1, end - space - 1);
   }
 
-  // Five turns, an end, and the sixth: as one that never ended answers it, and reading the new message alone.
+  // Five turns, a restart, and the sixth: the answer is as without a restart, and only the new message is prefilled.
   void expect_it_goes_on(int end_signal) {
     Json expected, messages = Json::array();
     {
@@ -87,10 +87,10 @@ class ServeRestart : public testing::Test {
   const std::string model_;
 };
 
-TEST_F(ServeRestart, AfterSigtermTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGTERM); }
-TEST_F(ServeRestart, AfterSigkillTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGKILL); }
+TEST_F(ServeRestart, NextTurnAfterSigtermPrefillsOnlyItsMessage) { expect_it_goes_on(SIGTERM); }
+TEST_F(ServeRestart, NextTurnAfterSigkillPrefillsOnlyItsMessage) { expect_it_goes_on(SIGKILL); }
 
-TEST_F(ServeRestart, AnIdOfAResponseIsKnownAfterIt) {
+TEST_F(ServeRestart, ResponseIdIsKnownAfterRestart) {
   const std::string fields = R"("max_output_tokens":4,"logit_bias":{"257":-100},"temperature":0)";
   std::string id, made;
   {
@@ -109,7 +109,7 @@ TEST_F(ServeRestart, AnIdOfAResponseIsKnownAfterIt) {
   const std::string next = R"({"input":"two","previous_response_id":")" + id + "\"," + fields + "}";
   const Json answer = Json::parse(body_of(ask(port, post_text("/v1/responses", next))));
   EXPECT_EQ(answer["previous_response_id"], id);
-  EXPECT_EQ(answer["status"], "incomplete") << "cut at its four tokens";
+  EXPECT_EQ(answer["status"], "incomplete") << "truncated at max_output_tokens";
 }
 
 }  // namespace

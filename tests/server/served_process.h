@@ -1,4 +1,4 @@
-// `ibid serve` as a process of its own, as people run it.
+// `ibid serve` as a process of its own, as users start it.
 #pragma once
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ class ServedProcess {
   ServedProcess(const ServedProcess&) = delete;
   ServedProcess& operator=(const ServedProcess&) = delete;
 
-  // Reads what it says until this text is there; false: it ends, or takes too long. said() is all so far.
+  // Reads its output until it contains this text; false: it ended, or timed out. said() is all output so far.
   bool says(const std::string& text) {
     while (said_.find(text) == std::string::npos) {
       if (!read_more()) return false;
@@ -62,7 +62,7 @@ class ServedProcess {
   }
   const std::string& said() const { return said_; }
 
-  // Of "on http://127.0.0.1:PORT".
+  // The port in "on http://127.0.0.1:PORT".
   uint16_t port() {
     if (!says("\nibid: ready\n")) return 0;
     const size_t at = said_.find("127.0.0.1:");
@@ -70,14 +70,14 @@ class ServedProcess {
   }
 
   void signal_it(int number) const { kill(process_, number); }
-  // The same of a process whose words nobody reads.
+  // Waits for the process without reading its output.
   int wait_silently() {
     int status = 0;
     waitpid(process_, &status, 0);
     process_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // Its exit status, as shells have it, once it has ended.
+  // Waits for its end; returns the exit status as shells report it.
   int wait() {
     while (read_more()) {
     }

@@ -1,5 +1,5 @@
-// The whole server on a model that computes, and many clients that talk, break off and come again. IBID_CROWD says how
-// many there are, IBID_ROUNDS how often each asks. What is timed is printed, and judged by nobody.
+// The whole server with a model that computes, and many clients that send requests, disconnect and come back.
+// IBID_CROWD: number of clients, IBID_ROUNDS: requests of each. Timings are printed, and not checked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,18 +49,18 @@ void print_times(const std::string& what, std::vector<double> times) {
               times[times.size() * 99 / 100], times.back(), times.size());
 }
 
-// A request whose connection ends with its answer.
+// A request on a connection of its own.
 std::string post_once(std::string_view path, const Json& body) {
   return post_text(path, json_to_string(body), "Connection: close\r\n");
 }
 
-// What is never sampled, as logit_bias has it. Of the talking model, the token that ends an answer.
+// The logit_bias that bans the talking model's end-of-turn token.
 const Json& unsaid_by_talker() {
   static const Json unsaid = Json::parse(R"({"257":-100})");
   return unsaid;
 }
 
-// Of FakeTokenizer, all but ASCII: of parts of characters alone a stream would say nothing.
+// Bans all tokens of FakeTokenizer except ASCII: a stream has no text for an incomplete character.
 const Json& unsaid_by_fake() {
   static const Json unsaid = [] {
     Json ids = Json::object();
@@ -70,7 +70,7 @@ const Json& unsaid_by_fake() {
   return unsaid;
 }
 
-// A conversation of one question, whose answer has this many tokens and is the same each time.
+// A conversation with one question. Its answer has this many tokens and is the same each time.
 Json question(size_t number, size_t max_tokens, bool streams, const Json& unsaid = unsaid_by_talker()) {
   const std::string text = "question " + std::to_string(number) + std::string(number % 7 * 20, 'q');
   Json body = Json::parse(R"({"messages":[{"role":"system","content":"You are brief."}]})");
@@ -85,7 +85,7 @@ Json question(size_t number, size_t max_tokens, bool streams, const Json& unsaid
   return body;
 }
 
-// The bytes of a body in chunks.
+// Decodes a chunked body.
 std::string unchunked(std::string chunked) {
   std::string whole;
   while (!chunked.empty()) {
@@ -98,7 +98,7 @@ std::string unchunked(std::string chunked) {
   return whole;
 }
 
-// What a stream of chat completions said; it must be whole.
+// The text of a stream of chat completions, which must be complete.
 std::string text_of_stream(const std::string& response) {
   const std::string events = unchunked(body_of(response));
   EXPECT_TRUE(events.ends_with("data: [DONE]\n\n")) << response.substr(0, 500);
@@ -124,7 +124,7 @@ std::string text_of_whole(const std::string& response) {
 
 constexpr size_t kQuestions = 12, kAnswerTokens = 24;
 
-// Somebody who asks, and now and then goes before all of the answer is there.
+// A client that sometimes disconnects before its answer is complete.
 class Visitor {
  public:
   Visitor(const ServerInside& inside, const Json& unsaid, const std::vector<std::string>& answers, uint64_t seed)
@@ -157,14 +157,14 @@ class Visitor {
     EXPECT_EQ(text_of_whole(inside_.ask(chat(number, false))), answers_[number]);
     ++n_whole;
   }
-  // In the queue, while it is planned, or when the prompt begins to be read.
+  // Leaves in the queue, during planning, or at the start of prefill.
   void leave_early() {
     RawClient one(inside_.server->port());
     one.send(post_once("/v1/chat/completions", question(random_(), 500, random_() % 2 == 0, unsaid_)));
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % 5000));
     go(one);
   }
-  // A part of a long prompt, which is new to everybody, has been read; another one is being read.
+  // Leaves during the prefill of a long, new prompt, after one part of it.
   void leave_while_it_is_read() {
     Json body = question(random_(), 500, true, unsaid_);
     body["messages"][0]["content"] = std::to_string(random_()) + std::string(1200 + random_() % 400, 'z');
@@ -179,7 +179,7 @@ class Visitor {
     RawClient one(inside_.server->port());
     one.send(post_once("/v1/chat/completions", question(random_() % kQuestions, 1500, true, unsaid_)));
     for (size_t n = 1 + random_() % 10; n > 0; --n) {
-      if (one.read_to("data: ").empty()) return;  // it is over already
+      if (one.read_to("data: ").empty()) return;  // it has already ended
     }
     go(one);
   }
@@ -193,7 +193,7 @@ class Visitor {
     const std::string path = paths[random_() % std::size(paths)];
     if (path == "/v1/responses") body["input"] = body["messages"];
     if (path == "/api/chat") body["options"]["num_predict"] = 8;
-    if (path == "/v1/messages") body["messages"].erase(0);  // the system message stands elsewhere
+    if (path == "/v1/messages") body["messages"].erase(0);  // the system message is a field here
     if (path == "/v1/completions" || path == "/completion") body["prompt"] = "once upon a time";
     if (path == "/v1/responses" || path == "/completion") body["n_predict"] = body["max_output_tokens"] = 8;
     const std::string response = inside_.ask(post_once(path, body));
@@ -216,7 +216,7 @@ class Visitor {
   std::mt19937_64 random_;
 };
 
-// Every answer is the one that the same question had while nobody else was there, whoever breaks off beside it.
+// Every answer equals that of the same question on an idle server, whichever clients disconnect.
 void let_them_come_and_go(const ServerInside& inside, const Json& unsaid, size_t n_visitors) {
   std::vector<std::string> answers;
   for (size_t i = 0; i < kQuestions; ++i) {
@@ -242,16 +242,16 @@ void let_them_come_and_go(const ServerInside& inside, const Json& unsaid, size_t
   EXPECT_EQ(inside.server->stats().n_exchanges, 0u);
 }
 
-TEST(ServerLoadTest, ClientsThatComeAndGoHearTheirOwnAnswers) {
+TEST(ServerLoadTest, ClientsGetTheirOwnAnswersWhileOthersDisconnect) {
   const TempDir dir;
   write_talking_model(dir.file("talker.gguf"));
   const ServerInside inside(dir.file("talker.gguf"));
   let_them_come_and_go(inside, unsaid_by_talker(), number_from("IBID_CROWD", 64));
 }
 
-// The same with layers of every kind: recurrent ones without and with an MLP, beside attention, behind a block that
-// they have in common; windows, latent attention, experts.
-TEST(ServerLoadTest, ClientsOfEveryKindOfLayerHearTheirOwnAnswers) {
+// The same with layers of every kind: recurrent ones with and without an MLP, next to attention, after a shared block;
+// windows, latent attention, experts.
+TEST(ServerLoadTest, ClientsGetTheirOwnAnswersWithEveryKindOfLayer) {
   IBID_NEED_SHARED(shared);
   const auto load = [](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     return tiny_engine(load_tiny_checkpoint(path, {.kv_dtype = KvDType::kInt8, .n_threads = 2}), kChatMl);
@@ -283,8 +283,8 @@ class ServedLoad : public testing::Test {
   TempDir dir_;
 };
 
-// Streams to many clients at once, all of which are read, and somebody who asks for /health meanwhile.
-TEST_F(ServedLoad, HealthIsAnsweredBesideManyStreams) {
+// Streams to many clients, all of which read, and one client that requests /health meanwhile.
+TEST_F(ServedLoad, HealthIsAnsweredDuringManyStreams) {
   const size_t n_clients = number_from("IBID_CROWD", 32), n_tokens = 200;
   ServedProcess served({model(), "--port", "0", "--parallel", std::to_string(n_clients)});
   const uint16_t port = served.port();
@@ -322,10 +322,10 @@ TEST_F(ServedLoad, HealthIsAnsweredBesideManyStreams) {
   for (const std::string& response : responses) EXPECT_FALSE(text_of_stream(response).empty());
 }
 
-// From a client that goes to an answer that is over, its pages and its place given back.
+// The time from the disconnect of a client until its answer has ended and its pages and place are free.
 class Departures : public ServedLoad {
  protected:
-  // Sends the question, waits for this text of the stream and a while longer, goes, and waits.
+  // Sends the question, waits for this text of the stream and a while longer, disconnects, and waits.
   double leave(uint16_t port, const Json& body, std::string_view text, std::chrono::microseconds while_longer) {
     RawClient one(port);
     one.send(post_once("/v1/chat/completions", body));
@@ -338,12 +338,12 @@ class Departures : public ServedLoad {
       watching.send(get_text("/metrics"));
       if (watching.read_response().find("\nibid_num_requests_running 0\n") != std::string::npos) return ms_since(begin);
     }
-    ADD_FAILURE() << "the answer goes on";
+    ADD_FAILURE() << "the answer continues";
     return 0;
   }
 };
 
-TEST_F(Departures, AnAnswerEndsSoonBehindItsClient) {
+TEST_F(Departures, AnswerEndsSoonAfterItsClientDisconnects) {
   ServedProcess served({model(), "--port", "0"});
   const uint16_t port = served.port();
   ASSERT_NE(port, 0) << served.said();
@@ -353,7 +353,7 @@ TEST_F(Departures, AnAnswerEndsSoonBehindItsClient) {
     const std::chrono::microseconds longer(random() % 20'000);
     decoding.push_back(leave(port, question(i, 1500, true), "\"content\"", longer));
     Json body = question(i, 100, true);
-    // Different from the first byte on, so that nothing of it was read before.
+    // Different from the first byte on, so that no part is cached.
     std::string text;
     while (text.size() < number_from("IBID_PROMPT_BYTES", 1500)) text += std::to_string(random()) + " ";
     body["messages"][0]["content"] = text;
@@ -362,7 +362,7 @@ TEST_F(Departures, AnAnswerEndsSoonBehindItsClient) {
   }
   print_times("behind a client that goes while the answer is said", decoding);
   print_times("behind a client that goes while its prompt is read", reading);
-  // Nothing of it is left over: an answer for the next one.
+  // Nothing of it is left: the next request is answered.
   EXPECT_EQ(text_of_whole(ask(port, post_once("/v1/chat/completions", question(1, 5, false)))).empty(), false);
 }
 

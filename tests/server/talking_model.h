@@ -1,5 +1,4 @@
-// A model that can be talked to: tiny, with random weights, a vocabulary of bytes and a template.
-// What it says is noise.
+// A chat model: tiny, with random weights, a vocabulary of bytes and a template. Its answers are noise.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace ibid {
 
-// The letters that stand for the 256 bytes in byte-level vocabularies (GPT-2's table).
+// The characters that represent the 256 bytes in byte-level vocabularies (GPT-2's table).
 inline std::vector<std::string> byte_letters() {
   std::vector<std::string> letters;
   uint32_t next = 256;
@@ -24,7 +23,7 @@ inline std::vector<std::string> byte_letters() {
   return letters;
 }
 
-// What both models below have.
+// The parts that both models below share.
 inline GgufWriter byte_model_writer(uint32_t seed) {
   TinyModel tiny;
   tiny.vocab_size = 259;
@@ -60,8 +59,8 @@ inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
   CHECK(writer.write(path).ok());
 }
 
-// A model that makes embeddings, and puts <|endoftext|> behind every text, as those do that are pooled at the last
-// position. pooling: as GGUF numbers it.
+// Writes a model that makes embeddings and appends <|endoftext|> to every text, as models with last-token pooling do.
+// pooling: GGUF's value.
 inline void write_embedding_model(const std::string& path, uint32_t pooling = 3, uint32_t seed = 1) {
   GgufWriter writer = byte_model_writer(seed);
   writer.add_u32("llama.pooling_type", pooling);

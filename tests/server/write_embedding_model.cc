@@ -1,4 +1,4 @@
-// write_embedding_model PATH: a tiny model that makes embeddings, for tests of the server that are no C++.
+// write_embedding_model PATH: writes a tiny embedding model, for tests of the server in other languages.
 #include <cstdio>
 
 #include "tests/server/talking_model.h"

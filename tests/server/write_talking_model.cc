@@ -1,4 +1,4 @@
-// write_talking_model PATH: a tiny model that can be talked to, for tests of the server that are no C++.
+// write_talking_model PATH: writes a tiny chat model, for tests of the server in other languages.
 #include <cstdio>
 
 #include "tests/server/talking_model.h"

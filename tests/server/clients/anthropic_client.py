@@ -1,4 +1,4 @@
-"""The client of PyPI's anthropic against `ibid serve`: turns, streams, counting, errors."""
+"""Tests `ibid serve` with the client of PyPI's anthropic: turns, streams, counting, errors."""
 import sys
 
 from server import Server, expect, package

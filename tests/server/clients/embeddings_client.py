@@ -1,5 +1,5 @@
-"""Embeddings by the client of PyPI's openai against `ibid serve` with a tiny model of random weights: one text and many,
-ids, base64, fewer numbers, errors. IBID_WRITE_EMBEDDING_MODEL is the program that writes the model."""
+"""Tests embeddings of `ibid serve` with the client of PyPI's openai and a tiny random model: one text and several,
+tokens, base64, dimensions, errors. IBID_WRITE_EMBEDDING_MODEL: the program that writes the model."""
 import base64
 import math
 import os
@@ -18,12 +18,12 @@ def length(vector):
 
 
 def vectors(client):
-    """The client asks for base64 by itself, and for numbers where it is told to."""
+    """The client requests base64 by default, and numbers if told to."""
     texts = ["one text", "another", "and a third one, which is longer than both"]
     many = client.embeddings.create(model="embed", input=texts)
     expect([each.index for each in many.data] == [0, 1, 2], many.data)
     expect(many.object == "list" and many.model == "embed", many.model)
-    # A byte is a token of this model, and one stands behind each text.
+    # A token of this model is a byte, and one is appended to each text.
     expect(many.usage.prompt_tokens == many.usage.total_tokens == sum(map(len, texts)) + 3, many.usage)
     for text, each in zip(texts, many.data):
         one = client.embeddings.create(model="embed", input=text, encoding_format="float").data[0].embedding

@@ -1,4 +1,4 @@
-"""The client of PyPI's ollama against `ibid serve`: turns, streams, forms, models, errors."""
+"""Tests `ibid serve` with the client of PyPI's ollama: turns, streams, response formats, models, errors."""
 import sys
 
 from server import Server, expect, package

@@ -18,7 +18,7 @@ const collect = async (stream) => {
   for await (const event of stream) events.push(event);
   return events;
 };
-// The error that a call ends with.
+// The error of a call.
 const failure = async (call) => {
   try {
     await call;
@@ -46,7 +46,7 @@ const weather = {
   },
 };
 
-// Each turn sends the whole history, and reads what is new.
+// Each turn sends the whole history, and prefills only what is new.
 async function turns() {
   const messages = [{ role: "system", content: "You are brief." }];
   let before = 0;
@@ -68,10 +68,10 @@ async function streams() {
   const text = chunks.map((chunk) => chunk.choices[0]?.delta?.content ?? "").join("");
   expect(text === whole.choices[0].message.content, text, whole.choices[0].message);
   expect(chunks.length > 2 && chunks.at(-1).usage.completion_tokens === whole.usage.completion_tokens, chunks.at(-1));
-  // The helper that puts chunks together, and checks their order.
+  // The helper that assembles chunks and checks their order.
   const helper = client.chat.completions.stream({ model, max_tokens: 10, ...fields });
   expect((await helper.finalContent()) === text, text);
-  // A client that has enough of it: the server takes the next request.
+  // A client that stops reading: the server answers the next request.
   const stream = await chat({ messages: [user("Count to a thousand.")], max_tokens: 1000, stream: true });
   for await (const chunk of stream) {
     if (chunk.choices[0].delta.content) break;
@@ -79,8 +79,8 @@ async function streams() {
   expect((await chat({ messages: [user("Still there?")] })).choices.length === 1, "an answer behind a break");
 }
 
-// A call cannot be demanded of a model whose template shows no tools, as the default one's: that is a refusal which
-// names the field.
+// A call cannot be required of a model whose template shows no tools, such as the default one: the error names the
+// field.
 async function hears_of_tools() {
   const refused = await failure(chat({ messages: [user("x")], tools: [weather], tool_choice: "required", max_tokens: 60 }));
   if (!(refused instanceof OpenAI.BadRequestError)) return true;
@@ -99,11 +99,11 @@ async function tools() {
   const call = message.tool_calls[0];
   expect(call.type === "function" && call.id && call.function.name === "weather", call);
   expect(typeof JSON.parse(call.function.arguments).city === "string", call);
-  // The same in parts.
+  // The same, streamed.
   const helper = client.chat.completions.stream({ model, messages, ...fields });
   const streamed = await helper.finalMessage();
   expect(streamed.tool_calls[0].function.arguments === call.function.arguments, streamed, call);
-  // What the tool said, and the answer to it.
+  // The tool's result, and the answer to it.
   messages.push(message, { role: "tool", tool_call_id: call.id, content: "Rain." });
   const answer = await chat({ messages, tools: [weather], tool_choice: "none" });
   expect(answer.choices[0].finish_reason !== "tool_calls", answer.choices[0]);

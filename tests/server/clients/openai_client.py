@@ -1,5 +1,5 @@
-"""The client of PyPI's openai against `ibid serve`: 20 turns that each send the whole history, edit, regenerate, streams,
-tools, forms, responses, errors. Prints what each turn cost."""
+"""Tests `ibid serve` with the client of PyPI's openai: 20 turns that each send the whole history, edit, regenerate,
+streams, tools, response formats, responses, errors. Prints the usage of each turn."""
 import sys
 import tempfile
 
@@ -21,7 +21,7 @@ def cost(answer):
 
 
 def twenty_turns(client, server):
-    """Each turn reads the new message alone: what is not cached is what the template adds for it."""
+    """Each turn prefills only the new message, with the template's text around it."""
     messages = [{"role": "system", "content": "You are brief."}]
     before, read, read_before = 0, 0, server.metric("ibid_prefill_tokens_total")
     for turn in range(20):
@@ -33,8 +33,8 @@ def twenty_turns(client, server):
         expect(details["prefilled"] == prompt - cached, "usage and ibid differ", details)
         expect("lost_prefix" not in details, "a prefix was lost", details)
         expect(turn > 0 or prompt == server.count(messages), "the first prompt has", prompt)
-        # All of the last prompt and of the answer is cached, but its last token, which no pass has read; in idle time
-        # that one and what the template puts behind it may have been read, too: "<|im_end|>" and a line's end.
+        # The last prompt and answer are cached except the last token, which was only sampled. In idle time it may have
+        # been prefilled too, with the template's text after it: "<|im_end|>" and a line break.
         expect(turn == 0 or before - 1 <= cached <= before + 2, "turn", turn, "cached", cached, "of", before)
         read += prompt - cached
         before = prompt + answer.usage.completion_tokens
@@ -45,7 +45,7 @@ def twenty_turns(client, server):
 
 
 def changed_history(client, server, messages):
-    """Regenerate reads nothing; a changed message is read from there on."""
+    """Regenerating prefills nothing; after an edit, everything from the edited message on is prefilled."""
     again = ask(client, messages[:-1])
     prompt, cached = cost(again)
     print(f"regenerate: prompt {prompt}, cached {cached}", file=sys.stderr)
@@ -54,12 +54,12 @@ def changed_history(client, server, messages):
     changed[-3] = {"role": "user", "content": "Something else: name a colour."}
     prompt, cached = cost(ask(client, changed[:-2]))
     print(f"edit: prompt {prompt}, cached {cached}", file=sys.stderr)
-    # What is new is the message, its role and the answer's: no more than a prompt of nothing else has.
+    # New are the message, its role and the answer's: at most the tokens of a prompt with only this message.
     expect(prompt - cached <= server.count(changed[-3:-2]), "edit read", prompt - cached)
 
 
 def two_keys(openai):
-    """Users of one key read a system prompt once; another key reads it for itself."""
+    """Users of one key share a prefilled system prompt; another key prefills its own."""
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
         keys.write("one=first-key-0123456789\ntwo=second-key-0123456789\n")
         keys.flush()
@@ -84,7 +84,7 @@ def two_keys(openai):
 
 
 def conversations(client):
-    """A stored conversation gets what was asked and said, and costs a message each time."""
+    """A stored conversation receives inputs and outputs, and each turn prefills only one message."""
     made = client.conversations.create(metadata={"about": "colours"})
     first = client.responses.create(model="", input="Name a colour.", conversation=made.id, max_output_tokens=8)
     second = client.responses.create(model="", input="Another.", conversation=made.id, max_output_tokens=8)
@@ -146,7 +146,7 @@ def responses(client):
             names.append(event.type)
             if event.type == "response.output_text.delta":
                 text += event.delta
-    # Not get_final_response(): the client knows no end but response.completed, and this answer may be cut.
+    # Not get_final_response(): the client accepts only response.completed, and this answer may be truncated.
     final = event.response
     expect(names[0] == "response.created" and names[-1] in ("response.completed", "response.incomplete"), names)
     expect(final.output_text == text, final.output_text, text)
@@ -160,7 +160,7 @@ def responses(client):
 
 
 def response_logprobs(client):
-    """Each delta's tokens spell its text, and all of them are those of the finished text."""
+    """The tokens of each delta are its text, and together they are those of the finished text."""
     asked = {"model": "", "input": "Name a colour.", "max_output_tokens": 8, "temperature": 0, "top_logprobs": 2,
              "include": ["message.output_text.logprobs"]}
     said, tokens, done = "", [], None

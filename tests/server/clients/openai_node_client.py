@@ -1,4 +1,4 @@
-"""Runs openai_client.mjs, where node and npm's openai are (in NODE_PATH, or a node_modules above the script)."""
+"""Runs openai_client.mjs, if node and npm's openai are installed (in NODE_PATH, or a node_modules above the script)."""
 import pathlib
 import shutil
 import subprocess

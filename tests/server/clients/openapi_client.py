@@ -1,11 +1,12 @@
-"""schemathesis of PyPI against `ibid serve`: requests that its /openapi.json calls valid, and requests that it does not.
+"""Tests `ibid serve` with PyPI's schemathesis: requests that are valid by its /openapi.json, and invalid ones.
 
     IBID_PROGRAM=build/release/apps/ibid IBID_SERVE_MODEL=tiny.gguf python3 tests/server/clients/openapi_client.py
 
-Each endpoint gets --examples of each kind. A finding is a 500, an answer that takes longer than PATIENCE_S, a status or
-a body that the description does not have, a valid request that is refused for no reason of REASONS, and an invalid one that is
-taken. Bodies are made of the description alone, at random (--seed), so what a model would say does not matter: a tiny one
-does. The exit status is 1 if there was a finding; each kind of finding is printed once, with the request.
+Each endpoint gets --examples of each kind. A finding is a 500, a response that takes longer than PATIENCE_S, a status
+or body that is not in the description, a valid request that is refused for a reason that is not in REASONS, and an
+invalid one that is accepted. Bodies are generated from the description, at random (--seed), so the quality of the
+model does not matter: a tiny one is enough. The exit status is 1 if there was a finding; each kind of finding is
+printed once, with the request.
 """
 import argparse
 import collections
@@ -19,13 +20,13 @@ from server import Server, package, talking_model
 
 schemathesis = package("schemathesis")
 hypothesis = package("hypothesis")
-jsonschema = package("jsonschema_rs")  # these three come with it
+jsonschema = package("jsonschema_rs")  # dependencies of schemathesis
 requests = package("requests")
 
 PATIENCE_S = 20
-MAX_TOKENS = 4  # of answers whose request does not say how many
+MAX_TOKENS = 4  # of answers whose request has no limit
 
-# A body that each endpoint takes; fields that the file calls valid are put beside these.
+# A valid body for each endpoint, to which generated fields are added.
 USER = [{"role": "user", "content": "hi"}]
 SOUND = {
     "/v1/chat/completions": {"messages": USER, "max_tokens": MAX_TOKENS},
@@ -38,31 +39,31 @@ SOUND = {
     "/completion": {"prompt": "once", "n_predict": MAX_TOKENS},
     "/apply-template": {"messages": USER},
 }
-# Why a request may be refused that fits the schema: what a schema cannot say. As a regular expression of the message.
+# Valid reasons to refuse a request that matches the schema, which a schema cannot express. Patterns of the message.
 REASONS = [
     r"the last message is the assistant's|must have a message|no message awaits an answer",
     r"needs logprobs to be true|goes without logprobs",
     r"is a second form of the answer",
     r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
-    r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # languages of their own
+    r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
     r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
-    r"max_tokens: is missing",  # of /v1/messages; count_tokens has the same fields and needs none
+    r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
     r"send fewer or shorter messages",  # the context is full
     r"makes no embeddings",  # nor does this model
-    r"^keep_alive: must be a number of seconds",  # a text is a duration, which the schema does not spell out
-    r"is over: an answer comes with its request",  # what /cancel always says
+    r"^keep_alive: must be a number of seconds",  # the schema does not define the format of durations
+    r"is over: an answer comes with its request",  # always the response of /cancel
 ]
 
 
 def without_nulls(value):
-    """null is the same as absent, which the schemas of the file say of whole fields alone."""
+    """Removes null members, which count as absent; the schemas express that only for top-level fields."""
     if isinstance(value, dict):
         return {name: without_nulls(each) for name, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def bodies(operation, mode, n, seed):
-    """n bodies that the file calls valid, or does not (`mode`); None stands for no body."""
+    """n bodies that are valid or invalid by the schema (`mode`); None: no body."""
     made = []
 
     @hypothesis.seed(seed)
@@ -77,8 +78,8 @@ def bodies(operation, mode, n, seed):
 
 
 def few_fields(body, path, rng):
-    """Some of the fields of a valid body beside those of a sound one: whole bodies have so many that one of them
-    decides, always the same."""
+    """Adds some fields of a generated body to a valid one: whole bodies have so many fields that the same one is
+    always refused first."""
     sound = dict(SOUND.get(path, {}))
     if not isinstance(body, dict) or not sound:
         return body
@@ -102,13 +103,13 @@ class Run:
         self.api = self.session.get(server.url + "/openapi.json", timeout=PATIENCE_S).json()
         self.counts = collections.Counter()
         self.findings = {}
-        self.ids = ["none"]  # of responses and conversations that there are
+        self.ids = ["none"]  # of existing responses and conversations
 
     def find(self, kind, label, request, answer):
         self.findings.setdefault((kind, label, re.sub(r"\d+", "#", answer)[:80]), (request, answer))
 
     def schema_of(self, operation):
-        """The schema of the body; None: there is none."""
+        """The schema of the body, or None."""
         described = self.api["paths"][operation.path][operation.method].get("requestBody")
         if described is None:
             return None
@@ -127,7 +128,7 @@ class Run:
             return self.find("no answer", label, shown, repr(error))
         took, status, text = time.monotonic() - begin, answer.status_code, answer.text
         self.counts[status] += 1
-        if took > PATIENCE_S:  # a stream that goes on has no timeout
+        if took > PATIENCE_S:  # a running stream has no timeout
             self.find("slow", label, shown, f"{took:.1f} s")
         response = self.api["paths"][operation.path][operation.method]["responses"].get(str(status))
         if response is None:

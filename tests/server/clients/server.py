@@ -1,4 +1,4 @@
-"""A running `ibid serve` for the tests of the official clients: start(), and what the tests have in common.
+"""A running `ibid serve` for the tests of the official clients: start(), and common functions of the tests.
 
 IBID_PROGRAM is the program; IBID_SERVE_MODEL a model, else the default one. Exit status 77 is a skipped test, with the
 reason on standard error.
@@ -21,7 +21,7 @@ def skip(why):
 
 
 def package(name):
-    """A package of PyPI, or the end of the test."""
+    """Imports a package of PyPI, or skips the test."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -30,7 +30,7 @@ def package(name):
 
 @contextlib.contextmanager
 def talking_model():
-    """The path of a tiny model that says anything; IBID_WRITE_TALKING_MODEL is the program that writes it."""
+    """The path of a tiny random model; IBID_WRITE_TALKING_MODEL: the program that writes it."""
     program = os.environ.get("IBID_WRITE_TALKING_MODEL") or skip("IBID_WRITE_TALKING_MODEL is not set")
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run([program, f"{directory}/talker.gguf"], check=True)
@@ -64,7 +64,7 @@ class Server:
         self.process.wait(timeout=60)
 
     def post(self, path, body):
-        """(status, object) without any client."""
+        """Sends a request without a client library; returns (status, object)."""
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=300) as response:
@@ -79,7 +79,7 @@ class Server:
         return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
     def count(self, messages):
-        """How many tokens the prompt of these messages has."""
+        """The number of tokens in the prompt of these messages."""
         status, prompt = self.post("/apply-template", {"messages": messages})
         assert status == 200, prompt
         status, tokens = self.post("/tokenize", {"content": prompt["prompt"]})

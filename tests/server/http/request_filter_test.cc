@@ -46,8 +46,8 @@ class DoorTest : public testing::Test {
   }
 };
 
-// A page of another site may give its own name this machine's address: "DNS rebinding".
-TEST_F(DoorTest, NamesThatAreNotTheServersAreRefused) {
+// A page of another site may let its own name resolve to this machine: "DNS rebinding".
+TEST_F(DoorTest, ForeignHostNamesAreRefused) {
   for (const char* host : {"localhost", "localhost:8080", "LOCALHOST:1", "localhost.", "x.localhost", "127.0.0.1:8080",
                            "[::1]:8080", "[::1]", "192.168.1.7:8080", "llm.example", "LLM.example:443"}) {
     EXPECT_EQ(status_for_host(host), 0) << host;
@@ -55,15 +55,15 @@ TEST_F(DoorTest, NamesThatAreNotTheServersAreRefused) {
   for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example",
                            "notlocalhost", "[::1", "[evil]", "localhost:", "localhost:99999", "localhost:80x",
                            "127.0.0.1:8080@evil.example", "", ":80", "0x7f.1"}) {
-    EXPECT_EQ(status_for_host(host), *host == '\0' ? 0 : 403) << host;  // HTTP/1.0 may be without one
+    EXPECT_EQ(status_for_host(host), *host == '\0' ? 0 : 403) << host;  // HTTP/1.0 may have none
   }
 }
 
-TEST_F(DoorTest, OverAUnixSocketTheNameIsNotAsked) {
+TEST_F(DoorTest, AnyHostIsAllowedOverAUnixSocket) {
   EXPECT_EQ(door().admit(head("GET", "/open", "anything"), true).refusal.status, 0);
 }
 
-TEST_F(DoorTest, PagesOfOtherOriginsAreRefused) {
+TEST_F(DoorTest, ForeignOriginsAreRefused) {
   for (const char* origin : {"http://127.0.0.1:8080", "http://localhost:8080", "https://localhost:8080",
                              "http://[::1]:8080", "https://page.example"}) {
     EXPECT_EQ(status_for_origin(origin), 0) << origin;
@@ -73,11 +73,11 @@ TEST_F(DoorTest, PagesOfOtherOriginsAreRefused) {
         "file://", "http://", "chrome-extension://abc", "http://127.0.0.1:8081"}) {
     EXPECT_EQ(status_for_origin(origin), 403) << origin;
   }
-  EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // behind a proxy that speaks TLS
+  EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // behind a TLS proxy
   EXPECT_EQ(status_for_origin("https://llm.example:444", "llm.example"), 403);
 }
 
-TEST_F(DoorTest, AnAllowedOriginIsTold) {
+TEST_F(DoorTest, AllowedOriginIsReturned) {
   const Admission allowed =
       door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
   EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://page.example");
@@ -87,7 +87,7 @@ TEST_F(DoorTest, AnAllowedOriginIsTold) {
   EXPECT_EQ(header(refused, "Access-Control-Allow-Origin"), "");
 }
 
-TEST_F(DoorTest, APreflightIsAnsweredWithoutAKey) {
+TEST_F(DoorTest, PreflightNeedsNoKey) {
   const Headers headers = {{"Origin", "https://page.example"},
                            {"Access-Control-Request-Method", "POST"},
                            {"Access-Control-Request-Headers", "authorization, content-type"},
@@ -101,7 +101,7 @@ TEST_F(DoorTest, APreflightIsAnsweredWithoutAKey) {
   EXPECT_EQ(header(admission, "Allow"), "POST, OPTIONS");
 }
 
-TEST_F(DoorTest, APreflightGivesBackNothingButNamesOfHeaders) {
+TEST_F(DoorTest, PreflightReturnsOnlyHeaderNames) {
   for (const std::string& wanted :
        {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
     const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};
@@ -112,7 +112,7 @@ TEST_F(DoorTest, APreflightGivesBackNothingButNamesOfHeaders) {
 }
 
 // Case 133.
-TEST_F(DoorTest, WithoutTheKeyNothingIsToldOfWhatThereIs) {
+TEST_F(DoorTest, WithoutAKeyExistingPathsAreNotRevealed) {
   const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto status = [&](const char* path, Headers headers) {
     return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;
@@ -131,7 +131,7 @@ TEST_F(DoorTest, WithoutTheKeyNothingIsToldOfWhatThereIs) {
   EXPECT_EQ(locked.admit(head("GET", "/open", "localhost"), false).refusal.status, 0);
 }
 
-TEST_F(DoorTest, AKeyHasItsNamespace) {
+TEST_F(DoorTest, EachKeyHasItsNamespace) {
   const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto whose = [&](const char* key) {
     return locked.admit(head("POST", "/locked", "localhost", {{"x-api-key", key}}), false).cache_namespace;
@@ -140,7 +140,7 @@ TEST_F(DoorTest, AKeyHasItsNamespace) {
   EXPECT_EQ(whose("other-key"), "theirs");
 }
 
-TEST_F(DoorTest, OtherMethodsAndPaths) {
+TEST_F(DoorTest, OtherMethodsAndPathsAreRefused) {
   const Admission other = door().admit(head("DELETE", "/locked", "localhost"), false);
   EXPECT_EQ(other.refusal.status, 405);
   EXPECT_EQ(header(other, "Allow"), "POST, OPTIONS");

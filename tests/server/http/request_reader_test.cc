@@ -10,7 +10,7 @@ namespace {
 
 using Progress = RequestReader::Progress;
 
-// What became of bytes that were read: the status of the refusal, 200 for a whole request, 0 where more is wanted.
+// The result of reading bytes: the status of the refusal, 200 for a complete request, 0 if more bytes are needed.
 struct Outcome {
   int status = 0;
   RequestHead head = {};
@@ -18,7 +18,7 @@ struct Outcome {
   std::string left = {};  // for the next request
 };
 
-// Gives the reader `bytes` in pieces of that size.
+// Passes `bytes` to the reader in pieces of that size.
 Outcome read_in_pieces(std::string_view bytes, size_t piece, size_t max_body = 1000) {
   RequestReader reader({.max_header_bytes = 2000, .max_body_bytes = max_body});
   std::string ahead;
@@ -65,7 +65,7 @@ TEST(RequestReaderTest, ReadsHeadAndBody) {
   }
 }
 
-TEST(RequestReaderTest, ReadsChunksHoweverTheyAreCut) {
+TEST(RequestReaderTest, ReadsChunksInPiecesOfAnySize) {
   const std::string bytes =
       head("Transfer-Encoding: chunked\r\n") + "3\r\na\r\n\r\n1;x=\"y\"\r\nb\r\n0\r\nX: y\r\n\r\nrest";
   for (size_t piece = 1; piece <= bytes.size(); ++piece) {
@@ -73,26 +73,26 @@ TEST(RequestReaderTest, ReadsChunksHoweverTheyAreCut) {
     ASSERT_EQ(outcome.status, 200) << piece;
     EXPECT_EQ(outcome.body, "a\r\nb");
     EXPECT_EQ(outcome.left, "rest");
-    EXPECT_EQ(outcome.head.headers.size(), 2u);  // none of those behind the body
+    EXPECT_EQ(outcome.head.headers.size(), 2u);  // without trailer fields
   }
 }
 
-TEST(RequestReaderTest, AnEmptyBodyInChunksIsWholeHoweverItIsCut) {
+TEST(RequestReaderTest, EmptyChunkedBodyIsComplete) {
   EXPECT_EQ(status_of_bytes(head("Transfer-Encoding: chunked\r\n") + "0\r\n\r\n"), 200);
   EXPECT_EQ(status_of_bytes(head("Transfer-Encoding: chunked\r\n") + "000000\r\n\r\n"), 200);
 }
 
-TEST(RequestReaderTest, ABodyThatEndsInACarriageReturnIsWhole) {
+TEST(RequestReaderTest, BodyMayEndInCarriageReturn) {
   EXPECT_EQ(read_in_pieces(head("Content-Length: 2\r\n") + "a\r", 1).body, "a\r");
 }
 
-TEST(RequestReaderTest, AnEmptyLineInFrontIsNoError) {
+TEST(RequestReaderTest, LeadingEmptyLinesAreSkipped) {
   EXPECT_EQ(status_of_bytes("\r\n" + head("")), 200);
   EXPECT_EQ(status_of_bytes("\r\n\r\n" + head("")), 200);
 }
 
-// Case 121: two lengths of a body are two requests for two readers.
-TEST(RequestReaderTest, ALengthAndChunksAreRefused) {
+// Case 121: a body with two lengths can be read as two different requests.
+TEST(RequestReaderTest, LengthTogetherWithChunksIsRefused) {
   EXPECT_EQ(status_of_bytes(head("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n")), 400);
   EXPECT_EQ(status_of_bytes(head("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n")), 400);
   EXPECT_EQ(status_of_bytes(head("Content-Length: 3\r\nContent-Length: 3\r\n")), 400);
@@ -108,7 +108,7 @@ TEST(RequestReaderTest, ALengthAndChunksAreRefused) {
   EXPECT_EQ(status_of_bytes(head("Transfer-Encoding : chunked\r\n")), 400);
 }
 
-// Case 119: compressed bodies are bombs that were not looked at.
+// Case 119: a compressed body may be a decompression bomb.
 TEST(RequestReaderTest, CompressedBodiesAreRefused) {
   EXPECT_EQ(status_of_bytes(head("Content-Encoding: gzip\r\nContent-Length: 3\r\n")), 415);
   EXPECT_EQ(status_of_bytes(head("Content-Encoding: br\r\nContent-Length: 3\r\n")), 415);
@@ -117,7 +117,7 @@ TEST(RequestReaderTest, CompressedBodiesAreRefused) {
 }
 
 // Case 118.
-TEST(RequestReaderTest, ABodyBeyondTheLimitIsRefused) {
+TEST(RequestReaderTest, BodyAboveTheLimitIsRefused) {
   EXPECT_EQ(status_of_bytes(head("Content-Length: 1001\r\n")), 413);
   EXPECT_EQ(status_of_bytes(head("Content-Length: 1000000000000\r\n")), 413);
   EXPECT_EQ(status_of_bytes(head("Content-Length: 1000\r\n") + std::string(1000, 'a')), 200);
@@ -128,8 +128,8 @@ TEST(RequestReaderTest, ABodyBeyondTheLimitIsRefused) {
   EXPECT_EQ(status_of_bytes(many), 413);
 }
 
-// Case 120: chunks that are none, and the end of one that never comes.
-TEST(RequestReaderTest, ChunksThatAreNone) {
+// Case 120: invalid chunks, and a chunk without an end.
+TEST(RequestReaderTest, InvalidChunksAreRefused) {
   const std::string chunked = head("Transfer-Encoding: chunked\r\n");
   EXPECT_EQ(status_of_bytes(chunked + "x\r\n\r\n"), 400);
   EXPECT_EQ(status_of_bytes(chunked + "-1\r\n\r\n"), 400);
@@ -141,7 +141,7 @@ TEST(RequestReaderTest, ChunksThatAreNone) {
 }
 
 // Cases 122 and 123.
-TEST(RequestReaderTest, AHeadBeyondTheLimitIsRefused) {
+TEST(RequestReaderTest, HeadAboveTheLimitIsRefused) {
   EXPECT_EQ(status_of_bytes(head("X: " + std::string(2000, 'a') + "\r\n")), 431);
   EXPECT_EQ(status_of_bytes("GET /" + std::string(2000, 'a')), 431);
   std::string many;
@@ -152,7 +152,7 @@ TEST(RequestReaderTest, AHeadBeyondTheLimitIsRefused) {
   EXPECT_EQ(status_of_bytes(head(short_ones)), 431);
 }
 
-// Case 126: another protocol is told so before its first line ends.
+// Case 126: another protocol is refused before its first line ends.
 TEST(RequestReaderTest, GarbageIsRefusedAtOnce) {
   EXPECT_EQ(status_of_bytes("\x16\x03\x01\x02"), 400);
   EXPECT_EQ(status_of_bytes("\x80\x2e"), 400);
@@ -164,7 +164,7 @@ TEST(RequestReaderTest, GarbageIsRefusedAtOnce) {
   EXPECT_EQ(status_of_bytes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400);
 }
 
-TEST(RequestReaderTest, LinesThatAreNotHttp) {
+TEST(RequestReaderTest, NonHttpLinesAreRefused) {
   EXPECT_EQ(status_of_bytes(head("", "GET / HTTP/2.0")), 400);
   EXPECT_EQ(status_of_bytes(head("", "GET  / HTTP/1.1")), 400);
   EXPECT_EQ(status_of_bytes(head("", "GET /")), 400);
@@ -175,14 +175,14 @@ TEST(RequestReaderTest, LinesThatAreNotHttp) {
   EXPECT_EQ(status_of_bytes(head("X: a\x01\r\n")), 400);
 }
 
-TEST(RequestReaderTest, ThereIsOneHost) {
+TEST(RequestReaderTest, ExactlyOneHostIsRequired) {
   EXPECT_EQ(status_of_bytes("GET / HTTP/1.1\r\n\r\n"), 400);
   EXPECT_EQ(status_of_bytes("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), 400);
   EXPECT_EQ(status_of_bytes("GET / HTTP/1.0\r\n\r\n"), 200);
   EXPECT_EQ(read_in_pieces("GET http://a:1/x HTTP/1.1\r\nHost: b\r\n\r\n", 99).head.host, "a:1");
 }
 
-TEST(RequestReaderTest, WhatIsExpectedIsOnlyToGoOn) {
+TEST(RequestReaderTest, OnlyExpect100ContinueIsSupported) {
   const Outcome outcome = read_in_pieces(head("Expect: 100-continue\r\nContent-Length: 1\r\n") + "a", 1);
   EXPECT_EQ(outcome.status, 200);
   EXPECT_TRUE(outcome.head.expects_continue);
@@ -190,7 +190,7 @@ TEST(RequestReaderTest, WhatIsExpectedIsOnlyToGoOn) {
   EXPECT_FALSE(read_in_pieces(head("Expect: 100-continue\r\n"), 99).head.expects_continue);
 }
 
-TEST(RequestReaderTest, WhoClosesAndWhoDoesNot) {
+TEST(RequestReaderTest, KeepAliveFollowsVersionAndConnectionHeader) {
   EXPECT_TRUE(read_in_pieces(head(""), 1).head.keep_alive);
   EXPECT_FALSE(read_in_pieces(head("Connection: close\r\n"), 1).head.keep_alive);
   EXPECT_FALSE(read_in_pieces("GET / HTTP/1.0\r\n\r\n", 1).head.keep_alive);

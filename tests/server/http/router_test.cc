@@ -24,7 +24,7 @@ class RouterTest : public testing::Test {
   Router router_;
 };
 
-TEST_F(RouterTest, FindsThePatternAndItsOpenParts) {
+TEST_F(RouterTest, FindsPatternAndParameters) {
   EXPECT_EQ(pattern("GET", "/v1/models"), "/v1/models");
   EXPECT_EQ(pattern("GET", "/"), "/");
   const Router::Match match = router_.find("POST", "/v1/sessions/a b/fork/7");
@@ -34,18 +34,18 @@ TEST_F(RouterTest, FindsThePatternAndItsOpenParts) {
   EXPECT_EQ(router_.find("GET", "/v1/sessions/x").access, Access::kKey);
 }
 
-TEST_F(RouterTest, TheRestOfAPathHoldsSlashesAndIsNotEmpty) {
+TEST_F(RouterTest, RestParameterContainsSlashesAndIsNotEmpty) {
   EXPECT_EQ(router_.find("GET", "/v1/models/Qwen/Qwen3:0.6b").parts, (PathParts{"Qwen/Qwen3:0.6b"}));
   EXPECT_EQ(router_.find("GET", "/v1/models/").handler, nullptr);
 }
 
-TEST_F(RouterTest, WhatIsSpelledOutGoesBeforeWhatIsOpen) {
+TEST_F(RouterTest, LiteralPartsTakePrecedence) {
   EXPECT_EQ(pattern("GET", "/v1/sessions/all"), "/v1/sessions/all");
   EXPECT_EQ(pattern("GET", "/v1/sessions/alls"), "/v1/sessions/{id}");
   EXPECT_EQ(pattern("DELETE", "/v1/sessions/all"), "/v1/sessions/{id}");
 }
 
-TEST_F(RouterTest, AnOpenPartIsOnePartAndNotEmpty) {
+TEST_F(RouterTest, ParameterIsOneNonEmptyPart) {
   EXPECT_EQ(router_.find("GET", "/v1/sessions/").handler, nullptr);
   EXPECT_EQ(router_.find("GET", "/v1/sessions/a/b").handler, nullptr);
   EXPECT_EQ(router_.find("GET", "/v1/sessions").handler, nullptr);
@@ -65,14 +65,14 @@ TEST_F(RouterTest, GetAnswersHead) {
   EXPECT_EQ(pattern("HEAD", "/v1/sessions/x/fork/y"), "");
 }
 
-TEST(RouterDeathTest, APatternHasOneHandlerOfAMethod) {
+TEST(RouterDeathTest, DuplicateHandlerIsRefused) {
   Router router;
   router.add("GET", "/x", nothing);
   router.add("POST", "/x", nothing);
   EXPECT_DEATH(router.add("GET", "/x", nothing), "two handlers for GET /x");
 }
 
-TEST(RequestTest, NamesOfHeadersAreComparedWithoutTheirCase) {
+TEST(RequestTest, HeaderNamesAreCaseInsensitive) {
   const Request request{.headers = {{"X-Api-Key", "a"}, {"x-api-key", "b"}}};
   EXPECT_EQ(request.header("x-API-key"), "a");
   EXPECT_EQ(request.header("x-api"), "");

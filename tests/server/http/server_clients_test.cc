@@ -1,4 +1,4 @@
-// Clients that go, and clients that do not read.
+// Clients that disconnect, and clients that do not read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,12 +13,12 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// Far more than a client notices; a machine under load is slow.
+// Much longer than expected: a machine under load is slow.
 constexpr int kSoonMs = 5000;
 
 class ServerClientsTest : public ServerFixture {
  protected:
-  // A client whose request is with its handler.
+  // A client whose request has reached its handler.
   RawClient holding() {
     RawClient one = client();
     one.send(post_text("/hold", "{}"));
@@ -39,7 +39,7 @@ class ServerClientsTest : public ServerFixture {
 };
 
 // Case 127.
-TEST_F(ServerClientsTest, AClientThatGoesBeforeItsAnswerIsSeen) {
+TEST_F(ServerClientsTest, DisconnectBeforeTheResponseIsDetected) {
   start();
   RawClient one = holding();
   EXPECT_FALSE(exchange_->gone().stop_requested());
@@ -47,7 +47,7 @@ TEST_F(ServerClientsTest, AClientThatGoesBeforeItsAnswerIsSeen) {
   EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
 }
 
-TEST_F(ServerClientsTest, AClientThatIsKilledIsSeen) {
+TEST_F(ServerClientsTest, ResetConnectionIsDetected) {
   start();
   RawClient one = holding();
   one.reset();
@@ -55,7 +55,7 @@ TEST_F(ServerClientsTest, AClientThatIsKilledIsSeen) {
 }
 
 // Case 128.
-TEST_F(ServerClientsTest, AClientThatGoesInAStreamIsSeen) {
+TEST_F(ServerClientsTest, DisconnectDuringAStreamIsDetected) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/event-stream");
@@ -67,7 +67,7 @@ TEST_F(ServerClientsTest, AClientThatGoesInAStreamIsSeen) {
   exchange_->end_stream();
 }
 
-TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsRequest) {
+TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsRequest) {
   start();
   const std::string request = post_text("/echo", "{\"a\": 1}");
   for (size_t n = 0; n <= request.size(); ++n) {
@@ -78,8 +78,8 @@ TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsRequest) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
-// Of a whole response the server has written all by then, of a stream the events so far: the rest it says to nobody.
-TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsResponse) {
+// A whole response has been written by then; a stream has only its first events, and the others are dropped.
+TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsResponse) {
   start();
   const std::string request = post_text("/echo", "{\"a\": 1}");
   const size_t n_whole = ask(request).size();
@@ -120,8 +120,8 @@ TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsResponse) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
-// A client that closes its side of the connection has gone; what was asked of the server is still answered.
-TEST_F(ServerClientsTest, AClientThatHasSentAllIsToldButNotComputedFor) {
+// A client that closes its sending side counts as gone, but still gets its response.
+TEST_F(ServerClientsTest, HalfClosedClientGetsResponseButNoComputation) {
   start();
   RawClient one = holding();
   one.end_sending();
@@ -134,7 +134,7 @@ TEST_F(ServerClientsTest, AClientThatHasSentAllIsToldButNotComputedFor) {
   EXPECT_EQ(status_of(quick.read_response()), 200);
 }
 
-TEST_F(ServerClientsTest, TheNextRequestIsNoEndOfTheClient) {
+TEST_F(ServerClientsTest, NextRequestIsNotADisconnect) {
   start();
   RawClient one = holding();
   one.send(get_text("/health"));
@@ -145,8 +145,8 @@ TEST_F(ServerClientsTest, TheNextRequestIsNoEndOfTheClient) {
   EXPECT_EQ(body_of(one.read_response()), "{\"status\":\"ok\"}");
 }
 
-// More than is read ahead waits with the client, and is answered when its turn comes.
-TEST_F(ServerClientsTest, WhoSendsManyRequestsBeforeItsAnswerIsAnsweredEach) {
+// Requests beyond the read-ahead limit stay in the socket, and are answered in turn.
+TEST_F(ServerClientsTest, ManyPipelinedRequestsAreAllAnswered) {
   start();
   RawClient one = holding();
   constexpr int kRequests = 5000;
@@ -161,8 +161,8 @@ TEST_F(ServerClientsTest, WhoSendsManyRequestsBeforeItsAnswerIsAnsweredEach) {
   sender.join();
 }
 
-// What a client sends while it is answered is read up to a limit, so that it takes no time from the others.
-TEST_F(ServerClientsTest, WhoSendsWithoutEndWhileItIsAnsweredIsNotReadFrom) {
+// The bytes of a client are read ahead only up to a limit, so that it takes no time from the others.
+TEST_F(ServerClientsTest, EndlessPipelinedBytesAreNotRead) {
   start();
   RawClient one = holding();
   const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
@@ -170,13 +170,13 @@ TEST_F(ServerClientsTest, WhoSendsWithoutEndWhileItIsAnsweredIsNotReadFrom) {
   const std::string piece(1u << 20, 'x');
   int n_sent = 0;
   while (n_sent < 100 && one.send(piece)) ++n_sent;
-  EXPECT_LT(n_sent, 100) << "a client that does not wait for its answer sends as much as it likes";
+  EXPECT_LT(n_sent, 100) << "all bytes of the client were read";
   EXPECT_FALSE(exchange_->gone().stop_requested());
   one.reset();
   EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
 }
 
-TEST_F(ServerClientsTest, AClientThatSentTooMuchIsSeenToGo) {
+TEST_F(ServerClientsTest, DisconnectIsDetectedBeyondTheReadAheadLimit) {
   start();
   RawClient one = holding();
   one.send(std::string(100'000, 'x'));
@@ -186,8 +186,8 @@ TEST_F(ServerClientsTest, AClientThatSentTooMuchIsSeenToGo) {
   EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
 }
 
-// Case 130: who does not read loses its own place, and nobody else waits.
-TEST_F(ServerClientsTest, AClientThatDoesNotReadLosesItsPlaceAlone) {
+// Case 130: a client that does not read is disconnected, and no other client waits.
+TEST_F(ServerClientsTest, OnlyTheClientThatDoesNotReadIsDisconnected) {
   ServerOptions options = quick_options();
   options.max_queued_bytes = 100'000;
   start(options);
@@ -198,7 +198,7 @@ TEST_F(ServerClientsTest, AClientThatDoesNotReadLosesItsPlaceAlone) {
   exchange_->begin_stream(200, "text/event-stream");
   const std::string piece(10'000, 'd');
   bool lost = false;
-  // What the kernel takes for a client is some megabytes.
+  // The kernel buffers some megabytes for a client.
   for (int i = 0; i < 10'000 && !lost; ++i) lost = !stuck_exchange->send(piece);
   EXPECT_TRUE(lost);
   EXPECT_TRUE(stuck_exchange->gone().stop_requested());
@@ -213,7 +213,7 @@ TEST_F(ServerClientsTest, AClientThatDoesNotReadLosesItsPlaceAlone) {
   EXPECT_EQ(server_->stats().n_slow_clients, 1u);
 }
 
-TEST_F(ServerClientsTest, AClientThatTakesNoByteForTooLongLosesItsPlace) {
+TEST_F(ServerClientsTest, ClientThatTakesNoBytesIsDisconnected) {
   ServerOptions options = quick_options();
   options.write_timeout = milliseconds(200);
   options.max_queued_bytes = 1u << 30;
@@ -228,8 +228,8 @@ TEST_F(ServerClientsTest, AClientThatTakesNoByteForTooLongLosesItsPlace) {
   EXPECT_TRUE(all[0].client_slow);
 }
 
-// The time is for all of an answer: a byte now and then does not keep a place.
-TEST_F(ServerClientsTest, AClientThatReadsTooSlowlyLosesItsPlace) {
+// The deadline is for the whole response: a byte now and then does not extend it.
+TEST_F(ServerClientsTest, ClientThatReadsTooSlowlyIsDisconnected) {
   ServerOptions options = quick_options();
   options.write_timeout = milliseconds(300);
   options.write_bytes_per_second = 1u << 30;
@@ -237,7 +237,7 @@ TEST_F(ServerClientsTest, AClientThatReadsTooSlowlyLosesItsPlace) {
   RawClient slow = holding();
   exchange_->respond({.content_type = "text/plain", .body = std::string(200'000'000, 'x')});
   std::string room(100'000, '\0');
-  // On a busy machine the server may come to it late; all that is read meanwhile is not half of the answer.
+  // On a busy machine the server may notice late; still less than half of the response is read meanwhile.
   for (int i = 0; i < 900 && !exchange_->gone().stop_requested(); ++i) {
     std::this_thread::sleep_for(milliseconds(10));
     recv(slow.descriptor(), room.data(), room.size(), MSG_DONTWAIT);
@@ -250,7 +250,7 @@ TEST_F(ServerClientsTest, AClientThatReadsTooSlowlyLosesItsPlace) {
   EXPECT_TRUE(all[0].client_slow);
 }
 
-TEST_F(ServerClientsTest, AStreamIsKeptAliveWhileNothingElseIsSent) {
+TEST_F(ServerClientsTest, IdleStreamGetsKeepAlives) {
   start();
   RawClient one = holding();
   exchange_->set_keep_alive(": ping\n\n", milliseconds(30));
@@ -261,7 +261,7 @@ TEST_F(ServerClientsTest, AStreamIsKeptAliveWhileNothingElseIsSent) {
   EXPECT_THAT(one.read_to("0\r\n\r\n"), HasSubstr("0\r\n\r\n"));
 }
 
-TEST_F(ServerClientsTest, AStreamThatIsLetGoOfIsSeenToBeCut) {
+TEST_F(ServerClientsTest, ReleasedStreamEndsWithoutLastChunk) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/plain");
@@ -272,7 +272,7 @@ TEST_F(ServerClientsTest, AStreamThatIsLetGoOfIsSeenToBeCut) {
   EXPECT_EQ(one.read_all(kSoonMs), "");  // no last chunk
 }
 
-TEST_F(ServerClientsTest, TheRecordSaysWhatBecameOfAnExchangeAndNoText) {
+TEST_F(ServerClientsTest, RecordHasOutcomeOfExchangeAndNoText) {
   start();
   RawClient one = holding();
   exchange_->set_figures({.model = "tiny", .n_prompt = 7, .n_cached = 5, .n_prefilled = 2, .n_decoded = 3});

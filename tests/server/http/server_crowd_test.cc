@@ -1,5 +1,5 @@
-// Crowds: many clients that are slow, silent or half there, beside some that want to be served. IBID_CROWD says how
-// many there are of the former, IBID_ROUNDS how often each of the latter asks; what those cost these is printed.
+// Many clients that are slow, silent or incomplete, besides some normal ones. IBID_CROWD: number of the former,
+// IBID_ROUNDS: requests of each of the latter. The latency of the latter is printed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ class ServerCrowdTest : public ServerFixture {
   }
 };
 
-// slow_crowd as a process, from its first line to the end of the object.
+// slow_crowd as a process, which lives as long as the object.
 class SlowCrowd {
  public:
   explicit SlowCrowd(std::vector<std::string> words) {
@@ -76,7 +76,7 @@ class SlowCrowd {
   std::string said_;
 };
 
-// What good clients waited, in milliseconds.
+// Latencies of normal clients, in milliseconds.
 struct Waits {
   std::vector<double> health, echo;
 };
@@ -88,7 +88,7 @@ class SlowCrowdTest : public ServerCrowdTest {
     return given == nullptr ? 20 : std::stoul(given);
   }
 
-  // Four people who ask about fifty times a second each, whatever the answers before took.
+  // Four clients with about fifty requests per second each, independent of response times.
   static void serve_good_clients(uint16_t port, size_t n_requests, Waits& waits) {
     constexpr auto kPause = milliseconds(20);
     std::mutex mutex;
@@ -122,9 +122,9 @@ class SlowCrowdTest : public ServerCrowdTest {
   }
 };
 
-// Cases 124 and 125, by the hundred: connections in every state of being unfinished, as many as the server takes, and
-// twice as many. What their sender costs by itself shows beside a crowd that talks to somebody else.
-TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
+// Cases 124 and 125, by the hundred: connections in every unfinished state, as many as the server accepts, and twice as
+// many. The cost of sending alone is measured with a crowd that sends to another process.
+TEST_F(SlowCrowdTest, SlowAndSilentClientsDoNotDelayOthers) {
   ServerOptions options = quick_options();
   const size_t n_crowd = crowd_size();
   options.max_connections = n_crowd + 100;
@@ -136,14 +136,14 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
   struct Arm {
     const char* name;
     const Server* server;
-    std::string crowd_port;  // empty: nobody
+    std::string crowd_port;  // empty: none
     Waits waits = {};
   };
   Arm arms[] = {{"nobody else", wide.get(), ""},
                 {"a crowd elsewhere", wide.get(), sink.said()},
                 {"a crowd that has its places", wide.get(), std::to_string(wide->port())},
                 {"a crowd of twice the places", server_.get(), std::to_string(server_->port())}};
-  // In turns, so that what else the machine does befalls all of them.
+  // In turns, so that other load of the machine affects all of them.
   constexpr size_t kTurns = 4;
   for (size_t turn = 0; turn < kTurns; ++turn) {
     for (Arm& arm : arms) {
@@ -154,11 +154,11 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
       }
       serve_good_clients(arm.server->port(), std::max<size_t>(n_rounds() / kTurns, 1), arm.waits);
       if (&arm == &arms[2]) {
-        EXPECT_GE(wide->stats().n_open, n_crowd) << "the crowd was not there";
+        EXPECT_GE(wide->stats().n_open, n_crowd) << "the crowd was not connected";
       }
       if (&arm == &arms[3]) {
         EXPECT_LE(server_->stats().n_open, options.max_connections + 8);
-        EXPECT_GE(server_->stats().n_open, options.max_connections / 2) << "the crowd was not there";
+        EXPECT_GE(server_->stats().n_open, options.max_connections / 2) << "the crowd was not connected";
       }
     }
   }
@@ -168,8 +168,8 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
   }
 }
 
-// Case 130, by the hundred: streams that nobody reads, and others that are read to their last byte.
-TEST_F(ServerCrowdTest, StreamsThatNobodyReadsLeaveOthersWhole) {
+// Case 130, by the hundred: streams that are not read, and others that are read to the end.
+TEST_F(ServerCrowdTest, UnreadStreamsDoNotAffectOthers) {
   ServerOptions options = quick_options();
   options.max_queued_bytes = 20'000;
   options.max_connections = 2 * crowd_size() + 100;
@@ -191,7 +191,7 @@ TEST_F(ServerCrowdTest, StreamsThatNobodyReadsLeaveOthersWhole) {
       n_whole += one.read_to("0\r\n\r\n").ends_with("last\r\n0\r\n\r\n") ? 1 : 0;
     });
   }
-  // Good clients get a little, the others as much as they lose their place for.
+  // Normal clients get a little; the others so much that they are disconnected.
   const std::string piece(10'000, 'd');
   for (size_t i = 0; i < n_stuck; ++i) {
     while (held(i)->send(piece)) {
@@ -209,8 +209,8 @@ TEST_F(ServerCrowdTest, StreamsThatNobodyReadsLeaveOthersWhole) {
   EXPECT_EQ(server_->stats().n_slow_clients, n_stuck);
 }
 
-// 256 clients of streams at once: every byte arrives, in its order, at the one that it is for.
-TEST_F(ServerCrowdTest, NoByteOfManyStreamsIsLostOrMixedUp) {
+// 256 streaming clients at once: each receives exactly its own bytes, in order.
+TEST_F(ServerCrowdTest, ManyStreamsAreNeitherLostNorMixedUp) {
   ServerOptions options = quick_options();
   start(options);
   constexpr size_t kClients = 256, kTokens = 50;
@@ -232,7 +232,7 @@ TEST_F(ServerCrowdTest, NoByteOfManyStreamsIsLostOrMixedUp) {
   for (size_t i = 0; i < kClients; ++i) {
     clients[i].read_to("\r\n\r\n");
     std::string chunked = clients[i].read_to("0\r\n\r\n"), text;
-    while (!chunked.starts_with("0\r\n")) {  // chunks to text
+    while (!chunked.starts_with("0\r\n")) {  // decodes chunks
       const size_t size = std::stoul(chunked, nullptr, 16);
       const size_t begin = chunked.find("\r\n") + 2;
       text += chunked.substr(begin, size);
@@ -244,8 +244,8 @@ TEST_F(ServerCrowdTest, NoByteOfManyStreamsIsLostOrMixedUp) {
   }
 }
 
-// Connections that come and go in every way while others are served; nothing is left behind.
-TEST_F(ServerCrowdTest, ClientsThatComeAndGoLeaveNothingBehind) {
+// Connections that come and go in every way while others are served; nothing is leaked.
+TEST_F(ServerCrowdTest, ClientsThatComeAndGoLeakNothing) {
   start();
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

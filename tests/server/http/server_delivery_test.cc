@@ -1,4 +1,4 @@
-// A record says that a client has gone where bytes of its answer were not delivered, and nowhere else.
+// client_gone of a record is true only if bytes of the response were not delivered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class ServerDeliveryTest : public ServerFixture {
     EXPECT_NE(exchange_, nullptr);
     return one;
   }
-  // Returns the record's client_gone for the exchange that was held last.
+  // Returns client_gone of the record of the last exchange.
   bool was_gone() {
     exchange_.reset();
     let_go_of_all();
@@ -39,7 +39,7 @@ class ServerDeliveryTest : public ServerFixture {
   size_t n_records_ = 0;
 };
 
-TEST_F(ServerDeliveryTest, AClientThatReadsAllAndClosesHasNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatReadsAllAndClosesIsNotGone) {
   start();
   constexpr size_t kClients = 300;
   for (size_t i = 0; i < kClients; ++i) {
@@ -55,7 +55,7 @@ TEST_F(ServerDeliveryTest, AClientThatReadsAllAndClosesHasNotGone) {
   for (const ExchangeRecord& record : all) EXPECT_FALSE(record.client_gone) << record.id;
 }
 
-TEST_F(ServerDeliveryTest, AClientThatSendsNoMoreAndReadsTheAnswerHasNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatHalfClosesAndReadsTheResponseIsNotGone) {
   start();
   RawClient one = holding();
   one.end_sending();
@@ -65,7 +65,7 @@ TEST_F(ServerDeliveryTest, AClientThatSendsNoMoreAndReadsTheAnswerHasNotGone) {
   EXPECT_FALSE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, AClientThatClosedBeforeItsAnswerHasGone) {
+TEST_F(ServerDeliveryTest, ClientThatClosesBeforeTheResponseIsGone) {
   start();
   for (const bool resets : {false, true}) {
     RawClient one = holding();
@@ -76,7 +76,7 @@ TEST_F(ServerDeliveryTest, AClientThatClosedBeforeItsAnswerHasGone) {
   }
 }
 
-TEST_F(ServerDeliveryTest, AClientThatClosesWithinItsAnswerHasGone) {
+TEST_F(ServerDeliveryTest, ClientThatClosesDuringTheResponseIsGone) {
   start();
   RawClient one = holding();
   exchange_->respond({.body = std::string(50'000'000, 'x')});
@@ -86,7 +86,7 @@ TEST_F(ServerDeliveryTest, AClientThatClosesWithinItsAnswerHasGone) {
   EXPECT_TRUE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, AClientThatReadsAStreamToItsLastEventHasNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatReadsAStreamToTheEndIsNotGone) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/event-stream");
@@ -95,10 +95,10 @@ TEST_F(ServerDeliveryTest, AClientThatReadsAStreamToItsLastEventHasNotGone) {
   one.leave();
   ASSERT_TRUE(is_gone_within(exchange_, kSoonMs));
   exchange_->end_stream();
-  EXPECT_FALSE(was_gone()) << "all that was said was delivered";
+  EXPECT_FALSE(was_gone()) << "all bytes were delivered";
 }
 
-TEST_F(ServerDeliveryTest, AClientThatLeavesAStreamBeforeItsEndHasGone) {
+TEST_F(ServerDeliveryTest, ClientThatLeavesAStreamBeforeItsEndIsGone) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/event-stream");
@@ -111,7 +111,7 @@ TEST_F(ServerDeliveryTest, AClientThatLeavesAStreamBeforeItsEndHasGone) {
   EXPECT_TRUE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, AClientThatWantsTheHeadAloneHasNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatWantsOnlyTheHeadIsNotGone) {
   start();
   RawClient one = holding("HEAD");
   exchange_->begin_stream(200, "text/event-stream");

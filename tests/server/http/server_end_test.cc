@@ -1,4 +1,4 @@
-// How a server ends, and what it begins with: addresses, sockets, files.
+// Shutdown of a server, and its start: addresses, sockets, files.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class ServerEndTest : public ServerFixture {
   TempDir dir_;
 };
 
-TEST_F(ServerEndTest, WhatIsUnderWayEndsAndNothingBegins) {
+TEST_F(ServerEndTest, RunningExchangesEndAndNoneStarts) {
   start();
   RawClient idle = client(), busy = client();
   idle.send(get_text("/health"));
@@ -52,7 +52,7 @@ TEST_F(ServerEndTest, WhatIsUnderWayEndsAndNothingBegins) {
   EXPECT_TRUE(busy.is_closed_within(5000));
 }
 
-TEST_F(ServerEndTest, AnExchangeThatIsToldToEndCanStillSaySo) {
+TEST_F(ServerEndTest, CancelledExchangeCanStillRespond) {
   start();
   RawClient one = client();
   one.send(get_text("/hold"));
@@ -67,7 +67,7 @@ TEST_F(ServerEndTest, AnExchangeThatIsToldToEndCanStillSaySo) {
   EXPECT_TRUE(server_->wait_until_quiet(milliseconds(5000)));
 }
 
-TEST_F(ServerEndTest, AHandlerMayOutliveItsServer) {
+TEST_F(ServerEndTest, HandlerMayOutliveItsServer) {
   start();
   RawClient one = client(), other = client();
   one.send(get_text("/hold"));
@@ -84,7 +84,7 @@ TEST_F(ServerEndTest, AHandlerMayOutliveItsServer) {
   EXPECT_EQ(status_of(one.read_all(5000)), 0);
 }
 
-TEST_F(ServerEndTest, StopsWhileClientsComeAndAsk) {
+TEST_F(ServerEndTest, StopsWhileClientsConnectAndSend) {
   start();
   std::vector<std::jthread> clients;
   for (int i = 0; i < 4; ++i) {
@@ -101,7 +101,7 @@ TEST_F(ServerEndTest, StopsWhileClientsComeAndAsk) {
   EXPECT_EQ(server_->stats().n_open, 0u);
 }
 
-TEST_F(ServerEndTest, APortInUseIsSaidWithWhatToDo) {
+TEST_F(ServerEndTest, PortInUseErrorSuggestsAlternative) {
   start();
   ServerOptions options;
   options.port = server_->port();
@@ -111,7 +111,7 @@ TEST_F(ServerEndTest, APortInUseIsSaidWithWhatToDo) {
   EXPECT_THAT(second.status().message(), HasSubstr("in use by another program; --port N"));
 }
 
-TEST_F(ServerEndTest, OtherMachinesNeedAKey) {
+TEST_F(ServerEndTest, PublicAddressNeedsAKey) {
   ServerOptions options;
   options.address = "0.0.0.0";
   options.port = 0;
@@ -125,17 +125,17 @@ TEST_F(ServerEndTest, OtherMachinesNeedAKey) {
   EXPECT_TRUE(listen(options).ok());
 }
 
-TEST_F(ServerEndTest, AddressesThatAreNone) {
+TEST_F(ServerEndTest, InvalidAddressesAreRefused) {
   ServerOptions options;
   options.address = "no.such.host.invalid";
   EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument);
-  options.address = "192.0.2.1";  // nobody's (RFC 5737)
+  options.address = "192.0.2.1";  // a test address (RFC 5737)
   EXPECT_THAT(listen(options).status().message(), HasSubstr("no address of this machine"));
   options.address = "";
   EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(ServerEndTest, LocalhostIsEveryAddressOfIt) {
+TEST_F(ServerEndTest, LocalhostListensOnAllItsAddresses) {
   ServerOptions options = quick_options();
   options.address = "localhost";
   const auto server = listen(options);
@@ -145,7 +145,7 @@ TEST_F(ServerEndTest, LocalhostIsEveryAddressOfIt) {
   EXPECT_EQ((*server)->url(), "http://localhost:" + std::to_string((*server)->port()));
 }
 
-TEST_F(ServerEndTest, AUnixSocketIsThisUsersAloneAndGoesAtTheEnd) {
+TEST_F(ServerEndTest, UnixSocketIsPrivateAndRemovedAtTheEnd) {
   ServerOptions options = quick_options();
   options.address = "";
   options.unix_socket = dir_.file("socket");
@@ -161,7 +161,7 @@ TEST_F(ServerEndTest, AUnixSocketIsThisUsersAloneAndGoesAtTheEnd) {
   EXPECT_FALSE(std::filesystem::exists(options.unix_socket));
 }
 
-TEST_F(ServerEndTest, AUnixSocketThatWasLeftBehindIsReplaced) {
+TEST_F(ServerEndTest, StaleUnixSocketIsReplaced) {
   ServerOptions options = quick_options();
   options.unix_socket = dir_.file("socket");
   {
@@ -179,7 +179,7 @@ TEST_F(ServerEndTest, AUnixSocketThatWasLeftBehindIsReplaced) {
   EXPECT_THAT(listen(second).status().message(), HasSubstr("in use by another program"));
 }
 
-TEST_F(ServerEndTest, AFileThatIsNoSocketStays) {
+TEST_F(ServerEndTest, FileThatIsNotASocketIsKept) {
   ServerOptions options = quick_options();
   options.unix_socket = dir_.write("precious", "text");
   EXPECT_THAT(listen(options).status().message(), HasSubstr("is no socket"));

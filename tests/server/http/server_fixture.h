@@ -1,4 +1,4 @@
-// A server on a free port with handlers that do what tests want to see.
+// A server on a free port with handlers for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class ServerFixture : public testing::Test {
     return options;
   }
 
-  // Begins to serve. "/echo" gives the body back; "/hold" is answered when the test does so, on exchanges().
+  // Starts the server. "/echo" returns the body; "/hold" waits until the test responds on held(n).
   void start(ServerOptions options = quick_options()) {
     Router router;
     router.add(

@@ -1,4 +1,4 @@
-// What a client may not do, over the network: sizes, times, and things that are not HTTP.
+// Limits for clients, over the network: sizes, times, and data that is not HTTP.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::Not;
 
 class ServerLimitsTest : public ServerFixture {
  protected:
-  // Deadlines that a test can wait for.
+  // Short deadlines, for tests that wait for them.
   static ServerOptions hasty_options() {
     ServerOptions options = quick_options();
     options.header_timeout = milliseconds(150);
@@ -27,8 +27,8 @@ class ServerLimitsTest : public ServerFixture {
   }
 };
 
-// Case 118: 413 is read by the client, although it has not sent all it has.
-TEST_F(ServerLimitsTest, ABodyThatIsTooLongIsRefusedBeforeItIsSent) {
+// Case 118: the client receives 413 although it has not sent everything.
+TEST_F(ServerLimitsTest, TooLongBodyIsRefusedBeforeItIsSent) {
   ServerOptions options = quick_options();
   options.max_body_bytes = 1000;
   start(options);
@@ -41,7 +41,7 @@ TEST_F(ServerLimitsTest, ABodyThatIsTooLongIsRefusedBeforeItIsSent) {
   EXPECT_TRUE(one.is_closed_within(5000));
 }
 
-TEST_F(ServerLimitsTest, ABodyInChunksIsCounted) {
+TEST_F(ServerLimitsTest, ChunkedBodyCountsForTheLimit) {
   ServerOptions options = quick_options();
   options.max_body_bytes = 1000;
   start(options);
@@ -53,7 +53,7 @@ TEST_F(ServerLimitsTest, ABodyInChunksIsCounted) {
   EXPECT_EQ(status_of(one.read_response()), 413);
 }
 
-TEST_F(ServerLimitsTest, AllBodiesTogetherHaveALimit) {
+TEST_F(ServerLimitsTest, TotalOfAllBodiesIsLimited) {
   ServerOptions options = quick_options();
   options.max_all_bodies_bytes = 200'000;
   start(options);
@@ -66,13 +66,13 @@ TEST_F(ServerLimitsTest, AllBodiesTogetherHaveALimit) {
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   small.send(post_text("/echo", std::string(60'000, 'b')));
   EXPECT_EQ(status_of(small.read_response()), 200);
-  // What was taken is given back.
+  // The budget is available again.
   RawClient again = client();
   again.send(post_text("/echo", std::string(200'000, 'c')));
   EXPECT_EQ(status_of(again.read_response()), 200);
 }
 
-TEST_F(ServerLimitsTest, WhoAsksWhetherToSendIsTold) {
+TEST_F(ServerLimitsTest, ExpectContinueIsAnswered) {
   start();
   RawClient one = client();
   one.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
@@ -85,7 +85,7 @@ TEST_F(ServerLimitsTest, WhoAsksWhetherToSendIsTold) {
 }
 
 // Case 122.
-TEST_F(ServerLimitsTest, AHeadThatIsTooLongIsRefused) {
+TEST_F(ServerLimitsTest, TooLongHeadIsRefused) {
   start();
   EXPECT_EQ(status_of(ask("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(1'000'000, 'a'))), 431);
 }
@@ -98,8 +98,8 @@ TEST_F(ServerLimitsTest, TenThousandHeadersAreRefused) {
   EXPECT_EQ(status_of(ask(many)), 431);
 }
 
-// Case 124: a byte now and then does not keep a place.
-TEST_F(ServerLimitsTest, AHeadThatComesTooSlowlyIsRefused) {
+// Case 124: a byte now and then does not extend the deadline.
+TEST_F(ServerLimitsTest, SlowHeadIsRefused) {
   start(hasty_options());
   RawClient slow = client();
   std::string response;
@@ -111,7 +111,7 @@ TEST_F(ServerLimitsTest, AHeadThatComesTooSlowlyIsRefused) {
   EXPECT_TRUE(slow.is_closed_within(5000));
 }
 
-TEST_F(ServerLimitsTest, ABodyThatComesTooSlowlyIsRefused) {
+TEST_F(ServerLimitsTest, SlowBodyIsRefused) {
   start(hasty_options());
   RawClient slow = client();
   slow.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc");
@@ -119,7 +119,7 @@ TEST_F(ServerLimitsTest, ABodyThatComesTooSlowlyIsRefused) {
 }
 
 // Case 120.
-TEST_F(ServerLimitsTest, ChunksWithoutAnEndAreRefused) {
+TEST_F(ServerLimitsTest, EndlessChunksAreRefused) {
   start(hasty_options());
   RawClient slow = client();
   slow.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -131,7 +131,7 @@ TEST_F(ServerLimitsTest, ChunksWithoutAnEndAreRefused) {
 }
 
 // Case 125.
-TEST_F(ServerLimitsTest, ConnectionsThatSayNothingAreClosed) {
+TEST_F(ServerLimitsTest, SilentConnectionsAreClosed) {
   start(hasty_options());
   RawClient silent = client(), idle = client();
   idle.send(get_text("/health"));
@@ -142,7 +142,7 @@ TEST_F(ServerLimitsTest, ConnectionsThatSayNothingAreClosed) {
 }
 
 // Case 126.
-TEST_F(ServerLimitsTest, WhatIsNotHttpIsRefusedAtOnce) {
+TEST_F(ServerLimitsTest, NonHttpIsRefusedAtOnce) {
   start();
   for (const std::string& garbage :
        {std::string("\x16\x03\x01\x02\x00\x01\x00", 7), std::string("\x80\x2e\x01\x00\x02", 5),
@@ -155,7 +155,7 @@ TEST_F(ServerLimitsTest, WhatIsNotHttpIsRefusedAtOnce) {
   EXPECT_THAT(ask(std::string("\x16\x03\x01", 3)), HasSubstr("speaks TLS"));
 }
 
-TEST_F(ServerLimitsTest, ARequestInTwoReadingsIsRefusedAndTheConnectionClosed) {
+TEST_F(ServerLimitsTest, AmbiguousRequestIsRefusedAndConnectionClosed) {
   start();
   RawClient one = client();
   one.send(
@@ -166,7 +166,7 @@ TEST_F(ServerLimitsTest, ARequestInTwoReadingsIsRefusedAndTheConnectionClosed) {
   EXPECT_THAT(one.read_all(0), Not(HasSubstr("200 OK")));
 }
 
-TEST_F(ServerLimitsTest, PathsThatAreNoneAreRefused) {
+TEST_F(ServerLimitsTest, InvalidPathsAreRefused) {
   start();
   EXPECT_EQ(status_of(ask(get_text("/parts/%zz"))), 400);
   EXPECT_EQ(status_of(ask(get_text("/parts/%00"))), 400);
@@ -174,7 +174,7 @@ TEST_F(ServerLimitsTest, PathsThatAreNoneAreRefused) {
   EXPECT_EQ(body_of(ask(get_text("/parts/a%2fb%20%c3%a4?x=%zz"))), "a/b ä?x=%zz");
 }
 
-TEST_F(ServerLimitsTest, NothingOfARequestIsInItsError) {
+TEST_F(ServerLimitsTest, ErrorsContainNothingOfTheRequest) {
   start();
   const std::string marker = "MARKER7f3a";
   for (const std::string& bytes :
@@ -200,7 +200,7 @@ TEST_F(ServerLimitsTest, HeadHasNoBodyAndTheSameLength) {
   EXPECT_EQ(body_of(one.read_response()), "{\"status\":\"ok\"}");
 }
 
-TEST_F(ServerLimitsTest, OldClientsAreServedAndClosed) {
+TEST_F(ServerLimitsTest, Http10ClientsAreServedAndClosed) {
   start();
   RawClient one = client();
   one.send("GET /health HTTP/1.0\r\n\r\n");
@@ -208,7 +208,7 @@ TEST_F(ServerLimitsTest, OldClientsAreServedAndClosed) {
   EXPECT_TRUE(one.is_closed_within(5000));
 }
 
-TEST_F(ServerLimitsTest, ABodyBehindARefusalIsNotTakenForARequest) {
+TEST_F(ServerLimitsTest, BodyAfterARefusalIsNotReadAsARequest) {
   start();
   RawClient one = client();
   one.send(post_text("/nowhere", get_text("/health")));
@@ -217,7 +217,7 @@ TEST_F(ServerLimitsTest, ABodyBehindARefusalIsNotTakenForARequest) {
   EXPECT_THAT(all, Not(HasSubstr("200 OK")));
 }
 
-TEST_F(ServerLimitsTest, WhoeverWaitsLongestGivesWayWhenTheTableIsFull) {
+TEST_F(ServerLimitsTest, LongestWaitingConnectionIsEvictedFromAFullTable) {
   ServerOptions options = quick_options();
   options.max_connections = 4;
   start(options);
@@ -234,7 +234,7 @@ TEST_F(ServerLimitsTest, WhoeverWaitsLongestGivesWayWhenTheTableIsFull) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
-TEST_F(ServerLimitsTest, WhoIsAnsweredNeverGivesWay) {
+TEST_F(ServerLimitsTest, ConnectionBeingAnsweredIsNotEvicted) {
   ServerOptions options = quick_options();
   options.max_connections = 2;
   start(options);
@@ -245,7 +245,7 @@ TEST_F(ServerLimitsTest, WhoIsAnsweredNeverGivesWay) {
   RawClient c = client();
   c.send(get_text("/health"));
   const std::string turned_away = c.read_all(2000);
-  // Or it was closed before it could read that.
+  // Or it was closed before it could read the response.
   EXPECT_THAT(turned_away, testing::AnyOf("", testing::StartsWith("HTTP/1.1 503 ")));
   held(0)->respond({.body = "1"});
   held(1)->respond({.body = "2"});
@@ -253,8 +253,8 @@ TEST_F(ServerLimitsTest, WhoIsAnsweredNeverGivesWay) {
   EXPECT_EQ(status_of(b.read_response()), 200);
 }
 
-// A body on its way is no silence: what waits for more of it gives way behind those that say nothing.
-TEST_F(ServerLimitsTest, AnUploadThatComesDoesNotGiveWayToSilence) {
+// A connection with progress of its body is evicted after silent ones.
+TEST_F(ServerLimitsTest, UploadWithProgressIsNotEvictedForSilentClients) {
   ServerOptions options = quick_options();
   options.max_connections = 16;
   start(options);
@@ -272,13 +272,13 @@ TEST_F(ServerLimitsTest, AnUploadThatComesDoesNotGiveWayToSilence) {
   EXPECT_EQ(body_of(upload.read_response()).size(), kParts * part.size());
 }
 
-// Who asks and does not read what comes is no better than who asks nothing.
-TEST_F(ServerLimitsTest, WhoDoesNotReadItsAnswerGivesWay) {
+// A client that does not read its response is treated like a silent one.
+TEST_F(ServerLimitsTest, ConnectionThatDoesNotReadIsEvicted) {
   ServerOptions options = quick_options();
   options.max_connections = 4;
   options.stall_time = milliseconds(50);
   start(options);
-  // More than the kernel keeps for them.
+  // More than the kernel buffers for them.
   const std::string request = post_text("/echo", std::string(20'000'000, 'x'));
   std::vector<RawClient> stuck;
   for (int i = 0; i < 4; ++i) {

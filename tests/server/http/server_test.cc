@@ -37,7 +37,7 @@ TEST_F(ServerTest, KeepsAConnectionForManyRequests) {
   EXPECT_EQ(server_->stats().n_requests, 50u);
 }
 
-TEST_F(ServerTest, AnswersRequestsThatComeAtOnceInTheirOrder) {
+TEST_F(ServerTest, PipelinedRequestsAreAnsweredInOrder) {
   start();
   RawClient one = client();
   std::string all;
@@ -46,7 +46,7 @@ TEST_F(ServerTest, AnswersRequestsThatComeAtOnceInTheirOrder) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(body_of(one.read_response()), "number " + std::to_string(i));
 }
 
-TEST_F(ServerTest, ARequestIsTheSameHoweverItsBytesAreCut) {
+TEST_F(ServerTest, RequestIsTheSameInPiecesOfAnySize) {
   start();
   const std::string chunked =
       "POST /echo?x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -77,7 +77,7 @@ TEST_F(ServerTest, StreamsInChunksAndEnds) {
   EXPECT_EQ(status_of(one.read_response()), 200);
 }
 
-TEST_F(ServerTest, AnExchangeThatIsLetGoOfIsA500) {
+TEST_F(ServerTest, ExchangeWithoutResponseIsA500) {
   start();
   EXPECT_EQ(status_of(ask(get_text("/nothing"))), 500);
   EXPECT_EQ(status_of(ask(get_text("/throws"))), 500);

@@ -1,4 +1,4 @@
-// TLS: who is served, who is not, and which files are refused.
+// TLS: which clients are served, and which files are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -22,11 +22,11 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-// A RawClient that speaks TLS up to a version.
+// A RawClient that uses TLS up to a version.
 class TlsClient {
  public:
   TlsClient(uint16_t port, int most) : socket_(port), context_(SSL_CTX_new(TLS_client_method())) {
-    SSL_CTX_set_security_level(context_.get(), 0);  // else it would not even try an old version
+    SSL_CTX_set_security_level(context_.get(), 0);  // otherwise old versions would not be tried
     SSL_CTX_set_max_proto_version(context_.get(), most);
     session_.reset(SSL_new(context_.get()));
     SSL_set_fd(session_.get(), socket_.descriptor());
@@ -84,7 +84,7 @@ TEST_F(ServerTlsTest, ServesTls12And13AndNothingOlder) {
   EXPECT_FALSE(TlsClient(server_->port(), TLS1_1_VERSION).is_connected());
 }
 
-TEST_F(ServerTlsTest, ALargeBodyAndAStreamPass) {
+TEST_F(ServerTlsTest, LargeBodyAndStreamAreTransferred) {
   start(options_);
   TlsClient one(server_->port(), TLS1_3_VERSION);
   const std::string body(1'000'000, 'b');
@@ -106,7 +106,7 @@ TEST_F(ServerTlsTest, ALargeBodyAndAStreamPass) {
   EXPECT_THAT(stream, HasSubstr("9\r\ndata: 1\n\n\r\n"));
 }
 
-TEST_F(ServerTlsTest, AClientThatGoesIsSeen) {
+TEST_F(ServerTlsTest, DisconnectIsDetected) {
   start(options_);
   TlsClient one(server_->port(), TLS1_3_VERSION);
   one.send(get_text("/hold"));
@@ -116,13 +116,13 @@ TEST_F(ServerTlsTest, AClientThatGoesIsSeen) {
   EXPECT_TRUE(is_gone_within(exchange, 5000));
 }
 
-TEST_F(ServerTlsTest, AClientThatReadsAllAndClosesHasNotGone) {
+TEST_F(ServerTlsTest, ClientThatReadsAllAndClosesIsNotGone) {
   start(options_);
   constexpr size_t kClients = 40;
   for (size_t i = 0; i < kClients; ++i) {
     TlsClient one(server_->port(), TLS1_3_VERSION);
     one.send(get_text("/whose"));
-    if (i % 4 == 0) one.say_goodbye();  // it sends no more, and reads the answer
+    if (i % 4 == 0) one.say_goodbye();  // closes its sending side, and reads the response
     EXPECT_EQ(status_of(one.read_some()), 200);
     if (i % 4 == 1) one.say_goodbye();
     one.socket().leave();
@@ -132,7 +132,7 @@ TEST_F(ServerTlsTest, AClientThatReadsAllAndClosesHasNotGone) {
   for (const ExchangeRecord& record : all) EXPECT_FALSE(record.client_gone) << record.id;
 }
 
-TEST_F(ServerTlsTest, AClientThatClosedBeforeItsAnswerHasGone) {
+TEST_F(ServerTlsTest, ClientThatClosesBeforeTheResponseIsGone) {
   start(options_);
   TlsClient one(server_->port(), TLS1_3_VERSION);
   one.send(get_text("/hold"));
@@ -148,7 +148,7 @@ TEST_F(ServerTlsTest, AClientThatClosedBeforeItsAnswerHasGone) {
   EXPECT_TRUE(all[0].client_gone);
 }
 
-TEST_F(ServerTlsTest, WhoSpeaksPlainlyOrNotAtAllIsClosed) {
+TEST_F(ServerTlsTest, PlainTextAndSilentClientsAreClosed) {
   options_.header_timeout = std::chrono::milliseconds(200);
   start(options_);
   RawClient plain = client(), silent = client();
@@ -160,7 +160,7 @@ TEST_F(ServerTlsTest, WhoSpeaksPlainlyOrNotAtAllIsClosed) {
   EXPECT_EQ(status_of(good.read_some()), 200);
 }
 
-TEST_F(ServerTlsTest, FilesThatAreNoneAreNamed) {
+TEST_F(ServerTlsTest, ErrorsNameBadCertificateFiles) {
   EXPECT_EQ(refused(dir_.file("none"), options_.key_file).code(), ErrorCode::kNotFound);
   EXPECT_THAT(refused(dir_.file("none"), options_.key_file).message(), HasSubstr(dir_.file("none")));
   EXPECT_EQ(refused(options_.certificate_file, "").code(), ErrorCode::kInvalidArgument);

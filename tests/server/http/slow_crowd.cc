@@ -1,11 +1,11 @@
-// A program of its own beside the tests, so that what a crowd costs is not its own work in their process.
+// A separate program, so that the work of the crowd is not done in the tests' process.
 //
-//   slow_crowd crowd PORT N   N connections to a port of this machine, each in a request that never ends: nothing at
-//                             all, a header without an end, a body of a length that is far away, a chunk that is. Each
-//                             sends a byte a second, spread over the second. Who is sent away comes again.
-//   slow_crowd sink           a port that takes connections and reads what comes: what sending costs without a server.
+//   slow_crowd crowd PORT N   N connections to a local port, each in a request that never ends: nothing at all,
+//                             a header without an end, a body with a large length, a large chunk. Each sends a
+//                             byte per second, spread over the second, and reconnects when it is closed.
+//   slow_crowd sink           a port that accepts connections and reads: the cost of sending without a server.
 //
-// Prints a line when all are there (the sink: its port), and goes on until it is killed.
+// Prints a line when all are connected (the sink: its port), and runs until it is killed.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -32,7 +32,7 @@ struct Beginning {
   std::string_view drip;
 };
 
-// After each drip it is still a request that may become a good one.
+// After each byte it is still the start of a valid request.
 constexpr Beginning kBeginnings[] = {
     {"", ""},
     {"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: x", "x"},
@@ -82,7 +82,7 @@ class SlowClient {
 };
 
 void be_crowd(uint16_t port, size_t n_clients) {
-  constexpr size_t kTicks = 100;  // a second
+  constexpr size_t kTicks = 100;  // per second
   std::vector<SlowClient> crowd;
   for (size_t i = 0; i < n_clients; ++i) crowd.emplace_back(port, kBeginnings[i % std::size(kBeginnings)]);
   std::puts("there");

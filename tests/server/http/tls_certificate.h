@@ -1,4 +1,4 @@
-// A certificate of this machine for tests.
+// A certificate for this machine, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace ibid::http {
 
-// A key and a certificate that it signs itself, as files.
+// Writes a key and a self-signed certificate.
 inline void write_certificate(const std::string& certificate_file, const std::string& key_file) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), X509_free);

@@ -15,7 +15,7 @@ std::string messages_with(const std::string& fields) {
   return R"({"model": "tiny", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}])" + fields + "}";
 }
 
-TEST(AnthropicTest, AWholeMessageHasBlocksAndUsage) {
+TEST(AnthropicTest, WholeMessageHasBlocksAndUsage) {
   FakeDoor door;
   const auto exchange = door.post(kMessages, messages_with(R"(, "system": "be brief", "stop_sequences": ["END"],
     "temperature": 0.5, "top_k": 5, "metadata": {"user_id": "x"})"));
@@ -53,7 +53,7 @@ TEST(AnthropicTest, BlocksBecomeMessages) {
             R"({"role":"tool","tool_call_id":"t2","content":"x"},{"role":"user","content":"and?"}])");
 }
 
-TEST(AnthropicTest, AStrictToolReachesTheServiceAsOpenAisDoes) {
+TEST(AnthropicTest, StrictToolIsReadAsForOpenAi) {
   FakeDoor door;
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [
     {"name": "f", "strict": true, "input_schema": {"type": "object"}},
@@ -69,7 +69,7 @@ TEST(AnthropicTest, AStrictToolReachesTheServiceAsOpenAisDoes) {
   EXPECT_EQ(json_to_string(door.last().tools), tools);
 }
 
-TEST(AnthropicTest, ToolsAndThinkingAndFormsReachTheService) {
+TEST(AnthropicTest, ToolsThinkingAndFormatReachTheService) {
   FakeDoor door;
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [{"name": "f", "description": "d",
     "input_schema": {"type": "object"}}], "tool_choice": {"type": "tool", "name": "f",
@@ -86,7 +86,7 @@ TEST(AnthropicTest, ToolsAndThinkingAndFormsReachTheService) {
   EXPECT_EQ(request.form.kind, ResponseFormat::Kind::kJsonSchema);
 }
 
-TEST(AnthropicTest, EventsComeInTheProtocolsOrder) {
+TEST(AnthropicTest, EventsFollowTheProtocolsOrder) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     Answer answer = make_answer("Hello");
@@ -121,7 +121,7 @@ TEST(AnthropicTest, EventsComeInTheProtocolsOrder) {
   EXPECT_NE(exchange->keep_alive.find("ping"), std::string::npos);
 }
 
-TEST(AnthropicTest, StopReasonsAreTheProtocols) {
+TEST(AnthropicTest, StopReasonsFollowTheProtocol) {
   const std::pair<FinishReason, const char*> reasons[] = {{FinishReason::kStop, "end_turn"},
                                                           {FinishReason::kStopString, "stop_sequence"},
                                                           {FinishReason::kLength, "max_tokens"},
@@ -138,7 +138,7 @@ TEST(AnthropicTest, StopReasonsAreTheProtocols) {
   }
 }
 
-TEST(AnthropicTest, TurnsOfTheUserThatFollowEachOtherAreOne) {
+TEST(AnthropicTest, ConsecutiveUserMessagesAreMerged) {
   FakeDoor door;
   door.post(kMessages, std::string(R"({"max_tokens": 9, "messages": [{"role": "user", "content": "one"},
     {"role": "user", "content": [{"type": "text", "text": "two"}]}, {"role": "assistant", "content": "three"},
@@ -148,14 +148,14 @@ TEST(AnthropicTest, TurnsOfTheUserThatFollowEachOtherAreOne) {
             R"({"role":"user","content":"four"}])");
 }
 
-TEST(AnthropicTest, TokensAreCountedWithoutAnAnswer) {
+TEST(AnthropicTest, CountTokensNeedsNoAnswer) {
   FakeDoor door;
   const auto exchange =
       door.post("/v1/messages/count_tokens", std::string(R"({"messages": [{"role": "user", "content": "hi"}]})"));
   EXPECT_EQ(exchange->body, R"({"input_tokens":42})");
 }
 
-TEST(AnthropicTest, ErrorsHaveTheProtocolsForm) {
+TEST(AnthropicTest, ErrorsHaveTheProtocolsFormat) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"messages": [{"role": "user", "content": "x"}]})", "max_tokens"},
       {R"({"max_tokens": 1})", "messages"},

@@ -1,4 +1,4 @@
-// What clients send that is wrong: 400, the protocol's own form, and the field's name.
+// Bad requests: 400, in the protocol's error format, with the field's name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::string chat_with(const std::string& fields) {
   return R"({"messages": [{"role": "user", "content": "hi"}], )" + fields + "}";
 }
 
-TEST(BadInputTest, ValuesOutOfRangeNameTheirField) {
+TEST(BadInputTest, OutOfRangeErrorNamesTheField) {
   const BadChat cases[] = {
       {R"("n": 1000000000)", "n"},
       {R"("n": 0)", "n"},
@@ -100,15 +100,15 @@ TEST(BadInputTest, ValuesOutOfRangeNameTheirField) {
   }
 }
 
-// A number that is no double is shown as it was read, and a border as it is.
-TEST(BadInputTest, LargeNumbersAreShownAsTheyAre) {
+// A number that no double represents is printed unchanged, and so are the limits.
+TEST(BadInputTest, ErrorsPrintLargeNumbersExactly) {
   FakeDoor door;
   const auto exchange = door.post("/v1/chat/completions", chat_with(R"("seed": -9223372036854776000)"));
   EXPECT_EQ(exchange->json()["error"]["message"],
             "seed: must be a whole number, -9223372036854775808 to 18446744073709551615, not -9.223372036854776e+18");
 }
 
-TEST(BadInputTest, ProtocolsOfOneAnswerTakeNoSecond) {
+TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
   const std::pair<const char*, const char*> bodies[] = {
       {"/v1/responses", R"({"input": "hi", "n": 2})"},
       {"/v1/messages", R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "n": 2})"},
@@ -123,8 +123,8 @@ TEST(BadInputTest, ProtocolsOfOneAnswerTakeNoSecond) {
   }
 }
 
-// What /metrics counts as the client's is what clients hear as a 400 or 404.
-TEST(BadInputTest, AnErrorIsTheRequestsWhereItsStatusSaysSo) {
+// /metrics counts exactly those errors as the client's for which clients get a 400 or 404.
+TEST(BadInputTest, IsOfRequestMatchesTheStatus) {
   for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     const auto code = static_cast<ErrorCode>(i);
     const int status = fault_of(Status(code, "x")).status;
@@ -132,8 +132,8 @@ TEST(BadInputTest, AnErrorIsTheRequestsWhereItsStatusSaysSo) {
   }
 }
 
-// What the service says of a form is said of the field that the client wrote it in.
-TEST(BadInputTest, AFormThatIsNoneIsNamedByItsField) {
+// The service's error for a response format is reported under the field that the client used.
+TEST(BadInputTest, InvalidFormatErrorNamesTheField) {
   struct BadForm {
     const char* path;
     const char* fields;
@@ -179,7 +179,7 @@ TEST(BadInputTest, AFormThatIsNoneIsNamedByItsField) {
   }
 }
 
-TEST(BadInputTest, MessagesNameTheirPlace) {
+TEST(BadInputTest, MessageErrorsNameTheirPath) {
   const BadChat cases[] = {
       {R"([])", "messages"},
       {R"("hi")", "messages"},
@@ -213,7 +213,7 @@ TEST(BadInputTest, MessagesNameTheirPlace) {
             "missing_required_parameter");
 }
 
-TEST(BadInputTest, BodiesThatAreNoJsonObject) {
+TEST(BadInputTest, BodiesThatAreNotAJsonObjectAreRefused) {
   std::string deep = R"({"messages": )", many = R"({"messages": [)", stops = R"("stop": [)", keys = "{";
   for (int i = 0; i < 65; ++i) deep += "[";
   for (int i = 0; i < 1'000'000; ++i) many += i == 0 ? "{}" : ",{}";
@@ -258,8 +258,8 @@ TEST(BadInputTest, UnknownFieldsAreIgnored) {
   EXPECT_EQ(door.last().cache_namespace, "us");
 }
 
-// The table's ranges are the sampler's: its ends are taken, and what the table takes the sampler takes.
-TEST(BadInputTest, TheRangesOfTheTableAreTheSamplers) {
+// The table has the ranges of the sampler: both ends are allowed, and the sampler accepts what the table allows.
+TEST(BadInputTest, TableHasTheRangesOfTheSampler) {
   size_t n_checked = 0;
   for (const Field<AnswerRequest>& field : sampler_fields()) {
     if (field.rule.shape != Shape::kNumber) continue;

@@ -1,4 +1,4 @@
-// /v1/embeddings, /api/embed and /api/embeddings: what they read, what they write, and what they refuse.
+// /v1/embeddings, /api/embed and /api/embeddings: requests, responses and errors.
 #include "server/protocol/embeddings.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ const EmbeddingRequest& last(const FakeDoor& door) { return door.backend->embedd
 std::string text_at(const EmbeddingRequest& request, size_t i) { return std::get<std::string>(request.inputs.at(i)); }
 Tokens ids_at(const EmbeddingRequest& request, size_t i) { return std::get<Tokens>(request.inputs.at(i)); }
 
-TEST(EmbeddingsTest, InputIsATextOrIdsOrListsOfThem) {
+TEST(EmbeddingsTest, InputIsATextOrTokensOrListsOfThem) {
   FakeDoor door;
   ASSERT_EQ(door.post("/v1/embeddings", std::string(R"({"model": "tiny", "input": "hi"})"))->status, 200);
   EXPECT_EQ(last(door).model, "tiny");
@@ -37,7 +37,7 @@ TEST(EmbeddingsTest, InputIsATextOrIdsOrListsOfThem) {
   EXPECT_EQ(last(door).n_dims, 3u);
 }
 
-TEST(EmbeddingsTest, ReplyIsOpenAis) {
+TEST(EmbeddingsTest, ReplyHasOpenAisFormat) {
   FakeDoor door;
   const auto exchange = door.post("/v1/embeddings", std::string(R"({"input": ["a", "b"]})"));
   EXPECT_EQ(exchange->body, R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
@@ -48,7 +48,7 @@ TEST(EmbeddingsTest, ReplyIsOpenAis) {
   EXPECT_EQ(base64->json()["data"][0]["embedding"], "AAAAPwAAgL8=");  // 3f000000, bf800000
 }
 
-TEST(EmbeddingsTest, BadInputsAreNamed) {
+TEST(EmbeddingsTest, BadInputErrorsNameTheField) {
   std::string many = R"({"input": ["a")", ids = R"({"input": [[1])";
   for (int i = 0; i < 2048; ++i) many += ",\"a\"", ids += ",[1]";
   const std::pair<std::string, std::string> cases[] = {
@@ -93,7 +93,7 @@ TEST(EmbeddingsTest, BadInputsAreNamed) {
   EXPECT_EQ(door.post("/v1/embeddings", std::string("[]"))->status, 400);
 }
 
-TEST(EmbeddingsTest, ErrorsOfTheServiceAreThoseOfTheProtocol) {
+TEST(EmbeddingsTest, ServiceErrorsHaveTheProtocolsFormat) {
   const auto refused = [](const Status& status, const char* path, const std::string& body) {
     FakeDoor door;
     door.backend->embedding_status = status;
@@ -117,13 +117,13 @@ TEST(EmbeddingsTest, ErrorsOfTheServiceAreThoseOfTheProtocol) {
   EXPECT_EQ(refused({ErrorCode::kNotFound, "no such"}, "/v1/embeddings", R"({"input": "a"})")->status, 404);
 }
 
-TEST(EmbeddingsTest, OllamasFormsAreReadAndWritten) {
+TEST(EmbeddingsTest, OllamasFormatsAreReadAndWritten) {
   FakeDoor door;
   auto exchange = door.post("/api/embed", std::string(R"({"model": "tiny:latest", "input": ["a", "b"]})"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
   EXPECT_EQ(last(door).model, "tiny:latest") << "the host knows the tag";
   EXPECT_EQ(last(door).keep_alive, std::nullopt);
-  EXPECT_TRUE(last(door).cuts) << "what Ollama does where nothing is said";
+  EXPECT_TRUE(last(door).cuts) << "Ollama's default";
   EXPECT_EQ(json_to_string(exchange->json()["embeddings"]), "[[0.5,-1],[1.5,-1]]");
   EXPECT_EQ(exchange->json()["prompt_eval_count"], 9);
   door.post("/api/embed", std::string(R"({"input": "a", "truncate": false, "keep_alive": 0})"));
@@ -139,7 +139,7 @@ TEST(EmbeddingsTest, OllamasFormsAreReadAndWritten) {
   EXPECT_EQ(door.post("/api/embeddings", std::string(R"({"prompt": ""})"))->status, 400);
 }
 
-TEST(EmbeddingsTest, NumbersAreTheSameFloatsWhenTheyAreRead) {
+TEST(EmbeddingsTest, WrittenNumbersReadAsTheSameFloats) {
   const std::vector<float> vector = {0, -0.0f, 1.0f / 3, 1e-38f, std::numeric_limits<float>::denorm_min(), -0.1f, 1};
   std::string text;
   append_numbers(text, vector);

@@ -1,5 +1,5 @@
-// What protocols stand between, as fakes: an exchange that keeps what it is told, and a backend whose answers are a
-// script. FakeDoor sends requests through the routes of all protocols.
+// Fakes on both sides of the protocols: an exchange that records the response, and a backend with scripted answers.
+// FakeDoor sends requests through the routes of all protocols.
 #pragma once
 
 #include <functional>
@@ -57,9 +57,9 @@ class FakeExchange final : public http::Exchange {
     CHECK(parsed.ok()) << body;
     return *parsed;
   }
-  // The data of each event, or each line, as JSON; "[DONE]" as a text.
+  // The data of each event, or of each line, as JSON; "[DONE]" as a text.
   std::vector<Json> events() const;
-  // The names of the events, where they have some.
+  // The names of the events that have one.
   std::vector<std::string> event_names() const;
 
   int status = 0;
@@ -98,7 +98,7 @@ inline std::vector<std::string> FakeExchange::event_names() const {
 
 inline std::shared_ptr<const Tokenizer> fake_tokenizer() { return std::make_shared<FakeTokenizer>(); }
 
-// An answer with costs that tests can tell apart.
+// An answer with distinguishable usage and timings.
 inline Answer make_answer(std::string content) {
   Answer answer;
   answer.content = std::move(content);
@@ -124,7 +124,7 @@ class FakeBackend final : public Backend {
     }
     if (keep_listeners) listeners.push_back(std::move(listener));
   }
-  // Vectors that tests can tell apart: of input i, i + 0.5 and -1.
+  // Distinguishable vectors: i + 0.5 and -1 for input i.
   void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token) override {
     embedded.push_back(request);
     if (!embedding_status.ok()) return listener->fail(embedding_status, std::chrono::seconds(7));
@@ -167,7 +167,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  // The events of a plain answer, its content in two parts, for each of the request's n.
+  // Emits a plain answer, its content in two parts, for each of the request's n.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
     listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
     for (size_t i = 0; i < request.n; ++i) {
@@ -182,7 +182,7 @@ class FakeBackend final : public Backend {
 
   Script script;
   TurnOptions defaults;
-  ModelHeader other_header;  // of "other"
+  ModelHeader other_header;  // for the model "other"
   bool keep_listeners = false;
   std::vector<AnswerRequest> requests;
   std::vector<std::stop_token> stops;
@@ -197,7 +197,7 @@ class FakeDoor {
  public:
   FakeDoor() : FakeDoor(std::shared_ptr<Backend>()) {}
   explicit FakeDoor(std::unique_ptr<ConversationStore> own) : FakeDoor(nullptr, std::move(own)) {}
-  // With a backend of the test's own.
+  // With another backend.
   explicit FakeDoor(std::shared_ptr<Backend> own,
                     std::unique_ptr<ConversationStore> kept = ConversationStore::open({}).value())
       : store(std::move(kept)) {
@@ -206,7 +206,7 @@ class FakeDoor {
     site_ = std::make_shared<Site>(std::move(site));
     add_endpoints(router_, *site_);
   }
-  // So that ids are others than those of an earlier door.
+  // Makes new ids differ from those of an earlier door.
   void new_ids_from(size_t n) { n_ids_ = n; }
   // As with --namespace-by-user.
   void tell_users_apart() {
@@ -240,7 +240,7 @@ class FakeDoor {
 
   const AnswerRequest& last() const { return backend->requests.back(); }
 
-  // The first: listeners of the backend may have taken a conversation.
+  // Declared first: listeners of the backend may hold conversations.
   std::unique_ptr<ConversationStore> store;
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
 

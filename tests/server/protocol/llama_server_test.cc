@@ -7,7 +7,7 @@
 namespace ibid::serve {
 namespace {
 
-TEST(LlamaServerTest, ACompletionSaysWhyItEnded) {
+TEST(LlamaServerTest, CompletionHasItsStopReason) {
   FakeDoor door;
   const Json json = door.post("/completion", std::string(R"({"prompt": "x", "n_predict": 4, "n_probs": 0})"))->json();
   EXPECT_EQ(json["content"], "Hello");
@@ -21,13 +21,13 @@ TEST(LlamaServerTest, ACompletionSaysWhyItEnded) {
   EXPECT_EQ(door.last().options.max_tokens, 0u);
 }
 
-TEST(LlamaServerTest, AnAnswerSaysHowItWasSampled) {
+TEST(LlamaServerTest, CompletionHasItsSamplingOptions) {
   FakeDoor door;
   door.backend->defaults.sampler.top_p = 0.75;
   const std::string body = R"({"prompt": "x", "n_predict": 4, "temperature": 0.5, "top_k": 7, "min_p": 0.25,
       "repeat_penalty": 1.5, "stop": ["a", "b"], "grammar": "root ::= \"x\"")";
   const Json settings = door.post("/completion", body + "}")->json()["generation_settings"];
-  EXPECT_EQ(settings["seed"], 7) << "of the answer";
+  EXPECT_EQ(settings["seed"], 7) << "seed of the answer";
   EXPECT_EQ(settings["n_predict"], 4);
   EXPECT_EQ(settings["temperature"], 0.5);
   EXPECT_EQ(settings["top_k"], 7);
@@ -46,7 +46,7 @@ TEST(LlamaServerTest, AnAnswerSaysHowItWasSampled) {
             -1);
 }
 
-TEST(LlamaServerTest, AStreamIsPartsAndAnEnd) {
+TEST(LlamaServerTest, StreamHasPartsAndAnEnd) {
   FakeDoor door;
   const auto events = door.post("/completion", std::string(R"({"prompt": [1, 2], "stream": true})"))->events();
   ASSERT_EQ(events.size(), 3u);
@@ -55,7 +55,7 @@ TEST(LlamaServerTest, AStreamIsPartsAndAnEnd) {
   EXPECT_EQ(events[2]["stop"], true);
 }
 
-TEST(LlamaServerTest, TextsBecomeIdsAndBack) {
+TEST(LlamaServerTest, TokenizesAndDetokenizes) {
   FakeDoor door;
   const Json tokens = door.post("/tokenize", std::string(R"({"content": "abc"})"))->json()["tokens"];
   ASSERT_TRUE(tokens.is_array());
@@ -67,7 +67,7 @@ TEST(LlamaServerTest, TextsBecomeIdsAndBack) {
   EXPECT_EQ(door.post("/tokenize", std::string("{}"))->json()["error"]["param"], "content");
 }
 
-TEST(LlamaServerTest, TemplatesAreAppliedAndPropsTold) {
+TEST(LlamaServerTest, AppliesTemplatesAndReturnsProps) {
   FakeDoor door;
   const std::string chat = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_EQ(door.post("/apply-template", chat)->json()["prompt"], "<rendered>");

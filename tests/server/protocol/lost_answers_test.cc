@@ -1,5 +1,5 @@
-// An answer that the server cannot give to its end is an error in the protocol's own form, and never one that a model
-// or a limit has ended: 503 where nothing was sent yet, the last event of a stream.
+// An answer that the server cannot complete ends with an error in the protocol's format, and not as if the model or a
+// limit had ended it: 503 if nothing was sent yet, else the last event of the stream.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class LostAnswersTest : public testing::TestWithParam<Asked> {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, LostAnswersTest, testing::ValuesIn(kAsked));
 
-TEST_P(LostAnswersTest, BeforeTheFirstByteIsAnError) {
+TEST_P(LostAnswersTest, FailureBeforeTheFirstByteIsAnErrorStatus) {
   const auto exchange = ask(false);
   EXPECT_EQ(exchange->status, GetParam().status) << exchange->body;
   EXPECT_THAT(exchange->body, HasSubstr("no page is left"));
@@ -59,7 +59,7 @@ TEST_P(LostAnswersTest, BeforeTheFirstByteIsAnError) {
   EXPECT_TRUE(says_when);
 }
 
-TEST_P(LostAnswersTest, InAStreamIsItsLastEvent) {
+TEST_P(LostAnswersTest, FailureDuringAStreamIsItsLastEvent) {
   const auto exchange = ask(true);
   EXPECT_EQ(exchange->status, 200);
   EXPECT_TRUE(exchange->ended);

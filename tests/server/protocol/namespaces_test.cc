@@ -1,4 +1,4 @@
-// With --namespace-by-user every endpoint keeps the users of a key apart, however a request names its user.
+// With --namespace-by-user every endpoint separates the users of a key, however a request names its user.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// A body that every endpoint that computes can answer, without its end.
+// A body that every computing endpoint accepts, without its closing brace.
 constexpr const char* kAnyBody =
     R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "prompt": "a", "content": "a", "input": "a",
         "tokens": [1], "max_tokens": 4)";
@@ -30,7 +30,7 @@ class NamespacesTest : public testing::Test {
   FakeDoor door;
 };
 
-TEST_F(NamespacesTest, EveryEndpointThatComputesGoesByTheUser) {
+TEST_F(NamespacesTest, EveryComputingEndpointUsesTheUsersNamespace) {
   const std::string wanted = user_namespace("us", "anna");
   size_t n_seen = 0;
   for (const Endpoint& endpoint : endpoints()) {
@@ -48,10 +48,10 @@ TEST_F(NamespacesTest, EveryEndpointThatComputesGoesByTheUser) {
     const size_t n = backend.requests.size() + backend.calls.size() + backend.embedded.size();
     n_seen += n == 3 ? 1 : 0;
   }
-  EXPECT_EQ(n_seen, 14u) << "of answers, prompts, tokens and embeddings";
+  EXPECT_EQ(n_seen, 14u) << "endpoints of answers, prompts, tokens and embeddings";
 }
 
-TEST_F(NamespacesTest, AStoredResponseIsItsUsersAlone) {
+TEST_F(NamespacesTest, StoredResponseIsVisibleOnlyToItsUser) {
   const std::string id = id_of("/v1/responses", R"({"input": "a", "user": "anna"})");
   const std::string path = "/v1/responses/" + id;
   for (const char* other : {"", "?user=ben", "?user="}) {
@@ -69,11 +69,11 @@ TEST_F(NamespacesTest, AStoredResponseIsItsUsersAlone) {
   EXPECT_EQ(status("POST", "/v1/responses", reference + R"("ben"})"), 404);
   EXPECT_EQ(status("POST", "/v1/responses", reference + R"("anna"})"), 200);
   EXPECT_EQ(status("GET", path, "", {{"x-user-id", "anna"}}), 200);
-  EXPECT_EQ(status("POST", path + "/cancel?user=anna"), 400) << "it is there, and over";
+  EXPECT_EQ(status("POST", path + "/cancel?user=anna"), 400) << "it exists, and has ended";
   EXPECT_EQ(status("DELETE", path + "?user=anna"), 200);
 }
 
-TEST_F(NamespacesTest, AConversationAndItsItemsAreItsUsersAlone) {
+TEST_F(NamespacesTest, ConversationAndItemsAreVisibleOnlyToTheirUser) {
   const std::string item = R"({"type": "message", "role": "user", "content": "a"})";
   const std::string id = id_of("/v1/conversations", R"({"items": [)" + item + R"(], "user": "anna"})");
   const std::string path = "/v1/conversations/" + id;
@@ -96,7 +96,7 @@ TEST_F(NamespacesTest, AConversationAndItsItemsAreItsUsersAlone) {
   EXPECT_EQ(status("DELETE", path + "?user=anna"), 200);
 }
 
-TEST_F(NamespacesTest, ARequestNamesOneUser) {
+TEST_F(NamespacesTest, RequestNamesAtMostOneUser) {
   const std::string body = std::string(kAnyBody) + R"(, "user": "anna"})";
   const std::string path = "/v1/chat/completions";
   EXPECT_EQ(status("POST", path + "?user=anna", body, {{"x-user-id", " anna "}}), 200);
@@ -110,10 +110,10 @@ TEST_F(NamespacesTest, ARequestNamesOneUser) {
   EXPECT_EQ(status("POST", "/v1/messages", std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
   EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "anna"));
   EXPECT_EQ(status("POST", path, std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
-  EXPECT_EQ(door.last().cache_namespace, "us") << "metadata of OpenAI says nothing to the server";
+  EXPECT_EQ(door.last().cache_namespace, "us") << "OpenAI's metadata does not select a namespace";
 }
 
-TEST_F(NamespacesTest, WithoutTheOptionUsersShareWhatTheirKeyHas) {
+TEST_F(NamespacesTest, WithoutTheOptionUsersOfAKeyShare) {
   FakeDoor shared;
   const std::string body = R"({"input": "a", "user": "anna"})";
   const std::string id = shared.post("/v1/responses", body)->json()["id"].get<std::string>();

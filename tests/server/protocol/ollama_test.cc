@@ -11,7 +11,7 @@ std::string chat_lines(const std::string& fields) {
   return R"({"model": "tiny:latest", "messages": [{"role": "user", "content": "hi"}])" + fields + "}";
 }
 
-TEST(OllamaTest, AStreamIsLinesAndTheLastHasTheCosts) {
+TEST(OllamaTest, StreamIsLinesAndTheLastHasUsage) {
   FakeDoor door;
   const auto exchange = door.post("/api/chat", chat_lines(""));
   EXPECT_EQ(exchange->content_type, "application/x-ndjson");
@@ -50,7 +50,7 @@ TEST(OllamaTest, OptionsAndFormatsReachTheService) {
   EXPECT_EQ(other.last().options.max_tokens, 0u);
 }
 
-TEST(OllamaTest, CallsHaveObjectsAndThinkingItsOwnField) {
+TEST(OllamaTest, ToolCallsHaveObjectsAndThinkingItsOwnField) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("");
@@ -64,7 +64,7 @@ TEST(OllamaTest, CallsHaveObjectsAndThinkingItsOwnField) {
   const auto lines = door.post("/api/chat", chat_lines(""))->events();
   EXPECT_EQ(lines[0]["message"]["thinking"], "hmm");
   EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["name"], "f");
-  // And back, as clients send them.
+  // The same sent back by a client.
   ASSERT_EQ(door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"},
     {"role": "assistant", "content": "", "thinking": "hmm", "tool_calls": [{"function": {"name": "f",
      "arguments": {"x": [1]}}}]}, {"role": "tool", "content": "sun", "tool_name": "f"}]})"))
@@ -75,7 +75,7 @@ TEST(OllamaTest, CallsHaveObjectsAndThinkingItsOwnField) {
   EXPECT_EQ(door.last().messages[2]["name"], "f");
 }
 
-TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
+TEST(OllamaTest, GenerateTakesAPromptOrARawText) {
   FakeDoor door;
   const Json json =
       door.post("/api/generate", std::string(R"({"prompt": "hi", "system": "s", "stream": false})"))->json();
@@ -87,7 +87,7 @@ TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
   EXPECT_EQ(std::get<std::string>(*door.last().prompt), "hi");
 }
 
-TEST(OllamaTest, KeepAliveIsADuration) {
+TEST(OllamaTest, KeepAliveIsReadAsADuration) {
   FakeDoor door;
   const auto keep_alive = [&](const std::string& value) {
     const auto exchange =
@@ -121,10 +121,10 @@ TEST(OllamaTest, KeepAliveIsADuration) {
   EXPECT_EQ(door.last().keep_alive, std::nullopt);
 }
 
-TEST(OllamaTest, WithoutAQuestionTheModelIsLoadedOrUnloaded) {
+TEST(OllamaTest, RequestWithoutAPromptLoadsOrUnloadsTheModel) {
   FakeDoor door;
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "tiny"})"))->json()["done_reason"], "load");
-  EXPECT_EQ(door.post("/api/chat", std::string("{}"))->json()["model"], "tiny") << "the first one, by its name";
+  EXPECT_EQ(door.post("/api/chat", std::string("{}"))->json()["model"], "tiny") << "the first model, with its name";
   EXPECT_EQ(door.post("/api/chat", std::string(R"({"model": "tiny", "messages": [], "keep_alive": 0})"))
                 ->json()["done_reason"],
             "unload");
@@ -147,7 +147,7 @@ TEST(OllamaTest, ModelsAreListedAndShown) {
   EXPECT_EQ(door.post("/api/show", std::string("{}"))->status, 400);
 }
 
-TEST(OllamaTest, AModelThatIsNotLoadedIsShownByItsFile) {
+TEST(OllamaTest, UnloadedModelIsDescribedFromItsFile) {
   FakeDoor door;
   door.backend->other_header = {.format = "gguf",
                                 .family = "llama",
@@ -174,8 +174,8 @@ TEST(OllamaTest, AModelThatIsNotLoadedIsShownByItsFile) {
   }
 }
 
-// As Ollama's runner has them: none of the three is a limit.
-TEST(OllamaTest, NumPredictOfZeroOrBelowIsNoLimit) {
+// As in Ollama's runner, none of the three is a limit.
+TEST(OllamaTest, NumPredictOfZeroOrBelowIsUnlimited) {
   for (const char* none : {"0", "-1", "-2"}) {
     FakeDoor door;
     door.backend->defaults.max_tokens = 5;

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions: what of a request reaches the service, and what of an answer reaches the client.
+// POST /v1/chat/completions: how requests reach the service, and how answers reach the client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ Json with(const char* fields) {
   return body;
 }
 
-TEST(OpenAiChatTest, AWholeAnswerHasTheProtocolsFields) {
+TEST(OpenAiChatTest, WholeAnswerHasTheProtocolsFields) {
   FakeDoor door;
   const auto exchange = door.post(kPath, chat_body());
   ASSERT_EQ(exchange->status, 200);
@@ -47,7 +47,7 @@ TEST(OpenAiChatTest, AWholeAnswerHasTheProtocolsFields) {
   EXPECT_EQ(door.last().cache_namespace, "us");
 }
 
-TEST(OpenAiChatTest, MessagesBecomeThoseOfTemplates) {
+TEST(OpenAiChatTest, MessagesAreConvertedForTemplates) {
   FakeDoor door;
   const auto exchange = door.post(kPath, std::string(R"({"messages": [
     {"role": "developer", "content": "be brief"},
@@ -63,7 +63,7 @@ TEST(OpenAiChatTest, MessagesBecomeThoseOfTemplates) {
             R"({"role":"tool","content":"3","tool_call_id":"c1"}])");
 }
 
-TEST(OpenAiChatTest, SamplersAreReadUnderTheirUsualNames) {
+TEST(OpenAiChatTest, SamplingOptionsAreReadUnderCommonNames) {
   FakeDoor door;
   const auto exchange = door.post(kPath, with(R"({"temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1,
     "typical": 0.8, "repeat_penalty": 1.1, "repeat_last_n": 64, "frequency_penalty": 0.5, "presence_penalty": -0.5,
@@ -100,7 +100,7 @@ TEST(OpenAiChatTest, SamplersAreReadUnderTheirUsualNames) {
   EXPECT_EQ(exchange->json()["choices"].size(), 2u);
 }
 
-TEST(OpenAiChatTest, AnEndThatIsIgnoredNeverComesByItself) {
+TEST(OpenAiChatTest, IgnoreEosBansEndTokens) {
   FakeDoor door;
   EXPECT_EQ(door.post(kPath, with(R"({"ignore_eos": true, "min_tokens": 2})"))->status, 200);
   EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
@@ -115,7 +115,7 @@ TEST(OpenAiChatTest, AnEndThatIsIgnoredNeverComesByItself) {
   EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
 }
 
-TEST(OpenAiChatTest, WhatARequestDoesNotSayIsAsTheModelRecommends) {
+TEST(OpenAiChatTest, MissingOptionsAreTheModelsDefaults) {
   FakeDoor door;
   door.backend->defaults.sampler.temperature = 0.3;
   door.backend->defaults.sampler.top_k = 9;
@@ -124,7 +124,7 @@ TEST(OpenAiChatTest, WhatARequestDoesNotSayIsAsTheModelRecommends) {
   EXPECT_EQ(door.last().options.sampler.top_k, 9u);
 }
 
-TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
+TEST(OpenAiChatTest, FormatsToolsAndReasoningReachTheService) {
   FakeDoor door;
   ASSERT_EQ(door.post(kPath, with(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "x",
     "schema": {"type": "object", "b": 1, "a": 2}}}, "reasoning_effort": "low", "chat_template_kwargs": {"x": [1]},
@@ -147,7 +147,7 @@ TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
   EXPECT_NE(request.cache_namespace, "us");
 }
 
-TEST(OpenAiChatTest, TheFormsOfOtherServersAreKnown) {
+TEST(OpenAiChatTest, FormatFieldsOfOtherServersAreRead) {
   using Kind = ResponseFormat::Kind;
   const std::pair<const char*, Kind> forms[] = {
       {R"({"grammar": "root ::= \"a\""})", Kind::kGbnf},
@@ -166,7 +166,7 @@ TEST(OpenAiChatTest, TheFormsOfOtherServersAreKnown) {
   }
 }
 
-TEST(OpenAiChatTest, AStreamIsRoleTextReasonUsageDone) {
+TEST(OpenAiChatTest, StreamHasRoleTextFinishReasonUsageDone) {
   FakeDoor door;
   const auto exchange = door.post(kPath, with(R"({"stream": true, "stream_options": {"include_usage": true}})"));
   EXPECT_EQ(exchange->status, 200);
@@ -193,7 +193,7 @@ TEST(OpenAiChatTest, AStreamIsRoleTextReasonUsageDone) {
   EXPECT_EQ(events[5], "[DONE]");
 }
 
-TEST(OpenAiChatTest, WithoutIncludeUsageNoChunkHasIt) {
+TEST(OpenAiChatTest, UsageChunkIsSentOnlyWithIncludeUsage) {
   FakeDoor door;
   const auto exchange = door.post(kPath, with(R"({"stream": true})"));
   for (const Json& event : exchange->events()) {
@@ -201,7 +201,7 @@ TEST(OpenAiChatTest, WithoutIncludeUsageNoChunkHasIt) {
   }
 }
 
-TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
+TEST(OpenAiChatTest, ToolCallsAreStreamedAndWhole) {
   Answer answer = make_answer("");
   answer.tool_calls = {{"c1", "f", "{\"x\": 1}"}, {"c2", "g", "{}"}};
   FakeDoor door;
@@ -210,7 +210,7 @@ TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
     listener.tool_call(0, 0, "c1", "f");
     listener.tool_arguments(0, 0, "{\"x\"");
     listener.tool_arguments(0, 0, ": 1}");
-    listener.answer(0, answer);  // the second call was not announced in parts
+    listener.answer(0, answer);  // the second call was not received in parts
     listener.end({});
   };
   const auto whole = door.post(kPath, chat_body());
@@ -235,7 +235,7 @@ TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
   EXPECT_EQ(arguments[1], "{}");
 }
 
-TEST(OpenAiChatTest, ReasoningStandsBesideTheContent) {
+TEST(OpenAiChatTest, ReasoningHasItsOwnField) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("yes");
@@ -249,7 +249,7 @@ TEST(OpenAiChatTest, ReasoningStandsBesideTheContent) {
   EXPECT_EQ(json_to_string(events[1]["choices"][0]["delta"]), R"({"reasoning_content":"hmm"})");
 }
 
-TEST(OpenAiChatTest, FinishReasonsAreTheProtocols) {
+TEST(OpenAiChatTest, FinishReasonsFollowTheProtocol) {
   const std::pair<FinishReason, const char*> reasons[] = {{FinishReason::kStop, "stop"},
                                                           {FinishReason::kStopString, "stop"},
                                                           {FinishReason::kLength, "length"},
@@ -268,7 +268,7 @@ TEST(OpenAiChatTest, FinishReasonsAreTheProtocols) {
   }
 }
 
-TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndTheOthers) {
+TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndAlternatives) {
   FakeDoor door;
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
@@ -285,7 +285,7 @@ TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndTheOthers) {
   EXPECT_EQ(token["top_logprobs"].size(), 1u);
 }
 
-TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
+TEST(OpenAiChatTest, StreamHasLogprobsWithTheirText) {
   FakeDoor door;
   const TokenId a = FakeTokenizer().template_ids("a")[0], b = FakeTokenizer().template_ids("b")[0];
   door.backend->script = [a, b](const AnswerRequest&, AnswerListener& listener) {
@@ -294,7 +294,7 @@ TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
     listener.begin("tiny", 3, fake_tokenizer());
     listener.logprobs(0, std::span(answer.logprobs).first(1));
     listener.content(0, "a");
-    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // of a marker
+    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // those of a marker
     listener.logprobs(0, std::span(answer.logprobs).subspan(2, 1));
     listener.content(0, "ab");
     listener.answer(0, answer);
@@ -313,7 +313,7 @@ TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
   EXPECT_EQ(all, ":|a:a|ab:ba|:b|");
 }
 
-TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
+TEST(OpenAiChatTest, LostPrefixIsReportedWithoutText) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("x");
@@ -334,7 +334,7 @@ TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
   EXPECT_THAT(exchange->body, testing::Not(HasSubstr("secret")));
 }
 
-TEST(OpenAiChatTest, AClientIsToldWhatAClientCanDo) {
+TEST(OpenAiChatTest, ContextFullErrorHasAdviceForClients) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context has room for 8; rewind_to()"));
@@ -392,7 +392,7 @@ TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
   EXPECT_EQ(events[1]["choices"][0]["delta"]["content"], "so far");
 }
 
-TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
+TEST(OpenAiChatTest, ProgressIsSentOnRequest) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     listener.begin("tiny", 100, fake_tokenizer());
@@ -408,7 +408,7 @@ TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
   EXPECT_THAT(plain->body, testing::Not(HasSubstr("prompt_progress")));
 }
 
-TEST(OpenAiChatTest, WhoeverHasGoneStopsTheAnswer) {
+TEST(OpenAiChatTest, DisconnectStopsTheAnswer) {
   FakeDoor door;
   door.backend->keep_listeners = true;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
@@ -422,7 +422,7 @@ TEST(OpenAiChatTest, WhoeverHasGoneStopsTheAnswer) {
   EXPECT_TRUE(exchange->ended);
 }
 
-TEST(OpenAiModelsTest, AreListedAndFoundByName) {
+TEST(OpenAiModelsTest, ModelsAreListedAndFoundByName) {
   FakeDoor door;
   const Json list = door.send("GET", "/v1/models")->json();
   EXPECT_EQ(list["object"], "list");
@@ -438,7 +438,7 @@ TEST(OpenAiModelsTest, AreListedAndFoundByName) {
   EXPECT_EQ(missing->json()["error"]["code"], "model_not_found");
 }
 
-TEST(OpenAiChatTest, UsersAreNamespacesWhereTheServerTellsThemApart) {
+TEST(OpenAiChatTest, UsersHaveNamespacesWithNamespaceByUser) {
   const std::string request = R"({"messages": [{"role": "user", "content": "x"}], "cache_salt": "s", "user": )";
   FakeDoor door;
   EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);

@@ -1,4 +1,4 @@
-// POST /v1/completions: prompts as texts and ids, echo, log-probabilities, streams.
+// POST /v1/completions: prompts as texts and tokens, echo, log-probabilities, streams.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kCompletions = "/v1/completions";
 
-TEST(OpenAiCompletionsTest, AWholeAnswerIsATextCompletion) {
+TEST(OpenAiCompletionsTest, WholeAnswerIsATextCompletion) {
   FakeDoor door;
   const auto exchange = door.post(kCompletions, std::string(R"({"prompt": "once", "max_tokens": 3})"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
@@ -22,7 +22,7 @@ TEST(OpenAiCompletionsTest, AWholeAnswerIsATextCompletion) {
   EXPECT_EQ(door.last().options.max_tokens, 3u);
 }
 
-TEST(OpenAiCompletionsTest, PromptsAreTextsOrIds) {
+TEST(OpenAiCompletionsTest, PromptsAreTextsOrTokens) {
   const std::pair<const char*, Tokens> prompts[] = {{"[1, 2, 3]", {1, 2, 3}}, {"[[4, 5]]", {4, 5}}};
   for (const auto& [prompt, ids] : prompts) {
     FakeDoor door;
@@ -55,8 +55,8 @@ TEST(OpenAiCompletionsTest, PromptsAreTextsOrIds) {
   EXPECT_EQ(door.post(kCompletions, std::string("{}"))->json()["error"]["param"], "prompt");
 }
 
-// Two answers of each, as OpenAI numbers them.
-TEST(OpenAiCompletionsTest, SeveralPromptsHaveTheirChoicesOneBehindTheOther) {
+// Two answers for each prompt, in OpenAI's numbering.
+TEST(OpenAiCompletionsTest, ChoicesAreNumberedByPromptThenAnswer) {
   const auto say = [](const AnswerRequest& request, AnswerListener& listener) {
     const std::string prompt = std::get<std::string>(*request.prompt);
     listener.begin("tiny", 30, fake_tokenizer());
@@ -100,7 +100,7 @@ TEST(OpenAiCompletionsTest, SeveralPromptsHaveTheirChoicesOneBehindTheOther) {
   EXPECT_EQ(usage["prompt_tokens"], 90);
 }
 
-TEST(OpenAiCompletionsTest, AnErrorOfOnePromptEndsTheOthersAndIsTheAnswer) {
+TEST(OpenAiCompletionsTest, ErrorOfOnePromptStopsTheOthersAndIsReturned) {
   FakeDoor door;
   door.backend->script = [&](const AnswerRequest& request, AnswerListener& listener) {
     if (std::get<std::string>(*request.prompt) == "b") {
@@ -117,8 +117,8 @@ TEST(OpenAiCompletionsTest, AnErrorOfOnePromptEndsTheOthersAndIsTheAnswer) {
   EXPECT_EQ(door.post(kCompletions, body)->json()["error"]["param"], "prompt");
 }
 
-// Whoever leaves leaves all prompts; the last of them ends the exchange.
-TEST(OpenAiCompletionsTest, AClientThatGoesStopsAllOfItsPrompts) {
+// A disconnect stops all prompts; the last of them ends the exchange.
+TEST(OpenAiCompletionsTest, DisconnectStopsAllPrompts) {
   FakeDoor door;
   door.backend->keep_listeners = true;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
@@ -136,7 +136,7 @@ TEST(OpenAiCompletionsTest, AClientThatGoesStopsAllOfItsPrompts) {
   EXPECT_TRUE(exchange->ended);
 }
 
-TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
+TEST(OpenAiCompletionsTest, EchoPrependsThePrompt) {
   FakeDoor door;
   EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "Oh: ", "echo": true})"))->json()["choices"][0]["text"],
             "Oh: Hello");
@@ -148,7 +148,7 @@ TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
   EXPECT_EQ(text, "Oh: Hello");
 }
 
-TEST(OpenAiCompletionsTest, AStreamEndsWithReasonUsageDone) {
+TEST(OpenAiCompletionsTest, StreamEndsWithFinishReasonUsageDone) {
   FakeDoor door;
   const auto events = door.post(kCompletions, std::string(R"({"prompt": "x", "stream": true,
     "stream_options": {"include_usage": true}})"))
@@ -177,7 +177,7 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
 }
 
 // As texts they would be the same key twice.
-TEST(OpenAiCompletionsTest, TokensThatAreNoTextAreNamedByTheirBytes) {
+TEST(OpenAiCompletionsTest, TokensThatAreNotUtf8AreKeyedByBytes) {
   FakeDoor door;
   const Tokens ids = FakeTokenizer().sampled({"\xC3", "\xE2"});
   door.backend->script = [&ids](const AnswerRequest& request, AnswerListener& listener) {
@@ -191,7 +191,7 @@ TEST(OpenAiCompletionsTest, TokensThatAreNoTextAreNamedByTheirBytes) {
   EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"bytes:\\xc3":-0.5,"bytes:\\xe2":-2.0})");
 }
 
-TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
+TEST(OpenAiCompletionsTest, StreamHasLogprobsWithTheirText) {
   FakeDoor door;
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest&, AnswerListener& listener) {

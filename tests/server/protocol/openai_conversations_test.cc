@@ -1,4 +1,4 @@
-// /v1/conversations: lists of items that responses are added to, and go on from.
+// /v1/conversations: lists of items to which responses are appended, and which they continue.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ Json answer_to(FakeDoor& door, const Json& conversation, const char* input) {
   return door.post(kResponsesPath, Json({{"input", input}, {"conversation", conversation["id"]}}))->json();
 }
 
-TEST(ConversationsTest, ResponsesAreAddedToIt) {
+TEST(ConversationsTest, ResponsesAreAppended) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string(R"({"metadata": {"a": "b"}, "items":
       [{"role": "developer", "content": "be brief"}]})"))
@@ -43,12 +43,12 @@ TEST(ConversationsTest, ResponsesAreAddedToIt) {
   EXPECT_EQ(door.send("GET", path_of(conversation) + "/items/" + items[1]["id"].get<std::string>())->json(), items[1]);
 }
 
-TEST(ConversationsTest, AResponseOfItIsGoneOnFromWhereItStood) {
+TEST(ConversationsTest, ResponseIsContinuedFromItsPosition) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   const Json first = answer_to(door, conversation, "one");
   answer_to(door, conversation, "two");
-  // A branch: it is no part of the conversation, and can be gone on from itself.
+  // A branch: not part of the conversation, and itself continuable.
   const Json branch =
       door.post(kResponsesPath, Json({{"input", "other"}, {"previous_response_id", first["id"]}}))->json();
   EXPECT_EQ(door.last().messages.size(), 3u);
@@ -59,7 +59,7 @@ TEST(ConversationsTest, AResponseOfItIsGoneOnFromWhereItStood) {
   EXPECT_EQ(door.send("GET", path_of(conversation) + "/items")->json()["data"].size(), 4u);
   const std::string inputs = std::string(kResponsesPath) + "/" + first["id"].get<std::string>() + "/input_items";
   EXPECT_EQ(door.send("GET", inputs)->json()["data"].size(), 1u);
-  // Without its items the response cannot be gone on from, and says so.
+  // A response whose items were deleted cannot be continued; the error says so.
   const std::string said = first["output"][0]["id"];
   EXPECT_EQ(door.send("DELETE", path_of(conversation) + "/items/" + said)->json()["object"], "conversation");
   const auto lost = door.post(kResponsesPath, Json({{"input", "x"}, {"previous_response_id", first["id"]}}));
@@ -67,7 +67,7 @@ TEST(ConversationsTest, AResponseOfItIsGoneOnFromWhereItStood) {
   EXPECT_EQ(door.send("GET", inputs)->status, 404);
 }
 
-TEST(ConversationsTest, ItemsAreAddedAndTakenOut) {
+TEST(ConversationsTest, ItemsAreAddedAndRemoved) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string())->json();
   const Json added = door.post(path_of(conversation) + "/items", std::string(R"({"items": [
@@ -77,7 +77,7 @@ TEST(ConversationsTest, ItemsAreAddedAndTakenOut) {
                          ->json();
   ASSERT_EQ(added["data"].size(), 3u);
   EXPECT_EQ(added["first_id"], added["data"][0]["id"]);
-  // Nothing has to be said where the result of a tool waits for an answer.
+  // An empty input is allowed if a tool's result still has no answer.
   const auto exchange =
       door.post(kResponsesPath, Json({{"input", Json::array()}, {"conversation", conversation["id"]}}));
   EXPECT_EQ(exchange->status, 200) << exchange->body;
@@ -87,7 +87,7 @@ TEST(ConversationsTest, ItemsAreAddedAndTakenOut) {
   EXPECT_EQ(door.send("GET", path_of(conversation))->json()["metadata"]["c"], "d");
 }
 
-TEST(ConversationsTest, IsFoundAndForgottenWithinItsNamespace) {
+TEST(ConversationsTest, IsFoundAndDeletedOnlyInItsNamespace) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   const std::string path = path_of(conversation);
@@ -101,7 +101,7 @@ TEST(ConversationsTest, IsFoundAndForgottenWithinItsNamespace) {
   EXPECT_EQ(door.post(kResponsesPath, body)->status, 404);
 }
 
-TEST(ConversationsTest, OneResponseAtATimeAndWhatFailsChangesNothing) {
+TEST(ConversationsTest, OneResponseAtATimeAndFailuresChangeNothing) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   door.backend->keep_listeners = true;
@@ -120,7 +120,7 @@ TEST(ConversationsTest, OneResponseAtATimeAndWhatFailsChangesNothing) {
   EXPECT_EQ(door.post(kResponsesPath, body)->status, 200);
 }
 
-TEST(ConversationsTest, BadRequestsNameTheirPlace) {
+TEST(ConversationsTest, BadRequestsNameTheirPath) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   EXPECT_EQ(door.post(kConversations, std::string(R"({"items": [5]})"))->json()["error"]["param"], "items[0]");

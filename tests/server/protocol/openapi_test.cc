@@ -1,4 +1,4 @@
-// The description of the endpoints is true: what it says of fields is what parsers do.
+// The OpenAPI description is correct: the parsers treat fields as it says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace ibid::serve {
 namespace {
 
-// A body that an endpoint takes.
+// A valid body for an endpoint.
 Json sound_body(std::string_view path) {
   Json body = Json::parse(R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5})");
   if (path == "/v1/completions" || path == "/completion") body = Json{{"prompt", "once"}};
@@ -26,12 +26,12 @@ Json sound_body(std::string_view path) {
   return body;
 }
 
-TEST(OpenApiTest, TheServerHasIt) {
+TEST(OpenApiTest, ServerReturnsTheDocument) {
   FakeDoor door;
   EXPECT_EQ(door.send("GET", "/openapi.json")->json(), openapi_document());
 }
 
-TEST(OpenApiTest, EveryFieldOfEveryEndpointIsReadAsItIsDescribed) {
+TEST(OpenApiTest, EveryFieldIsReadAsDescribed) {
   size_t n_checked = 0;
   for (const Endpoint& endpoint : endpoints()) {
     const std::string path(endpoint.pattern);
@@ -40,7 +40,7 @@ TEST(OpenApiTest, EveryFieldOfEveryEndpointIsReadAsItIsDescribed) {
     ASSERT_EQ(sound.post(path, sound_body(path))->status, 200) << path;
     for (const FieldRule& rule : endpoint.fields()) {
       const std::string name(rule.name);
-      // A wrong kind of value is refused, unless the field is read over whatever it is.
+      // A value of the wrong type is refused, unless the field is ignored.
       Json wrong = sound_body(path);
       wrong[name] = rule.shape == Shape::kObject ? Json(5)
                     : rule.shape == Shape::kAny  ? Json::parse("[[]]")
@@ -51,11 +51,11 @@ TEST(OpenApiTest, EveryFieldOfEveryEndpointIsReadAsItIsDescribed) {
       if (exchange->status == 400) {
         EXPECT_NE(exchange->body.find(name), std::string::npos) << path << ' ' << exchange->body;
       }
-      // Null is as if it were not there.
+      // Null counts as absent.
       Json null = sound_body(path);
       null[name] = nullptr;
       FakeDoor other;
-      // /v1/messages wants max_tokens, count_tokens has the same fields and does not.
+      // /v1/messages requires max_tokens; count_tokens has the same fields and does not.
       const bool is_needed = rule.required || (path == "/v1/messages" && name == "max_tokens");
       EXPECT_EQ(other.post(path, null)->status, is_needed ? 400 : 200) << path << ' ' << name;
       ++n_checked;
@@ -64,7 +64,7 @@ TEST(OpenApiTest, EveryFieldOfEveryEndpointIsReadAsItIsDescribed) {
   EXPECT_GT(n_checked, 300u);
 }
 
-TEST(OpenApiTest, NoPathAndNoFieldStandsTwice) {
+TEST(OpenApiTest, PathsAndFieldsAreUnique) {
   std::set<std::string> paths;
   for (const Endpoint& endpoint : endpoints()) {
     EXPECT_TRUE(paths.insert(std::string(endpoint.method) + " " + std::string(endpoint.pattern)).second);

@@ -1,4 +1,4 @@
-// /v1/responses: items in and out, branches by previous_response_id, the order of events, what is stored and forgotten.
+// /v1/responses: items in and out, branches by previous_response_id, the order of events, storage and deletion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 constexpr const char* kResponses = "/v1/responses";
 
-TEST(ResponsesTest, AWholeResponseHasItemsAndUsage) {
+TEST(ResponsesTest, WholeResponseHasItemsAndUsage) {
   FakeDoor door;
   const auto exchange =
       door.post(kResponses, std::string(R"({"model": "tiny", "input": "hi", "instructions": "be brief",
@@ -34,7 +34,7 @@ TEST(ResponsesTest, AWholeResponseHasItemsAndUsage) {
   EXPECT_EQ(door.last().options.max_tokens, 9u);
 }
 
-TEST(ResponsesTest, ItemsOfOneAnswerAreOneMessage) {
+TEST(ResponsesTest, ItemsOfOneAnswerBecomeOneMessage) {
   Json messages = Json::array();
   const Json input = Json::parse(R"([
     {"role": "user", "content": [{"type": "input_text", "text": "weather?"}]},
@@ -54,7 +54,7 @@ TEST(ResponsesTest, ItemsOfOneAnswerAreOneMessage) {
   EXPECT_EQ(messages[3]["tool_call_id"], "c2");
 }
 
-TEST(ResponsesTest, BadItemsNameTheirPlace) {
+TEST(ResponsesTest, BadItemErrorsNameTheirPath) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([5])", "input[0]"},
       {R"([{"type": "web_search_call"}])", "input[0].type"},
@@ -90,7 +90,7 @@ TEST(ResponsesTest, BadItemsNameTheirPlace) {
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "background": true})"))->status, 400);
 }
 
-TEST(ResponsesTest, AnyResponseCanBeGoneOnFrom) {
+TEST(ResponsesTest, AnyResponseCanBeContinued) {
   FakeDoor door;
   const std::string first =
       door.post(kResponses, std::string(R"({"input": "one", "instructions": "a"})"))->json()["id"];
@@ -99,7 +99,7 @@ TEST(ResponsesTest, AnyResponseCanBeGoneOnFrom) {
   EXPECT_EQ(
       json_to_string(door.last().messages),
       R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
-  // Both go on: one from the second, one from the first again.
+  // Both can be continued: once the second, and once more the first.
   door.post(kResponses, Json({{"input", "three"}, {"previous_response_id", second}}));
   EXPECT_EQ(door.last().messages.size(), 5u);
   door.post(kResponses, Json({{"input", "other"}, {"previous_response_id", first}, {"instructions", "b"}}));
@@ -108,7 +108,7 @@ TEST(ResponsesTest, AnyResponseCanBeGoneOnFrom) {
   EXPECT_EQ(door.last().messages[3]["content"], "other");
 }
 
-TEST(ResponsesTest, AreFoundAndForgottenWithinTheirNamespace) {
+TEST(ResponsesTest, AreFoundAndDeletedOnlyInTheirNamespace) {
   FakeDoor door;
   const Json made = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
   const std::string path = std::string(kResponses) + "/" + made["id"].get<std::string>();
@@ -125,7 +125,7 @@ TEST(ResponsesTest, AreFoundAndForgottenWithinTheirNamespace) {
   EXPECT_EQ(door.send("GET", std::string(kResponses) + "/" + secret["id"].get<std::string>())->status, 404);
 }
 
-TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
+TEST(ResponsesTest, EventsFollowTheProtocolsOrder) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     Answer answer = make_answer("Hello");
@@ -157,7 +157,7 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
   EXPECT_EQ(response["output"][2]["call_id"], "c1");
   EXPECT_EQ(events[8]["output_index"], 1);
   EXPECT_EQ(events[10]["item_id"], response["output"][1]["id"]);
-  // What was streamed can be gone on from.
+  // A streamed response can be continued.
   door.post(kResponses, Json({{"input", "next"}, {"previous_response_id", response["id"]}}));
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["id"], "c1");
 }
@@ -168,7 +168,7 @@ std::string tokens_of(const Json& logprobs) {
   return all;
 }
 
-// An answer that thinks first: a, a marker, the content "ab" in two parts, and one id that comes with the answer alone.
+// An answer with reasoning: a, a marker, the content "ab" in two parts, and one token that comes only with answer().
 void think_and_say(const AnswerRequest&, AnswerListener& listener) {
   const FakeTokenizer tokenizer;
   Answer answer = make_answer("ab");
@@ -189,7 +189,7 @@ void think_and_say(const AnswerRequest&, AnswerListener& listener) {
   listener.end({});
 }
 
-TEST(ResponsesTest, LogprobsAreThoseOfTheContentStreamedAndWhole) {
+TEST(ResponsesTest, LogprobsAreOnlyThoseOfTheContent) {
   FakeDoor door;
   door.backend->script = think_and_say;
   const std::string asked = R"("input": "hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1)";
@@ -214,10 +214,10 @@ TEST(ResponsesTest, LogprobsAreThoseOfTheContentStreamedAndWhole) {
   }
   EXPECT_EQ(deltas, "a:</think>a|b:b|");
   EXPECT_EQ(streamed->events().back()["response"]["output"][1]["content"][0]["logprobs"], expected);
-  EXPECT_EQ(all.size() + 1, expected.size()) << "the last one's text was in no delta";
+  EXPECT_EQ(all.size() + 1, expected.size()) << "the last token's text was in no delta";
 }
 
-TEST(ResponsesTest, NobodyGetsLogprobsWhoDidNotAsk) {
+TEST(ResponsesTest, LogprobsAreSentOnlyOnRequest) {
   FakeDoor door;
   for (const char* fields : {R"("top_logprobs": 3)", R"("include": [])"}) {
     door.post(kResponses, std::string(R"({"input": "hi", )") + fields + "}");
@@ -225,7 +225,7 @@ TEST(ResponsesTest, NobodyGetsLogprobsWhoDidNotAsk) {
   }
 }
 
-TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
+TEST(ResponsesTest, TruncatedResponseIsIncompleteAndFailureHasError) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("He");
@@ -249,7 +249,7 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   EXPECT_EQ(failed->events().back()["response"]["error"]["message"], "no pages");
 }
 
-TEST(ResponsesTest, AnAnswerWithoutAWordIsAMessageInAStreamToo) {
+TEST(ResponsesTest, EmptyAnswerIsAMessageInAStreamToo) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.begin("tiny", 3, fake_tokenizer());
@@ -264,7 +264,7 @@ TEST(ResponsesTest, AnAnswerWithoutAWordIsAMessageInAStreamToo) {
   EXPECT_EQ(exchange->events().back()["response"]["output"][0], exchange->events()[6]["item"]);
 }
 
-TEST(ResponsesTest, WhatIsInFrontOfAnOutputIsAListOfItems) {
+TEST(ResponsesTest, InputItemsAreListedInPages) {
   FakeDoor door;
   const std::string first = door.post(kResponses, std::string(R"({"input": "one"})"))->json()["id"];
   const Json second = door.post(kResponses, Json({{"input", "two"}, {"previous_response_id", first}}))->json();
@@ -276,7 +276,7 @@ TEST(ResponsesTest, WhatIsInFrontOfAnOutputIsAListOfItems) {
   EXPECT_EQ(all["data"][2]["content"][0]["text"], "two");
   EXPECT_EQ(all["first_id"], all["data"][0]["id"]);
   EXPECT_FALSE(all["has_more"].get<bool>());
-  // Pages: the newest first.
+  // Pages, newest first.
   const Json page = door.send("GET", path + "?limit=2")->json();
   EXPECT_EQ(page["data"][0], all["data"][2]);
   EXPECT_TRUE(page["has_more"].get<bool>());
@@ -291,7 +291,7 @@ TEST(ResponsesTest, WhatIsInFrontOfAnOutputIsAListOfItems) {
   EXPECT_EQ(door.post(std::string(kResponses) + "/nothing/cancel", std::string())->status, 404);
 }
 
-TEST(ResponsesTest, AnItemIsMeantByItsId) {
+TEST(ResponsesTest, ItemReferenceIsResolvedById) {
   FakeDoor door;
   const Json first = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
   const Json said = {{"type", "item_reference"}, {"id", first["output"][0]["id"]}};
@@ -306,8 +306,8 @@ TEST(ResponsesTest, AnItemIsMeantByItsId) {
   EXPECT_EQ(others->json()["error"]["param"], "input[1].id");
 }
 
-// What is kept outlives the process: another door with the same store finds it.
-TEST(ResponsesTest, AnotherServerGoesOnFromWhatIsKept) {
+// Stored responses outlive the process: another door with the same store finds them.
+TEST(ResponsesTest, StoredResponseIsContinuedAfterRestart) {
   const TempDir dir;
   const auto open = [&] { return ConversationStore::open({.directory = dir.file("cache")}).value(); };
   std::string id;
@@ -324,8 +324,8 @@ TEST(ResponsesTest, AnotherServerGoesOnFromWhatIsKept) {
   EXPECT_EQ(door.last().messages.size(), 3u);
 }
 
-// A disk that fails is an error of the request, and says nothing of where the disk is.
-TEST(ResponsesTest, WhatCannotBeKeptFailsAndSaysSo) {
+// An error of the disk is an error of the request, whose message does not contain the path.
+TEST(ResponsesTest, StorageErrorFailsTheRequest) {
   const TempDir dir;
   FakeDoor door(ConversationStore::open({.directory = dir.file("cache")}).value());
   const Json before = door.post(kResponses, std::string(R"({"input": "one"})"))->json();

@@ -1,4 +1,4 @@
-// write_openapi PATH: the description of the endpoints, as the server has it at /openapi.json, for make_http_api.py.
+// write_openapi PATH: writes the server's /openapi.json to a file, for make_http_api.py.
 #include <cstdio>
 #include <fstream>
 

@@ -1,4 +1,4 @@
-// Many requests at once, clients that go away, time that is over, and memory that is not there.
+// Many requests at once, clients that disconnect, deadlines, and lack of memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace ibid::serve {
 namespace {
 
-// Holds the model in front of its passes until it is opened. (The semaphore of libstdc++ 12 can lose a wake-up.)
+// Blocks the model before its passes until it is opened. (The semaphore of libstdc++ 12 can lose a wake-up.)
 class Gate {
  public:
   explicit Gate(FakeModel& model) {
@@ -58,16 +58,16 @@ AdmissionOptions one_at_a_time() {
   return options;
 }
 
-// --- clients that go away
+// --- clients that disconnect
 
-// An answer that is stopped in the middle of a character ends with U+FFFD in its place.
+// An answer that is stopped within a character ends with U+FFFD.
 std::string whole_characters(std::string text) {
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
   return text;
 }
 
-TEST(AnswerLoadTest, ACancelAtAnyEventLeavesTheConversationWhole) {
+TEST(AnswerLoadTest, CancelAtAnyEventLeavesTheConversationIntact) {
   const auto history = [](ServiceFixture& f) {
     Json messages = Json::array({user("question one")});
     messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
@@ -102,7 +102,7 @@ TEST(AnswerLoadTest, ACancelAtAnyEventLeavesTheConversationWhole) {
   EXPECT_GT(n_cancelled, 1u);
 }
 
-TEST(AnswerLoadTest, AClientThatIsGoneLeavesTheQueueAtOnce) {
+TEST(AnswerLoadTest, DisconnectedClientLeavesTheQueueAtOnce) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
   const auto first = f.start(ask({user("x")}));
@@ -111,14 +111,14 @@ TEST(AnswerLoadTest, AClientThatIsGoneLeavesTheQueueAtOnce) {
   const auto second = f.start(ask({user("y")}), client.get_token());
   EXPECT_EQ(f.service->stats().n_waiting, 1u);
   client.request_stop();
-  EXPECT_EQ(second->wait().code(), ErrorCode::kCancelled) << "while the model stands still";
+  EXPECT_EQ(second->wait().code(), ErrorCode::kCancelled) << "while the model is blocked";
   EXPECT_FALSE(second->has_begun());
-  EXPECT_EQ(f.service->stats().n_waiting, 0u) << "it left the queue before it was told";
+  EXPECT_EQ(f.service->stats().n_waiting, 0u) << "it left the queue before its end was reported";
   gate.open();
   EXPECT_TRUE(first->wait().ok());
 }
 
-TEST(AnswerLoadTest, APromptOfAClientThatIsGoneIsReadNoFurther) {
+TEST(AnswerLoadTest, DisconnectStopsThePrefill) {
   ServiceFixture f;
   std::atomic<size_t> n_passes = 0;
   std::stop_source client;
@@ -134,7 +134,7 @@ TEST(AnswerLoadTest, APromptOfAClientThatIsGoneIsReadNoFurther) {
   EXPECT_EQ(f.service->stats().n_cancelled, 1u);
 }
 
-TEST(AnswerLoadTest, TheEndOfTheServiceIsHeard) {
+TEST(AnswerLoadTest, ShutdownIsReportedToAllClients) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
   std::vector<std::shared_ptr<Heard>> all;
@@ -142,7 +142,7 @@ TEST(AnswerLoadTest, TheEndOfTheServiceIsHeard) {
   gate.wait_until_held();
   f.service->stop_admitting();
   const auto late = f.start(ask({user("x")}));
-  EXPECT_EQ(late->wait().code(), ErrorCode::kIo) << "it is not the client who asks too much";
+  EXPECT_EQ(late->wait().code(), ErrorCode::kIo) << "the error is not the client's";
   EXPECT_FALSE(f.service->wait_until_quiet(std::chrono::milliseconds(1)));
   std::thread opens([&] { gate.open(); });
   f.service.reset();
@@ -150,9 +150,9 @@ TEST(AnswerLoadTest, TheEndOfTheServiceIsHeard) {
   for (const auto& heard : all) EXPECT_TRUE(heard->has_ended());
 }
 
-// --- time
+// --- deadlines
 
-TEST(AnswerLoadTest, WhoWaitsTooLongIsTold) {
+TEST(AnswerLoadTest, QueueTimeoutIsReported) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
   const auto first = f.start(ask({user("x")}));
@@ -165,10 +165,10 @@ TEST(AnswerLoadTest, WhoWaitsTooLongIsTold) {
   EXPECT_EQ(second->wait().code(), ErrorCode::kDeadline);
   EXPECT_FALSE(first->has_ended());
   gate.open();
-  EXPECT_TRUE(first->wait().ok()) << "it has begun, and no total time was set";
+  EXPECT_TRUE(first->wait().ok()) << "it is running, and there is no total timeout";
 }
 
-TEST(AnswerLoadTest, AnAnswerWhoseTimeIsOverKeepsWhatItSaid) {
+TEST(AnswerLoadTest, AnswerPastItsDeadlineKeepsItsText) {
   ServiceFixture f;
   Gate gate(*f.chat.model);
   AnswerRequest request = ask({user("x")});
@@ -188,15 +188,15 @@ TEST(AnswerLoadTest, AnAnswerWhoseTimeIsOverKeepsWhatItSaid) {
   ASSERT_EQ(heard->n_answers(), 1u);
   EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kCancelled);
   gate.open();
-  // What was said is part of the conversation.
+  // The emitted text is part of the conversation.
   Json messages = Json::array({user("x"), make_message(Role::kAssistant, heard->said()), user("on")});
   EXPECT_LE(f.answer(ask(messages)).usage.n_prefilled,
             f.chat.ids("<|im_end|>").size() + f.chat.next_prompt("on").size() + 1);
 }
 
-// --- fairness, and what is too much
+// --- fairness and limits
 
-TEST(AnswerLoadTest, NamespacesTakeTurnsAtTheDoor) {
+TEST(AnswerLoadTest, NamespacesTakeTurnsInTheQueue) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
   std::mutex mutex;
@@ -219,7 +219,7 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsAtTheDoor) {
   EXPECT_EQ(order, "aabcaba");
 }
 
-TEST(AnswerLoadTest, AFullServerRefusesAndSaysHowLongToWait) {
+TEST(AnswerLoadTest, FullServerRefusesWithRetryAfter) {
   AdmissionOptions options = one_at_a_time();
   options.max_waiting = 1;
   ServiceFixture f(options);
@@ -237,14 +237,14 @@ TEST(AnswerLoadTest, AFullServerRefusesAndSaysHowLongToWait) {
   EXPECT_TRUE(first->wait().ok());
   EXPECT_TRUE(second->wait().ok());
   EXPECT_EQ(first->queued(), std::chrono::seconds(0));
-  EXPECT_EQ(second->queued(), std::chrono::seconds(3)) << "by the clock of the queue";
+  EXPECT_EQ(second->queued(), std::chrono::seconds(3)) << "by the service's clock";
 }
 
 // --- memory
 
 size_t page_bytes_of_fake() { return ChatFixture().engine->state().pool().layout().page_bytes(); }
 
-TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
+TEST(AnswerLoadTest, RequestWaitsForMemoryInUse) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 6 * page_bytes_of_fake());
   AnswerRequest request = ask({user("x")});
   request.options.max_tokens = 150;
@@ -256,7 +256,7 @@ TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
   }
   for (const auto& heard : all) {
     ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
-    EXPECT_EQ(heard->answer_of().usage.n_decoded, 150u) << "nobody was cut short";
+    EXPECT_EQ(heard->answer_of().usage.n_decoded, 150u) << "no answer was truncated";
     EXPECT_EQ(heard->said(), all[0]->said());
   }
 }
@@ -269,7 +269,7 @@ void wait_for(const ServiceFixture& f, uint64_t n_running, uint64_t n_waiting) {
   }
 }
 
-// Who waits for memory takes no place of those that run, and owners take turns.
+// A request that waits for memory does not count as running, and owners take turns.
 TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.max_running = 2;
@@ -302,9 +302,9 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   EXPECT_EQ(order, "aabaaa");
 }
 
-// --- models that come and go
+// --- unloading and replaced files
 
-TEST(AnswerLoadTest, WhatIsKnownStaysWhileTheModelIsUsedForLongerThanItWouldStayIdle) {
+TEST(AnswerLoadTest, ConversationsSurviveAUseLongerThanKeepAlive) {
   ServiceFixture f;
   f.answer(ask({user("known")}));
   ASSERT_TRUE(f.host->set_keep_alive("fake", std::chrono::seconds(30)).ok());
@@ -314,14 +314,14 @@ TEST(AnswerLoadTest, WhatIsKnownStaysWhileTheModelIsUsedForLongerThanItWouldStay
   f.clock.advance(60'000'000'000);
   f.host->unload_idle();
   f.dir.write("fake.gguf", "another file");
-  EXPECT_EQ(f.host->try_get("fake").value(), nullptr) << "the new file waits for the old one's user";
+  EXPECT_EQ(f.host->try_get("fake").value(), nullptr) << "the old file still has a lease";
   EXPECT_EQ(f.service->stats().n_conversations, 1u);
   EXPECT_TRUE(f.host->list()[0].is_loaded);
   gate.open();
   EXPECT_TRUE(running->wait().ok());
 }
 
-TEST(AnswerLoadTest, AModelThatIsNotToStayGoesBehindTheAnswer) {
+TEST(AnswerLoadTest, KeepAliveZeroUnloadsAfterTheAnswer) {
   ServiceFixture f;
   AnswerRequest request = ask({user("x")});
   request.keep_alive = std::chrono::milliseconds(0);
@@ -333,8 +333,8 @@ TEST(AnswerLoadTest, AModelThatIsNotToStayGoesBehindTheAnswer) {
   EXPECT_TRUE(f.host->list()[0].is_loaded);
 }
 
-// A file that was replaced is loaded for the next request, also where others never stop asking.
-TEST(AnswerLoadTest, ARequestForAFileThatWasReplacedWaitsForTheAnswersOfTheOldOne) {
+// A replaced file is loaded for the next request, even if other clients send requests all the time.
+TEST(AnswerLoadTest, RequestForAReplacedFileWaitsForRunningAnswers) {
   ServiceFixture f;
   Gate gate(*f.chat.model);
   const auto running = f.start(ask({user("x")}));
@@ -347,7 +347,7 @@ TEST(AnswerLoadTest, ARequestForAFileThatWasReplacedWaitsForTheAnswersOfTheOldOn
   std::stop_source client;
   const auto cancelled = f.start(ask({user("w")}), client.get_token());
   client.request_stop();
-  EXPECT_EQ(cancelled->wait().code(), ErrorCode::kCancelled) << "it need not wait for that";
+  EXPECT_EQ(cancelled->wait().code(), ErrorCode::kCancelled) << "it does not wait for that";
   gate.open();
   EXPECT_TRUE(running->wait().ok());
   EXPECT_TRUE(next->wait().ok());
@@ -367,11 +367,11 @@ TEST(AnswerLoadTest, TasksDoNotWaitForAnswers) {
   EXPECT_TRUE(waiting->wait().ok());
 }
 
-// --- many at once
+// --- many clients
 
-TEST(AnswerLoadTest, OneHistoryFromManyClientsGivesEachTheSame) {
+TEST(AnswerLoadTest, OneHistoryFromManyClientsHasTheSameAnswer) {
   ServiceFixture f;
-  f.chat.say({f.chat.ids("Hello world")});  // encoded again, it has the same ids
+  f.chat.say({f.chat.ids("Hello world")});  // encoding its text gives the same tokens
   Json messages = Json::array({user("question one")});
   messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
   messages.push_back(user("question two"));
@@ -414,7 +414,7 @@ struct Client {
   std::vector<std::pair<std::string, std::string>> whole, parts;  // question, answer
 };
 
-TEST(AnswerLoadTest, SixtyFourClientsHearTheirOwnAnswers) {
+TEST(AnswerLoadTest, SixtyFourClientsGetTheirOwnAnswers) {
   ServiceFixture f;
   std::vector<Client> clients;
   for (uint64_t i = 0; i < 64; ++i) clients.emplace_back(i);

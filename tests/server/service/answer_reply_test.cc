@@ -1,4 +1,4 @@
-// Reasoning and calls of tools: what a client hears of them, and what their history costs when it comes back.
+// Reasoning and tool calls: the events for the client, and the tokens prefilled when the history is sent back.
 #include <gtest/gtest.h>
 
 #include "runtime/session/turn_reply.h"
@@ -26,7 +26,7 @@ Json weather_tool() {
 
 struct ReplyFixture : ServiceFixture {
   explicit ReplyFixture(const char* chat_template = kCalls) : ServiceFixture(quiet(), chat_template) {}
-  // The model's answers, one for each turn, in bytes as ids: no encoding gives these.
+  // Sets the model's answers, one per turn, with one token per byte: no encoding gives these tokens.
   void says(const std::vector<std::string>& answers) {
     std::vector<Tokens> replies;
     for (const std::string& text : answers) {
@@ -43,7 +43,7 @@ struct ReplyFixture : ServiceFixture {
   }
 };
 
-TEST(AnswerReplyTest, ReasoningIsToldApartAndMayBeLeftOutLater) {
+TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedLater) {
   for (const bool sends_it_back : {false, true}) {
     ReplyFixture f;
     f.says({"<think>\nwhy\n</think>\n\nHello", "on"});
@@ -56,12 +56,12 @@ TEST(AnswerReplyTest, ReasoningIsToldApartAndMayBeLeftOutLater) {
     messages.push_back(user("y"));
     const Answer next = f.answer(f.request(messages));
     EXPECT_EQ(next.content, "on");
-    EXPECT_EQ(next.usage.n_prefilled, f.chat.next_prompt("y").size() + 1) << "the answer is as it was sampled";
+    EXPECT_EQ(next.usage.n_prefilled, f.chat.next_prompt("y").size() + 1) << "the tokens are those that were sampled";
     EXPECT_EQ(f.service->stats().n_continued, 1u);
   }
 }
 
-TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
+TEST(AnswerReplyTest, UnchangedCallIsNotPrefilledAgain) {
   ReplyFixture f;
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\":   \"here\"}}\n</tool_call>";
   f.says({call, "fine"});
@@ -72,7 +72,7 @@ TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
   const Answer& answer = heard->answer_of();
   ASSERT_EQ(answer.tool_calls.size(), 1u);
   EXPECT_EQ(answer.tool_calls[0].name, "weather");
-  EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\":   \"here\"}") << "spelled as the model spelled it";
+  EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\":   \"here\"}") << "the model's spelling";
   EXPECT_EQ(answer.tool_calls[0].id.size(), 9u);
   EXPECT_EQ(answer.content, "");
   EXPECT_EQ(answer.text, call);
@@ -90,15 +90,15 @@ TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
-TEST(AnswerReplyTest, WithoutToolsACallIsText) {
+TEST(AnswerReplyTest, WithoutToolsCallSyntaxIsText) {
   ReplyFixture f;
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>";
   f.says({call});
   EXPECT_EQ(f.answer(f.request(Json::array({user("x")}))).content, call);
 }
 
-// A template that refuses a tool's result behind an answer without calls gets the answer with its calls.
-TEST(AnswerReplyTest, ATemplateThatWantsToSeeTheCallSeesIt) {
+// A template that refuses a tool's result after an answer without calls receives the answer with its calls.
+TEST(AnswerReplyTest, TemplateReceivesToolCalls) {
   static const std::string strict =
       std::string(
           "{% for message in messages %}{% if message['role'] == 'tool' and "

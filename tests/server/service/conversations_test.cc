@@ -1,4 +1,4 @@
-// Histories that clients send, and the conversations that they go on from.
+// Histories of clients, and the conversations that they continue.
 #include "server/service/conversations.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ Json parsed(const std::string& text) { return parse_json(text, "test").value(); 
 
 Json bot(const std::string& text) { return make_message(Role::kAssistant, text); }
 
-TEST(SeenMessageTest, WhatAClientMaySendForTheOther) {
+TEST(SeenMessageTest, EquivalentMessagesAreEqual) {
   const Json text = parsed(R"({"role":"user","content":"x"})");
   EXPECT_TRUE(is_seen_as(text, parsed(R"({"content":[{"type":"text","text":"x"}],"role":"user","name":null})")));
   EXPECT_TRUE(is_seen_as(parsed(R"({"role":"assistant","content":"x"})"),
@@ -30,7 +30,7 @@ TEST(SeenMessageTest, WhatAClientMaySendForTheOther) {
   }
 }
 
-TEST(SeenMessageTest, CallsAreTheirNameAndArguments) {
+TEST(SeenMessageTest, CallsAreComparedByNameAndArguments) {
   const Json known = parsed(R"({"role":"assistant","content":"","tool_calls":[
       {"id":"1","type":"function","function":{"name":"f","arguments":"{\"b\": 1, \"a\": \"x\"}"}}]})");
   EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":null,"tool_calls":[
@@ -44,8 +44,8 @@ TEST(SeenMessageTest, CallsAreTheirNameAndArguments) {
   }
 }
 
-// A client in JavaScript reads 1.0 and writes 1.
-TEST(SeenMessageTest, AWholeNumberIsTheSameWithAPointAndWithout) {
+// A JavaScript client reads 1.0 and writes 1.
+TEST(SeenMessageTest, WholeNumbersAreEqualWithAndWithoutAPoint) {
   const auto call = [](const char* arguments) {
     Json message = parsed(R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]})");
     message["tool_calls"][0]["function"]["arguments"] = parsed(arguments);
@@ -59,7 +59,7 @@ TEST(SeenMessageTest, AWholeNumberIsTheSameWithAPointAndWithout) {
   EXPECT_FALSE(is_seen_as(call(R"({"a":9007199254740993})"), call(R"({"a":9007199254740992})")));
 }
 
-TEST(SeenMessageTest, ReasoningMayBeLeftOutAndNotBeChanged) {
+TEST(SeenMessageTest, ReasoningMayBeOmittedButNotChanged) {
   const Json known = parsed(R"({"role":"assistant","content":"x","reasoning_content":"why"})");
   EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x"})")));
   EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x","thinking":"why"})")));
@@ -67,7 +67,7 @@ TEST(SeenMessageTest, ReasoningMayBeLeftOutAndNotBeChanged) {
   EXPECT_FALSE(is_seen_as(parsed(R"({"role":"assistant","content":"x"})"), known));
 }
 
-TEST(SeenMessageTest, WhateverAClientSendsHasAForm) {
+TEST(SeenMessageTest, AnyJsonHasAForm) {
   for (const char* text : {"null", "1", "[]", "{}", R"({"role":1})", R"({"role":"user","content":{"a":[1]}})",
                            R"({"role":"assistant","tool_calls":[{"function":{"name":1}},{"function":[]},null]})"}) {
     const Json value = parsed(text);
@@ -84,7 +84,7 @@ struct ConversationsFixture {
     EXPECT_TRUE(taken.ok()) << taken.status().message();
     return *std::move(taken);
   }
-  // Answers the history, and makes it known. Returns what the answer cost; `messages` get it.
+  // Answers the history, and puts the conversation back. Returns the turn; appends the answer to `messages`.
   Turn answer(Json& messages, const std::string& name = "a") {
     Conversation conversation = take(messages, name);
     const Turn turn = must(conversation.session().answer(greedy(6)));
@@ -98,19 +98,19 @@ struct ConversationsFixture {
   Conversations known;
 };
 
-TEST(ConversationsTest, AHistoryThatGoesOnTakesWhatIsKnown) {
+TEST(ConversationsTest, ContinuedHistoryTakesTheKnownConversation) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
   messages.push_back(user("y"));
   const Conversation taken = f.take(messages);
-  EXPECT_EQ(f.known.stats().n_known, 1u) << "others find it, too";
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "other requests find it too";
   EXPECT_EQ(f.known.stats().n_continued, 1u);
   EXPECT_EQ(taken.session().state().messages(), messages);
   EXPECT_FALSE(taken.session().ids().empty());
 }
 
-TEST(ConversationsTest, AHistoryThatLeavesEarlierTakesAFork) {
+TEST(ConversationsTest, HistoryThatBranchesEarlierTakesAFork) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
@@ -119,7 +119,7 @@ TEST(ConversationsTest, AHistoryThatLeavesEarlierTakesAFork) {
   f.answer(messages);
   edited.push_back(user("other"));
   f.chat.model->take_fed();
-  EXPECT_EQ(f.known.stats().n_known, 1u) << "the longer one has taken the shorter one's place";
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "the longer one has replaced the shorter one";
   Json again = messages;
   again.push_back(user("z"));
   f.answer(again);
@@ -141,7 +141,7 @@ TEST(ConversationsTest, NothingIsFoundAcrossNamespaces) {
   EXPECT_EQ(f.known.stats().n_known, 1u);
 }
 
-TEST(ConversationsTest, TheBudgetHoldsAndTheNamespaceWithMostGivesWay) {
+TEST(ConversationsTest, BudgetHoldsAndLargestNamespaceIsEvicted) {
   ConversationsFixture f(100'000);
   Json small = Json::array({user("small")});
   f.answer(small, "small");
@@ -155,8 +155,8 @@ TEST(ConversationsTest, TheBudgetHoldsAndTheNamespaceWithMostGivesWay) {
   EXPECT_FALSE(f.take(small, "small").session().ids().empty()) << "it is still known";
 }
 
-// A client that makes up salts has no larger share than one that does not.
-TEST(ConversationsTest, NamespacesOfOneOwnerAreOneShare) {
+// A client that invents salts gets no larger share.
+TEST(ConversationsTest, NamespacesOfOneOwnerShareItsBudget) {
   ConversationsFixture f(1'000'000);
   Json first = Json::array({user(std::string(3000, 'a'))}), second = Json::array({user(std::string(3000, 'b'))});
   f.answer(first, "small");
@@ -172,7 +172,7 @@ TEST(ConversationsTest, NamespacesOfOneOwnerAreOneShare) {
   }
 }
 
-TEST(ConversationsTest, WhatIsForgottenIsGone) {
+TEST(ConversationsTest, ForgottenConversationsAreRemoved) {
   ConversationsFixture f;
   Json a = Json::array({user("x")}), b = a;
   f.answer(a, "a");
@@ -182,10 +182,10 @@ TEST(ConversationsTest, WhatIsForgottenIsGone) {
   f.known.forget_engine(*f.chat.engine);
   EXPECT_EQ(f.known.stats().n_known, 0u);
   EXPECT_EQ(f.known.stats().n_bytes, 0u);
-  EXPECT_EQ(f.chat.engine.use_count(), 1) << "nobody keeps it loaded";
+  EXPECT_EQ(f.chat.engine.use_count(), 1) << "no conversation keeps the engine";
 }
 
-TEST(ConversationsTest, ARequestThatKeepsNothingLeavesWhatWasKnown) {
+TEST(ConversationsTest, DroppedRequestLeavesKnownConversations) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
@@ -199,8 +199,8 @@ TEST(ConversationsTest, ARequestThatKeepsNothingLeavesWhatWasKnown) {
   EXPECT_EQ(f.known.stats().n_continued, 2u);
 }
 
-// The answer's ids are such as no encoding of its text gives.
-TEST(ConversationsTest, TwoThatGoOnAtOnceReadTheirOwnMessagesAlone) {
+// No encoding of the answer's text gives its tokens.
+TEST(ConversationsTest, ConcurrentContinuationsPrefillOnlyTheirMessages) {
   ConversationsFixture f;
   const Tokens said = f.chat.tokenizer->sampled({"a", "b", "H", "e", "l", "l", "o"});
   f.chat.say({said});
@@ -216,7 +216,7 @@ TEST(ConversationsTest, TwoThatGoOnAtOnceReadTheirOwnMessagesAlone) {
   one.push_back(user("one"));
   other.push_back(user("another one"));
   Conversation a = f.take(one), b = f.take(other), same = f.take(one);
-  // What the first of them has read is in the store for the others.
+  // Tokens that the first one prefilled are found in the store by the others.
   const size_t n_one = f.chat.next_prompt("one").size() + 1;
   const size_t n_other = f.chat.ids("another one<|im_end|>\n<|im_start|>assistant\n").size();
   for (const auto& [taken, n_new] : {std::pair(&a, n_one), {&b, n_other}, {&same, size_t{0}}}) {
@@ -226,10 +226,10 @@ TEST(ConversationsTest, TwoThatGoOnAtOnceReadTheirOwnMessagesAlone) {
   }
   EXPECT_EQ(f.known.stats().n_continued, 3u);
   for (Conversation* taken : {&a, &b, &same}) f.known.put(std::move(*taken));
-  EXPECT_EQ(f.known.stats().n_known, 3u) << "the one that they went on from is in all of them";
+  EXPECT_EQ(f.known.stats().n_known, 3u) << "the continued conversation was replaced";
 }
 
-TEST(ConversationsTest, AHistoryWithoutMessagesIsRefused) {
+TEST(ConversationsTest, HistoryWithoutMessagesIsRefused) {
   ConversationsFixture f;
   for (const Json& messages : {Json::array(), Json::object(), Json()}) {
     EXPECT_EQ(f.known.take(f.chat.engine, "a", messages, Json::object(), WhenFull::kError).status().code(),

@@ -1,4 +1,4 @@
-// Embeddings as the service makes them: in the queue, beside answers, with deadlines, and with what is refused.
+// Embeddings by the service: in the queue, next to answers, with deadlines, and with errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,14 +26,14 @@ class HeardEmbeddings final : public EmbeddingListener {
     ended_.wait(lock, [this] { return status_.has_value(); });
     return *status_;
   }
-  // For after wait().
+  // After wait().
   const EmbeddingReply& reply() const { return reply_; }
 
  private:
   void note(const Status& status, EmbeddingReply reply) {
     {
       const std::lock_guard lock(mutex_);
-      EXPECT_FALSE(status_.has_value()) << "the end comes once";
+      EXPECT_FALSE(status_.has_value()) << "end() is called once";
       reply_ = std::move(reply);
       status_ = status;
     }
@@ -45,7 +45,7 @@ class HeardEmbeddings final : public EmbeddingListener {
   EmbeddingReply reply_;
 };
 
-// "embed" makes embeddings, "talk" answers.
+// The model "embed" makes embeddings, "talk" answers.
 struct EmbeddingService {
   explicit EmbeddingService(const AdmissionOptions& options = ServiceFixture::quiet(), size_t context = 0) {
     write_embedding_model(dir.file("embed.gguf"));
@@ -64,7 +64,7 @@ struct EmbeddingService {
     service->embed(std::move(request), heard, std::move(stop));
     return heard;
   }
-  // So much that it takes a while.
+  // So large that it takes a while.
   static EmbeddingRequest large() {
     EmbeddingRequest request;
     request.inputs.assign(2000, std::string(400, 'x'));
@@ -76,7 +76,7 @@ struct EmbeddingService {
   std::unique_ptr<Service> service;
 };
 
-TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
+TEST(EmbeddingJobTest, VectorsEqualTheEnginesInInputOrder) {
   const EmbeddingService s;
   EmbeddingRequest request;
   request.inputs = {std::string("one"), Tokens{1, 2, 3}, std::string("three and more")};
@@ -84,7 +84,7 @@ TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
   ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
   const EmbeddingReply& reply = heard->reply();
   EXPECT_EQ(reply.model, "embed");
-  EXPECT_EQ(reply.n_prompt, 4u + 3 + 15) << "ids are taken as they are";
+  EXPECT_EQ(reply.n_prompt, 4u + 3 + 15) << "tokens are used unchanged";
   const auto engine = (*s.host->get("embed"))->engine();
   const Tokenizer& tokenizer = engine->state().tokenizer();
   const auto wanted =
@@ -97,7 +97,7 @@ TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
   EXPECT_EQ(stats.n_running, 0u);
 }
 
-TEST(EmbeddingJobTest, WhatCannotBeDoneIsSaid) {
+TEST(EmbeddingJobTest, ErrorsAreReported) {
   const EmbeddingService s(ServiceFixture::quiet(), 64);
   EmbeddingRequest request;
   request.inputs = {std::string("a")};
@@ -117,12 +117,12 @@ TEST(EmbeddingJobTest, WhatCannotBeDoneIsSaid) {
   EXPECT_TRUE(s.start(request)->wait().ok());
   request.inputs = {Tokens{1, 259}};
   EXPECT_EQ(s.start(request)->wait().code(), ErrorCode::kInvalidArgument);
-  // A failure is counted behind what its client hears.
+  // A failure is counted after its client was notified.
   for (int i = 0; i < 1000 && s.service->stats().n_bad < 6; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(s.service->stats().n_bad, 6u);
   EXPECT_EQ(s.service->stats().n_failed, 0u);
-  // And it answers nobody.
+  // And the model cannot answer.
   const auto heard = std::make_shared<Heard>();
   AnswerRequest ask_it = ask(Json::array({user("hello")}));
   ask_it.model = "embed";
@@ -131,7 +131,7 @@ TEST(EmbeddingJobTest, WhatCannotBeDoneIsSaid) {
   EXPECT_THAT(heard->wait().message(), HasSubstr("makes embeddings of texts and no answers"));
 }
 
-TEST(EmbeddingJobTest, EndsWhenTheClientGoesOrItsTimeIsOver) {
+TEST(EmbeddingJobTest, EndsWhenTheClientDisconnectsOrAtItsDeadline) {
   const EmbeddingService s;
   std::stop_source gone;
   const auto heard = s.start(EmbeddingService::large(), gone.get_token());
@@ -145,7 +145,7 @@ TEST(EmbeddingJobTest, EndsWhenTheClientGoesOrItsTimeIsOver) {
   EXPECT_EQ(s.service->stats().n_cancelled, 2u);
 }
 
-TEST(EmbeddingJobTest, WaitsInTheQueueAndIsRefusedWhereThatIsFull) {
+TEST(EmbeddingJobTest, WaitsInTheQueueAndIsRefusedIfItIsFull) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.max_running = 1;
   options.max_waiting = 1;
@@ -161,7 +161,7 @@ TEST(EmbeddingJobTest, WaitsInTheQueueAndIsRefusedWhereThatIsFull) {
   EXPECT_TRUE(second->wait().ok());
 }
 
-TEST(EmbeddingJobTest, ServiceThatEndsTellsThoseWhoWait) {
+TEST(EmbeddingJobTest, ShutdownIsReportedToWaitingRequests) {
   std::shared_ptr<HeardEmbeddings> heard;
   {
     const EmbeddingService s;

@@ -15,7 +15,7 @@ HostedModel hosted(const std::string& path) {
   return {.name = "m", .path = path, .file_bytes = std::filesystem::file_size(path), .created_s = 1};
 }
 
-TEST(ModelHeaderTest, AFileSaysWhatItHoldsWithoutItsWeights) {
+TEST(ModelHeaderTest, HeaderIsReadWithoutWeights) {
   const TempDir dir;
   const std::string path = dir.file("m.gguf");
   TinyModel tiny;
@@ -28,22 +28,22 @@ TEST(ModelHeaderTest, AFileSaysWhatItHoldsWithoutItsWeights) {
   ModelHeader header = headers.of(hosted(path));
   EXPECT_EQ(header.format, "gguf");
   EXPECT_EQ(header.family, "llama");
-  EXPECT_EQ(header.quantization, "Q4_1") << "the type of most of its numbers";
+  EXPECT_EQ(header.quantization, "Q4_1") << "the type of most weights";
   EXPECT_EQ(header.trained_context, tiny.context);
   EXPECT_EQ(header.embedding_dim, tiny.dim);
   EXPECT_EQ(header.chat_template, "{{ messages }}");
   const size_t n_of_layer = 2 * tiny.dim * 64 + 2 * tiny.dim * 32 + 3 * tiny.dim * tiny.ffn_dim + 2 * tiny.dim;
   EXPECT_EQ(header.n_params, tiny.n_layers * n_of_layer + 2 * tiny.vocab_size * tiny.dim + tiny.dim);
 
-  // Another file of that name is read anew; the same one is not.
+  // A replaced file is read again; an unchanged one is not.
   const HostedModel before = hosted(path);
   writer.add_u32("general.file_type", 15);
   ASSERT_TRUE(writer.write(path).ok());
   EXPECT_EQ(headers.of(before).quantization, "Q4_1");
-  EXPECT_EQ(headers.of(hosted(path)).quantization, "Q4_K_M") << "what it was made as";
+  EXPECT_EQ(headers.of(hosted(path)).quantization, "Q4_K_M") << "the declared type";
 }
 
-TEST(ModelHeaderTest, OfAFileThatCannotBeReadNothingIsSaid) {
+TEST(ModelHeaderTest, UnreadableFileHasAnEmptyHeader) {
   const TempDir dir;
   ModelHeaders headers;
   for (const std::string& path : {dir.write("bad.gguf", "GGUF?"), dir.write("none.txt", "")}) {

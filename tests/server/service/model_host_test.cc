@@ -1,4 +1,4 @@
-// Models by name: loaded when they are asked for, within a budget, and let go.
+// Models by name: loaded on the first request, within a budget, and unloaded.
 #include "server/service/model_host.h"
 
 #include <gtest/gtest.h>
@@ -45,9 +45,9 @@ const Engine* engine_of(const Result<ModelLeasePtr>& lease) {
   return lease.ok() && *lease != nullptr ? (*lease)->engine().get() : nullptr;
 }
 
-TEST(ModelHostTest, AModelIsLoadedWhenItIsFirstAskedFor) {
+TEST(ModelHostTest, ModelIsLoadedOnItsFirstRequest) {
   HostFixture f;
-  EXPECT_EQ(f.n_loads, 1) << "the first, at once";
+  EXPECT_EQ(f.n_loads, 1) << "the first model, in create()";
   const Engine* one = engine_of(f.host->get("one"));
   EXPECT_EQ(engine_of(f.host->get("")), one) << "no name means the first";
   EXPECT_EQ(f.host->get_loaded("two").value(), nullptr);
@@ -61,7 +61,7 @@ TEST(ModelHostTest, AModelIsLoadedWhenItIsFirstAskedFor) {
   EXPECT_EQ(f.host->list()[1].file_bytes, 10u);
 }
 
-TEST(ModelHostTest, WhatIsNotThereSaysWhatIs) {
+TEST(ModelHostTest, UnknownModelErrorListsTheModels) {
   HostFixture f;
   const Status status = f.host->get("three").status();
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
@@ -70,7 +70,7 @@ TEST(ModelHostTest, WhatIsNotThereSaysWhatIs) {
   EXPECT_EQ(f.host->set_keep_alive("three", std::chrono::milliseconds(0)).code(), ErrorCode::kNotFound);
 }
 
-TEST(ModelHostTest, NamesHaveNoCaseAndMayHaveAliasesAndATag) {
+TEST(ModelHostTest, NamesAreCaseInsensitiveAndMayHaveAliasesAndATag) {
   TempDir dir;
   ManualClock clock;
   std::vector<ModelSource> sources;
@@ -82,13 +82,13 @@ TEST(ModelHostTest, NamesHaveNoCaseAndMayHaveAliasesAndATag) {
   for (const char* name : {"", "SmolLM2-135M.Q4_1", "smollm2-135m.q4_1", "smollm2", "SMOLLM2:latest"}) {
     EXPECT_EQ(host->resolve(name).value(), "SmolLM2-135M.Q4_1") << name;
   }
-  EXPECT_EQ(host->resolve("SMALL").value(), "small") << "a name goes before an alias";
+  EXPECT_EQ(host->resolve("SMALL").value(), "small") << "a name takes precedence over an alias";
   EXPECT_EQ(host->resolve("a:latest").value(), "a:latest");
   EXPECT_EQ(host->resolve("smollm").status().code(), ErrorCode::kNotFound);
   EXPECT_EQ(host->resolve("smollm2:135m").status().code(), ErrorCode::kNotFound);
 }
 
-TEST(ModelHostTest, TwoModelsOfOneNameAreRefused) {
+TEST(ModelHostTest, DuplicateModelNamesAreRefused) {
   ManualClock clock;
   const auto loader = [](const std::string&) -> Result<std::shared_ptr<Engine>> { return ChatFixture().engine; };
   EXPECT_EQ(
@@ -99,15 +99,15 @@ TEST(ModelHostTest, TwoModelsOfOneNameAreRefused) {
   EXPECT_EQ(ModelHost::create({}, loader, clock, {}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(ModelHostTest, AModelThatCannotBeLoadedCanBeTriedAgain) {
+TEST(ModelHostTest, FailedLoadCanBeRetried) {
   HostFixture f({}, {"one.gguf", "bad.gguf"});
   EXPECT_EQ(f.host->get("bad").status().code(), ErrorCode::kBadMagic);
   EXPECT_EQ(f.host->get("bad").status().code(), ErrorCode::kBadMagic);
   EXPECT_EQ(f.n_loads, 3);
 }
 
-// What the loader says names files of the server's machine.
-TEST(ModelHostTest, ClientsHearThatAModelCannotBeLoadedAndNotWhere) {
+// The loader's errors name files of the server's machine.
+TEST(ModelHostTest, LoadErrorForClientsDoesNotNameThePath) {
   std::vector<std::string> remarks;
   ModelHostOptions options;
   options.remark = [&](const std::string& line) { remarks.push_back(line); };
@@ -136,11 +136,11 @@ TEST(ModelHostTest, IdleModelsAreUnloadedAndUsedOnesStay) {
   EXPECT_TRUE(f.host->list()[0].is_loaded);
   EXPECT_FALSE(f.host->list()[1].is_loaded);
   EXPECT_EQ(engine_of(f.host->get("one")), one);
-  // It is idle from the moment on that its last user is done with it, not since he came.
+  // Idle time starts when the last lease is returned, not when it was taken.
   f.clock.advance(5'000'000'000);
   used = nullptr;
   f.clock.advance(999'000'000);
-  (void)f.host->list();  // to look is not to use
+  (void)f.host->list();  // list() is not a use
   f.host->unload_idle();
   EXPECT_TRUE(f.host->list()[0].is_loaded);
   f.clock.advance(1'000'000);
@@ -150,7 +150,7 @@ TEST(ModelHostTest, IdleModelsAreUnloadedAndUsedOnesStay) {
   EXPECT_EQ(f.n_loads, 3);
 }
 
-TEST(ModelHostTest, AModelStaysAsLongAsItsLastUserWanted) {
+TEST(ModelHostTest, KeepAliveOfTheLastRequestApplies) {
   HostFixture f({.keep_alive = std::chrono::milliseconds(1000)});
   ASSERT_TRUE(f.host->set_keep_alive("one", std::chrono::milliseconds(-1)).ok());
   f.clock.advance(100'000'000'000);
@@ -165,10 +165,10 @@ TEST(ModelHostTest, AModelStaysAsLongAsItsLastUserWanted) {
   ASSERT_TRUE(f.host->get("one").ok());
   f.clock.advance(1'000'000'000);
   f.host->unload_idle();
-  EXPECT_FALSE(f.host->list()[0].is_loaded) << "loaded again, it has the server's time again";
+  EXPECT_FALSE(f.host->list()[0].is_loaded) << "after loading again, the server's keep_alive applies";
 }
 
-TEST(ModelHostTest, WhoeverHoldsTheEngineBesidesIsAskedOnlyWhenNobodyUsesIt) {
+TEST(ModelHostTest, OnUnloadIsCalledOnlyWithoutLeases) {
   HostFixture f({.memory_budget_bytes = 2 * kHostedKvBytes, .keep_alive = std::chrono::milliseconds(1)});
   ModelLeasePtr used = f.host->get("one").value();
   std::shared_ptr<Engine> held = used->engine();
@@ -179,9 +179,9 @@ TEST(ModelHostTest, WhoeverHoldsTheEngineBesidesIsAskedOnlyWhenNobodyUsesIt) {
   });
   f.clock.advance(1'000'000'000);
   f.host->unload_idle();
-  EXPECT_EQ(f.host->try_get("two").value(), nullptr) << "there is no room for two";
+  EXPECT_EQ(f.host->try_get("two").value(), nullptr) << "the budget does not fit two";
   f.dir.write("one.gguf", "another");
-  EXPECT_EQ(f.host->try_get("one").value(), nullptr) << "its file is another, and it is in use";
+  EXPECT_EQ(f.host->try_get("one").value(), nullptr) << "its file was replaced, and it is in use";
   EXPECT_EQ(n_asked, 0);
   const std::weak_ptr<Engine> watched = held;
   used = nullptr;
@@ -190,7 +190,7 @@ TEST(ModelHostTest, WhoeverHoldsTheEngineBesidesIsAskedOnlyWhenNobodyUsesIt) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(ModelHostTest, TheBudgetUnloadsWhatWasAskedForLongestAgo) {
+TEST(ModelHostTest, BudgetUnloadsTheLeastRecentlyUsedModel) {
   HostFixture f({.memory_budget_bytes = 2 * kHostedKvBytes + 100}, {"one.gguf", "two.gguf", "three.gguf"});
   ASSERT_TRUE(f.host->get("two").ok());
   f.clock.advance(1);
@@ -210,8 +210,8 @@ TEST(ModelHostTest, TheBudgetUnloadsWhatWasAskedForLongestAgo) {
   EXPECT_FALSE(f.host->list()[0].is_loaded);
 }
 
-// What its keys and values take is known from then on.
-TEST(ModelHostTest, AModelThatNeverFitsIsLoadedOnce) {
+// The size of its keys and values is known afterwards.
+TEST(ModelHostTest, ModelThatNeverFitsIsLoadedOnlyOnce) {
   HostFixture f({.memory_budget_bytes = kHostedKvBytes, .load_at_once = false});
   for (int i = 0; i < 3; ++i) {
     const Status status = f.host->try_get("one").status();
@@ -222,14 +222,14 @@ TEST(ModelHostTest, AModelThatNeverFitsIsLoadedOnce) {
   EXPECT_EQ(f.n_loads, 1);
 }
 
-TEST(ModelHostTest, AFileThatWasReplacedIsLoadedAnewOnceNobodyUsesTheOldOne) {
+TEST(ModelHostTest, ReplacedFileIsLoadedAfterAllLeasesAreReturned) {
   HostFixture f;
   ModelLeasePtr old = f.host->get("one").value();
   const std::weak_ptr<Engine> watched = old->engine();
   f.dir.write("new", "0123456789 and more");
   ASSERT_EQ(std::rename(f.dir.file("new").c_str(), f.dir.file("one.gguf").c_str()), 0);
-  EXPECT_EQ(f.host->get_loaded("one").value(), nullptr) << "it has to be looked at";
-  EXPECT_EQ(f.host->try_get("one").value(), nullptr) << "the old one is in use, and nobody gets it any more";
+  EXPECT_EQ(f.host->get_loaded("one").value(), nullptr) << "the file must be checked";
+  EXPECT_EQ(f.host->try_get("one").value(), nullptr) << "the old one is in use, and no longer leased";
   std::thread waits([&] { EXPECT_NE(engine_of(f.host->get("one")), nullptr); });
   old.reset();
   waits.join();
@@ -239,7 +239,7 @@ TEST(ModelHostTest, AFileThatWasReplacedIsLoadedAnewOnceNobodyUsesTheOldOne) {
   EXPECT_NE(f.host->get_loaded("one").value(), nullptr);
 }
 
-TEST(ModelHostTest, AFileOfEqualSizeAndTimeIsAnotherOne) {
+TEST(ModelHostTest, ReplacedFileOfEqualSizeAndTimeIsDetected) {
   HostFixture f({}, {"one.gguf"});
   const std::string path = f.dir.file("one.gguf");
   const auto time = std::filesystem::last_write_time(path);
@@ -263,7 +263,7 @@ TEST(ModelHostTest, AFileOfEqualSizeAndTimeIsAnotherOne) {
   EXPECT_EQ((*host)->get_loaded("two").value(), nullptr) << "another file has the name of the weights";
 }
 
-TEST(ModelHostTest, AFileThatIsGoneServesOn) {
+TEST(ModelHostTest, LoadedModelSurvivesRemovalOfItsFile) {
   HostFixture f;
   ASSERT_EQ(std::remove(f.dir.file("one.gguf").c_str()), 0);
   EXPECT_NE(f.host->get_loaded("one").value(), nullptr);
@@ -271,7 +271,7 @@ TEST(ModelHostTest, AFileThatIsGoneServesOn) {
   EXPECT_EQ(f.host->get("one").status().code(), ErrorCode::kNotFound);
 }
 
-TEST(ModelHostTest, ASecondCallWaitsForTheFirst) {
+TEST(ModelHostTest, SecondCallWaitsForTheFirst) {
   HostFixture f;
   std::vector<std::thread> callers;
   std::vector<ModelLeasePtr> got(8);
@@ -283,7 +283,7 @@ TEST(ModelHostTest, ASecondCallWaitsForTheFirst) {
   EXPECT_EQ(f.n_loads, 2);
 }
 
-TEST(ModelHostTest, ALeaseMayOutliveTheHost) {
+TEST(ModelHostTest, LeaseMayOutliveTheHost) {
   HostFixture f;
   const ModelLeasePtr lease = f.host->get("one").value();
   f.host.reset();

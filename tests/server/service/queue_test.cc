@@ -1,4 +1,4 @@
-// Which request proceeds next: turns of owners, limits, and memory.
+// Order of requests: turns of owners, limits, and memory.
 #include "server/service/queue.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class FakeJob final : public Job {
   void end(const Status&) override {}
 };
 
-// A queue of requests that have names.
+// A queue of named requests.
 struct NamedQueue {
   explicit NamedQueue(const QueueLimits& limits = {}) : queue(limits) {}
 
@@ -39,18 +39,18 @@ struct NamedQueue {
     admitted.push_back(request);
     return request->model;
   }
-  // The one that was admitted first leaves.
+  // The first admitted request leaves.
   void leave() {
     EXPECT_TRUE(queue.leave(*admitted.front()).empty());
     queue.forget(admitted.front());
     admitted.erase(admitted.begin());
   }
-  // A request that has entered and was admitted.
+  // Enters a request and admits it.
   ScheduledPtr admit_one(const std::string& owner = "a") {
     EXPECT_TRUE(enter(owner, 1, "").ok());
     return queue.admit();
   }
-  // The same with room.
+  // The same with a reservation.
   ScheduledPtr admit_one(const KvRoom& room) {
     ScheduledPtr request = admit_one();
     EXPECT_TRUE(queue.reserve(request, room));
@@ -74,7 +74,7 @@ TEST(QueueTest, NamespacesTakeTurns) {
   EXPECT_EQ(q.queue.n_waiting(), 0u);
 }
 
-TEST(QueueTest, AsManyRunAsMay) {
+TEST(QueueTest, AtMostMaxRunningAreAdmitted) {
   NamedQueue q({.max_running = 2});
   for (const char* name : {"1", "2", "3"}) ASSERT_TRUE(q.enter("a", 1, name).ok());
   EXPECT_EQ(q.next(), "1");
@@ -84,9 +84,9 @@ TEST(QueueTest, AsManyRunAsMay) {
   EXPECT_EQ(q.next(), "3");
 }
 
-TEST(QueueTest, WhatIsTooMuchIsRefused) {
+TEST(QueueTest, RequestsAboveTheLimitsAreRefused) {
   NamedQueue q({.max_running = 1, .max_waiting = 2, .max_waiting_prompt_bytes = 100});
-  ASSERT_TRUE(q.enter("a", 1000, "large").ok()) << "alone it may be as large as it likes";
+  ASSERT_TRUE(q.enter("a", 1000, "large").ok()) << "a single request may have any size";
   EXPECT_EQ(q.enter("a", 1, "x").code(), ErrorCode::kBusy);
   EXPECT_EQ(q.next(), "large");
   ASSERT_TRUE(q.enter("a", 60, "1").ok());
@@ -112,7 +112,7 @@ TEST(QueueTest, StoppedRequestsLeaveTheirTurns) {
   EXPECT_EQ(q.next(), "2");
 }
 
-TEST(QueueTest, CountsAreThoseOfStates) {
+TEST(QueueTest, CountsMatchStates) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 6, .budget_bytes = 10};
@@ -147,13 +147,13 @@ TEST(QueueTest, CountsAreThoseOfStates) {
 
 // --- memory
 
-TEST(QueueTest, WhoIsAloneMayHaveAll) {
+TEST(QueueTest, SingleRequestMayReserveAll) {
   ChatFixture f;
   NamedQueue q;
   const size_t page = f.engine->state().pool().layout().page_bytes(), budget = f.engine->state().pool().budget_bytes();
   const size_t n_bytes =
       kv_bytes_for(f.engine->state().pool().layout(), f.engine->max_seq_len(), {.n_prompt = 64, .n_answer = 64});
-  EXPECT_EQ(n_bytes, 3 * page) << "a page read, a page said, and the one that both begin on";
+  EXPECT_EQ(n_bytes, 3 * page) << "a page of the prompt, a page of the answer, and the shared one";
   const auto room = [&](size_t n) { return KvRoom{.engine = f.engine.get(), .n_bytes = n, .budget_bytes = budget}; };
   const ScheduledPtr one = q.admit_one(room(2 * budget));
   const ScheduledPtr two = q.admit_one();
@@ -165,11 +165,11 @@ TEST(QueueTest, WhoIsAloneMayHaveAll) {
   const ScheduledPtr three = q.admit_one();
   EXPECT_FALSE(q.queue.reserve(three, room(budget)));
   EXPECT_EQ(q.queue.leave(*one), std::vector<ScheduledPtr>{three});
-  EXPECT_TRUE(q.queue.leave(*one).empty()) << "it holds nothing any more";
+  EXPECT_TRUE(q.queue.leave(*one).empty()) << "it holds no memory any more";
   EXPECT_EQ(q.queue.n_holders(*f.engine), 1u);
 }
 
-TEST(QueueTest, RoomIsForStatesAndForWhatATurnHolds) {
+TEST(QueueTest, RoomIncludesStatesAndDroppedTokens) {
   const StateShape state{.floats = 1024, .row_floats = 16};
   const KvRowShape row{.n_kv_heads = 1, .head_dim = 16};
   const KvLayout layout = KvLayout::make(std::span(&row, 1), KvDType::kF32, std::span(&state, 1));
@@ -179,12 +179,12 @@ TEST(QueueTest, RoomIsForStatesAndForWhatATurnHolds) {
   EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64}), 4 * page + 3 * of_state);
   EXPECT_EQ(bytes({.n_prompt = 65, .n_dropped = 65, .n_answer = 64}), 6 * page + 3 * of_state);
   EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64, .n_answers = 4}), 10 * page + 12 * of_state);
-  EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64, .n_answers = 0}), 2 * page + 3 * of_state) << "it is read";
-  EXPECT_EQ(bytes({.n_prompt = 1'000'000, .n_answer = SIZE_MAX}), 17 * page + 3 * of_state) << "no more than a context";
+  EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64, .n_answers = 0}), 2 * page + 3 * of_state) << "prefill only";
+  EXPECT_EQ(bytes({.n_prompt = 1'000'000, .n_answer = SIZE_MAX}), 17 * page + 3 * of_state) << "at most a full context";
 }
 
-// Others may leave between the failure of an allocation and the event thread's look at it.
-TEST(QueueTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwhile) {
+// Others may leave between the failed allocation and the event thread's reaction.
+TEST(QueueTest, OutOfMemoryRetriesAtOnceIfOthersHaveLeft) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 1, .budget_bytes = 10};
@@ -194,20 +194,20 @@ TEST(QueueTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwhile) {
   EXPECT_EQ(q.queue.wait_for_memory(second, second->room()), Queue::Retry::kNever) << "it was alone then";
 }
 
-TEST(QueueTest, WhoFoundTooLittleWaitsForMoreAndThenForAll) {
+TEST(QueueTest, OutOfMemoryWaitsForMoreAndThenForAll) {
   ChatFixture chat;
   NamedQueue q;
   const auto room = [&](size_t n) { return KvRoom{.engine = chat.engine.get(), .n_bytes = n, .budget_bytes = 10}; };
   const ScheduledPtr one = q.admit_one(room(1)), two = q.admit_one(room(4)), three = q.admit_one(room(5));
   EXPECT_EQ(q.queue.wait_for_memory(one, room(3)), Queue::Retry::kLater);
-  EXPECT_EQ(q.queue.leave(*two), std::vector<ScheduledPtr>{one}) << "it fits beside the third";
+  EXPECT_EQ(q.queue.leave(*two), std::vector<ScheduledPtr>{one}) << "it fits together with the third";
   const ScheduledPtr four = q.admit_one(room(1));
   EXPECT_EQ(q.queue.wait_for_memory(one, room(3)), Queue::Retry::kLater);
   EXPECT_TRUE(q.queue.leave(*four).empty());
   EXPECT_EQ(q.queue.leave(*three), std::vector<ScheduledPtr>{one}) << "it is alone";
 }
 
-TEST(QueueTest, OfTwoThatFoundTooLittleTheSecondHasAllOfIt) {
+TEST(QueueTest, SecondOfTwoOutOfMemoryGetsAll) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 5, .budget_bytes = 10};

@@ -1,4 +1,4 @@
-// Answers that have a form, or have to call a tool: where the form begins, in front of it reasoning and nothing else.
+// Answers with a response format or a required tool call: only reasoning may precede these.
 #include <gtest/gtest.h>
 
 #include "tests/server/service/service_fixture.h"
@@ -6,7 +6,7 @@
 namespace ibid::serve {
 namespace {
 
-// Thinks first, unless it is told not to; "open": the prompt begins the reasoning.
+// A template that thinks first, unless disabled; "open": the prompt opens the reasoning.
 constexpr const char* kThinks =
     "{% if tools %}{{ '<tools>' }}{% endif %}"
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
@@ -25,7 +25,7 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {"place": {"
 
 struct FormFixture : ServiceFixture {
   FormFixture() : ServiceFixture(quiet(), kThinks) {}
-  // `text` as the model says it; what comes then is its own.
+  // The model begins with `text`; afterwards it continues by itself.
   void begins_with(const std::string& text, const std::string& prompt, bool ends = false) {
     Tokens ids = chat.tokenizer->encode(text, TextOrigin::kInput, false);
     if (ends) ids.push_back(chat.tokenizer->im_end);
@@ -67,7 +67,7 @@ void expect_place(const std::string& text) {
   EXPECT_TRUE((*json)["place"] == "here" || (*json)["place"] == "there") << text;
 }
 
-TEST(AnswerFormTest, AFormBeginsBehindReasoningThatTheModelBegins) {
+TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByTheModel) {
   FormFixture f;
   f.begins_with("<think>\nA place, \"{\" or so.\n</think>\n\nHello", kPrompt);
   const Answer answer = f.answer(f.with_schema());
@@ -75,7 +75,7 @@ TEST(AnswerFormTest, AFormBeginsBehindReasoningThatTheModelBegins) {
   expect_place(answer.content);
 }
 
-TEST(AnswerFormTest, AFormBeginsBehindReasoningThatThePromptBegins) {
+TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByThePrompt) {
   FormFixture f;
   f.begins_with("A place.\n</think>\n\nHello", std::string(kPrompt) + "<think>\n");
   const Answer answer = f.answer(f.with_schema("open"));
@@ -83,7 +83,7 @@ TEST(AnswerFormTest, AFormBeginsBehindReasoningThatThePromptBegins) {
   expect_place(answer.content);
 }
 
-TEST(AnswerFormTest, WithoutReasoningAFormBeginsAtOnce) {
+TEST(AnswerFormTest, FormatBeginsAtOnceWithoutReasoning) {
   for (const char* thinking : {"", "none"}) {
     FormFixture f;
     f.begins_with("{ a place", std::string(kPrompt) + (thinking[0] == 0 ? "" : "<think>\n\n</think>\n\n"));
@@ -93,10 +93,10 @@ TEST(AnswerFormTest, WithoutReasoningAFormBeginsAtOnce) {
   }
   FormFixture f;
   f.begins_with("<think>\n", std::string(kPrompt) + "<think>\n\n</think>\n\n");
-  EXPECT_FALSE(f.answer(f.with_schema("none")).text.starts_with("<think>")) << "the prompt has closed it";
+  EXPECT_FALSE(f.answer(f.with_schema("none")).text.starts_with("<think>")) << "the prompt has closed the reasoning";
 }
 
-TEST(AnswerFormTest, ADemandedCallBeginsAtOnce) {
+TEST(AnswerFormTest, RequiredCallBeginsAtOnce) {
   FormFixture f;
   f.begins_with("I am a model that would rather talk.", kToolsPrompt + "<think>\n\n</think>\n\n");
   const Answer answer = f.answer(f.with_call("none"));
@@ -106,7 +106,7 @@ TEST(AnswerFormTest, ADemandedCallBeginsAtOnce) {
   for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
 }
 
-TEST(AnswerFormTest, ADemandedCallBeginsBehindReasoning) {
+TEST(AnswerFormTest, RequiredCallBeginsAfterReasoning) {
   FormFixture f;
   f.begins_with("<think>\nWhich one?\n</think>\n\nI would rather talk.", kToolsPrompt);
   const Answer answer = f.answer(f.with_call());
@@ -115,7 +115,7 @@ TEST(AnswerFormTest, ADemandedCallBeginsBehindReasoning) {
   EXPECT_GE(answer.tool_calls.size(), 1u) << answer.text;
 }
 
-TEST(AnswerFormTest, ACallHasTheArgumentsThatAreListed) {
+TEST(AnswerFormTest, CallHasOnlyListedArguments) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   for (Json& tool : request.tools) tool["function"]["parameters"].erase("additionalProperties");
@@ -124,7 +124,7 @@ TEST(AnswerFormTest, ACallHasTheArgumentsThatAreListed) {
   for (const ToolCall& call : answer.tool_calls) EXPECT_EQ(parse_json(call.arguments, "test")->size(), 1u);
 }
 
-TEST(AnswerFormTest, ANamedFunctionIsCalledOnce) {
+TEST(AnswerFormTest, NamedFunctionIsCalledOnce) {
   FormFixture f;
   f.begins_with("No.", kToolsPrompt);
   AnswerRequest request = f.with_call();
@@ -141,8 +141,8 @@ Json tool_with(const char* name, const char* parameters) {
   return tool;
 }
 
-// As pydantic writes models within models, and a model that has itself within it.
-TEST(AnswerFormTest, ADemandedCallMayHaveArgumentsThatReferToEachOther) {
+// Nested models as pydantic writes them, and a recursive model.
+TEST(AnswerFormTest, RequiredCallSupportsSchemaReferences) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.tools = Json::array(
@@ -167,7 +167,7 @@ TEST(AnswerFormTest, ADemandedCallMayHaveArgumentsThatReferToEachOther) {
   }
 }
 
-TEST(AnswerFormTest, AToolWhoseSchemaIsNotUnderstoodIsNamed) {
+TEST(AnswerFormTest, UnsupportedToolSchemaErrorNamesTheTool) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.tools.push_back(tool_with("odd", R"({"type": "object", "properties": {"a": {"not": {"type": "null"}}}})"));
@@ -178,7 +178,7 @@ TEST(AnswerFormTest, AToolWhoseSchemaIsNotUnderstoodIsNamed) {
   EXPECT_NE(status.message().find("#/properties/a/not"), std::string::npos) << status.message();
 }
 
-TEST(AnswerFormTest, AnErrorOfAFormBeginsWithItsField) {
+TEST(AnswerFormTest, FormatErrorBeginsWithItsField) {
   FormFixture f;
   for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
     AnswerRequest request = f.request();
@@ -190,8 +190,8 @@ TEST(AnswerFormTest, AnErrorOfAFormBeginsWithItsField) {
   }
 }
 
-// A template that writes the id of a call, in which the name of the tool is (Kimi K2).
-TEST(AnswerFormTest, ADemandedCallHasItsNameInItsId) {
+// A template that writes a call's id, which contains the tool's name (Kimi K2).
+TEST(AnswerFormTest, RequiredCallHasItsNameInItsId) {
   static const char* const kIds =
       "{% if tools %}{{ '<tools>' }}{% endif %}"
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}{% if m.tool_calls %}"
@@ -210,7 +210,7 @@ TEST(AnswerFormTest, ADemandedCallHasItsNameInItsId) {
   EXPECT_EQ(answer.content, "");
 }
 
-TEST(AnswerFormTest, WhatOnlyAnotherRequestAskedForIsNotCompiledAgain) {
+TEST(AnswerFormTest, ConstraintsAreCachedAcrossRequests) {
   FormFixture f;
   const auto n_compiled = [&] { return f.chat.engine->state().constraints().n_compiled(); };
   AnswerRequest request = f.with_call("none");
@@ -232,7 +232,7 @@ TEST(AnswerFormTest, WhatOnlyAnotherRequestAskedForIsNotCompiledAgain) {
 constexpr const char* kClosed = "<think>\n\n</think>\n\n";
 const std::string kCall = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": \"here\"}}\n</tool_call>";
 
-TEST(AnswerFormTest, AToolMayBeCalledInPlaceOfAForm) {
+TEST(AnswerFormTest, ToolMayBeCalledInsteadOfTheFormat) {
   for (const bool calls : {true, false}) {
     FormFixture f;
     f.begins_with(calls ? kCall : "{\"place\": \"here\"}", kToolsPrompt + kClosed);
@@ -274,7 +274,7 @@ size_t n_times(const std::string& text, const std::string& word) {
   return n;
 }
 
-TEST(AnswerFormTest, AStrictToolIsCalledAsItsSchemaSaysAndTextIsFree) {
+TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndTextIsFree) {
   InTextFixture plain("A <tool> or {\"place\": 1}, <tool_cal >.");
   EXPECT_EQ(plain.answer(plain.with_tools(true)).content, "A <tool> or {\"place\": 1}, <tool_cal >.");
 
@@ -289,7 +289,7 @@ TEST(AnswerFormTest, AStrictToolIsCalledAsItsSchemaSaysAndTextIsFree) {
   for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
 }
 
-TEST(AnswerFormTest, BehindTheOnlyCallNoOtherOneComes) {
+TEST(AnswerFormTest, WithoutParallelCallsOnlyOneIsMade) {
   for (const bool parallel : {true, false}) {
     InTextFixture f("Both:\n" + kCall + "\n" + kCall);
     AnswerRequest request = f.with_tools(true, parallel);
@@ -299,7 +299,7 @@ TEST(AnswerFormTest, BehindTheOnlyCallNoOtherOneComes) {
   }
 }
 
-TEST(AnswerFormTest, WhereNoToolIsChosenNoneIsCalled) {
+TEST(AnswerFormTest, ToolChoiceNonePreventsCalls) {
   InTextFixture f("As you wish: " + kCall);
   AnswerRequest request = f.with_tools(false);
   request.tool_choice.kind = ToolChoice::Kind::kNone;
@@ -309,8 +309,8 @@ TEST(AnswerFormTest, WhereNoToolIsChosenNoneIsCalled) {
   EXPECT_EQ(n_times(answer.text, "<tool_call>"), 0u) << answer.text;
 }
 
-// A grammar makes sure that nothing has to be taken back.
-TEST(AnswerFormTest, ArgumentsAreToldWhileTheyComeWhereAGrammarHoldsThem) {
+// With a grammar, emitted arguments never have to be taken back.
+TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
   for (const bool strict : {true, false}) {
     InTextFixture f("Let me see.\n" + kCall);
     AnswerRequest request = f.with_tools(strict);
@@ -323,8 +323,8 @@ TEST(AnswerFormTest, ArgumentsAreToldWhileTheyComeWhereAGrammarHoldsThem) {
   }
 }
 
-// Its calls would be made up.
-TEST(AnswerFormTest, ACallCannotBeDemandedOfAModelThatHearsOfNoTools) {
+// Otherwise the model would invent the call's syntax.
+TEST(AnswerFormTest, RequiredCallIsRefusedIfTheTemplateShowsNoTools) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl);
   AnswerRequest request = ask(Json::array({user("x")}));
   request.tools = Json::array({tool_with("weather", kSchema)});

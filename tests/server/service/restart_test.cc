@@ -1,4 +1,4 @@
-// A server that begins again with the cache directory of the one before.
+// A server that is started again with the cache directory of an earlier one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ struct Life : ServiceFixture {
     return all;
   }
   HistoryStats kept() const { return service->stats().histories; }
-  // Has the questions answered that come from `first` on; `messages` are the history up to there.
+  // Sends n questions from number `first` on; `messages` is the history so far.
   void talk(Json& messages, size_t first, size_t n, const std::string& name_space = "a") {
     for (size_t i = first; i < first + n; ++i) {
       messages.push_back(user(question(i)));
@@ -50,13 +50,13 @@ struct Life : ServiceFixture {
     }
   }
   static std::string question(size_t i) { return "question " + std::to_string(i) + std::string(100, 'x'); }
-  // What is read of a message behind an answer: the template's text around it, and the id that ended the answer.
+  // Tokens prefilled for a message after an answer: the template's text around it, and the token that ended the answer.
   size_t n_new(const std::string& text) const { return chat.next_prompt(text).size() + 1; }
 
   Answer last;
 };
 
-// What the store of a server that has ended has of known histories: name, text.
+// The known histories in the store of an ended server: name, text.
 std::vector<std::pair<std::string, std::string>> kept_texts(const TempDir& cache) {
   const auto db = Database::open(cache.file("cache/conversations.sqlite3")).value();
   auto rows = db->ask("select name, items from kept where kind = 3").value();
@@ -69,7 +69,7 @@ std::string file_of(const TempDir& cache, const std::string& name) {
   return cache.file("cache/conversations/" + name + ".chat");
 }
 
-// Leaves what the store has as an earlier version did: as files, of which it returns one, and no store.
+// Converts the store into the files of an earlier version, returns one of them, and removes the store.
 std::string turn_into_files(const TempDir& cache) {
   EXPECT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
   std::string last;
@@ -84,7 +84,7 @@ std::string turn_into_files(const TempDir& cache) {
   return last;
 }
 
-// Answers of which some are not what encoding their text gives.
+// Answers, some of which have tokens that no encoding of their text gives.
 std::vector<Tokens> odd_replies() {
   const FakeTokenizer tokenizer;
   return {tokenizer.template_ids("Hello world"),
@@ -96,7 +96,7 @@ std::vector<Tokens> odd_replies() {
           tokenizer.sampled({"a", "b"})};
 }
 
-TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
+TEST(RestartTest, SixthTurnPrefillsOnlyItsMessage) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -107,7 +107,7 @@ TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
   EXPECT_EQ(messages[7]["content"], "abc") << "without the special token";
   std::vector<std::string> remarks;
   Life after(cache, odd_replies(), &remarks);
-  EXPECT_EQ(after.kept().n_kept, 1u) << "each turn takes the place of the one before";
+  EXPECT_EQ(after.kept().n_kept, 1u) << "each turn replaces the previous one";
   after.talk(messages, 5, 1);
   EXPECT_EQ(after.last.content, "the");
   EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
@@ -118,10 +118,10 @@ TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
   EXPECT_THAT(remarks, testing::IsEmpty());
   after.talk(messages, 6, 1);
   EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(6)));
-  EXPECT_EQ(after.service->stats().n_restored, 1u) << "memory knows it now";
+  EXPECT_EQ(after.service->stats().n_restored, 1u) << "it is in memory now";
 }
 
-TEST(RestartTest, AnotherAnswerAndAChangedMessageAreFoundAsWell) {
+TEST(RestartTest, RegeneratedAnswerAndEditedMessageAreFoundToo) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -132,7 +132,7 @@ TEST(RestartTest, AnotherAnswerAndAChangedMessageAreFoundAsWell) {
   Json again = messages;
   again.erase(7);
   const Usage regenerated = after.answer(ask(again)).usage;
-  EXPECT_EQ(regenerated.n_prefilled, 1u) << "the last id, for its logits";
+  EXPECT_EQ(regenerated.n_prefilled, 1u) << "the last token, for its logits";
   Json changed = messages;
   changed.erase(7);
   changed[6] = user("else");
@@ -142,7 +142,7 @@ TEST(RestartTest, AnotherAnswerAndAChangedMessageAreFoundAsWell) {
   EXPECT_EQ(after.service->stats().n_restored, 1u);
 }
 
-TEST(RestartTest, NamespacesAndModelsAreKeptApart) {
+TEST(RestartTest, NamespacesAndModelsAreSeparate) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -162,10 +162,10 @@ TEST(RestartTest, NamespacesAndModelsAreKeptApart) {
   ServiceFixture after(Life::options(cache, nullptr, 256u << 20), kChatMl, {}, 64u << 20, std::move(other));
   after.answer(ask(messages));
   EXPECT_EQ(after.service->stats().n_restored, 0u);
-  EXPECT_TRUE(after.service->stats().histories.n_refused == 0) << "it is sound, and another's";
+  EXPECT_TRUE(after.service->stats().histories.n_refused == 0) << "it is valid, but belongs to another conversation";
 }
 
-TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
+TEST(RestartTest, ForgottenNamespaceIsRemovedFromDisk) {
   const TempDir cache;
   Json messages = Json::array(), others = Json::array();
   {
@@ -182,7 +182,7 @@ TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
   EXPECT_EQ(after.service->stats().n_restored, 1u);
 }
 
-TEST(RestartTest, TheStoreIsBoundedAndTheOldestOfTheLargestNamespaceGoes) {
+TEST(RestartTest, StoreEvictsTheOldestOfTheLargestNamespace) {
   const TempDir cache;
   Json rare = Json::array();
   constexpr uint64_t kBudget = 20'000;
@@ -205,7 +205,7 @@ TEST(RestartTest, TheStoreIsBoundedAndTheOldestOfTheLargestNamespaceGoes) {
   EXPECT_LE(after.kept().n_bytes, kBudget / 2);
 }
 
-// Notes that are not those of the conversation that was kept.
+// Notes that do not belong to the stored conversation.
 const std::function<void(SavedSession&)> kBadNotes[] = {[](SavedSession& saved) { saved.notes.erase("seen"); },
                                                         [](SavedSession& saved) {
                                                           saved.notes["seen"] = Json::array({1, 2, 3});
@@ -214,8 +214,8 @@ const std::function<void(SavedSession&)> kBadNotes[] = {[](SavedSession& saved) 
                                                         [](SavedSession& saved) { saved.notes["cut"] = true; },
                                                         [](SavedSession& saved) { saved.notes["namespace"] = 5; }};
 
-// Whatever the store says, the answer is the one of a server that knows of no store.
-TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
+// With any content of the store, the answer is that of a server with an empty store.
+TEST(RestartTest, HostileEntryIsAMissAndLogged) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -255,7 +255,7 @@ TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
     EXPECT_THAT(remarks[0], testing::HasSubstr("is not used"));
     after.service->forget_namespace("a");
   }
-  // Ids that the model does not have: the text is used, and the answers behind it are encoded.
+  // Invalid tokens: the text is used, and the answers after it are encoded.
   SavedSession saved = session_from_text(sound, "sound").value();
   saved.replies[1].ids[0] = 1'000'000;
   put(session_to_text(session_to_json(saved)).value());
@@ -265,7 +265,7 @@ TEST(RestartTest, AHostileEntryIsAMissAndIsNamed) {
   EXPECT_EQ(after.last.content, "abc");
 }
 
-TEST(RestartTest, TheFilesOfAnEarlierVersionAreTakenOver) {
+TEST(RestartTest, FilesOfAnEarlierVersionAreImported) {
   const TempDir cache;
   Json messages = Json::array(), others = Json::array();
   {
@@ -290,8 +290,8 @@ TEST(RestartTest, TheFilesOfAnEarlierVersionAreTakenOver) {
   EXPECT_THAT(remarks, testing::IsEmpty());
 }
 
-// Whatever a file says, the answer is the one of a server that knows of no file.
-TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
+// With any content of a file, the answer is that of a server without it.
+TEST(RestartTest, HostileFileIsAMissAndLogged) {
   const TempDir sound_cache;
   Json messages = Json::array();
   {
@@ -326,11 +326,11 @@ TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
     EXPECT_EQ(after.kept().n_refused, 1u);
     ASSERT_EQ(remarks.size(), 1u);
     EXPECT_THAT(remarks[0], testing::HasSubstr(name));
-    EXPECT_FALSE(system_file_ops().info(file_of(cache, name)).ok()) << "it is gone";
+    EXPECT_FALSE(system_file_ops().info(file_of(cache, name)).ok()) << "it was removed";
   }
 }
 
-TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
+TEST(RestartTest, LeftoversOfACrashAreRemovedAndForeignFilesStay) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -355,8 +355,8 @@ TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
   EXPECT_THAT(remarks[0], testing::HasSubstr(twin));
 }
 
-// A disk that takes for ever: answers come, and what they are gone on from is known.
-TEST(RestartTest, NoAnswerWaitsForTheThreadThatWrites) {
+// With a disk that hangs, requests are answered, and conversations are continued from memory.
+TEST(RestartTest, AnswersDoNotWaitForTheWritingThread) {
   const TempDir cache;
   Life life(cache, odd_replies());
   std::promise<void> disk;
@@ -367,11 +367,11 @@ TEST(RestartTest, NoAnswerWaitsForTheThreadThatWrites) {
   EXPECT_EQ(life.service->stats().n_to_write, 3u);
   EXPECT_EQ(life.kept().n_kept, 0u);
   disk.set_value();
-  life.service->forget_namespace("nobody");  // returns when what waits is written
+  life.service->forget_namespace("nobody");  // returns after all writes
   EXPECT_EQ(life.kept().n_kept, 1u);
 }
 
-TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
+TEST(RestartTest, WriteErrorsFailNoAnswer) {
   const TempDir cache;
   std::filesystem::create_directories(cache.file("cache/conversations.sqlite3"));
   std::filesystem::permissions(cache.file("cache"), std::filesystem::perms::owner_all);
@@ -384,8 +384,8 @@ TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
   EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not kept on disk"));
 }
 
-// Without the store a history is rendered and encoded. What its ids have in common with those that were read comes from
-// the directory.
+// Without the store, the history is rendered and encoded. Its longest prefix of tokens that were prefilled before comes
+// from the directory.
 Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   const TempDir cache;
   Json messages = Json::array();
@@ -415,16 +415,16 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   return after.answer(ask(messages)).usage;
 }
 
-TEST(RestartTest, AHistoryThatIsEncodedAsItWasSaidIsNotReadAgain) {
+TEST(RestartTest, HistoryEncodedAsSampledIsNotPrefilledAgain) {
   const FakeTokenizer tokenizer;
   size_t n_common = 0;
   const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.template_ids("the"), {}}, n_common);
   EXPECT_GE(n_common, usage.n_prompt);
-  EXPECT_EQ(usage.n_prefilled, 1u) << "the last id, for its logits";
+  EXPECT_EQ(usage.n_prefilled, 1u) << "the last token, for its logits";
   EXPECT_EQ(usage.n_from_disk, usage.n_prompt - 1);
 }
 
-TEST(RestartTest, AnAnswerThatIsEncodedOtherwiseIsReadFromThereOn) {
+TEST(RestartTest, HistoryEncodedDifferentlyIsPrefilledFromThere) {
   const FakeTokenizer tokenizer;
   size_t n_common = 0;
   const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), {}}, n_common);
@@ -432,13 +432,13 @@ TEST(RestartTest, AnAnswerThatIsEncodedOtherwiseIsReadFromThereOn) {
   EXPECT_EQ(usage.n_cached, n_common);
 }
 
-TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
+TEST(RestartTest, ConversationsOfAnEarlierNumericsVersionAreLoggedAndPrefilledAgain) {
   const TempDir cache;
   ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache")).ok());
   ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
   const std::string name = "/3851ad46632529fcefe70b707b86ee35.chat";
   std::filesystem::copy(golden_dir() + "/kept" + name, cache.file("cache/conversations") + name);
-  for (const uint64_t n_kept : {2, 3}) {  // with those that are answered here
+  for (const uint64_t n_kept : {2, 3}) {  // including those that are answered here
     std::vector<std::string> remarks;
     Life life(cache, odd_replies(), &remarks);
     Json messages = Json::array();
@@ -447,7 +447,7 @@ TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
                 testing::Contains(testing::HasSubstr(
                     "1 conversation was kept by an earlier version of the numerics, this program has version " +
                     std::to_string(kNumericsVersion))));
-    life.service->forget_namespace("nobody");  // returns when what waits is written
+    life.service->forget_namespace("nobody");  // returns after all writes
     EXPECT_EQ(life.kept().n_kept, n_kept) << "it is evicted in its turn";
   }
 }

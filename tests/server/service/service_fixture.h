@@ -1,4 +1,4 @@
-// A Service on FakeModel, and clients that wait for their events.
+// A Service with FakeModel, and clients that wait for their events.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,10 +25,10 @@
 
 namespace ibid::serve {
 
-// What one request heard. It checks the order of what it hears.
+// The events of one request. Checks their order.
 class Heard : public AnswerListener {
  public:
-  // Called at every event, with its name, before the lock is taken.
+  // Called at every event with its name, before the lock is taken.
   std::function<void(const std::string& event)> on_event;
 
   void queued(std::chrono::nanoseconds waited) override {
@@ -40,7 +40,7 @@ class Heard : public AnswerListener {
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
     note("begin", [&] {
       EXPECT_NE(tokenizer, nullptr);
-      EXPECT_FALSE(has_begun_) << "begin() comes once";
+      EXPECT_FALSE(has_begun_) << "begin() is called once";
       has_begun_ = true;
       model_ = model;
       n_prompt_ = n_prompt;
@@ -81,7 +81,7 @@ class Heard : public AnswerListener {
   }
   void answer(size_t i, const Answer& answer) override {
     note("answer", [&] {
-      EXPECT_EQ(at(contents_, i), answer.content) << "what was streamed is the answer";
+      EXPECT_EQ(at(contents_, i), answer.content) << "the streamed text is the answer";
       EXPECT_EQ(at(reasonings_, i), answer.reasoning);
       ASSERT_LE(at(logprobs_, i).size(), answer.logprobs.size());
       EXPECT_TRUE(std::equal(logprobs_[i].begin(), logprobs_[i].end(), answer.logprobs.begin()));
@@ -90,7 +90,7 @@ class Heard : public AnswerListener {
   }
   void end(const Status& status) override {
     note("end", [&] {
-      EXPECT_FALSE(status_.has_value()) << "end() comes once";
+      EXPECT_FALSE(status_.has_value()) << "end() is called once";
       status_ = status;
     });
     ended_.notify_all();
@@ -110,10 +110,10 @@ class Heard : public AnswerListener {
     const std::lock_guard lock(mutex_);
     return has_begun_;
   }
-  // For after wait().
+  // After wait().
   size_t n_prompt() const { return n_prompt_; }
   std::chrono::nanoseconds queued() const { return queued_; }
-  std::chrono::seconds retry_after() const { return retry_after_; }  // 0: it was not said
+  std::chrono::seconds retry_after() const { return retry_after_; }  // 0: not set
   const std::string& model() const { return model_; }
   const Answer& answer_of(size_t i = 0) const { return answers_.at(i); }
   size_t n_answers() const { return answers_.size(); }
@@ -128,7 +128,7 @@ class Heard : public AnswerListener {
   void note(const std::string& event, const Do& what) {
     if (on_event) on_event(event);
     const std::lock_guard lock(mutex_);
-    EXPECT_FALSE(status_.has_value()) << event << " behind the end";
+    EXPECT_FALSE(status_.has_value()) << event << " after end()";
     events_.push_back(event);
     what();
   }
@@ -161,7 +161,7 @@ inline AnswerRequest ask(Json messages, std::string name_space = "a") {
   return request;
 }
 
-// As the service has turns answered.
+// The options that the service sets for turns.
 inline TurnOptions parsing(TurnOptions options) {
   options.parse_reply = true;
   return options;
@@ -184,7 +184,7 @@ struct ServiceFixture {
     service = std::make_shared<Service>(*host, clock, options);
   }
 
-  // Nothing happens in idle time, so that what was computed is known.
+  // Does no idle work, so that tests know what was computed.
   static AdmissionOptions quiet() {
     AdmissionOptions options;
     options.conversations.prefill_when_idle = false;
@@ -196,7 +196,7 @@ struct ServiceFixture {
     service->start(std::move(request), heard, std::move(stop));
     return heard;
   }
-  // Waits for the answer, which has to come.
+  // Waits for the answer, which must succeed.
   Answer answer(AnswerRequest request) {
     const auto heard = start(std::move(request));
     EXPECT_TRUE(heard->wait().ok()) << heard->wait().to_string();

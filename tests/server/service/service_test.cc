@@ -1,4 +1,4 @@
-// Answers of the service: what they cost, what they say, and how they end.
+// Answers of the service: usage, text and finish reason.
 #include "server/service/service.h"
 
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 namespace ibid::serve {
 namespace {
 
-// An answer that max_tokens ended leaves its last id to be fed, and the one that the template writes behind it.
+// Prefilled after an answer that max_tokens ended: its last token, and the template's end of turn.
 constexpr size_t kBehindCut = 2;
 
 std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
 
-// Every turn sends the whole history, as clients do, and costs what it costs a session that remembers.
-TEST(ServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
+// Every turn sends the whole history, as clients do, and costs as much as in a session.
+TEST(ServiceTest, WholeHistoryCostsOnlyItsNewMessage) {
   ServiceFixture f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -33,10 +33,10 @@ TEST(ServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
     EXPECT_EQ(answer.usage.n_prefilled, expected.usage.n_prefilled);
     EXPECT_EQ(answer.work.messages_rendered, expected.work.messages_rendered);
     EXPECT_EQ(answer.work.bytes_tokenized, expected.work.bytes_tokenized);
-    EXPECT_EQ(f.chat.model->take_fed(), lone.model->take_fed()) << "the same ids went through the model";
+    EXPECT_EQ(f.chat.model->take_fed(), lone.model->take_fed()) << "the model evaluated the same tokens";
     messages.push_back(make_message(Role::kAssistant, answer.content));
   }
-  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // a request is counted behind its end
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // requests are counted after their end
   const ServiceStats stats = f.service->stats();
   EXPECT_EQ(stats.n_answers, 20u);
   EXPECT_EQ(stats.n_continued, 19u);
@@ -44,12 +44,12 @@ TEST(ServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
   EXPECT_EQ(stats.n_conversations, 1u);
 }
 
-// The same with recurrent layers, which can go on from some places alone.
-TEST(ServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
+// The same with recurrent layers, which can resume only at checkpoints.
+TEST(ServiceTest, RecurrentModelPrefillsOnlyTheNewMessage) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.recurrent = true});
   const Json system = make_message(Role::kSystem, std::string(700, 's'));
   Json messages = Json::array({system});
-  std::vector<size_t> ends;  // positions behind each answer
+  std::vector<size_t> ends;  // positions after each answer
   for (size_t i = 0; i < 10; ++i) {
     messages.push_back(user(question(i)));
     const Answer answer = f.answer(ask(messages));
@@ -70,7 +70,7 @@ TEST(ServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
     edited[2 * turn + 1]["content"] = "something else";
     EXPECT_GE(f.answer(ask(edited)).usage.n_cached, ends[turn - 1]) << turn;
   }
-  // Another user of the namespace has the system message.
+  // Another user of the namespace reuses the system message.
   EXPECT_GE(f.answer(ask(Json::array({system, user("hello")}))).usage.n_cached, 700u);
 }
 
@@ -88,9 +88,9 @@ TEST(ServiceTest, EventsComeInOrder) {
   EXPECT_EQ(heard->events().back(), "end");
 }
 
-// --- histories that are not the last one's
+// --- histories that differ from the last one
 
-// A conversation of n turns, and its history.
+// A conversation of n turns; returns its history.
 Json converse(ServiceFixture& f, size_t n, const std::string& name_space = "a") {
   Json messages = Json::array();
   for (size_t i = 0; i < n; ++i) {
@@ -104,30 +104,30 @@ Json first_messages(const Json& messages, size_t n) {
   return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
 }
 
-TEST(ServiceTest, RegeneratingReadsNothing) {
+TEST(ServiceTest, RegeneratingPrefillsNothing) {
   ServiceFixture f;
   const Json messages = converse(f, 3);
   const Answer again = f.answer(ask(first_messages(messages, 5)));
   EXPECT_EQ(messages[5]["content"], again.content);
   EXPECT_EQ(again.usage.n_prefilled, 0u);
-  EXPECT_FALSE(again.lost_prefix.has_value()) << "the client took it back";
+  EXPECT_FALSE(again.lost_prefix.has_value()) << "the client removed it";
 }
 
-TEST(ServiceTest, AnEditReadsTheEditedMessage) {
+TEST(ServiceTest, EditPrefillsOnlyTheEditedMessage) {
   ServiceFixture f;
   Json messages = converse(f, 4);
   Json edited = first_messages(messages, 5);
   edited[4]["content"] = "something else";
   const Answer answer = f.answer(ask(edited));
   EXPECT_EQ(answer.usage.n_prefilled, f.chat.ids("something else<|im_end|>\n<|im_start|>assistant\n").size());
-  // The branch that was left goes on from its end as if nothing had been.
+  // The other branch continues at its end, unaffected.
   messages.push_back(user("on"));
   const Answer on = f.answer(ask(messages));
   EXPECT_EQ(on.usage.n_prefilled, f.chat.next_prompt("on").size() + kBehindCut);
   EXPECT_EQ(f.service->stats().n_forked, 1u);
 }
 
-TEST(ServiceTest, AShorterHistoryReadsItsNewMessage) {
+TEST(ServiceTest, ShorterHistoryPrefillsItsNewMessage) {
   ServiceFixture f;
   Json messages = first_messages(converse(f, 4), 2);
   messages.push_back(user("shorter"));
@@ -146,8 +146,8 @@ TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
   EXPECT_EQ(f.service->stats().n_unknown, 3u);
 }
 
-TEST(ServiceTest, WhatAClientCannotSendBackIsKept) {
-  // These ids are not those that the text would be encoded to.
+TEST(ServiceTest, SampledTokensAreKeptIfTextDoesNotDetermineThem) {
+  // Encoding the text gives different tokens.
   ServiceFixture f;
   f.chat.say({f.chat.tokenizer->sampled({"a", "b", "c", "H", "e"})});
   Json messages = Json::array({user("x")});
@@ -157,8 +157,8 @@ TEST(ServiceTest, WhatAClientCannotSendBackIsKept) {
   EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("y").size() + 1);
 }
 
-// What was told so far is a beginning of the answer's, whatever a stop string takes away (Heard::answer()).
-TEST(ServiceTest, LogProbabilitiesComeWithTheirText) {
+// The tokens received so far are a prefix of the answer's, even if a stop string is removed (Heard::answer()).
+TEST(ServiceTest, LogprobsComeWithTheirText) {
   for (const char* stop : {"", "lo", "wor"}) {
     ServiceFixture f;
     f.chat.say({f.chat.tokenizer->sampled({"H", "e", "l", "lo", " wor", "\xc3", "\xa4", "lo"})});
@@ -174,8 +174,8 @@ TEST(ServiceTest, LogProbabilitiesComeWithTheirText) {
   }
 }
 
-// Clients whose numbers are doubles send it back as it was.
-TEST(ServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
+// Clients whose numbers are doubles send it back unchanged.
+TEST(ServiceTest, DrawnSeedIsExactAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
     AnswerRequest request = ask({user("x")});
@@ -189,7 +189,7 @@ TEST(ServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
 
 // --- several answers
 
-TEST(ServiceTest, SeveralAnswersReadTheQuestionOnce) {
+TEST(ServiceTest, SeveralAnswersPrefillTheQuestionOnce) {
   ServiceFixture f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -208,17 +208,17 @@ TEST(ServiceTest, SeveralAnswersReadTheQuestionOnce) {
         Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].content), user("go on")});
     EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("go on").size() + kBehindCut);
   }
-  EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be gone on with";
+  EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be continued";
 }
 
 // --- prompts without a template
 
-TEST(ServiceTest, APromptIsTextThatTheModelGoesOnWith) {
+TEST(ServiceTest, PromptIsTextThatTheModelContinues) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   AnswerRequest request = ask(Json());
   request.prompt = std::string("<|im_start|>Hello");
   const Answer answer = f.answer(request);
-  EXPECT_EQ(answer.usage.n_prompt, 2u) << "special tokens are meant";
+  EXPECT_EQ(answer.usage.n_prompt, 2u) << "special tokens are recognised";
   EXPECT_EQ(f.chat.model->fed().front().tokens, f.chat.ids("<|im_start|>Hello"));
 
   AnswerRequest by_ids = ask(Json());
@@ -226,7 +226,7 @@ TEST(ServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   f.chat.model->take_fed();
   const Answer same = f.answer(by_ids);
   EXPECT_EQ(same.content, answer.content);
-  EXPECT_EQ(same.usage.n_prefilled, 0u) << "the store has it, and its logits";
+  EXPECT_EQ(same.usage.n_prefilled, 0u) << "the store has its keys and values, and its logits";
 
   by_ids.prompt = Tokens{f.chat.tokenizer->im_start, 100'000};
   const auto heard = f.start(by_ids);
@@ -234,7 +234,7 @@ TEST(ServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   EXPECT_FALSE(heard->has_begun());
 }
 
-TEST(ServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
+TEST(ServiceTest, PromptIsEncodedIndependentlyOfEarlierAnswers) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
   f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
@@ -247,7 +247,7 @@ TEST(ServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
   request.prompt = more;
   const Answer known = f.answer(request);
   EXPECT_EQ(known.usage.n_prompt, f.chat.ids(more).size());
-  EXPECT_EQ(known.usage.n_cached, 2u) << "of the answer's ids none is the text's";
+  EXPECT_EQ(known.usage.n_cached, 2u) << "no token of the answer is in the text's encoding";
   request.cache_namespace = "b";
   const Answer fresh = f.answer(request);
   EXPECT_EQ(fresh.usage.n_cached, 0u);
@@ -262,10 +262,10 @@ TEST(ServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
   ids.push_back(f.chat.tokenizer->im_end);
   ids.push_back(65);
   by_ids.prompt = ids;
-  EXPECT_EQ(f.answer(by_ids).usage.n_prefilled, 2u) << "the id that ended the answer, and the new one";
+  EXPECT_EQ(f.answer(by_ids).usage.n_prefilled, 2u) << "the token that ended the answer, and the new one";
 }
 
-TEST(ServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
+TEST(ServiceTest, PromptReusesAnAnswerWithTheSameTokens) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   const Tokens whole = f.chat.ids("<|im_start|>theHello and on");
   f.chat.model->script = [&f, whole](TokenSpan prefix) -> std::optional<TokenId> {
@@ -277,7 +277,7 @@ TEST(ServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
   ASSERT_EQ(f.answer(request).content, "Hello and on");
   request.prompt = std::string("<|im_start|>theHello and on");
   request.options.max_tokens = 1;
-  EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last id, which was not fed before";
+  EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last token, which was not evaluated before";
 }
 
 // --- variables
@@ -310,11 +310,11 @@ void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
   const auto heard = f.start(std::move(request));
   EXPECT_EQ(heard->wait().code(), code) << heard->wait().to_string();
   EXPECT_LE(heard->events().size(), 2u);
-  EXPECT_TRUE(heard->events()[0] == "end" || heard->events()[0] == "queued") << "nothing else in front of the error";
+  EXPECT_TRUE(heard->events()[0] == "end" || heard->events()[0] == "queued") << "no event before the error";
 }
 
-// The question is read once, and that is the first answer's cost.
-TEST(ServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
+// The question is prefilled once, and counted for the first answer.
+TEST(ServiceTest, FirstOfSeveralAnswersHasThePrefillTime) {
   ManualClock engine_clock;
   EngineParts parts;
   parts.clock = &engine_clock;
@@ -335,14 +335,14 @@ TEST(ServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
   EXPECT_LT(heard->answer_of(1).timings.prefill_ms, first.timings.prefill_ms);
 }
 
-// The prefix may go between the reading and the answers.
-TEST(ServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
+// The prefix may be evicted between the prefill and the answers.
+TEST(ServiceTest, PrefixEvictedAfterPrefillIsCountedOnce) {
   ServiceFixture f;
   AnswerRequest request = ask({user(std::string(300, 'x'))});
   request.n = 2;
   const auto heard = std::make_shared<Heard>();
   heard->on_event = [&](const std::string& event) {
-    // Told between the two, on the thread that goes on with the answers.
+    // Called between the two, on the thread that starts the answers.
     if (event == "begin") f.chat.engine->state().store().clear("a");
   };
   f.service->start(request, heard, {});
@@ -355,7 +355,7 @@ TEST(ServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
   }
 }
 
-TEST(ServiceTest, WhoWantsNoAnswerHasThePromptRead) {
+TEST(ServiceTest, RequestForNoAnswersPrefillsThePrompt) {
   ServiceFixture f;
   AnswerRequest request;
   request.cache_namespace = "a";
@@ -372,7 +372,7 @@ TEST(ServiceTest, WhoWantsNoAnswerHasThePromptRead) {
   EXPECT_GE(f.answer(request).usage.n_cached, 299u);
 }
 
-TEST(ServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
+TEST(ServiceTest, ErrorsAreReportedBeforeAnyEvent) {
   constexpr const char* kRefuses =
       "{% for message in messages %}{% if message['role'] == 'bad' %}"
       "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
@@ -394,7 +394,7 @@ TEST(ServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
   expect_refused(f, request, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
   EXPECT_EQ(f.service->stats().n_running, 0u);
-  EXPECT_EQ(f.answer(ask({user("x")})).usage.n_prompt, 1u) << "and it goes on";
+  EXPECT_EQ(f.answer(ask({user("x")})).usage.n_prompt, 1u) << "and the server continues";
 }
 
 }  // namespace

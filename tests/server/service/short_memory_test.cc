@@ -1,4 +1,4 @@
-// Answers where keys, values and states have little room: an answer that was admitted is given whole.
+// Answers with little memory for keys, values and states: an admitted answer is completed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ibid::serve {
 namespace {
 
-// Holds the model in its passes until it is opened.
+// Blocks the model in its passes until it is opened.
 class Held {
  public:
   explicit Held(FakeModel& model) {
@@ -46,16 +46,16 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class ShortMemoryTest : public testing::TestWithParam<Kind> {
  protected:
-  // What n sequences of so many positions compute on, at most.
+  // The most memory that n sequences of this many positions use while they are computed.
   size_t budget(size_t n, size_t positions) const {
     return n * FakeModel(GetParam().options).kv_layout().work_bytes(positions);
   }
-  // What they compute on at least.
+  // The least memory that they use.
   size_t least(size_t n, size_t positions) const {
     const KvLayout layout = FakeModel(GetParam().options).kv_layout();
     return n * (layout.bytes_for(positions) + KvLayout::kStatesAtWork * layout.state_bytes());
   }
-  // Lets the model compute once n of them were let in.
+  // Lets the model compute once n requests were admitted.
   static void open_with(Held& held, const std::vector<std::shared_ptr<Heard>>& all, size_t n) {
     const auto n_begun = [&] {
       return std::ranges::count_if(all, [](const auto& heard) { return heard->has_begun(); });
@@ -63,7 +63,7 @@ class ShortMemoryTest : public testing::TestWithParam<Kind> {
     while (static_cast<size_t>(n_begun()) < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     held.open();
   }
-  // So many letters, none of which is like the next.
+  // This many letters, each different from the next.
   static Tokens letters(const ServiceFixture& f, size_t n) {
     Tokens reply;
     for (size_t i = 0; i < n; ++i) reply.push_back(f.chat.ids(std::string(1, static_cast<char>('a' + i % 26))).front());
@@ -83,8 +83,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ShortMemoryTest,
                                          Kind{"both", {.max_seq_len = 2048, .recurrent = true, .window = 100}}),
                          [](const auto& kind) { return kind.param.name; });
 
-// Prompts of all lengths, with and without a beginning in common, in a pool for three of them.
-TEST_P(ShortMemoryTest, AnAnswerThatWasAdmittedNeverRunsOut) {
+// Prompts of all lengths, with and without a common prefix, in a pool for three of them.
+TEST_P(ShortMemoryTest, AdmittedAnswerNeverRunsOutOfMemory) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(3, 700));
   Held held(*f.chat.model);
   constexpr size_t kRequests = 24;
@@ -102,16 +102,16 @@ TEST_P(ShortMemoryTest, AnAnswerThatWasAdmittedNeverRunsOut) {
       EXPECT_EQ(all[i]->answer_of(answer).usage.n_decoded, 30 + 7 * (i % 5)) << i;
     }
   }
-  EXPECT_EQ(f.service->stats().n_retried, 0u) << "each had the room that it needed";
+  EXPECT_EQ(f.service->stats().n_retried, 0u) << "each had enough memory";
 }
 
-// Nobody said how long these answers would be, so both are let in; then there is room for one.
-TEST_P(ShortMemoryTest, AnAnswerThatRunsOutOfMemoryGoesOnWhenOthersHaveEnded) {
+// The answers have no max_tokens, so both are admitted; then there is memory for only one.
+TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.expected_answer_tokens = 1;
   constexpr size_t kSaid = 500;
   for (const size_t n : {1u, 2u}) {
-    // What lies behind a window is given up, so such answers find more.
+    // KV before a window is freed, so such answers need less.
     ServiceFixture f(options, kChatMl, GetParam().options, least(2 * n, GetParam().options.window > 0 ? 260 : 400));
     f.chat.say({letters(f, kSaid)});
     Held held(*f.chat.model);
@@ -132,7 +132,7 @@ TEST_P(ShortMemoryTest, AnAnswerThatRunsOutOfMemoryGoesOnWhenOthersHaveEnded) {
       for (size_t i = 0; i < n; ++i) {
         const Answer& answer = heard->answer_of(i);
         most_accepted = std::max(most_accepted, answer.usage.n_accepted);
-        // A few passes read the prompt.
+        // A few passes prefill the prompt.
         EXPECT_LE(answer.work.n_forward + answer.usage.n_accepted, kSaid + 10) << "each verified token saves a pass";
         EXPECT_EQ(heard->said(i), text_of_letters(kSaid)) << "nothing is emitted twice, and nothing is missing";
         EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
@@ -142,13 +142,13 @@ TEST_P(ShortMemoryTest, AnAnswerThatRunsOutOfMemoryGoesOnWhenOthersHaveEnded) {
     if (n == 1) {
       EXPECT_GE(f.service->stats().n_retried, 1u);
     }
-    // How many depends on how evenly the answers went on before memory ran out.
+    // The number depends on how evenly the answers proceeded before memory ran out.
     EXPECT_GT(most_accepted, 0u) << "tokens sampled before are verified, several in a pass";
   }
 }
 
-// Another attempt draws the same random numbers.
-TEST_P(ShortMemoryTest, ASampledAnswerIsThatOfAQuietServer) {
+// A repeated attempt draws the same random numbers.
+TEST_P(ShortMemoryTest, SampledAnswerEqualsThatOfAnIdleServer) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.expected_answer_tokens = 1;
   AnswerRequest request = ask({user("x")});
@@ -173,7 +173,7 @@ TEST_P(ShortMemoryTest, ASampledAnswerIsThatOfAQuietServer) {
   EXPECT_GE(f.service->stats().n_retried, 1u);
 }
 
-TEST_P(ShortMemoryTest, AnswersThatHaveNoRoomBesideEachOtherComeOneAfterTheOther) {
+TEST_P(ShortMemoryTest, AnswersThatDoNotFitTogetherComeOneAfterTheOther) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(1, 230));
   f.chat.say({letters(f, 150)});
   AnswerRequest request = ask({user("x")});
@@ -184,14 +184,14 @@ TEST_P(ShortMemoryTest, AnswersThatHaveNoRoomBesideEachOtherComeOneAfterTheOther
   for (size_t i = 0; i < request.n; ++i) EXPECT_EQ(heard->said(i), text_of_letters(150)) << i;
 }
 
-TEST_P(ShortMemoryTest, AnAnswerThatFindsTooLittleMemoryAloneIsAnError) {
+TEST_P(ShortMemoryTest, SingleAnswerWithTooLittleMemoryIsAnError) {
   const size_t page = FakeModel(GetParam().options).kv_layout().page_bytes();
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(1, 64) + page);
   AnswerRequest request = ask({user("x")});
   request.options.max_tokens = request.options.min_tokens = 1000;
   const auto heard = f.start(request);
   EXPECT_EQ(heard->wait().code(), ErrorCode::kOutOfMemory) << heard->wait().to_string();
-  EXPECT_EQ(heard->n_answers(), 0u) << "what was said is no answer";
+  EXPECT_EQ(heard->n_answers(), 0u) << "an incomplete answer is not reported";
   ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(20)));
   EXPECT_EQ(f.service->stats().n_failed, 1u);
 }

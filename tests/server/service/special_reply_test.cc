@@ -1,5 +1,5 @@
-// Formats whose markers are special tokens: what a client hears of such an answer while it comes, and that the answer
-// costs nothing when it comes back as it was sent.
+// Formats whose markers are special tokens: the events of such an answer, and that it costs nothing when the client
+// sends it back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,10 +15,10 @@ struct SpecialForm {
   const char* chat_template;
   std::vector<std::string> special;
   std::vector<std::string> ends;  // of a turn
-  const char* prompt;             // what a question "x" becomes
+  const char* prompt;             // a question "x", rendered
   const char* answer;             // a call of weather({"place": "here"})
   const char* reasoning;
-  const char* behind;  // what the result "sun" becomes, behind the token that ended the answer
+  const char* behind;  // the result "sun", rendered, after the token that ended the answer
 };
 
 void PrintTo(const SpecialForm& form, std::ostream* out) { *out << form.name; }
@@ -96,7 +96,7 @@ struct SpecialFixture : ServiceFixture {
     parts.tokenizer = std::make_unique<FakeTokenizer>(form.special, form.ends);
     return parts;
   }
-  // What the model says from so many ids on.
+  // Sets what the model samples from certain positions on.
   void says(std::vector<std::pair<size_t, Tokens>> answers) {
     chat.model->script = [answers = std::move(answers)](TokenSpan prefix) -> std::optional<TokenId> {
       for (const auto& [begin, ids] : answers) {
@@ -109,7 +109,7 @@ struct SpecialFixture : ServiceFixture {
 
 class SpecialReplyTest : public testing::TestWithParam<SpecialForm> {};
 
-TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
+TEST_P(SpecialReplyTest, CallIsEmittedAndCostsNothingWhenSentBack) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   const Tokens prompt = f.chat.ids(std::string("<tools>") + form.prompt), answer_ids = f.chat.ids(form.answer),
@@ -135,7 +135,7 @@ TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
   EXPECT_EQ(answer.tool_calls[0].id, heard->call_id());
   if (form.reasoning[0] != 0) {
-    EXPECT_GT(std::count(heard->events().begin(), heard->events().end(), "reasoning"), 1) << "while it comes";
+    EXPECT_GT(std::count(heard->events().begin(), heard->events().end(), "reasoning"), 1) << "while it is streamed";
   }
 
   request.messages.push_back(message_of_answer(answer));
@@ -149,8 +149,8 @@ TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
-// What is no marker is kept as an id, and shown to nobody.
-TEST_P(SpecialReplyTest, AnotherSpecialTokenIsShownNowhereAndCostsNothing) {
+// A special token that is not a marker is kept, and not shown.
+TEST_P(SpecialReplyTest, OtherSpecialTokenIsHiddenAndCostsNothing) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   const Tokens prompt = f.chat.ids(form.prompt);
@@ -170,11 +170,11 @@ TEST_P(SpecialReplyTest, AnotherSpecialTokenIsShownNowhereAndCostsNothing) {
   request.messages.push_back(message_of_answer(answer));
   request.messages.push_back(user("y"));
   const Answer next = f.answer(request);
-  EXPECT_EQ(next.usage.n_prompt - next.usage.n_prefilled, prompt.size() + said.size() - 1) << "all ids that were fed";
+  EXPECT_EQ(next.usage.n_prompt - next.usage.n_prefilled, prompt.size() + said.size() - 1) << "all evaluated tokens";
 }
 
-// The model's own words are noise, but that it does not think.
-TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
+// The model's own text is noise, except that it does not think.
+TEST_P(SpecialReplyTest, RequiredCallIsMade) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   f.says({{f.chat.ids(std::string("<tools>") + form.prompt).size(),
@@ -194,8 +194,8 @@ TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
   EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
 }
 
-// The recipient may stand in front of the channel, where the template has it, or behind it.
-TEST(HarmonyTest, ACallThatIsDemandedIsSpelledAsTheModelLikes) {
+// The recipient may precede the channel, as in the template, or follow it.
+TEST(HarmonyTest, RequiredCallKeepsTheModelsSpelling) {
   const SpecialForm& form = kForms[2];
   for (const char* header : {" to=functions.weather<|channel|>commentary json<|message|>",
                              " to=functions.weather<|channel|>commentary <|constrain|>json<|message|>",
@@ -225,7 +225,7 @@ TEST(HarmonyTest, ACallThatIsDemandedIsSpelledAsTheModelLikes) {
   }
 }
 
-TEST_P(SpecialReplyTest, AFormIsTheContentAndNoMarker) {
+TEST_P(SpecialReplyTest, FormatConstrainsTheContentAndNotMarkers) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   f.says({{f.chat.ids(form.prompt).size(), f.chat.ids(form.reasoning[0] == 0 ? "{" : "<|channel|>final<|message|>")}});

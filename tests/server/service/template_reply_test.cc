@@ -1,5 +1,5 @@
-// The templates of the reference data behind the service: what a model of each family says is split as the family means
-// it, a call that comes back as it was sent costs nothing, and a call that is demanded is one.
+// The service with the templates of the reference data: the reply of each family is parsed, an unchanged call costs
+// nothing when it is sent back, and a required call is made.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace ibid::serve {
 namespace {
 
-// What ends a turn in the templates at hand.
+// The tokens that end a turn in these templates.
 constexpr const char* kEndsOfTurn[] = {"<|im_end|>", "<|eot_id|>",       "<|eom_id|>",
                                        "</s>",       "<|end_of_text|>",  "<seed:eos>",
                                        "<turn|>",    "<|tool_response>", "<｜end▁of▁sentence｜>",
@@ -122,7 +122,7 @@ struct FamilyFixture : ServiceFixture {
     out.options.max_tokens = 2000;
     out.variables["bos_token"] = "<s>";
     out.variables["eos_token"] = "</s>";
-    // Where it is off, Gemma's prompt has words that its history has not.
+    // If it is off, Gemma's prompt has text that its history does not have.
     if (chat.engine->state().chat_template()->source().find("<|channel>thought") != std::string::npos) {
       out.variables["enable_thinking"] = true;
     }
@@ -133,8 +133,8 @@ struct FamilyFixture : ServiceFixture {
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? chat.tokenizer->encode_marked(*text) : Tokens();
   }
-  // `message` as the template writes it behind the prompt, and the token that ends it. Nothing: it writes something
-  // else in front of it, or refuses it.
+  // `message` as the template renders it after the prompt, and the token that ends it. nullopt: the template inserts
+  // other text before it, or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
     const Result<MarkedText> prompt = prompt_text(chat.engine, request);
     TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
@@ -167,14 +167,14 @@ struct FamilyFixture : ServiceFixture {
 
 class FamilyTest : public testing::TestWithParam<const char*> {};
 
-// Families of which this cannot be said, each as somebody who reads the template would say it.
+// Families for which this does not hold, with the reason that is visible in the template.
 const std::map<std::string, std::string> kOthers = {
     {"Apertus-8B-Instruct", "the result of a tool stands within the answer that called it"},
     {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "the prompt opens reasoning, and history shows none"},
 };
 
-// The ways in which clients send an answer back: arguments as the text that came; as a text that was read and written
-// again, which JavaScript does for Anthropic's and Ollama's objects; and with no content at all.
+// The forms in which clients send an answer back: arguments unchanged; parsed and serialised again, as JavaScript does
+// for Anthropic's and Ollama's objects; and without any content.
 std::vector<Json> sent_back(const Answer& answer) {
   const Json same = message_of_answer(answer);
   Json rewritten = same, absent = same;
@@ -188,7 +188,7 @@ std::vector<Json> sent_back(const Answer& answer) {
   return {same, rewritten, absent};
 }
 
-TEST_P(FamilyTest, ACallThatComesBackCostsNothing) {
+TEST_P(FamilyTest, UnchangedCallCostsNothing) {
   IBID_NEED_TEMPLATE(source, GetParam());
   size_t n_checked = 0;
   for (const bool special : {false, true}) {
@@ -225,7 +225,7 @@ TEST_P(FamilyTest, ACallThatComesBackCostsNothing) {
   EXPECT_EQ(n_checked == 0, kOthers.contains(GetParam()));
 }
 
-TEST_P(FamilyTest, ACallCanBeDemanded) {
+TEST_P(FamilyTest, RequiredCallIsMade) {
   IBID_NEED_TEMPLATE(source, GetParam());
   for (const bool special : {false, true}) {
     SCOPED_TRACE(special);
@@ -238,7 +238,7 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
                                                             "test")
                                                      .value();
     request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "get_weather"};
-    // The model begins as it would, with another city.
+    // The model is scripted to call with a city that the schema does not allow.
     Json message = make_message(Role::kAssistant, "");
     message["tool_calls"] = called().at("one");
     const ReplyFormat& format = f.chat.engine->state().reply_format();
@@ -247,7 +247,7 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     const std::string prompt = rendered->bytes();
     Tokens said = opens_reasoning(format, prompt) ? f.chat.ids(reasoning_of(format).end) : Tokens();
     const std::optional<Tokens> call = f.written(request, message);
-    if (!call && kOthers.contains(GetParam())) continue;  // it would think at random in front of the call, and for ever
+    if (!call && kOthers.contains(GetParam())) continue;  // random reasoning would precede the call and never end
     if (call) said.insert(said.end(), call->begin(), call->end());
     f.says(f.prompt_of(request).size(), said);
     const Answer answer = f.answer(request);
@@ -261,8 +261,8 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
   }
 }
 
-// What the model writes under a grammar of calls is what it would write without.
-TEST_P(FamilyTest, AStrictToolIsCalledAsTheTemplateWritesIt) {
+// The grammar of calls does not change what the model writes by itself.
+TEST_P(FamilyTest, StrictCallIsWrittenAsTheTemplateWritesIt) {
   IBID_NEED_TEMPLATE(source, GetParam());
   for (const bool special : {false, true}) {
     for (const auto& [name, calls] : called()) {
@@ -297,7 +297,7 @@ INSTANTIATE_TEST_SUITE_P(Templates, FamilyTest, testing::ValuesIn(kFamilies), []
 struct Thinking {
   const char* family;
   const char* variables;
-  const char* text;  // as models of the family write it
+  const char* text;  // in the family's notation
   const char* content;
 };
 
@@ -330,7 +330,7 @@ class ThinkingTest : public testing::TestWithParam<Thinking> {};
 TEST_P(ThinkingTest, ReasoningIsSplitAsTheFamilyWritesIt) {
   const Thinking& thinking = GetParam();
   IBID_NEED_TEMPLATE(source, thinking.family);
-  // Jinja has no JSON of what this template makes of tools.
+  // The tools in this template cannot be serialised by Jinja's JSON.
   const bool takes_tools = std::string_view(thinking.family) != "llama-cpp-deepseek-r1";
   for (const bool with_tools : {false, takes_tools}) {
     for (const bool none : {false, true}) {

@@ -1,4 +1,4 @@
-// What a ConversationStore promises: as a naive one in memory, within its budget, over restarts and for two at once.
+// ConversationStore: equality with a naive implementation, budget, restarts and concurrent processes.
 #include "server/store/conversation_store.h"
 
 #include <gmock/gmock.h>
@@ -35,9 +35,9 @@ Json all_items(const StoredResponse& found) {
   return items;
 }
 
-// --- a naive store, and scripts of both
+// --- a naive store, and random scripts for both
 
-// One list of all that is kept, which is searched for everything.
+// All entries in one list, which is searched for everything.
 struct Naive {
   struct Entry {
     int kind = 0;
@@ -81,7 +81,7 @@ struct Naive {
       }
     }
   }
-  // The name of the group that has most bytes, of those whose key is wanted; the first in the order of digests.
+  // The group with the most bytes, over the entries that count; ties go to the smallest digest.
   template <typename Group>
   std::string largest(const Group& group, const std::function<bool(const Entry&)>& counts) const {
     std::map<std::string, size_t> sums;
@@ -97,7 +97,7 @@ struct Naive {
     }
     entries.erase(entries.begin() + (entry - entries.data()));
   }
-  // False: all is as it was before `before`.
+  // False: does not fit, and everything is as in `before`.
   bool make_room(std::vector<Entry> before, const std::string& space, const std::string& name, int kind) {
     while (bytes() > budget) {
       const auto key = [](const Entry& one) { return holder_of(one.space).key; };
@@ -149,11 +149,11 @@ class Scripts : public testing::TestWithParam<int> {
     const std::string name = "r" + id(), previous = below(2) == 0 ? "" : "r" + id();
     if (name == previous) return;
     const Naive::Entry* before = naive_.find(1, space, previous);
-    // What goes on from a response has all its items.
+    // A response that continues another one has all items before it.
     Json in_front = Json::array();
     if (before != nullptr) in_front = all_items(store_->find_response(space, previous).value());
     if (before != nullptr) naive_.find(1, space, previous)->used = ++naive_.n_used;
-    // A response that is replaced would change what goes on from it.
+    // Replacing a response would change those that continue it.
     if (naive_.find(1, space, name, true) != nullptr) return;
     Json items = Json::array({item("i" + std::to_string(naive_.n_used), text())});
     StoredResponse one = response(name, items, before == nullptr ? "" : previous);
@@ -238,7 +238,7 @@ class Scripts : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Scripts, testing::Range(0, 12));
 
-TEST_P(Scripts, EndAsThoseOfANaiveStore) {
+TEST_P(Scripts, BehavesAsTheNaiveStore) {
   const TempDir dir;
   const bool is_on_disk = GetParam() % 3 == 0;
   naive_.budget = 6'000 + below(20'000);
@@ -271,7 +271,7 @@ TEST_P(Scripts, EndAsThoseOfANaiveStore) {
 
 // --- responses and conversations
 
-TEST(ConversationStoreTest, AChainCostsWhatWasSaidAndOutlivesItsResponses) {
+TEST(ConversationStoreTest, ChainCostsOnlyNewItemsAndOutlivesItsResponses) {
   const StorePtr store = in_memory(1u << 30);
   Json in_front = Json::array();
   for (size_t i = 0; i < 300; ++i) {
@@ -288,11 +288,11 @@ TEST(ConversationStoreTest, AChainCostsWhatWasSaidAndOutlivesItsResponses) {
   EXPECT_LT(store->bytes().value(), 300u * 1000);
   EXPECT_EQ(all_items(store->find_response("us", "c299").value()), in_front);
   ASSERT_TRUE(store->remove_response("us", "c299").ok());
-  EXPECT_EQ(store->bytes().value(), 0u) << "nothing goes on from the others any more";
+  EXPECT_EQ(store->bytes().value(), 0u) << "no response continues the others any more";
 }
 
-// It was removed while the answer that goes on from it was computed.
-TEST(ConversationStoreTest, AResponseKeepsTheItemsOfOneThatIsGone) {
+// It was removed while the answer that continues it was computed.
+TEST(ConversationStoreTest, ResponseKeepsItemsOfARemovedOne) {
   const StorePtr store = in_memory(1u << 20);
   StoredResponse one = response("b", Json::array({item("2")}), "a");
   one.in_front = Json::array({item("1")});
@@ -300,7 +300,7 @@ TEST(ConversationStoreTest, AResponseKeepsTheItemsOfOneThatIsGone) {
   EXPECT_EQ(all_items(store->find_response("us", "b").value()), Json::array({item("1"), item("2")}));
 }
 
-TEST(ConversationStoreTest, ResponsesAreBoundedAndTheOldestGoesFirst) {
+TEST(ConversationStoreTest, ResponsesAreBoundedAndLeastRecentlyUsedIsEvicted) {
   const StorePtr store = in_memory(10'000);
   const auto put = [&](const std::string& id, size_t n) {
     return store->put_response("us", response(id, Json::array({item(id, std::string(n, 'x'))})));
@@ -313,10 +313,10 @@ TEST(ConversationStoreTest, ResponsesAreBoundedAndTheOldestGoesFirst) {
   EXPECT_TRUE(store->find_response("us", "r99").ok());
   EXPECT_EQ(put("large", 20'000).code(), ErrorCode::kLimitExceeded);
   EXPECT_FALSE(store->find_response("us", "large").ok());
-  EXPECT_TRUE(store->find_response("us", "r99").ok()) << "nothing else went for it";
+  EXPECT_TRUE(store->find_response("us", "r99").ok()) << "nothing else was evicted for it";
 }
 
-TEST(ConversationStoreTest, AConversationThatGrowsTooLargeStaysAsItWas) {
+TEST(ConversationStoreTest, ConversationThatGrowsTooLargeStaysUnchanged) {
   const StorePtr store = in_memory(5'000);
   ASSERT_TRUE(
       store->create_conversation("us", {.id = "a", .items = Json::array({item("1", std::string(2000, 'x'))})}).ok());
@@ -324,10 +324,10 @@ TEST(ConversationStoreTest, AConversationThatGrowsTooLargeStaysAsItWas) {
   EXPECT_EQ(store->take_conversation("us", "a").status().code(), ErrorCode::kBusy);
   EXPECT_EQ((*taken)->commit(Json::array({item("1", std::string(4900, 'x'))})).code(), ErrorCode::kLimitExceeded);
   EXPECT_EQ(store->find_conversation("us", "a")->items[0]["text"].get<std::string>().size(), 2000u);
-  EXPECT_TRUE(store->take_conversation("us", "a").ok()) << "it is free again";
+  EXPECT_TRUE(store->take_conversation("us", "a").ok()) << "the lock was released";
 }
 
-TEST(ConversationStoreTest, WhatWasRemovedMeanwhileIsNotKept) {
+TEST(ConversationStoreTest, CommitAfterRemovalStoresNothing) {
   const StorePtr store = in_memory(1u << 20);
   ASSERT_TRUE(store->create_conversation("us", {.id = "a"}).ok());
   const auto taken = store->take_conversation("us", "a");
@@ -336,8 +336,8 @@ TEST(ConversationStoreTest, WhatWasRemovedMeanwhileIsNotKept) {
   EXPECT_EQ(store->find_conversation("us", "a").status().code(), ErrorCode::kNotFound);
 }
 
-// One that fills the budget loses its own, whatever others have.
-TEST(ConversationStoreTest, NobodyPushesOutAnothers) {
+// An owner that fills the budget loses its own entries, however old the others' are.
+TEST(ConversationStoreTest, OwnersCannotEvictEachOthersEntries) {
   const StorePtr store = in_memory(20'000);
   ASSERT_TRUE(store->create_conversation("small", {.id = "mine", .items = Json::array({item("1", "kept")})}).ok());
   const std::string user = user_namespace("large", "quiet");
@@ -353,8 +353,8 @@ TEST(ConversationStoreTest, NobodyPushesOutAnothers) {
   EXPECT_TRUE(store->find_conversation(user, "his").ok());
 }
 
-// A client that makes up users gets no more room by that.
-TEST(ConversationStoreTest, UsersOfAKeyShareItsRoom) {
+// A client that invents users gets no more space.
+TEST(ConversationStoreTest, UsersOfAKeyShareItsBudget) {
   const StorePtr store = in_memory(20'000);
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(store->create_conversation("them", {.id = std::to_string(i)}).ok());
@@ -369,7 +369,7 @@ TEST(ConversationStoreTest, UsersOfAKeyShareItsRoom) {
 
 mode_t mode_of(const std::string& path) { return static_cast<mode_t>(std::filesystem::status(path).permissions()); }
 
-TEST(StoreFileTest, SurvivesTheProcessAndIsItsUsersAlone) {
+TEST(StoreFileTest, SurvivesTheProcessAndIsPrivateToItsUser) {
   const TempDir dir;
   const std::string secret = "what nobody else may read";
   {
@@ -391,7 +391,7 @@ TEST(StoreFileTest, SurvivesTheProcessAndIsItsUsersAlone) {
     EXPECT_EQ(store->find_response("sk-key", "r")->items[0]["text"], secret);
     ASSERT_TRUE(store->remove_response("sk-key", "r").ok());
   }
-  EXPECT_THAT(read_whole_file(file), testing::Not(testing::HasSubstr(secret))) << "what is removed is wiped";
+  EXPECT_THAT(read_whole_file(file), testing::Not(testing::HasSubstr(secret))) << "removed data is wiped";
 }
 
 TEST(StoreFileTest, TwoProcessesUseItAtOnce) {
@@ -418,14 +418,14 @@ TEST(StoreFileTest, TwoProcessesUseItAtOnce) {
     EXPECT_TRUE(second->find_conversation("us", "a" + std::to_string(i)).ok());
     EXPECT_TRUE(first->find_conversation("us", "b" + std::to_string(i)).ok());
   }
-  // Both change one conversation: the second to end is told so, and nothing is lost.
+  // Both change one conversation: the second commit fails, and nothing is lost.
   const auto mine = first->take_conversation("us", "a0"), theirs = second->take_conversation("us", "a0");
   EXPECT_TRUE((*mine)->commit(Json::array({item("1")})).ok());
   EXPECT_EQ((*theirs)->commit(Json::array({item("2")})).code(), ErrorCode::kBusy);
   EXPECT_EQ(second->find_conversation("us", "a0")->items, Json::array({item("1")}));
 }
 
-TEST(StoreFileTest, ASmallerBudgetHoldsAtOnce) {
+TEST(StoreFileTest, ReducedBudgetAppliesAtOnce) {
   const TempDir dir;
   {
     const StorePtr store = open_in(dir);
@@ -437,7 +437,7 @@ TEST(StoreFileTest, ASmallerBudgetHoldsAtOnce) {
   EXPECT_FALSE(store->find_conversation("us", "0").ok());
 }
 
-TEST(StoreFileTest, ADamagedFileIsSetAsideAndReplaced) {
+TEST(StoreFileTest, DamagedFileIsRenamedAndReplaced) {
   const TempDir dir;
   const std::string path = dir.file("cache/conversations.sqlite3");
   open_in(dir);
@@ -452,7 +452,7 @@ TEST(StoreFileTest, ADamagedFileIsSetAsideAndReplaced) {
     EXPECT_TRUE(store->is_on_disk());
     ASSERT_EQ(remarks.size(), 1u);
     EXPECT_THAT(remarks[0], testing::AllOf(testing::HasSubstr(path), testing::HasSubstr(".damaged")));
-    EXPECT_EQ(remarks[0].find('\n'), std::string::npos) << "a remark is a line";
+    EXPECT_EQ(remarks[0].find('\n'), std::string::npos) << "a remark is one line";
     EXPECT_EQ(read_whole_file(path + ".damaged"), bytes);
     EXPECT_TRUE(store->create_conversation("us", {.id = "a"}).ok());
   }
@@ -461,7 +461,7 @@ TEST(StoreFileTest, ADamagedFileIsSetAsideAndReplaced) {
   EXPECT_THAT(remarks, testing::IsEmpty());
 }
 
-TEST(StoreFileTest, ALaterVersionIsLeftAlone) {
+TEST(StoreFileTest, FileOfALaterVersionIsNotChanged) {
   const TempDir dir;
   open_in(dir);
   const std::string path = dir.file("cache/conversations.sqlite3");
@@ -478,7 +478,7 @@ TEST(StoreFileTest, ALaterVersionIsLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(path + ".damaged"));
 }
 
-TEST(StoreFileTest, WhatIsNoFileOfThisUsersAloneIsNotUsed) {
+TEST(StoreFileTest, UnsafeOrIrregularFileIsNotUsed) {
   const TempDir dir;
   open_in(dir);
   const std::string path = dir.file("cache/conversations.sqlite3");
@@ -492,7 +492,7 @@ TEST(StoreFileTest, WhatIsNoFileOfThisUsersAloneIsNotUsed) {
   EXPECT_FALSE(open_in(dir)->is_on_disk());
 }
 
-TEST(StoreFileTest, ADamagedEntryIsAnErrorAndNeverAnotherText) {
+TEST(StoreFileTest, DamagedEntryIsAnErrorAndNeverAnotherText) {
   const TempDir dir;
   const std::string text(300, 'q');
   {
@@ -505,7 +505,7 @@ TEST(StoreFileTest, ADamagedEntryIsAnErrorAndNeverAnotherText) {
   dir.write("cache/conversations.sqlite3", bytes);
   const StorePtr store = open_in(dir);
   EXPECT_EQ(store->read_history(holder_of("us"), "h").status().code(), ErrorCode::kCorrupt);
-  EXPECT_TRUE(store->find_conversation("us", "a").ok()) << "it concerns no other";
+  EXPECT_TRUE(store->find_conversation("us", "a").ok()) << "other entries are not affected";
   EXPECT_TRUE(store->refuse_history(holder_of("us"), "h").ok());
   EXPECT_EQ(store->stats().n_refused, 1u);
   EXPECT_EQ(store->stats().n_kept, 0u);

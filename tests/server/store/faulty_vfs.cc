@@ -8,13 +8,13 @@ namespace {
 struct FaultyFile {
   sqlite3_file base;
   FaultyVfs* vfs;
-  sqlite3_file* real;  // in the bytes behind this
+  sqlite3_file* real;  // in the bytes after this object
 };
 
 FaultyFile& as_faulty(sqlite3_file* file) { return *reinterpret_cast<FaultyFile*>(file); }
 FaultyVfs& vfs_of(sqlite3_vfs* vfs) { return *static_cast<FaultyVfs*>(vfs->pAppData); }
 
-// A call that is passed on unless it fails with `error`.
+// Forwards a call, unless it is to fail with `error`.
 template <typename Pass>
 int passed(sqlite3_file* file, int error, const Pass& pass) {
   FaultyFile& faulty = as_faulty(file);
@@ -38,7 +38,7 @@ int write_file(sqlite3_file* file, const void* from, int n, sqlite3_int64 at) {
 int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
   return passed(file, SQLITE_IOERR_TRUNCATE, [&](auto* real, auto* methods) { return methods->xTruncate(real, size); });
 }
-// Files of tests survive no power loss, so the disk is not waited for.
+// Test files need not survive a power loss, so this does not wait for the disk.
 int sync_file(sqlite3_file* file, int /*flags*/) {
   return passed(file, SQLITE_IOERR_FSYNC, [](auto*, auto*) { return SQLITE_OK; });
 }

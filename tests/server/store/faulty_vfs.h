@@ -1,5 +1,5 @@
-// FaultyVfs: SQLite's own file system, of which one call fails. Run a scenario with each of its calls failing in turn,
-// until none has failed. For one thread.
+// FaultyVfs: SQLite's own file system, in which one call fails. Run a scenario with each call failing in turn, until
+// none has failed. Not thread-safe.
 #pragma once
 
 #include <sqlite3.h>
@@ -17,8 +17,8 @@ class FaultyVfs {
 
   const char* name() const { return vfs_.zName; }
 
-  // The nth call from now on fails (0 is the next one); a failing write leaves half of its bytes. is_full: only writes
-  // count, and the disk is full. for_good: everything fails from then on, as for a process that was killed.
+  // Makes the nth call from now fail (0: the next one); a failing write writes half of its bytes. is_full: only writes
+  // count, and the disk is full. for_good: all later calls fail too, as for a killed process.
   void fail_call(int nth, bool is_full = false, bool for_good = false) {
     is_full_ = is_full, for_good_ = for_good;
     fail_at_ = (is_full ? n_writes_ : n_calls_) + nth;
@@ -26,10 +26,10 @@ class FaultyVfs {
   void recover() { fail_at_ = -1; }
   bool has_failed() const { return fail_at_ >= 0 && (is_full_ ? n_writes_ : n_calls_) > fail_at_; }
 
-  // Runs before each write.
+  // Called before each write.
   std::function<void()> before_write;
 
-  // Whether this call fails; is_write: it writes.
+  // True if this call fails. is_write: it is a write.
   bool fails(bool is_write);
   int write_error() const { return is_full_ ? SQLITE_FULL : SQLITE_IOERR_WRITE; }
   sqlite3_vfs* real() const { return real_; }

@@ -1,5 +1,5 @@
-// Every call to the file system fails once: the store answers an error or what is right, and a store that is opened
-// again has what was there before a change or behind it, and never a half.
+// Every call to the file system fails once. The store returns an error or the right result, and after reopening it has
+// the state before a change or after it, and never a partial one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Json items_of(std::initializer_list<const char*> ids) {
   return items;
 }
 
-// The changes of a scenario, each of which is there whole or not at all.
+// The changes of a scenario, each of which must be atomic.
 std::vector<Step> steps() {
   return {
       [](ConversationStore& store) { return store.put_response("us", {.id = "a", .items = items_of({"1"})}); },
@@ -44,14 +44,14 @@ std::vector<Step> steps() {
         return store.set_metadata("us", "c", {{"m", 1}});
       },
       [](ConversationStore& store) { return store.remove_response("us", "b"); },
-      // Another owner's that fills the budget: of "us", who has the most, something goes.
+      // Another owner's entry that fills the budget: something of "us", the owner with the most bytes, is evicted.
       [](ConversationStore& store) {
         return store.create_conversation("them", {.id = "large", .items = items_of({"5", "6", "7", "8"})});
       },
   };
 }
 
-// Everything that the store has, and that nothing has failed on the way.
+// The whole content of the store; no read has failed.
 std::string all_of(ConversationStore& store) {
   Json all = Json::array();
   for (const char* id : {"a", "b", "kept"}) {
@@ -70,7 +70,7 @@ std::string all_of(ConversationStore& store) {
   all.push_back(history.ok() && *history ? Json((*history)->n) : Json());
   const Result<std::string> text = store.read_history(holder_of("us"), "h");
   EXPECT_TRUE(text.ok() || text.status().code() == ErrorCode::kNotFound) << text.status().message();
-  EXPECT_EQ(text.ok(), history.ok() && history->has_value()) << "a history and its places are one";
+  EXPECT_EQ(text.ok(), history.ok() && history->has_value()) << "a history and its places change together";
   all.push_back(text.ok() ? Json(*text) : Json());
   all.push_back(store.bytes().value());
   return json_to_string(all);
@@ -88,12 +88,12 @@ class StoreFaults : public testing::TestWithParam<Fault> {
                                     .remark = [this](const std::string& line) { remarks_.push_back(line); },
                                     .vfs = vfs_.name()});
   }
-  // A directory with something in it.
+  // Creates a directory with a store that has an entry.
   void begin(const TempDir& dir) {
     StorePtr store = open(dir).value();
     ASSERT_TRUE(store->put_response("us", {.id = "kept", .items = items_of({"0"})}).ok());
   }
-  // What there is after the first n steps, without a fault: for each n. To look is a use, so it comes last.
+  // The states after the first n steps without a fault, for each n. Reading counts as a use, so it comes last.
   std::vector<std::string> states() {
     const std::vector<Step> all = steps();
     std::vector<std::string> states;
@@ -116,7 +116,7 @@ class StoreFaults : public testing::TestWithParam<Fault> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreFaults, testing::Values(Fault::kOnce, Fault::kFullDisk, Fault::kKilled));
 
-TEST_P(StoreFaults, LeaveWhatWasThereOrWhatCameAfter) {
+TEST_P(StoreFaults, LeaveTheStateBeforeOrAfterAChange) {
   const std::vector<std::string> expected = states();
   const std::vector<Step> all = steps();
   int n_failed = 0;
@@ -154,7 +154,7 @@ TEST_P(StoreFaults, LeaveWhatWasThereOrWhatCameAfter) {
     const std::string now = all_of(**again);
     EXPECT_TRUE(now == expected[n_done] || (n_done < all.size() && now == expected[n_done + 1])) << "call " << nth;
     EXPECT_THAT(remarks_, testing::IsEmpty()) << "nothing is damaged";
-    // And it can be gone on with.
+    // And the store can be changed again.
     EXPECT_TRUE((*again)->create_conversation("them", {.id = "more"}).ok());
     if (has_ended) break;
     ++n_failed;
@@ -163,8 +163,8 @@ TEST_P(StoreFaults, LeaveWhatWasThereOrWhatCameAfter) {
   EXPECT_GT(n_failed, 20);
 }
 
-// Planning threads and handler threads read while the disk takes its time with a change.
-TEST(SlowDisk, HoldsUpNoReader) {
+// Planning threads and handler threads read while a change waits for the disk.
+TEST(SlowDisk, DoesNotBlockReaders) {
   const TempDir dir;
   FaultyVfs vfs;
   const StorePtr store = ConversationStore::open({.directory = dir.file("cache"), .vfs = vfs.name()}).value();

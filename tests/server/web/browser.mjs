@@ -1,5 +1,5 @@
-// A headless Chromium for the tests of the page, driven by playwright-core. Where one of them is missing, the test ends
-// with 77, which ctest takes as skipped, and says what to install.
+// A headless Chromium for the tests of the page, driven by playwright-core. If one of them is missing, exits with 77,
+// which ctest counts as skipped, and prints what to install.
 
 import {existsSync} from "node:fs";
 import {createRequire} from "node:module";
@@ -22,13 +22,13 @@ function loadPlaywright() {
 export async function launchBrowser() {
   const {chromium} = loadPlaywright();
   if (!existsSync(CHROMIUM)) skip(`${CHROMIUM} is missing: apt-get install chromium`);
-  // The pages come from this machine and from nowhere else; as root Chromium has no sandbox.
+  // The pages come only from this machine; as root, Chromium has no sandbox.
   const args = ["--host-resolver-rules=MAP other.machine 127.0.0.1"];
   if (process.getuid() === 0) args.push("--no-sandbox");
   return chromium.launch({executablePath: CHROMIUM, args});
 }
 
-// A page in a context of its own, that remembers what went wrong in it and what it asked for.
+// A page in a context of its own, which records errors and requests.
 export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({viewport: {width: 1180, height: 760}, ...options});
   const page = await context.newPage();
@@ -42,7 +42,7 @@ export function watch(page) {
   page.asked = [];
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("console", (message) => {
-    // The browser itself reports answers of 4xx, which some tests want.
+    // The browser itself reports 4xx responses, which some tests expect.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
       page.problems.push(message.text());
     }
@@ -53,7 +53,7 @@ export function watch(page) {
 export const answers = (page) => page.locator(".message.assistant");
 export const questions = (page) => page.locator(".message.user");
 
-// Until the last answer has ended.
+// Waits until the last answer has ended.
 export async function waitForAnswer(page) {
   await page.waitForFunction(() => {
     const all = document.querySelectorAll(".message.assistant");
@@ -69,7 +69,7 @@ export async function say(page, text) {
   await waitForAnswer(page);
 }
 
-// Every element that a person can use, as a screen reader is told of it: [{role, name}].
+// Every interactive element as a screen reader gets it: [{role, name}].
 export async function accessibleNames(page) {
   const session = await page.context().newCDPSession(page);
   const {nodes} = await session.send("Accessibility.getFullAXTree");
@@ -79,7 +79,7 @@ export async function accessibleNames(page) {
     .map((node) => ({role: node.role.value, name: (node.name?.value ?? "").trim()}));
 }
 
-// What stands in the page that a checker of accessibility would complain about, as sentences.
+// The accessibility problems of the page, as sentences.
 export async function accessibilityProblems(page) {
   const named = (await accessibleNames(page)).filter(({role, name}) => name === "" && role !== "main")
     .map(({role}) => `a ${role} without a name`);
@@ -106,7 +106,7 @@ export async function accessibilityProblems(page) {
       problems.push("a heading in a message that is not below the message's own");
     }
 
-    // Contrast of text against what is painted behind it: WCAG 2.2, 1.4.3.
+    // Contrast of text against its background: WCAG 2.2, 1.4.3.
     const channels = (color) => {
       const canvas = new OffscreenCanvas(1, 1).getContext("2d");
       canvas.fillStyle = color;
@@ -124,7 +124,7 @@ export async function accessibilityProblems(page) {
       return [255, 255, 255];
     };
     const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    // That of the edge of a field, by which one finds it: 1.4.11. A field that has none shows itself by its text.
+    // Contrast of the border of a field: 1.4.11. A field without a border is visible by its text.
     for (const node of document.querySelectorAll("input, select, textarea, .composer")) {
       const {borderTopColor, borderTopWidth} = getComputedStyle(node);
       const edge = channels(borderTopColor);
@@ -151,7 +151,7 @@ export async function accessibilityProblems(page) {
   return [...named, ...structure];
 }
 
-// The elements that are wider than the window, where the page scrolls sideways.
+// The elements that are wider than the window, if the page scrolls sideways.
 export function sidewaysScroll(page) {
   return page.evaluate(() => {
     const width = document.documentElement.clientWidth;

@@ -1,4 +1,4 @@
-// The chat page in a browser: for keys alone, for screen readers, for narrow and dark screens.
+// The chat page in a browser: keyboard, screen readers, narrow and dark screens.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -59,7 +59,7 @@ test("everything can be done with keys alone", async () => {
   assert.match(await focused(), /First line/);
   await page.keyboard.press("Alt+KeyN");
   assert.equal(await page.locator(".message").count(), 0);
-  // The way to the message field comes first, and shows itself when it has the focus.
+  // The link to the message field comes first, and is visible when it has the focus.
   await page.evaluate(() => document.querySelector("a, button, input, select, textarea").focus());
   assert.equal(await focused(), "To the message field");
   assert.ok((await page.locator(".skip").boundingBox()).y >= 0);
@@ -86,7 +86,7 @@ test("every element has a name, and text stands out from its ground, light and d
   }
 });
 
-test("what happens is announced", async () => {
+test("events are announced to screen readers", async () => {
   const page = await at.open();
   await say(page, "Hello");
   assert.equal(await page.innerText("#live"), "Answer: Answer 1 to: Hello");
@@ -94,7 +94,7 @@ test("what happens is announced", async () => {
   assert.equal(await page.getAttribute("#notice", "role"), "alert");
 });
 
-test("the tree is one for screen readers, with its depths", async () => {
+test("the tree has the tree role and levels for screen readers", async () => {
   const page = await at.open();
   await say(page, "One");
   await say(page, "Two");
@@ -111,7 +111,7 @@ test("the tree is one for screen readers, with its depths", async () => {
   assert.equal(await focused(), "Two");
 });
 
-test("keys by themselves can be turned off", async () => {
+test("single-key shortcuts can be turned off", async () => {
   const page = await at.open();
   await page.click("#open-settings");
   await page.uncheck("[name=keys]");
@@ -125,7 +125,7 @@ test("keys by themselves can be turned off", async () => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "new");
 });
 
-test("what grows keeps the focus and the selection in it", async () => {
+test("a growing answer keeps focus and selection", async () => {
   const page = await at.open();
   await page.fill("#message", "growing please");
   await page.press("#message", "Enter");
@@ -143,7 +143,7 @@ test("what grows keeps the focus and the selection in it", async () => {
   await waitForAnswer(page);
 });
 
-test("a refusal says when to come again, and a cut network is told in words", async () => {
+test("an error shows when to retry, and a lost connection is explained", async () => {
   const page = await at.open();
   await say(page, "busy");
   assert.equal(await page.locator(".note.error").last().innerText(), "the queue is full Try again in 7 s.");
@@ -151,7 +151,7 @@ test("a refusal says when to come again, and a cut network is told in words", as
   assert.equal(await page.locator(".note.error").last().innerText(), "The connection ended before the answer did.");
 });
 
-test("who asks again during an answer sees why nothing happens", async () => {
+test("sending during an answer shows why it is refused", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -163,7 +163,7 @@ test("who asks again during an answer sees why nothing happens", async () => {
   assert.equal(await page.isVisible("#notice"), false);
 });
 
-test("files that are attached count as context before they are sent", async () => {
+test("attached files count for the context gauge before they are sent", async () => {
   const page = await at.open();
   await page.waitForFunction(() => document.querySelector("#model").value !== "");
   await page.setInputFiles("#composer [type=file]",
@@ -172,7 +172,7 @@ test("files that are attached count as context before they are sent", async () =
   assert.match(await page.innerText("#gauge-text"), /^1,0\d\d \/ 8,192$/);
 });
 
-test("where the system chooses the colours, the branch that is shown is still marked", async () => {
+test("with forced colours, the active branch is still marked", async () => {
   const page = await at.open({forcedColors: "active"});
   await say(page, "One");
   const edge = (selector) => page.evaluate((each) => getComputedStyle(document.querySelector(each)).borderTopColor, selector);
@@ -194,7 +194,7 @@ test("light and dark follow the system, or a switch", async () => {
   assert.equal(await ground(), dark);
 });
 
-test("who wants no motion sees none", async () => {
+test("prefers-reduced-motion disables animations", async () => {
   const page = await at.open({reducedMotion: "reduce"});
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -220,7 +220,7 @@ test("360 pixels are enough for everything, without scrolling sideways", async (
     assert.deepEqual(await sidewaysScroll(page), []);
     await page.keyboard.press("Escape");
   }
-  // The list slides over the page and gives the focus back.
+  // The list slides over the page, and returns the focus.
   assert.equal(await page.evaluate(() => document.getElementById("side").inert), true);
   await page.click("#open-side");
   await page.waitForTimeout(300);
@@ -230,7 +230,7 @@ test("360 pixels are enough for everything, without scrolling sideways", async (
   await page.keyboard.press("Escape");
   await page.click(name("Close the list"));
   assert.equal(await page.evaluate(() => document.activeElement.id), "open-side");
-  // Fingers need more room than a pointer.
+  // Touch targets must be larger than those for a pointer.
   const small = await page.evaluate(() => [...document.querySelectorAll("main button, main select")]
     .filter((node) => node.checkVisibility() && node.getBoundingClientRect().height < 24).map((node) => node.id || node.className));
   assert.deepEqual(small, []);

@@ -1,4 +1,4 @@
-// The chat page in a browser: what is hostile, what is secret, what is refused.
+// The chat page in a browser: hostile input, secrets, errors.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -29,7 +29,7 @@ test("a hostile file is refused with its reason, or shown as text", async () => 
   assert.equal(await page.evaluate(() => window.hacked), undefined);
 });
 
-test("hostile Markdown runs nothing, fetches nothing and leads nowhere", async () => {
+test("hostile Markdown runs nothing, fetches nothing and has no unsafe links", async () => {
   const page = await at.open();
   await page.evaluate(() => {
     window.violations = [];
@@ -57,7 +57,7 @@ test("hostile Markdown runs nothing, fetches nothing and leads nowhere", async (
   assert.ok(inside.text.includes("<script>window.hacked = 1</script>"));
 });
 
-test("the walls stand: no inline script, no HTML from text, no other place, even if the page wanted to", async () => {
+test("the content security policy blocks inline scripts, HTML from text and other origins", async () => {
   const page = await at.open();
   const tried = await page.evaluate(async () => {
     const outcomes = {};
@@ -84,7 +84,7 @@ test("the walls stand: no inline script, no HTML from text, no other place, even
   page.asked = page.asked.filter((url) => url !== "https://example.org/");
 });
 
-test("a huge answer is shown whole, and the page still listens", async () => {
+test("a huge answer is shown completely, and the page stays responsive", async () => {
   const page = await at.open();
   await say(page, "huge please");
   const length = await page.evaluate(() => document.querySelector(".prose").textContent.length);
@@ -93,7 +93,7 @@ test("a huge answer is shown whole, and the page still listens", async () => {
   assert.equal(await answers(page).count(), 2);
 });
 
-test("files go with a message as text; what is too large or no text does not", async () => {
+test("files are attached as text; large and binary ones are refused", async () => {
   const page = await at.open();
   const files = [{name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("alpha\nbeta\n")},
                  {name: "big.txt", mimeType: "text/plain", buffer: Buffer.alloc((1 << 20) + 1, "x")},
@@ -121,8 +121,8 @@ test("files go with a message as text; what is too large or no text does not", a
   assert.equal(await page.locator("#composer .file").count(), 0);
 });
 
-// Browsers take some functions away from such pages.
-test("a page that came over plain HTTP from another machine does all the same", async () => {
+// Browsers do not provide some functions to such pages.
+test("a page that was loaded over plain HTTP from another machine works too", async () => {
   at.server.url = at.server.url.replace("127.0.0.1", "other.machine");
   const page = await at.open();
   assert.equal(await page.evaluate(() => isSecureContext), false);
@@ -133,7 +133,7 @@ test("a page that came over plain HTTP from another machine does all the same", 
   await page.waitForSelector(".message.assistant");
 });
 
-test("what the server refuses is said in its own words, and can be tried again", async () => {
+test("errors of the server are shown with its message, and can be retried", async () => {
   const page = await at.open();
   await say(page, "refuse this");
   assert.equal(await page.innerText(".note.error"), "the context is full: 9000 tokens of 8192");
@@ -146,7 +146,7 @@ test("what the server refuses is said in its own words, and can be tried again",
   assert.equal(await answers(page).last().locator(".note").innerText(), "The server cannot be reached.");
 });
 
-test("an API key is asked for, kept until the tab is closed, and longer only if told so", async () => {
+test("an API key is requested, kept until the tab is closed, and longer only on request", async () => {
   await at.startServer({key: "secret-1"});
   const page = await at.open();
   await page.waitForSelector("#notice:not([hidden])");

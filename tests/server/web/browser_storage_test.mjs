@@ -1,4 +1,4 @@
-// The chat page in a browser: what is kept, what is not, and that the person hears of it.
+// The chat page in a browser: what is stored and what is not, and that the user is informed.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -7,8 +7,8 @@ import {setUp} from "./page_fixture.mjs";
 
 const at = await setUp();
 
-// From here on the browser takes what is put and keeps nothing of it, as one does that has no room: it says so when the
-// transaction ends, behind requests that succeeded. `after`: of each transaction so many puts are still well.
+// From now on the browser stores nothing, as if it had no space: the transaction fails at its end, although its
+// requests succeeded. after: the number of puts that still work in each transaction.
 function fillUp(page, after = 1) {
   return page.evaluate((most) => {
     const put = IDBObjectStore.prototype.put;
@@ -38,7 +38,7 @@ const stored = (page) => page.evaluate(() => new Promise((resolve) => {
   };
 }));
 
-test("who has no room for a conversation is told, and loses nothing that was kept", async () => {
+test("a full storage is reported, and stored conversations are not lost", async () => {
   const page = await at.open();
   await say(page, "Kept");
   await fillUp(page);
@@ -51,7 +51,7 @@ test("who has no room for a conversation is told, and loses nothing that was kep
   assert.deepEqual(await page.locator(".said").allInnerTexts(), ["Kept"]);
 });
 
-test("the browser is asked to keep what it has", async () => {
+test("persistent storage is requested", async () => {
   const page = await at.open();
   await page.evaluate(() => {
     window.asked = 0;
@@ -93,7 +93,7 @@ test("a conversation that another tab deletes stays deleted, and its answer ends
   assert.deepEqual(other.problems, []);
 });
 
-test("an import of which a part does not fit imports nothing", async () => {
+test("an import that does not fit imports nothing", async () => {
   const page = await at.open({acceptDownloads: true});
   await say(page, "First");
   await page.click("#new");

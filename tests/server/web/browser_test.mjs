@@ -1,4 +1,4 @@
-// The chat page in a browser, against mock_server.mjs: what a person does, step by step.
+// The chat page in a browser, with mock_server.mjs: the actions of a user, step by step.
 import assert from "node:assert/strict";
 import {readFile} from "node:fs/promises";
 import test from "node:test";
@@ -25,7 +25,7 @@ test("a message is answered, and the whole history goes with the next", async ()
   assert.match(await page.innerText("#gauge-text"), /^\d+ \/ 8,192$/);
 });
 
-test("words appear as they come", async () => {
+test("text appears while it arrives", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -37,7 +37,7 @@ test("words appear as they come", async () => {
   await waitForAnswer(page);
 });
 
-test("Escape stops, the server hears of it, and what was said stays and is gone on from", async () => {
+test("Escape stops the answer and the request; the text stays and can be continued", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -52,7 +52,7 @@ test("Escape stops, the server hears of it, and what was said stays and is gone 
   assert.equal(at.server.requests[1].messages[1].content.trimEnd(), kept.trimEnd());
 });
 
-test("the button stops as well, and before the first word nothing is kept", async () => {
+test("the button stops the answer too; without any text nothing is kept", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -64,7 +64,7 @@ test("the button stops as well, and before the first word nothing is kept", asyn
   assert.notDeepEqual(messages.slice(-2).map((message) => message.role), ["user", "user"]);
 });
 
-test("an edited message is a branch; arrows go between them", async () => {
+test("an edited message is a branch; arrows switch branches", async () => {
   const page = await at.open();
   await say(page, "First");
   await say(page, "Second");
@@ -82,7 +82,7 @@ test("an edited message is a branch; arrows go between them", async () => {
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Next version of this message");
 });
 
-test("another answer stands beside the first", async () => {
+test("a regenerated answer is a sibling of the first", async () => {
   const page = await at.open();
   await say(page, "Question");
   await page.click(name("Another answer"));
@@ -94,7 +94,7 @@ test("another answer stands beside the first", async () => {
   assert.equal(await answers(page).locator(".prose").innerText(), "Answer 1 to: Question");
 });
 
-test("the tree shows all branches, and keys choose one", async () => {
+test("the tree shows all branches, and keys select one", async () => {
   const page = await at.open();
   await say(page, "One");
   await say(page, "Two");
@@ -126,7 +126,7 @@ test("a reload shows the same conversation and branch", async () => {
   assert.match(await answers(page).locator(".figures").innerText(), /cached/);
 });
 
-test("a reload during an answer keeps what was said", async () => {
+test("a reload during an answer keeps its text", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");
   await page.press("#message", "Enter");
@@ -172,7 +172,7 @@ test("conversations are listed, found, renamed, exported, deleted and imported",
   assert.equal(await page.locator(".conversation").count(), 2);
 });
 
-test("reasoning folds, calls of tools and lost prefixes are shown", async () => {
+test("reasoning can be folded; tool calls and lost prefixes are shown", async () => {
   const page = await at.open();
   await say(page, "think about what was lost");
   assert.equal(await page.isVisible(".thought-text"), false);
@@ -187,7 +187,7 @@ test("reasoning folds, calls of tools and lost prefixes are shown", async () => 
   assert.ok(!JSON.stringify(at.server.requests[2]).includes("First I look"));
 });
 
-test("system prompt, sampling, thinking and the model are what is sent", async () => {
+test("requests contain system prompt, sampling, thinking and model", async () => {
   const page = await at.open();
   await page.click("#system-place summary");
   await page.fill("#system", "You are brief.");

@@ -1,4 +1,4 @@
-// Import of files that anybody may have written.
+// Import of untrusted files.
 import assert from "node:assert/strict";
 import {webcrypto} from "node:crypto";
 import test from "node:test";
@@ -24,7 +24,7 @@ const file = (change) => {
   return writeConversations([record]);
 };
 
-test("what was exported comes back, as a conversation of its own", () => {
+test("an export can be imported, as a new conversation", () => {
   const record = sample();
   const [read] = readConversations(writeConversations([record]));
   assert.notEqual(read.id, record.id);
@@ -32,7 +32,7 @@ test("what was exported comes back, as a conversation of its own", () => {
   assert.deepEqual(new ConversationTree(read).path().map((node) => node.text), ["b"]);
 });
 
-test("many conversations become files of which each can be read again, and none is lost", () => {
+test("many conversations are exported as several files, and none is lost", () => {
   const records = Array.from({length: 25}, sample);
   records[7].nodes[0].text = "long ".repeat(2000);
   const parts = inParts(records, {partBytes: 5000, conversations: 10});
@@ -45,7 +45,7 @@ test("many conversations become files of which each can be read again, and none 
   assert.deepEqual(inParts(many).map((part) => part.length), [LIMITS.conversations, 1]);
 });
 
-test("what is not known is dropped", () => {
+test("unknown fields are dropped", () => {
   const [read] = readConversations(file((record) => {
     record.evil = 1;
     record.nodes[0].innerHTML = "<b>";
@@ -58,14 +58,14 @@ test("what is not known is dropped", () => {
   assert.equal(Object.hasOwn(read.nodes[1].figures, "toString"), false);
 });
 
-test("no prototype is touched", () => {
+test("prototypes cannot be changed", () => {
   const source = writeConversations([sample()]).replace("\"title\"", "\"__proto__\": {\"polluted\": true}, \"title\"");
   const [read] = readConversations(source);
   assert.equal(read.polluted, undefined);
   assert.equal({}.polluted, undefined);
 });
 
-test("each thing that is wrong is named, and nothing is taken over", () => {
+test("every error is named, and nothing is imported", () => {
   const cases = [
     ["{", /not JSON/],
     ["[]", /no object/],
@@ -91,7 +91,7 @@ test("each thing that is wrong is named, and nothing is taken over", () => {
   for (const [source, expected] of cases) assert.throws(() => readConversations(source), expected);
 });
 
-test("figures and times that are none become none", () => {
+test("invalid figures and times are dropped", () => {
   const [read] = readConversations(file((record) => {
     record.nodes[0].made = "yesterday";
     record.created = -1;
@@ -106,7 +106,7 @@ test("figures and times that are none become none", () => {
   assert.deepEqual(new ConversationTree(read).path().map((node) => node.text), ["a", "A"]);
 });
 
-test("a file of any JSON gives conversations or a sentence, never anything else", () => {
+test("any JSON file gives conversations or an error message", () => {
   let seed = 3;
   const next = (n) => {
     seed = (seed * 1103515245 + 12345) % 2147483648;

@@ -1,4 +1,4 @@
-// Branches of a conversation, what is sent of them, and what two tabs make of one conversation.
+// Branches of a conversation, the messages that are sent, and merging the trees of two tabs.
 import assert from "node:assert/strict";
 import {webcrypto} from "node:crypto";
 import test from "node:test";
@@ -45,7 +45,7 @@ test("a branch remembers what was active in it", () => {
   assert.equal(tree.children(a.id).length, 1);
 });
 
-test("what is sent is the system prompt and the branch up to the question", () => {
+test("messages() is the system prompt and the branch up to the question", () => {
   const {tree, b, B} = two();
   assert.deepEqual(tree.messages(b.id), [
     {role: "system", content: "S"}, {role: "user", content: "a"}, {role: "assistant", content: "A"},
@@ -56,7 +56,7 @@ test("what is sent is the system prompt and the branch up to the question", () =
     {id: "1", type: "function", function: {name: "f", arguments: "{ \"x\":1}"}}]});
 });
 
-test("files stand in front of the text, in a fence that they cannot leave", () => {
+test("files precede the text, in a fence that they cannot close", () => {
   const tree = ConversationTree.create();
   const node = tree.add(ROOT, "user", {text: "What is it?", files: [{name: "a.md", text: "````\nx\n````\n"}]});
   assert.equal(contentOf(node), "File a.md:\n`````\n````\nx\n````\n`````\n\nWhat is it?");
@@ -71,14 +71,14 @@ test("a record gives the same tree again", () => {
   assert.equal(texts(copy), texts(tree));
 });
 
-test("a choice that is none of its parent's children does not count", () => {
+test("a choice that is not a child of its parent is ignored", () => {
   const {tree, a, B} = two();
   const record = tree.record();
   record.chosen = [[a.id, B.id], ["nowhere", a.id], [a.id, "nowhere"], [B.id, a.id]];
   assert.equal(texts(new ConversationTree(record)), "aAbB");
 });
 
-test("two tabs that went on apart have both branches, whoever merges", () => {
+test("merging two tabs gives both branches, in either order", () => {
   const {tree, A} = two();
   const left = new ConversationTree(tree.record()), right = new ConversationTree(tree.record());
   left.add(A.id, "user", {text: "left"});
@@ -91,7 +91,7 @@ test("two tabs that went on apart have both branches, whoever merges", () => {
   assert.equal(left.merge(right.record()), false);
 });
 
-test("an answer that ended counts, and else the longer one", () => {
+test("merging prefers a finished answer, else the longer one", () => {
   const {tree, B} = two();
   B.end = "";
   const other = new ConversationTree(tree.record());
@@ -117,7 +117,7 @@ test("the drawing has each message once, below its parent", () => {
   assert.deepEqual(placed.filter((each) => each.active).map((each) => each.node.text), tree.path().map((n) => n.text));
 });
 
-test("ten thousand messages in a row are no recursion", () => {
+test("ten thousand messages in a row do not overflow the stack", () => {
   const tree = ConversationTree.create();
   let parent = ROOT;
   for (let i = 0; i < 10000; i += 1) parent = tree.add(parent, i % 2 === 0 ? "user" : "assistant", {text: "x"}).id;

@@ -1,5 +1,4 @@
-// The trees that markdown.js makes: what Markdown means, that hostile text stays text, and that any text is done with in
-// time that grows as it does.
+// The trees of markdown.js: the meaning of Markdown, hostile text that stays text, and linear time for any text.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -7,7 +6,7 @@ import {colorCode} from "../../../server/web/code_colors.js";
 import {parseMarkdown} from "../../../server/web/markdown.js";
 import {parseInline, safeAddress} from "../../../server/web/markdown_inline.js";
 
-// The tree in short: a paragraph is its inside, emphasis *..*, strong **..**, links [..](address).
+// A short form of the tree: a paragraph is its content, emphasis *..*, strong **..**, links [..](address).
 function brief(nodes) {
   return nodes.map((node) => {
     switch (node.type) {
@@ -36,7 +35,7 @@ function everyNode(nodes, visit) {
   }
 }
 
-test("emphasis nests, ends where it may, and leaves words with underscores alone", () => {
+test("emphasis nests and ends correctly, and ignores underscores in words", () => {
   assert.equal(inline("a *b* **c *d* e** ~~f~~"), "a <em>b</em> <strong>c <em>d</em> e</strong> <del>f</del>");
   assert.equal(inline("***both***"), "<em><strong>both</strong></em>");
   assert.equal(inline("snake_case_name and 2 * 3 * 4"), "snake_case_name and 2 * 3 * 4");
@@ -44,12 +43,12 @@ test("emphasis nests, ends where it may, and leaves words with underscores alone
   assert.equal(inline("~one~ \\*kept\\*"), "~one~ *kept*");
 });
 
-test("code holds anything, and ends at a run of the same length", () => {
+test("a code span contains anything, and ends at a run of the same length", () => {
   assert.equal(inline("`` a ` b `` and `c*d*`"), "`a ` b` and `c*d*`");
   assert.equal(inline("`open *x*"), "`open <em>x</em>");
 });
 
-test("links lead to http, https and mailto, and nowhere else", () => {
+test("links are limited to http, https and mailto", () => {
   assert.equal(inline("[a *b*](https://e.org/x_(y) \"title\")"), "<a https://e.org/x_(y)>a <em>b</em></a>");
   assert.equal(inline("see https://e.org/a?b=c, or <mailto:a@e.org>."),
     "see <a https://e.org/a?b=c>https://e.org/a?b=c</a>, or <a mailto:a@e.org>mailto:a@e.org</a>.");
@@ -61,7 +60,7 @@ test("links lead to http, https and mailto, and nowhere else", () => {
   }
 });
 
-test("a link holds no link", () => {
+test("a link contains no link", () => {
   assert.equal(inline("[a [b](https://e.org/1) c](https://e.org/2)"), "[a <a https://e.org/1>b</a> c](" +
     "<a https://e.org/2>https://e.org/2</a>)");
 });
@@ -71,7 +70,7 @@ test("HTML is text", () => {
   assert.deepEqual(types("<script>\nalert(1)\n</script>"), ["paragraph"]);
 });
 
-test("blocks are what they look like", () => {
+test("blocks are recognised", () => {
   assert.deepEqual(types("# a\n\ntext\ngoes on\n\n---\n> quote\n\n1. one\n2. two\n\n```js\ncode\n```\n"),
     ["heading", "paragraph", "rule", "quote", "list", "code"]);
   assert.deepEqual(types("not|a table\nbecause"), ["paragraph"]);
@@ -79,7 +78,7 @@ test("blocks are what they look like", () => {
   assert.equal(parseMarkdown("## two ##")[0].children[0].text, "two");
 });
 
-test("lists nest, count from where they begin, and know tasks", () => {
+test("lists nest, have a start number and tasks", () => {
   const [list] = parseMarkdown("3. a\n   - [x] b\n   - [ ] c\n4. d\n   goes on");
   assert.equal(list.start, 3);
   assert.equal(list.items.length, 2);
@@ -96,13 +95,13 @@ test("a table has the columns of its head", () => {
   assert.deepEqual(table.rows.map((row) => row.map(brief)), [["`x|y`", "2"], ["4", ""]]);
 });
 
-test("a fence that is not closed yet is code already", () => {
+test("an unclosed fence is code", () => {
   const [code] = parseMarkdown("```py\nx = 1");
   assert.deepEqual([code.type, code.language, code.text, code.isOpen], ["code", "py", "x = 1", true]);
   assert.equal(parseMarkdown("```py\nx = 1\n```")[0].isOpen, false);
 });
 
-test("a text that grows keeps the blocks it has, but for the last", () => {
+test("a growing text keeps its blocks except the last", () => {
   const text = "# a\n\n- b\n- c\n\n```\nd\n```\n\ne *f*\n\n| g | h |\n|---|---|\n| 1 | 2 |\n";
   for (let n = 1; n < text.length; n += 1) {
     const before = parseMarkdown(text.slice(0, n)), after = parseMarkdown(text.slice(0, n + 1));
@@ -126,8 +125,8 @@ test("depth is bounded", () => {
   }
 });
 
-// No clock is asked: a parser that looked at each character as often as there are characters would take minutes here.
-test("any text of 300,000 characters is done with", {timeout: 120000}, () => {
+// Without timing: a parser of quadratic time would take minutes here.
+test("any text of 300,000 characters is parsed in time", {timeout: 120000}, () => {
   const pieces = ["*", "_", "`", "[", "](", "[](", "![", "*a ", "**a** ", "*a _b ", "_* ", "~~a", "> ", "- ", "1. a\n   ",
                   "|", "|-", "#", " ", "\n", "- a\n\n", "```\n", "&", "<http://", "https://\u0001", "a``", "\\", "\t", "![](x"];
   for (const piece of pieces) {
@@ -138,7 +137,7 @@ test("any text of 300,000 characters is done with", {timeout: 120000}, () => {
   assert.ok(parseMarkdown(`${"|".repeat(1000)}\n${"|-".repeat(1000)}`).length > 0);
 });
 
-test("nothing of a text is lost where it is only text", () => {
+test("no character of plain text is lost", () => {
   let seed = 7;
   const next = (n) => {
     seed = (seed * 1103515245 + 12345) % 2147483648;
@@ -151,14 +150,14 @@ test("nothing of a text is lost where it is only text", () => {
     everyNode(parseMarkdown(text), (node) => {
       letters += [...(node.text ?? ""), ...(node.href ?? "")].filter((c) => c === "a" || c === "b").join("");
     });
-    // A fence's language is shown too; such texts are left out here.
+    // The language of a fence is shown too, so texts with fences are skipped.
     if (/[`~]{3}/.test(text)) continue;
     const all = (from) => [...from].filter((c) => c === "a" || c === "b").length;
     assert.equal(letters.length, all(text), JSON.stringify(text));
   }
 });
 
-test("colours together are the text", () => {
+test("coloured parts together are the text", () => {
   const text = "def f(x):  # why\n    return \"a\\\"b\" + 'c' + str(0x1f)\n";
   const parts = colorCode(text, "python");
   assert.equal(parts.map((part) => part.text).join(""), text);

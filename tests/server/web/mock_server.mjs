@@ -1,8 +1,8 @@
-// A server that speaks as `ibid serve` does and computes nothing: it serves the files of server/web with the
-// headers of page_routes.cc, and answers chat completions by a script. For the tests of the page, and to work on it:
+// A mock of `ibid serve` without a model: serves the files of server/web with the headers of page_routes.cc, and
+// answers chat completions by a script. For the tests of the page, and for work on it:
 //   node tests/server/web/mock_server.mjs 8081
 //
-// A token is a word here. A prompt's beginning that any earlier prompt or answer had is cached.
+// A token is a word here. The longest prefix of a prompt that an earlier prompt or answer had is cached.
 
 import {readFile, readFileSync} from "node:fs";
 import {createServer} from "node:http";
@@ -13,7 +13,7 @@ const FOLDER = join(dirname(fileURLToPath(import.meta.url)), "../../../server/we
 const TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
                ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"};
 
-// The policy as the product has it.
+// The product's policy.
 function policy() {
   const source = readFileSync(join(FOLDER, "page_routes.cc"), "utf8");
   return [.../kPagePolicy\[\] =\s*((?:"[^"\n]*"\s*)+);/.exec(source)[1].matchAll(/"([^"]*)"/g)].map((m) => m[1]).join("");
@@ -37,7 +37,7 @@ const CODE = "Here is a function and why it works.\n\n```python\ndef fib(n):  # 
 
 const words = (text) => text.split(/\s+/).filter((word) => word !== "");
 
-// {text, reasoning, calls, delay} for what the user said last.
+// {text, reasoning, calls, delay} of the answer to the last user message.
 function scripted(said, n) {
   if (said.includes("hostile")) return {text: HOSTILE};
   if (said.includes("huge")) return {text: "word and *word* and `word`\n\n".repeat(4000), chunk: 4000};
@@ -53,9 +53,9 @@ export class MockServer {
   constructor({key = ""} = {}) {
     this.key = key;
     this.requests = [];  // bodies of chat completions
-    this.paths = [];     // everything that was asked for
+    this.paths = [];     // of all requests
     this.aborted = 0;
-    this.known = [];     // lists of words that were read
+    this.known = [];     // lists of words that were prefilled
     this.server = createServer((request, response) => this.#serve(request, response));
   }
 

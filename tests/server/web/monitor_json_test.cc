@@ -29,7 +29,7 @@ void say(ChatFixture& fixture, const std::string& name_space, const std::string&
   ASSERT_TRUE(session.send(text, greedy()).ok());
 }
 
-TEST(MonitorJsonTest, HasTheFiguresOfTheDoorAndOfTheAnswers) {
+TEST(MonitorJsonTest, HasServerAndAnswerFigures) {
   const Json json = monitor_json(sample_of(nullptr), "us", 5'500'000'000, 2'000'000'000);
   EXPECT_EQ(json["time_ms"], 5500);
   EXPECT_EQ(json["uptime_s"], 3.5);
@@ -44,7 +44,7 @@ TEST(MonitorJsonTest, HasTheFiguresOfTheDoorAndOfTheAnswers) {
   EXPECT_EQ(json["models"][1]["file_bytes"], 88);
 }
 
-TEST(MonitorJsonTest, AModelSaysWhatItsEngineCounts) {
+TEST(MonitorJsonTest, ModelHasFiguresOfItsEngine) {
   ChatFixture fixture;
   say(fixture, "us", "a question of some length, so that there are pages");
   const Json json = monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0];
@@ -58,7 +58,7 @@ TEST(MonitorJsonTest, AModelSaysWhatItsEngineCounts) {
   EXPECT_TRUE(json["tier"].is_null());
 }
 
-TEST(MonitorJsonTest, ANamespaceIsSeenByItselfAndOthersAreOneRowWithoutNames) {
+TEST(MonitorJsonTest, OtherNamespacesAreOneRowWithoutNames) {
   ChatFixture fixture;
   say(fixture, "alice", "what alice asks, which is nobody else's business");
   say(fixture, "bob", "bob's question");
@@ -78,13 +78,13 @@ TEST(MonitorJsonTest, ANamespaceIsSeenByItselfAndOthersAreOneRowWithoutNames) {
   EXPECT_EQ(text.find("asks"), std::string::npos);
 }
 
-TEST(MonitorJsonTest, WhoIsAloneSeesNoOthers) {
+TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOthers) {
   ChatFixture fixture;
   say(fixture, "us", "hello");
   EXPECT_EQ(monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0]["namespaces"].size(), 1u);
 }
 
-TEST(MonitorJsonTest, TheRouteIsBehindTheKeyAndAsksAgainEachTime) {
+TEST(MonitorJsonTest, RouteRequiresTheKeyAndSamplesEachTime) {
   http::Router router;
   ManualClock clock;
   size_t n_asked = 0;

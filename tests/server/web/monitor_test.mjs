@@ -1,4 +1,4 @@
-// The monitor in a browser, against mock_server.mjs.
+// The monitor in a browser, with mock_server.mjs.
 import assert from "node:assert/strict";
 import test, {after, afterEach} from "node:test";
 
@@ -38,7 +38,7 @@ test("the figures of the server and of each model are shown", async () => {
   assert.match(await page.locator(".model").last().innerText(), /other-model.*not loaded/s);
 });
 
-test("what has the focus, or is selected, stays so when new figures come", async () => {
+test("focus and selection stay when figures are updated", async () => {
   await open();
   await page.waitForSelector(".card");
   await page.evaluate(() => {
@@ -55,7 +55,7 @@ test("what has the focus, or is selected, stays so when new figures come", async
   assert.notEqual(selected, "");
 });
 
-test("it is asked again and again, rates and lines follow, and it can be paused", async () => {
+test("figures are polled, rates and lines are updated, and it can be paused", async () => {
   await open();
   await page.waitForSelector(".card");
   for (let i = 0; i < 5; i += 1) {
@@ -75,7 +75,7 @@ test("it is asked again and again, rates and lines follow, and it can be paused"
   assert.equal(await page.getAttribute("#pause", "aria-pressed"), "true");
 });
 
-test("it asks for a key where the server wants one", async () => {
+test("it asks for a key if the server requires one", async () => {
   await open({}, "secret");
   await page.waitForSelector("#key-form:not([hidden])");
   await page.fill("#key", "secret");
@@ -84,7 +84,7 @@ test("it asks for a key where the server wants one", async () => {
   assert.equal(await page.isVisible("#key-form"), false);
 });
 
-test("a server that is gone is said to be", async () => {
+test("a lost server is reported", async () => {
   await open();
   await page.waitForSelector(".card");
   server.close();

@@ -1,5 +1,5 @@
-// A mock server and a page for each test. Whatever a test does, nothing goes wrong in the page, and nothing is asked of
-// anybody else.
+// A mock server and a page for each test. After each test, the page must have no errors and no requests to other
+// servers.
 import assert from "node:assert/strict";
 import {after, afterEach, beforeEach} from "node:test";
 

@@ -67,7 +67,7 @@ TEST_F(PageRoutesTest, EveryFileIsServedByteForByte) {
   EXPECT_GT(n_files, 20u);
 }
 
-TEST_F(PageRoutesTest, EveryResponseHasTheWalls) {
+TEST_F(PageRoutesTest, EveryResponseHasSecurityHeaders) {
   for (const PageFile& file : page_files()) {
     const auto exchange = get(std::string(file.path));
     const std::string policy = header(*exchange, "Content-Security-Policy");
@@ -80,7 +80,7 @@ TEST_F(PageRoutesTest, EveryResponseHasTheWalls) {
   }
 }
 
-TEST_F(PageRoutesTest, AFileThatTheBrowserHasIsNotSentAgain) {
+TEST_F(PageRoutesTest, CachedFileIsNotSentAgain) {
   const std::string tag = header(*get("/"), "ETag");
   ASSERT_GT(tag.size(), 2u);
   for (const std::string& sent : {tag, "\"other\", " + tag, "W/" + tag, std::string("*")}) {
@@ -93,8 +93,8 @@ TEST_F(PageRoutesTest, AFileThatTheBrowserHasIsNotSentAgain) {
   EXPECT_NE(header(*get("/page/app.js"), "ETag"), tag);
 }
 
-// What one file of the page names, another request must find; and nothing is asked of any other place.
-TEST_F(PageRoutesTest, WhatTheFilesNameIsThere) {
+// Every file that a page names is served, and pages name no other origin.
+TEST_F(PageRoutesTest, ReferencedFilesExist) {
   const std::regex name(R"re((?:src|href)="([^"#]+)"|from "\./([\w.]+)")re");
   for (const PageFile& file : page_files()) {
     const std::string text(file.content);
@@ -105,7 +105,7 @@ TEST_F(PageRoutesTest, WhatTheFilesNameIsThere) {
   }
 }
 
-TEST_F(PageRoutesTest, NothingElseOfTheFolderIsServed) {
+TEST_F(PageRoutesTest, OtherFilesOfTheFolderAreNotServed) {
   for (const char* path :
        {"/page/page_routes.cc", "/page/package.json", "/page/", "/page/../page/app.js", "/index.html"}) {
     EXPECT_EQ(router_.find("GET", path).handler, nullptr) << path;

@@ -1,5 +1,5 @@
-// The page against the server itself and the default model: that what the figures below an answer say is true, and that
-// stopping stops. Skipped where the program, the model or the browser is missing.
+// The page with the real server and the default model: the figures below an answer are right, and stopping works.
+// Skipped if the program, the model or the browser is missing.
 //   IBID_PROGRAM: the program. IBID_SERVE_OPTIONS: more of its options, such as --threads 1.
 //   IBID_SCREENSHOTS: a folder that pictures of the page are written to.
 import assert from "node:assert/strict";
@@ -40,7 +40,7 @@ async function startServer() {
 const server = await startServer();
 let page;
 
-// The same words each time: what is compared are tokens, and a picture should not change with the weather.
+// Always the same texts: tokens are compared, and pictures should not vary.
 beforeEach(async () => {
   page = await openPage(browser, server.url, {acceptDownloads: true});
   await useSettings(48);
@@ -63,7 +63,7 @@ after(async () => {
   server.end();
 });
 
-// {cached, new, written ...} of an answer, as the page shows them.
+// The figures {cached, new, written ...} of an answer on the page.
 async function figures(answer) {
   const found = {};
   for (const [, value, name] of (await answer.locator(".figures").innerText()).matchAll(/([\d,]+)\s+(cached|new|written)/g)) {
@@ -82,21 +82,21 @@ const changedAnswer = async (count) => {
   await waitForAnswer(page);
 };
 
-test("a second turn reads its own words, and nothing of the first again", {timeout: 300000}, async () => {
+test("a second turn prefills only its own message", {timeout: 300000}, async () => {
   await useSettings(150);
   await say(page, "Why is the sky blue? Answer in two sentences.");
   const first = await figures(answers(page).last());
   assert.ok(first.new > 10 && first.written > 5, JSON.stringify(first));
   await say(page, "Say that to a child.");
   const second = await figures(answers(page).last());
-  // All of the first turn but perhaps the id that ended it; and the new message with the words of the template around it.
+  // All of the first turn, perhaps except its last token; and the new message with the template's text around it.
   assert.ok(second.cached >= first.cached + first.new + first.written - 1, JSON.stringify({first, second}));
   assert.ok(second.new <= 24, JSON.stringify(second));
   assert.equal(await page.locator(".lost").count(), 0);
   await picture("chat");
 });
 
-test("another answer reads nothing of the prompt again, and an edit what it changed", {timeout: 300000}, async () => {
+test("regenerating prefills nothing, and an edit only the change", {timeout: 300000}, async () => {
   await say(page, "Name three rivers of Europe.");
   const first = await figures(answers(page).last());
   await page.click(label("Another answer"));
@@ -121,7 +121,7 @@ test("another answer reads nothing of the prompt again, and an edit what it chan
   await picture("branches");
 });
 
-test("stopping stops the server, and the conversation goes on", {timeout: 300000}, async () => {
+test("stopping stops the server, and the conversation can be continued", {timeout: 300000}, async () => {
   await page.click("#open-settings");
   await page.fill("#sampling-max_completion_tokens", "4000");
   await page.keyboard.press("Escape");
@@ -139,7 +139,7 @@ test("stopping stops the server, and the conversation goes on", {timeout: 300000
   assert.equal(await answers(page).count(), 2);
 });
 
-test("a reload and an import give a conversation that goes on where it was", {timeout: 300000}, async () => {
+test("a reload and an import give a conversation that can be continued", {timeout: 300000}, async () => {
   await say(page, "Hello, my name is Ada.");
   const first = await figures(answers(page).last());
   await page.reload();
@@ -152,14 +152,14 @@ test("a reload and an import give a conversation that goes on where it was", {ti
   assert.ok(second.cached >= first.cached + first.new + first.written - 1, JSON.stringify({first, second}));
 });
 
-test("what the server refuses is said in its words", {timeout: 300000}, async () => {
+test("errors of the server are shown with its message", {timeout: 300000}, async () => {
   await page.fill("#message", "word ".repeat(12000));
   await page.press("#message", "Enter");
   await page.waitForSelector(".note.error");
   assert.match(await page.innerText(".note.error"), /\d/);
 });
 
-test("the monitor shows what happened, and the page fits a telephone", {timeout: 300000}, async () => {
+test("the monitor shows the figures, and the page fits a phone", {timeout: 300000}, async () => {
   const monitor = await page.context().newPage();
   await monitor.setViewportSize({width: 1180, height: 900});
   await monitor.goto(`${server.url}/monitor`);

@@ -1,6 +1,6 @@
-"""run_node.py ARGUMENTS: node with these arguments. Exit status 77, a skipped test, where there is no node.
+"""run_node.py ARGUMENTS: runs node with these arguments. Exit status 77 (skipped) if node is not installed.
 
-node is looked up when the test runs, so that no cmake has to be run again after it was installed.
+node is looked up when the test runs, so that cmake need not be run again after it was installed.
 """
 import os
 import shutil

@@ -1,4 +1,4 @@
-// Server-sent events cut at every byte, and answers put together from their chunks.
+// Server-sent events split at every byte, and answers assembled from their chunks.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -22,7 +22,7 @@ async function eventsOf(parts) {
   return events;
 }
 
-test("events are the same wherever their bytes are cut", async () => {
+test("events are the same for any split of their bytes", async () => {
   const text = ": ping\n\ndata: {\"a\": \"ä€😀\"}\r\n\r\nevent: x\ndata:two\ndata: lines\n\ndata: [DONE]\r\rdata: cut";
   const bytes = new TextEncoder().encode(text);
   const expected = ["{\"a\": \"ä€😀\"}", "two\nlines", "[DONE]"];
@@ -32,14 +32,14 @@ test("events are the same wherever their bytes are cut", async () => {
   assert.deepEqual(await eventsOf([...bytes].map((byte) => Uint8Array.of(byte))), expected);
 });
 
-test("an event without an end is refused before it fills the memory", async () => {
+test("an endless event is refused before memory is exhausted", async () => {
   const part = new TextEncoder().encode(`data: ${"x".repeat(1 << 20)}`);
   await assert.rejects(eventsOf(Array(10).fill(part)), /too large/);
 });
 
 const newAnswer = () => ({text: "", reasoning: "", calls: [], end: "", figures: {}});
 
-test("text, reasoning, calls and figures are put together", () => {
+test("text, reasoning, calls and figures are assembled", () => {
   const answer = newAnswer();
   const chunks = new AnswerChunks(answer);
   const delta = (fields) => chunks.add({choices: [{index: 0, delta: fields, finish_reason: null}]});
@@ -60,7 +60,7 @@ test("text, reasoning, calls and figures are put together", () => {
                                     lost: {tokens: 3, message: 1, byte: 9, cause: "why"}});
 });
 
-test("an answer that was cut says why", () => {
+test("a truncated answer has its reason", () => {
   for (const [own, end] of [["length", "length"], ["repetition", "repetition"]]) {
     const answer = newAnswer();
     new AnswerChunks(answer).add({choices: [{index: 0, delta: {}, finish_reason: "length"}], ibid: {finish_reason: own}});
@@ -70,14 +70,14 @@ test("an answer that was cut says why", () => {
   assert.equal(endInWords("stop"), "");
 });
 
-test("a server without ibid's own fields gives figures all the same", () => {
+test("figures are read without ibid's own fields", () => {
   const answer = newAnswer();
   new AnswerChunks(answer).add({choices: [], usage: {prompt_tokens: 20, completion_tokens: 4}});
   assert.equal(answer.figures.prompt, 20);
   assert.equal(answer.figures.cached, null);
 });
 
-test("progress and errors of a stream", () => {
+test("a stream has progress and errors", () => {
   const chunks = new AnswerChunks(newAnswer());
   assert.equal(chunks.add({choices: [], prompt_progress: {total: 100, processed: 40}}), "progress");
   assert.deepEqual(chunks.progress, {done: 40, total: 100});
@@ -96,14 +96,14 @@ test("a lost prefix in words", () => {
   assert.deepEqual([12.4, 1500, 61000, 5122000].map(duration), ["12 ms", "1.5 s", "1 min 1 s", "1 h 25 min"]);
 });
 
-test("a setting is a number within its bounds, or none", () => {
+test("a setting is a number within its limits, or null", () => {
   const field = {min: 0, max: 2, step: 0.1};
   assert.deepEqual(["", "abc", "-1", "3", "1.5", "NaN", "1e3"].map((text) => checkedNumber(field, text)),
     [null, null, null, null, 1.5, null, null]);
   assert.equal(checkedNumber({min: 0, max: 9, step: 1}, "1.5"), null);
 });
 
-test("the newest value of a line stands at its right edge", () => {
+test("the newest value of a line is at its right edge", () => {
   const points = sparklinePoints([0, 5, 10], 100);
   assert.equal(points.at(-1).x, 100);
   assert.ok(points[0].y > points[1].y && points[1].y > points[2].y);
