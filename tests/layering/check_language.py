@@ -3,9 +3,9 @@
 Looks at comments of C++, Python, JavaScript and CMake files, at paragraphs of Markdown pages, at string literals with
 spaces in product code (errors, help), and at names of tests. docs/contributing.md has the rules.
 """
+import os
 import pathlib
 import re
-import subprocess
 import sys
 
 PROSE = {
@@ -23,13 +23,16 @@ TEXTS = {
 }
 TEST_NAMES = r"^(?:What|Whoever|Of[A-Z]|WhoEver)"
 CODE = {".h", ".cc", ".inc", ".py", ".js", ".cmake"}
-SKIP = re.compile(r"(^|/)(golden|corpus|results|pictures|namesakes|tree)(/|$)|unicode_tables|case_tables")
+SKIP = re.compile(r"(^|/)(golden|corpus|results|pictures|namesakes|hard_words)(/|$)|unicode_tables|case_tables")
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
 def files(tree):
-    listed = subprocess.run(["git", "-C", tree, "ls-files"], capture_output=True, text=True, check=True).stdout
-    return [tree / name for name in listed.splitlines() if not SKIP.search(name)]
+    for folder, folders, names in os.walk(tree):
+        folders[:] = sorted(name for name in folders if name not in ("build", ".git", "__pycache__"))
+        for path in (pathlib.Path(folder, name) for name in sorted(names)):
+            if not SKIP.search(str(path.relative_to(tree))):
+                yield path
 
 
 def comments(path, lines):

@@ -69,7 +69,7 @@ TEST(ProtocolMessages, MissingCallIdsAreGenerated) {
 }
 
 // Each answer is rendered by the template, parsed, sent as a message of the protocol, and rendered again.
-TEST(ProtocolMessages, WhatComesBackIsWrittenAsItWas) {
+TEST(ProtocolMessages, ReturnedMessagesAreRenderedAsWritten) {
   IBID_NEED_SHARED(shared);
   const Json arguments = {{"city", "a \"b\"\n{d} ünï"},
                           {"days", 3},

@@ -174,7 +174,7 @@ TEST_F(GgufVocabulary, DirectoryWithoutATokenizerWritesNone) {
 }
 
 // $IBID_TOKENIZERS: a directory with one subdirectory per model, each with the tokenizer.json of a real model.
-TEST_F(GgufVocabulary, OfRealModelsIsTheSameOrRefused) {
+TEST_F(GgufVocabulary, RealModelVocabulariesAreEqualOrRefused) {
   const char* directories = std::getenv("IBID_TOKENIZERS");
   if (directories == nullptr) GTEST_SKIP() << "set IBID_TOKENIZERS";
   for (const auto& entry : std::filesystem::directory_iterator(directories)) {

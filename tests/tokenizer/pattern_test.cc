@@ -172,7 +172,7 @@ TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
 }
 
 // A pattern finds the same with and without recorded failures.
-TEST(Pattern, WhatItRemembersIsTrue) {
+TEST(Pattern, MemoizedResultsAreCorrect) {
   std::mt19937_64 random(test_seed());
   for (const char* expression :
        {"(?:a|ab|b)+c", "(?:a+b?)+(?=c)|a", "\\d{1,3}(?=(?:\\d{3})*\\b)", "a*ab|b*+c|b", "(?=(?:ab)+c)a|b+$",
