@@ -145,7 +145,7 @@ Result<std::string> cache_directory_of(const ServeArguments& arguments, const st
   return is_only_model ? directory : directory + "/" + std::filesystem::path(path).filename().string();
 }
 
-// Opens the store in the cache directory itself: it serves all models.
+// What clients keep is in the cache directory itself, whichever models there are.
 Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments) {
   ConversationStore::Options options;
   TRY_ASSIGN(options.directory, cache_directory_of(arguments, "", true));
