@@ -175,7 +175,7 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
 Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
   SessionOptions options;
   options.cache_namespace = kNamespace;
-  options.prefill_when_idle = false;  // two engines on one model: nothing runs between the turns
+  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));

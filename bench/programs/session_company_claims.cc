@@ -59,7 +59,7 @@ class Decoder {
  private:
   void run(size_t seed, size_t n_tokens, const std::stop_token& stop) {
     const auto turn = [&]() -> Status {
-      TRY_ASSIGN(ChatSession session, ChatSession::create(engine_, {.prefill_when_idle = false}));
+      TRY_ASSIGN(ChatSession session, ChatSession::create(engine_, {.repair_when_idle = false}));
       TurnOptions options = greedy_reply(n_tokens);
       options.stop = stop;
       const std::string text = text_of_tokens(engine_->state().tokenizer(), "Tell me of", 24, seed);
@@ -102,7 +102,7 @@ std::string long_text(const Engine& engine, size_t seed) {
 // Prefills an uncached text and decodes its first token.
 Result<Reading> read_prompt(const std::shared_ptr<Engine>& engine, const std::string& text) {
   engine->state().store().clear("");
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.prefill_when_idle = false}));
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
   TRY_ASSIGN(const Turn turn, session.send(text, greedy_reply(1)));
   return Reading{turn.timings.ttft_ms, turn.usage.n_prefilled};
 }
@@ -168,7 +168,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
 Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed) {
   engine->state().store().clear("");
   const std::string text = long_text(*engine, seed);
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.prefill_when_idle = false}));
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
   int64_t stopped_ns = 0;
   Status status;
   std::stop_source source;

@@ -25,7 +25,7 @@ constexpr size_t kLookups = 200;
 constexpr double kMebibyte = 1 << 20;
 
 Result<ChatSession> quiet_session(std::shared_ptr<Engine> engine, SessionOptions options = {}) {
-  options.prefill_when_idle = false;
+  options.repair_when_idle = false;
   return ChatSession::create(std::move(engine), std::move(options));
 }
 

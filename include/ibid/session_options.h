@@ -25,7 +25,7 @@ struct SessionOptions {
   WhenFull when_full = WhenFull::kError;  // policy for a conversation that exceeds the context
   // Some templates rewrite earlier messages (drop thinking, for example). If true, the rewritten history is prefilled
   // in idle time after the answer. Any call of the session but save() cancels that within one layer.
-  bool prefill_when_idle = true;
+  bool repair_when_idle = true;
 };
 
 struct LoadOptions {

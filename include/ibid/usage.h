@@ -19,7 +19,7 @@ struct Usage {
   size_t n_cached = 0;      // of them, reused with their keys and values
   size_t n_prefilled = 0;   // of them, computed in this turn
   size_t n_from_disk = 0;   // of n_cached, read from the cache directory
-  size_t n_recomputed = 0;  // of n_prefilled, computed before by this conversation and evicted since
+  size_t n_read_again = 0;  // of n_prefilled, computed before by this conversation and evicted since
   size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
   size_t n_drafted = 0;     // draft tokens that were verified; not included in the other counts
   size_t n_accepted = 0;    // of them, those that were then sampled: each saves a pass
@@ -29,7 +29,7 @@ struct Usage {
 
 inline constexpr NamedField<Usage, size_t> kUsageFields[] = {
     {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},         {"n_prefilled", &Usage::n_prefilled},
-    {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_recomputed}, {"n_decoded", &Usage::n_decoded},
+    {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_read_again}, {"n_decoded", &Usage::n_decoded},
     {"n_drafted", &Usage::n_drafted},     {"n_accepted", &Usage::n_accepted}};
 static_assert(sizeof(Usage) == std::size(kUsageFields) * sizeof(size_t));
 

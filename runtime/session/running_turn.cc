@@ -130,9 +130,9 @@ Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event
   }
   turn_.usage.n_prompt = prompt.size();
   turn_.usage.n_from_disk = rows_->n_from_disk();
-  turn_.usage.n_recomputed = rows_->n_recomputed();
+  turn_.usage.n_read_again = rows_->n_read_again();
   if (rows_->missing() && !turn_.lost_prefix) {
-    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_recomputed(), rows_->n_found(),
+    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_read_again(), rows_->n_found(),
                                              dialogue.transcript(), dialogue.messages().json());
   }
   turn_.seed = sampler.seed();
@@ -226,8 +226,8 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // Tokens that another session prefilled meanwhile were not prefilled here.
-  usage.n_recomputed = saturating_sub(usage.n_recomputed, saturating_sub(usage.n_cached, rows_->n_found()));
-  if (usage.n_recomputed == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
+  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, rows_->n_found()));
+  if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
   }
   usage.n_decoded = progress.n_sampled;

@@ -102,7 +102,7 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt p
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
-  read.n_recomputed = saturating_sub(n_own, entry.length());
+  read.n_read_again = saturating_sub(n_own, entry.length());
   // Moves the pages to the store as soon as the prefill ends, before end_reading() is called.
   const auto leave = [this, from](KvCacheEntry& rows, IdleSequence& rest) {
     rows_.leave(rows, from, Extent::kAll, &rest);

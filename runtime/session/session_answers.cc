@@ -33,7 +33,7 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n
   branch = std::move(answers[0]);
   alternatives = std::move(answers);
   chosen = 0;
-  if (options.prefill_when_idle) start_idle_work();
+  if (options.repair_when_idle) start_idle_work();
   return turns;
 } catch (const std::bad_alloc&) {
   return out_of_heap();

@@ -206,7 +206,7 @@ Json session_to_json(const SavedSession& session) {
   json["variables"] = session.variables;
   json["now"] = session.now;
   json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
-  json["repair_when_idle"] = session.prefill_when_idle;
+  json["repair_when_idle"] = session.repair_when_idle;
   json["messages"] = session.messages;
   json["pinned"] = session.pinned;
   Json replies = Json::array();
@@ -235,7 +235,7 @@ Result<SavedSession> session_from_json(const Json& json) {
   take(text_from(json, "model"), "model", session.model_name, load_warnings);
   take(text_from(json, "now"), "now", session.now, load_warnings);
   take(policy_from(json), "when_full", session.when_full, load_warnings);
-  take(repair_from(json), "repair_when_idle", session.prefill_when_idle, load_warnings);
+  take(repair_from(json), "repair_when_idle", session.repair_when_idle, load_warnings);
   take(variables_from(json), "variables", session.variables, load_warnings);
   take(pins_from(json, session.messages.size()), "pinned", session.pinned, load_warnings);
   take(usage_from(json), "usage", session.usage, load_warnings);

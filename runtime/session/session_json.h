@@ -31,7 +31,7 @@ struct SavedSession {
   Json variables = Json::object();
   std::string now;
   WhenFull when_full = WhenFull::kError;
-  bool prefill_when_idle = true;
+  bool repair_when_idle = true;
   Json messages = Json::array();
   std::set<size_t> pinned;
   std::vector<SavedReply> replies;  // in the order of their messages

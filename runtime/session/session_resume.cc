@@ -121,7 +121,7 @@ Result<std::unique_ptr<SessionState>> replayed(std::shared_ptr<Engine> engine, c
   options.now = saved.now;
   options.cache_namespace = load_options.cache_namespace;
   options.when_full = saved.when_full;
-  options.prefill_when_idle = saved.prefill_when_idle;
+  options.repair_when_idle = saved.repair_when_idle;
   options.system = leading_system_text(saved.messages);
   auto state = std::make_unique<SessionState>(std::move(engine), std::move(setup));
   TRY(replay(saved, *state));
@@ -136,7 +136,7 @@ SavedSession to_saved(const SessionState& session) {
   saved.variables = session.variables;
   saved.now = session.options.now;
   saved.when_full = session.options.when_full;
-  saved.prefill_when_idle = session.options.prefill_when_idle;
+  saved.repair_when_idle = session.options.repair_when_idle;
   const Dialogue& dialogue = session.branch.dialogue;
   saved.messages = dialogue.messages().json();
   saved.pinned = dialogue.pinned();

@@ -267,7 +267,7 @@ void SessionState::change(PendingEdit proposal) {
 
 void SessionState::begin_after_turn() noexcept {
   alternatives.clear();
-  if (options.prefill_when_idle) start_idle_work();
+  if (options.repair_when_idle) start_idle_work();
 }
 
 // --- ahead of a turn

@@ -231,7 +231,7 @@ Json ibid_details(const Turn& turn) {
   Json json = {{"prefilled", turn.usage.n_prefilled},
                {"cached", turn.usage.n_cached},
                {"from_disk", turn.usage.n_from_disk},
-               {"read_again", turn.usage.n_recomputed},
+               {"read_again", turn.usage.n_read_again},
                {"ttft_ms", turn.timings.ttft_ms},
                {"total_ms", turn.timings.total_ms},
                {"seed", turn.seed},

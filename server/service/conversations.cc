@@ -323,7 +323,7 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
     SessionOptions options;
     options.cache_namespace = cache_namespace;
     options.when_full = when_full;
-    options.prefill_when_idle = parts_->options.prefill_when_idle;
+    options.repair_when_idle = parts_->options.repair_when_idle;
     TRY_ASSIGN(ChatSession session, SessionState::create(engine, {std::move(options), variables}));
     known.emplace(Conversation(cache_namespace, std::move(session), seed), 0);
   }
@@ -338,7 +338,7 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
                                                Json prompt) {
   SessionOptions options;
   options.cache_namespace = cache_namespace;
-  options.prefill_when_idle = false;
+  options.repair_when_idle = false;
   TRY_ASSIGN(ChatSession session,
              SessionState::create(std::move(engine), {.options = std::move(options), .plain = true}));
   TRY(session.state().replace_from(0, Json::array({std::move(prompt)})));

@@ -44,7 +44,7 @@ struct ConversationStats {
 
 struct ConversationOptions {
   size_t budget_bytes = 256u << 20;
-  bool prefill_when_idle = true;                        // as SessionOptions
+  bool repair_when_idle = true;                         // as SessionOptions
   std::shared_ptr<ConversationStore> store = {};        // null: one in memory
   std::function<void(const std::string&)> remark = {};  // logs a line about stored conversations
 };

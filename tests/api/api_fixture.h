@@ -13,7 +13,7 @@ namespace ibid {
 
 // Disables idle work, so that the computed tokens are known.
 inline ChatSession session_of(const std::shared_ptr<Engine>& engine) {
-  Result<ChatSession> created = ChatSession::create(engine, {.prefill_when_idle = false});
+  Result<ChatSession> created = ChatSession::create(engine, {.repair_when_idle = false});
   EXPECT_TRUE(created.ok()) << created.status().message();
   return *std::move(created);
 }

@@ -60,7 +60,7 @@ TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
   };
   const auto question = [](size_t i) { return "Hello " + std::to_string(i % 40) + std::string(i % 3 * 60, 'q'); };
   const SessionOptions about{
-      .system = "be the best " + std::string(100, 'z'), .now = "2026-01-31T12:00:00", .prefill_when_idle = false};
+      .system = "be the best " + std::string(100, 'z'), .now = "2026-01-31T12:00:00", .repair_when_idle = false};
   // The first pass waits until all streams have begun.
   std::latch begun(kCallers);
   const auto engine = tiny_engine(kind, {}, 2, 48, kShouts, {}, [&](size_t) { begun.wait(); });

@@ -56,7 +56,7 @@ struct ChatFixture {
 
   // Disables idle work, so that the computed tokens are known.
   ChatSession session(SessionOptions options = {}, Json variables = Json::object(), bool plain = false) {
-    options.prefill_when_idle = false;
+    options.repair_when_idle = false;
     Result<ChatSession> created = SessionState::create(engine, {std::move(options), std::move(variables), plain});
     EXPECT_TRUE(created.ok()) << created.status().message();
     return *std::move(created);

@@ -484,7 +484,7 @@ TEST_P(ChatMemoryTest, Create) {
                        options.emplace();
                        options->system = "a system message that is too long to need no memory";
                        options->variables = R"({"x": 1})";
-                       options->prefill_when_idle = false;
+                       options->repair_when_idle = false;
                      } catch (const std::bad_alloc&) {  // before the call
                        return {ErrorCode::kOutOfMemory};
                      }

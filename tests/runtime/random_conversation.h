@@ -32,7 +32,7 @@ class RandomConversation {
   struct Totals {
     size_t n_turns = 0;       // all turns
     size_t n_answered = 0;    // successful ones
-    size_t n_recomputed = 0;  // tokens, in successful turns
+    size_t n_read_again = 0;  // tokens, in successful turns
   };
   const Totals& totals() const { return totals_; }
 

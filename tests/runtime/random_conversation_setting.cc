@@ -72,7 +72,7 @@ RandomSetting::RandomSetting(uint64_t seed, RandomKind kind) {
              .now = "2026-01-31T12:00:00",
              .when_full = dice.pick<WhenFull>({WhenFull::kError, WhenFull::kDropOldestTurns, WhenFull::kDropOldestTurns,
                                                WhenFull::kCutNewestMessage}),
-             .prefill_when_idle = dice.chance(25)};
+             .repair_when_idle = dice.chance(25)};
   model.recurrent = dice.chance(25);
   n_states = 6 + dice.below(dice.chance(50) ? 6 : 100);
   if (dice.chance(25)) {

@@ -154,7 +154,7 @@ TEST_F(RecurrentResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
     expect_replays(*chat);
     const Turn turn = must(chat->send("x", greedy()));
     EXPECT_EQ(turn.usage.n_cached, ends[2]);
-    EXPECT_EQ(turn.usage.n_recomputed, 0u);
+    EXPECT_EQ(turn.usage.n_read_again, 0u);
     expect_replays(*chat);
   }
   {

@@ -89,7 +89,7 @@ TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   const PromptDelta delta = Cached::plan(ids_of(120), 100);
   const auto loan = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
   EXPECT_EQ(loan->n_found(), 0u);
-  EXPECT_EQ(loan->n_recomputed(), 100u);
+  EXPECT_EQ(loan->n_read_again(), 100u);
 }
 
 TEST(SequenceCacheTest, CopyIsIndependent) {

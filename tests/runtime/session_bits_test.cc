@@ -58,7 +58,7 @@ class SessionBits : public testing::TestWithParam<WeightsAndKv> {
     return *ChatSession::create(engine, std::move(options));
   }
   ChatSession talk(const std::shared_ptr<Engine>& engine) {
-    return session(engine, {.system = kSystem, .prefill_when_idle = false});
+    return session(engine, {.system = kSystem, .repair_when_idle = false});
   }
 
   // Records an answer and checks the session.
@@ -141,7 +141,7 @@ TEST_P(SessionBits, RewrittenHistory) {
   on_every_machine([&](const Machine& machine) {
     // Idle work prefills nothing, a part, and everything.
     const auto shared = engine(machine, kShouts);
-    ChatSession none = session(shared, {.system = kSystem, .cache_namespace = "a", .prefill_when_idle = false});
+    ChatSession none = session(shared, {.system = kSystem, .cache_namespace = "a", .repair_when_idle = false});
     ChatSession some = session(shared, {.system = kSystem, .cache_namespace = "b"});
     ChatSession all = session(shared, {.system = kSystem, .cache_namespace = "c"});
     for (uint64_t turn = 1; turn <= 3; ++turn) {

@@ -33,7 +33,7 @@ TEST(SessionLawsTest, TwoHundredthTurnCostsNoMoreThanTheFifth) {
     SCOPED_TRACE(repair);
     ChatFixture f(kChatMl, {.max_seq_len = 16'384});
     f.say(std::vector<Tokens>(200, f.tokenizer->sampled({"a", "b", "lo", "ing"})));
-    ChatSession chat = *ChatSession::create(f.engine, {.system = "be the best", .prefill_when_idle = repair});
+    ChatSession chat = *ChatSession::create(f.engine, {.system = "be the best", .repair_when_idle = repair});
     WorkCounters fifth;
     size_t n_before = 0, lookups = 0;
     for (int turn = 1; turn <= 200; ++turn) {

@@ -22,7 +22,7 @@ struct Person {
   SessionOptions session() const {
     return {.system = "be the best " + std::string(150, 'z'),
             .now = "2026-01-31T12:00:00",
-            .prefill_when_idle = number % 2 == 0};
+            .repair_when_idle = number % 2 == 0};
   }
   std::string question(int turn) const {
     const std::string text = "Hello " + std::to_string(number % 4) + " the " + std::to_string(turn);

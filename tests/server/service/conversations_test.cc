@@ -77,7 +77,7 @@ TEST(SeenMessageTest, AnyJsonHasAForm) {
 
 struct ConversationsFixture {
   explicit ConversationsFixture(size_t budget = 64u << 20)
-      : known({.budget_bytes = budget, .prefill_when_idle = false}) {}
+      : known({.budget_bytes = budget, .repair_when_idle = false}) {}
 
   Conversation take(const Json& messages, const std::string& name = "a") {
     Result<Conversation> taken = known.take(chat.engine, name, messages, Json::object(), WhenFull::kError);

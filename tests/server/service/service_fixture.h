@@ -187,7 +187,7 @@ struct ServiceFixture {
   // Does no idle work, so that tests know what was computed.
   static AdmissionOptions quiet() {
     AdmissionOptions options;
-    options.conversations.prefill_when_idle = false;
+    options.conversations.repair_when_idle = false;
     return options;
   }
 
