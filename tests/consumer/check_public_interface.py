@@ -1,4 +1,4 @@
-"""check_door.py STAGE COMPILER NM: checks the public interface of an installed ibid.
+"""check_public_interface.py STAGE COMPILER NM: checks the public interface of an installed ibid.
 
 At most 13 headers, in include/ibid, which include only each other and the standard library, and define only macros
 with the prefix IBID_. The shared library exports only functions of these headers. The static library defines none of

@@ -139,11 +139,15 @@ TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
         EXPECT_EQ(answer.usage.n_decoded, kSaid + 1);
       }
     }
+    const size_t n_retried = f.service->stats().n_retried;
     if (n == 1) {
-      EXPECT_GE(f.service->stats().n_retried, 1u);
+      EXPECT_GE(n_retried, 1u);
     }
-    // The number depends on how evenly the answers proceeded before memory ran out.
-    EXPECT_GT(most_accepted, 0u) << "tokens sampled before are verified, several in a pass";
+    // With n == 2 the four answers may run one after the other, and then memory suffices. The number depends on how
+    // evenly the answers proceeded before memory ran out.
+    if (n_retried > 0) {
+      EXPECT_GT(most_accepted, 0u) << "tokens sampled before are verified, several in a pass";
+    }
   }
 }
 
