@@ -52,10 +52,10 @@ std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   if (words.empty()) return &command == &root ? "a command is missing" : error.what();
   const std::string word = plain_text_argument(words[0]);
   const std::vector<std::string> commands = command_names(command);
-  if (!word.starts_with('-') && commands.empty()) return "there is nothing that '" + word + "' could be";
+  if (!word.starts_with('-') && commands.empty()) return "unexpected argument '" + word + "'";
   const std::string kind = word.starts_with('-') ? "option" : "command";
   const std::vector<std::string> names = word.starts_with('-') ? option_names(command) : commands;
-  return "there is no " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
+  return "unknown " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
 }
 
 // The full text of a usage error, with a pointer to the help.
@@ -108,7 +108,7 @@ void add_help(CLI::App& root, int& exit_code) {
       const CLI::App* found = find_command(root, {words->begin(), words->begin() + static_cast<std::ptrdiff_t>(n)});
       if (found == nullptr) {
         const std::string& word = (*words)[n - 1];
-        report({ErrorCode::kInvalidArgument, "there is no command '" + full_name(*above) + " " + word + "'" +
+        report({ErrorCode::kInvalidArgument, "unknown command '" + full_name(*above) + " " + word + "'" +
                                                  did_you_mean(word, command_names(*above))});
         exit_code = kWrongUsage;
         return;
@@ -168,9 +168,9 @@ int exit_status_of(const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    std::fputs("ibid: there is not enough memory\n", stderr);
+    std::fputs("ibid: not enough memory\n", stderr);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "ibid: a mistake of the program itself: %s\n", error.what());
+    std::fprintf(stderr, "ibid: internal error: %s\n", error.what());
   }
   return 1;
 }

@@ -232,13 +232,13 @@ std::string options_text(const CLI::App& app, const std::string& heading = ".SH 
 constexpr const char* kFiles =
     ".SH FILES\n"
     ".TP\n~/.config/ibid/config.toml\n"
-    "options that are wanted every time, and presets (--preset NAME)\n"
+    "options that always apply, and presets (--preset NAME)\n"
     ".TP\n~/.local/share/ibid/models\npulled models; IBID_MODELS names another directory\n"
     ".TP\n~/.local/state/ibid\nconversations that are kept\n"
-    ".TP\n~/.cache/ibid\nkeys and values of what they have read\n"
+    ".TP\n~/.cache/ibid\nkeys and values of their tokens\n"
     ".SH EXIT STATUS\n"
     "0: done. 1: a failure, explained in one sentence. 2: wrong usage. 130: ended by Ctrl\\-C. "
-    "141: whoever read the output was gone.\n";
+    "141: the reader of the output was gone.\n";
 
 }  // namespace
 

@@ -113,7 +113,7 @@ Status check_replaceable(const std::string& path) {
   const std::filesystem::file_status there = std::filesystem::status(path, error);
   const bool is_stream = std::filesystem::read_symlink(path, error).string().starts_with("/proc/");
   if (!std::filesystem::exists(there) || (std::filesystem::is_regular_file(there) && !is_stream)) return {};
-  return {ErrorCode::kNotRegularFile, path + ": is there already, and is no regular file: only such a one is replaced"};
+  return {ErrorCode::kNotRegularFile, path + ": exists and is not a regular file; only regular files are replaced"};
 }
 
 Status write_and_sync(File& file, std::span<const std::byte> bytes) {

@@ -68,7 +68,7 @@ Result<MappedFile> MappedFile::open_in(const std::string& directory, const std::
   const int error = errno;
   ::close(directory_fd);
   if (file.fd_ >= 0) return map(std::move(file));
-  if (error == ENOENT) return Status(ErrorCode::kNotFound, file.path_ + ": is not there");
+  if (error == ENOENT) return Status(ErrorCode::kNotFound, file.path_ + ": does not exist");
   if (error == ELOOP && !follow_symlinks) {
     return Status(ErrorCode::kUnsafePath, file.path_ + ": is a symlink, and symlinks are not followed");
   }
@@ -81,7 +81,7 @@ Result<MappedFile> MappedFile::map(MappedFile file) {
   if (::fstat(file.fd_, &info) != 0) return errno_status(errno, path, "stat");
   if (!S_ISREG(info.st_mode)) {
     return Status(ErrorCode::kNotRegularFile,
-                  path + ": is " + std::string(kind_of(info.st_mode)) + ", a regular file is needed");
+                  path + ": is " + std::string(kind_of(info.st_mode)) + ", expected a regular file");
   }
   if (info.st_size == 0) return Status(ErrorCode::kTruncated, path + ": the file is empty");
   const auto size = static_cast<size_t>(info.st_size);
@@ -142,7 +142,7 @@ Status MappedFile::check_unchanged() const {
   if (mtime_ns_of(info) != mtime_ns_) {
     return {ErrorCode::kChangedOnDisk, path_ + ": was modified after it was opened"};
   }
-  if (guard_.lost()) return {ErrorCode::kIo, path_ + ": cannot read: a part of it could not be had from the disk"};
+  if (guard_.lost()) return {ErrorCode::kIo, path_ + ": read error: a part of the file could not be read from disk"};
   return {};
 }
 

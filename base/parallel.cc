@@ -152,8 +152,8 @@ Status ThreadTeam::start() {
   try {
     for (int i = 1; i < size_; ++i) threads_->emplace_back([this, i] { serve(i); });
   } catch (const std::system_error& error) {
-    return {ErrorCode::kOutOfMemory, "thread " + std::to_string(threads_->size() + 2) + " of " + std::to_string(size_) +
-                                         " cannot be had: " + error.code().message()};
+    return {ErrorCode::kOutOfMemory, "cannot start thread " + std::to_string(threads_->size() + 2) + " of " +
+                                         std::to_string(size_) + ": " + error.code().message()};
   }
   return {};
 }

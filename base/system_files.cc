@@ -108,7 +108,7 @@ Result<std::unique_ptr<File>> open_regular(const NameAt& at, Links links) {
   auto file = std::make_unique<SystemFile>(at.path);
   const bool follow = links == Links::kFollow;
   const int fd = ::openat(at.directory, at.name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
-  if (fd < 0 && errno == ENOENT) return Status(ErrorCode::kNotFound, at.path + ": there is no such file");
+  if (fd < 0 && errno == ENOENT) return Status(ErrorCode::kNotFound, at.path + ": does not exist");
   if (fd < 0 && errno == ELOOP && !follow) {
     return Status(ErrorCode::kUnsafePath, at.path + ": is a symlink, and symlinks are not followed");
   }
@@ -123,7 +123,7 @@ Result<std::unique_ptr<File>> open_regular(const NameAt& at, Links links) {
 Result<std::unique_ptr<File>> create_file(const NameAt& at, int how) {
   auto file = std::make_unique<SystemFile>(at.path);
   const int fd = open_to_write(at, how);
-  if (fd < 0 && errno == EEXIST) return Status(ErrorCode::kDuplicate, at.path + ": is there already");
+  if (fd < 0 && errno == EEXIST) return Status(ErrorCode::kDuplicate, at.path + ": already exists");
   if (fd < 0) return errno_status(errno, at.path, "create");
   file->hold(fd);
   return std::unique_ptr<File>(std::move(file));
@@ -132,7 +132,7 @@ Result<std::unique_ptr<File>> create_file(const NameAt& at, int how) {
 Result<FileInfo> file_info(const NameAt& at) {
   struct stat info {};
   if (::fstatat(at.directory, at.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    if (errno == ENOENT) return Status(ErrorCode::kNotFound, at.path + ": there is no such file");
+    if (errno == ENOENT) return Status(ErrorCode::kNotFound, at.path + ": does not exist");
     return errno_status(errno, at.path, "stat");
   }
   const FileKind kind = S_ISREG(info.st_mode)   ? FileKind::kRegular
@@ -161,14 +161,14 @@ Status check_private(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return errno_status(errno, path, "stat");
   if (info.st_uid != ::geteuid()) {
-    return {ErrorCode::kUnsafePath, path + ": belongs to another user (number " + std::to_string(info.st_uid) +
-                                        "); name a directory of your own"};
+    return {ErrorCode::kUnsafePath,
+            path + ": belongs to another user (uid " + std::to_string(info.st_uid) + "); name a directory of your own"};
   }
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     char mode[8];
     std::snprintf(mode, sizeof(mode), "%03o", static_cast<unsigned>(info.st_mode & 0777));
     return {ErrorCode::kUnsafePath, path + ": is open to other users (mode " + mode +
-                                        "); make it yours alone with chmod 700, or name another directory"};
+                                        "); make it private with chmod 700, or name another directory"};
   }
   return {};
 }
@@ -263,7 +263,7 @@ Result<std::unique_ptr<Directory>> open_private_directory(const NameAt& at) {
     const int error = errno;
     struct stat info {};
     if (::fstatat(at.directory, at.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode)) {
-      return Status(ErrorCode::kUnsafePath, at.path + ": is a symlink; name the directory that it leads to");
+      return Status(ErrorCode::kUnsafePath, at.path + ": is a symlink; name the directory that it points to");
     }
     return errno_status(error, at.path, "open the directory");
   }

@@ -30,8 +30,8 @@ Result<std::string> user_folder(UserFolder folder) {
   const Row row = row_of(folder);
   if (const char* value = std::getenv(row.variable); is_absolute(value)) return std::string(value) + "/ibid";
   if (const char* home = std::getenv("HOME"); is_absolute(home)) return home + std::string(row.below_home) + "/ibid";
-  return Status(ErrorCode::kNotFound,
-                std::string("there is no place for ") + row.what + ": HOME is not set; set HOME or " + row.variable);
+  return Status(ErrorCode::kNotFound, std::string("cannot choose a directory for ") + row.what +
+                                          ": HOME is not set; set HOME or " + row.variable);
 }
 
 }  // namespace ibid

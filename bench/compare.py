@@ -70,7 +70,7 @@ def parse(output, source):
             line = json.loads(text)
             row = row_of(line)
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise SystemExit(f"{source}: line {number} is no figure ({error!r}): {text[:100]}") from error
+            raise SystemExit(f"{source}: line {number} is not a figure ({error!r}): {text[:100]}") from error
         if row is not None:
             key, value = row
             found.setdefault(key, []).append((value, line))
@@ -221,7 +221,7 @@ def main():
     options = parser.parse_intermixed_args(arguments)
     *programs, model = options.programs
     if len(programs) != (1 if options.rival else 2):
-        parser.error("wanted IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
+        parser.error("expected IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
     if options.csv and not (options.rival and options.commit):
         parser.error("--csv needs --rival and --commit")
     if options.rounds < 1:

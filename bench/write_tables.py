@@ -305,8 +305,8 @@ def main(arguments):
     places = {row["place"] for row in rows} - {""}
     known = {f"{pathlib.PurePath(name).stem}#{heading}" for name in PAGES
              for heading, _ in sections((tree / name).read_text(encoding="utf-8"))}
-    wrong += [f"bench/results: there is no place {place}" for place in sorted(places - known)]
-    wrong += [f"{row['where']}: is from a page and stands on none" for row in rows
+    wrong += [f"bench/results: unknown place {place}" for place in sorted(places - known)]
+    wrong += [f"{row['where']}: is marked `from page`, but no page shows it" for row in rows
               if row["source"] == "from page" and not row["shown"] and row["place"] in known | {""}]
     return wrong
 

@@ -45,7 +45,7 @@ class ArgumentWriter {
     TRY_ASSIGN(const SchemaPart part, read_schema(document_, document_.root()));
     if (!part.choices.empty()) {
       return schema_error(ErrorCode::kUnsupported, place_of(part.choices.front()), "",
-                          "choices between whole objects, where arguments are not written as JSON");
+                          "choices between whole objects are not supported for arguments that are not JSON");
     }
     return object(part, kMostBareDepth);
   }
@@ -241,7 +241,7 @@ class ArgumentWriter {
   Result<Grammar> raw_grammar(const SchemaPart& part) const {
     if (part.patterns.size() + part.formats.size() + (part.length.any() ? 1 : 0) != 1) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
-                          "more than one of pattern, format and length, where strings are not written as JSON");
+                          "only one of pattern, format and length is supported for strings that are not JSON");
     }
     const std::string any = "[\\s\\S]";
     if (part.length.any()) {
@@ -280,13 +280,13 @@ class ArgumentWriter {
       if (branch.values) {
         if (!has_type(branch, kArrayType | kObjectType)) continue;
         return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "enum",
-                            "arrays and objects, where arguments are not written as JSON");
+                            "arrays and objects are not supported for arguments that are not JSON");
       }
       const size_t below = branch.is_unconstrained() ? std::min(depth - 1, kMostAnyDepth) : depth - 1;
       if (below == 0 && branch.is_unconstrained()) continue;
       if (below == 0 && has_type(branch, kArrayType | kObjectType)) {
         return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "",
-                            "values within values, where arguments are not written as JSON");
+                            "values nested this deeply are not supported for arguments that are not JSON");
       }
       if (has_type(branch, kArrayType)) {
         TRY_ASSIGN(Call array, bare_array(branch, below));
@@ -308,7 +308,7 @@ class ArgumentWriter {
   Result<Call> bare_array(const SchemaPart& part, size_t depth) {
     if (part.item_count.any() || !part.first_items.empty() || part.unique || !part.contained.empty()) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
-                          "counts and places of items, where arguments are not written as JSON");
+                          "counts and positions of items are not supported for arguments that are not JSON");
     }
     Call items;
     if (part.other_items != kNoSchema) {

@@ -241,11 +241,11 @@ Status check_words(const std::vector<std::string>& words) {
   for (const std::string& word : words) n_bytes += word.size();
   if (n_bytes <= WordAutomaton::kMostBytes) return {};
   return {ErrorCode::kLimitExceeded,
-          "markers of reasoning and calls: words of more than " + std::to_string(WordAutomaton::kMostBytes) + " bytes"};
+          "markers of reasoning and calls: more than " + std::to_string(WordAutomaton::kMostBytes) + " bytes in all"};
 }
 
 Result<Grammar> compile_calls(const RequiredCalls& demanded) {
-  if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
+  if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
   TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
   GrammarRules rules;
   CallRules calls(rules);
@@ -420,7 +420,7 @@ class TextGraph {
 Result<Grammar> compile_calls_in_text(const CallsInText& text) {
   std::vector<std::string> words = {text.lead.begin, text.lead.end};
   for (const CallsInText::Begin& begin : text.begins) {
-    if (begin.word.empty()) return {ErrorCode::kInvalidArgument, "calls: a word with which they begin is empty"};
+    if (begin.word.empty()) return {ErrorCode::kInvalidArgument, "calls: an opening marker is empty"};
     words.push_back(begin.word);
   }
   TRY(check_words(words));

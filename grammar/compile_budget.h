@@ -33,15 +33,15 @@ class CompileBudget {
   // Returns false if the budget is used up.
   bool spend(uint64_t n) {
     n_work_ += n;
-    if (n_work_ > limits_.max_work) fail(ErrorCode::kLimitExceeded, "it takes too much work to be compiled");
-    if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "nobody waits for it any more");
+    if (n_work_ > limits_.max_work) fail(ErrorCode::kLimitExceeded, "it takes too much work to compile");
+    if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "cancelled");
     return ok();
   }
   // Charges memory until give_back(). Returns false if the budget is exceeded.
   bool hold(size_t n) {
     n_bytes_ += n;
     peak_bytes_ = std::max(peak_bytes_, n_bytes_);
-    if (n_bytes_ > limits_.max_bytes) fail(ErrorCode::kLimitExceeded, "it takes too much memory to be compiled");
+    if (n_bytes_ > limits_.max_bytes) fail(ErrorCode::kLimitExceeded, "it takes too much memory to compile");
     return ok();
   }
   void give_back(size_t n) { n_bytes_ -= n; }

@@ -272,7 +272,7 @@ class ProductWalk {
     for (uint32_t at = 0; at < states_.size(); ++at) {
       if (states_.size() > max_states_) {
         return {ErrorCode::kLimitExceeded,
-                "what is asked of a string needs more than " + std::to_string(max_states_) + " states"};
+                "the constraints of a string need more than " + std::to_string(max_states_) + " states"};
       }
       const ProductState state = *states_[at];
       if (is_final(state)) {
@@ -294,9 +294,9 @@ class ProductWalk {
     for (const RegularPart& part : parts_) {
       part.language->account(budget_);
       if (part.language->configs().trouble() == Configurations::Trouble::kNone) continue;
-      return {ErrorCode::kLimitExceeded, "what is asked of a string takes too much memory"};
+      return {ErrorCode::kLimitExceeded, "the constraints of a string take too much memory"};
     }
-    return budget_.status("what is asked of a string");
+    return budget_.status("the constraints of a string");
   }
   bool is_alive(const ProductState& state) const {
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -367,7 +367,7 @@ Result<RegularLanguage> RegularLanguage::compile(const GrammarRules& grammar, Co
   budget.spend(automaton.n_states() + automaton.n_edges());
   RegularLanguage out(std::move(automaton), budget);
   out.account(budget);
-  TRY(budget.status("what is asked of a string"));
+  TRY(budget.status("the constraints of a string"));
   return out;
 }
 

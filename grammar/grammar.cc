@@ -27,7 +27,7 @@ Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool fre
 }
 
 Result<Grammar> compile_choices(const std::vector<std::string>& choices) {
-  if (choices.empty()) return {ErrorCode::kInvalidArgument, "choices: none are given"};
+  if (choices.empty()) return {ErrorCode::kInvalidArgument, "choices: the list is empty"};
   GrammarRules rules;
   const RuleId root = rules.add_rule("choices");
   std::vector<ExprId> texts;
@@ -43,7 +43,7 @@ Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text) {
   for (const char c : text) {
     config = configs.step(config, static_cast<uint8_t>(c));
     if (configs.trouble() != Configurations::Trouble::kNone) {
-      return {ErrorCode::kLimitExceeded, "the text takes too much time or memory to be compared with the grammar"};
+      return {ErrorCode::kLimitExceeded, "the text takes too much time or memory to compare with the grammar"};
     }
     if (config == Configurations::kDead) return false;
   }
@@ -86,7 +86,7 @@ class GbnfParser {
     for (const auto& [name, rule] : names_) {
       if (rule.second) continue;
       return {ErrorCode::kInvalidArgument,
-              "gbnf: " + (name == "root" ? "there is no rule root" : "rule " + name + " is used and not defined")};
+              "gbnf: " + (name == "root" ? "rule root is missing" : "rule " + name + " is used but not defined")};
     }
     return make_grammar(std::move(rules_), "gbnf");
   }
@@ -121,7 +121,7 @@ class GbnfParser {
   std::string word() {
     std::string out;
     while (is_word(peek())) out += text_[at_++];
-    if (out.empty()) fail("the name of a rule is wanted");
+    if (out.empty()) fail("expected the name of a rule");
     return out;
   }
 
@@ -136,7 +136,7 @@ class GbnfParser {
   void parse_rule() {
     const std::string name = word();
     skip_space(false);
-    if (status_.ok() && !take("::=")) fail("::= is wanted behind the name of rule " + name);
+    if (status_.ok() && !take("::=")) fail("expected ::= after the name of rule " + name);
     if (!status_.ok()) return;
     skip_space(true);
     const RuleId rule = rule_of(name);
@@ -179,7 +179,7 @@ class GbnfParser {
     if (depth >= kMostGroupDepth) return fail("groups are nested too deeply", ErrorCode::kLimitExceeded), std::nullopt;
     skip_space(true);
     const ExprId group = alternatives(true, depth + 1);
-    if (status_.ok() && !take(")")) fail("a group has no end");
+    if (status_.ok() && !take(")")) fail("a group is not closed");
     return group;
   }
 
@@ -211,11 +211,11 @@ class GbnfParser {
       if (!number(max)) max = kUnbounded;
       skip_space(false);
     } else {
-      if (!has_min) fail("a count is wanted behind {");
+      if (!has_min) fail("expected a count after {");
       max = min;
     }
-    if (status_.ok() && !take("}")) fail("} is wanted behind the counts");
-    if (max < min) fail("the largest count is below the least");
+    if (status_.ok() && !take("}")) fail("expected } after the counts");
+    if (max < min) fail("the maximum count is below the minimum");
   }
 
   bool number(uint32_t& out) {
@@ -232,7 +232,7 @@ class GbnfParser {
   ExprId quoted() {
     std::string out;
     while (!done() && peek() != '"') utf8_append(out, character());
-    if (status_.ok() && !take("\"")) fail("a text has no end");
+    if (status_.ok() && !take("\"")) fail("a quoted text is not closed");
     return rules_.bytes(out);
   }
 
@@ -246,7 +246,7 @@ class GbnfParser {
       if (last < first) fail("the end of a range is below its beginning");
       set.add(first, last);
     }
-    if (status_.ok() && !take("]")) fail("a class has no end");
+    if (status_.ok() && !take("]")) fail("a class is not closed");
     return rules_.chars(negated ? set.complement() : set);
   }
 
@@ -274,7 +274,7 @@ class GbnfParser {
       case ']':
       case '-':
       case '^': return static_cast<uint8_t>(c);
-      default: return fail(std::string("\\") + c + " is no escape"), 0;
+      default: return fail(std::string("\\") + c + " is not an escape"), 0;
     }
   }
 
@@ -284,11 +284,11 @@ class GbnfParser {
       const char c = peek();
       const char lower = static_cast<char>(c | 0x20);
       const bool is_digit = c >= '0' && c <= '9';
-      if (!is_digit && (lower < 'a' || lower > 'f')) return fail("hexadecimal digits are wanted"), 0;
-      if (value > kLastCodePoint) return fail("beyond the last character of Unicode"), 0;
+      if (!is_digit && (lower < 'a' || lower > 'f')) return fail("expected hexadecimal digits"), 0;
+      if (value > kLastCodePoint) return fail("above the last Unicode character"), 0;
       value = value * 16 + static_cast<uint32_t>(is_digit ? c - '0' : lower - 'a' + 10);
     }
-    if (value > kLastCodePoint || (value >= 0xD800 && value < 0xE000)) return fail("no character of Unicode"), 0;
+    if (value > kLastCodePoint || (value >= 0xD800 && value < 0xE000)) return fail("not a Unicode character"), 0;
     return value;
   }
 

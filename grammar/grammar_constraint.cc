@@ -228,8 +228,8 @@ Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
     if (!try_again(n_tried)) break;
   }
   return {ErrorCode::kLimitExceeded,
-          "the grammar has too many readings of the answer so far, or the answer is nested "
-          "too deeply to be followed"};
+          "the grammar is too ambiguous for the answer so far, or the answer is nested "
+          "too deeply"};
 }
 
 bool GrammarMatcher::may_end(GrammarPlace& place) {

@@ -61,7 +61,7 @@ Status ObjectCompiler::read_property_names() {
     TRY_ASSIGN(SchemaPart asked, read_schema(document_, names));
     if (!asked.choices.empty()) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(names), "",
-                          "anyOf and oneOf of names are not supported");
+                          "anyOf and oneOf are not supported for property names");
     }
     std::unordered_set<std::string_view> listed;
     if (asked.values) {
@@ -171,7 +171,7 @@ Status ObjectCompiler::check_patterns_apart() {
       if (!*shared) continue;
       const std::string all = child_pointer(document_.pointer_of(part_.schema), "patternProperties");
       return schema_error(ErrorCode::kUnsupported, child_pointer(all, part_.pattern_properties[i].first), "",
-                          "the pattern matches names that another pattern matches, too");
+                          "the pattern matches names that another pattern matches too");
     }
   }
   return {};

@@ -243,7 +243,7 @@ Part RegexParser::atom(size_t depth) {
   if (c == '[') return {write_(char_class())};
   if (c == '\\') return {write_(escape(false))};
   if (take(".")) return {write_(class_of_dot())};
-  if (c == '*' || c == '+' || c == '?') return fail("a quantifier with nothing in front of it"), Part();
+  if (c == '*' || c == '+' || c == '?') return fail("a quantifier with nothing before it"), Part();
   return {write_(CodePointSet::of(take_char()))};
 }
 
@@ -278,7 +278,7 @@ void RegexParser::quantify(Part& part) {
       return;
     }
     if (!status_.ok()) return;
-    if (!first) return fail("a quantifier behind a quantifier");
+    if (!first) return fail("a quantifier after a quantifier");
     if (part.at_begin || part.at_end) return refuse("an anchor that is repeated");
     part.expr = rules_.repeat(part.expr, min, max);
     take("?");  // lazy: matches the same texts
@@ -314,7 +314,7 @@ bool RegexParser::take_counts(uint32_t& min, uint32_t& max) {
   if (min > kMaxRepetition || (max != kUnbounded && max > kMaxRepetition)) {
     fail("a count above " + std::to_string(kMaxRepetition), ErrorCode::kLimitExceeded);
   } else if (max < min) {
-    fail("a repetition whose largest count is below its least");
+    fail("a repetition whose maximum is below its minimum");
   }
   at_ = end + 1;
   return true;
@@ -359,7 +359,7 @@ bool RegexParser::class_member(CodePointSet& set, uint32_t& code_point) {
 
 CodePointSet RegexParser::escape(bool in_class) {
   take("\\");
-  if (done()) return fail("a backslash with nothing behind it"), CodePointSet();
+  if (done()) return fail("a backslash with nothing after it"), CodePointSet();
   const char c = peek();
   if (c >= '1' && c <= '9') return refuse("a back-reference"), CodePointSet();
   if (!in_class && (c == 'b' || c == 'B')) return refuse("a word boundary"), CodePointSet();
@@ -419,7 +419,7 @@ uint32_t RegexParser::unicode_escape() {
   }
   if (value && *value <= kLastCodePoint && (*value < 0xD800 || *value > 0xDFFF)) return *value;
   at_ = begin;
-  fail("\\u that is no character");
+  fail("\\u that is not a character");
   return 0;
 }
 

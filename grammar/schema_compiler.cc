@@ -125,7 +125,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
   const std::string place = pointer_of_text(document_, choice.place, "oneOf");
   if (choice.branches.size() > kMostExclusive) {
     return schema_error(ErrorCode::kLimitExceeded, place, "",
-                        "more than " + std::to_string(kMostExclusive) + " branches to be compared with each other");
+                        "more than " + std::to_string(kMostExclusive) + " branches to compare with each other");
   }
   std::deque<DisjointnessChecker::Compared> branches;
   HeldBytes held(document_.budget());
@@ -144,8 +144,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
       if (disjoint) continue;
       return schema_error(ErrorCode::kUnsupported, place, "",
                           "branches " + std::to_string(j) + " and " + std::to_string(i) +
-                              " may both accept a value, which oneOf forbids and a grammar cannot tell; anyOf can be "
-                              "said");
+                              " may overlap, which oneOf forbids and a grammar cannot check; use anyOf");
     }
   }
   return {};
@@ -171,7 +170,7 @@ Result<bool> SchemaCompiler::allows(const SchemaPart& part, const Json& value) c
   }
   if ((type == kArrayType && part.asks_of_arrays()) || (type == kObjectType && part.asks_of_objects())) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "enum",
-                        "an array or object beside other keywords that ask something of it");
+                        "arrays and objects cannot be combined with other array or object keywords");
   }
   return true;
 }
@@ -222,7 +221,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (count.min > count.max) return rules_.nothing();
   if (part.unique && !part.contained.empty()) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems",
-                        "together with contains");
+                        "not supported together with contains");
   }
   if (part.unique && count.max > 1) return array_of_different(part);
   if (!part.contained.empty()) return array_that_contains(part);
@@ -266,14 +265,14 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   std::vector<uint32_t> allowed;    // by position: bits of `values`
   for (size_t i = 0; i < std::min<size_t>(part.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part, i)));
-    if (!listed) return refused("only of items that have a few values each (enum, const, boolean, null)");
+    if (!listed) return refused("only supported for items with few values (enum, const, boolean, null)");
     allowed.push_back(0);
     for (const ListedValue& value : *listed) {
       const auto found = std::ranges::find(values, value.number, &ListedValue::number);
       allowed.back() |= uint32_t{1} << (found - values.begin());
       if (found == values.end()) values.push_back(value);
       if (values.size() > kMostDifferent) {
-        return refused("of items of more than " + std::to_string(kMostDifferent) + " values");
+        return refused("not supported for items with more than " + std::to_string(kMostDifferent) + " values");
       }
     }
   }

@@ -260,7 +260,7 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
 // Hash-consing: equal places share first_like. The content of an object or array is built from the first_like of its
 // parts.
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
-  if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: it is nested too deeply"};
+  if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: nested too deeply"};
   if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
   const auto id = static_cast<PlaceId>(places_.size());
   place.json = &json;
@@ -306,7 +306,7 @@ void SchemaDocument::name_place(PlaceId place) {
     std::string uri = resolve_uri(resources_[places_[place].resource].uri, *id);
     uri.resize(std::min(uri.find('#'), uri.size()));
     const auto number = static_cast<uint32_t>(place == 0 ? 0 : resources_.size());
-    if (!resource_of_.emplace(uri, number).second) refuse(place, "$id", "an address that is there twice");
+    if (!resource_of_.emplace(uri, number).second) refuse(place, "$id", "the address appears twice");
     if (place == 0) {
       resources_[0].uri = std::move(uri);
     } else {
@@ -321,7 +321,7 @@ void SchemaDocument::name_place(PlaceId place) {
 
 void SchemaDocument::add_anchor(PlaceId place, const std::string& name) {
   if (anchors_.emplace(std::pair(places_[place].resource, name), place).second) return;
-  refuse(place, "$anchor", "a name that is there twice");
+  refuse(place, "$anchor", "the name appears twice");
 }
 
 std::string SchemaDocument::pointer(PlaceId place) const {

@@ -111,7 +111,7 @@ class KeywordReader {
   void set(ErrorCode code, std::string_view what) {
     if (status_.ok()) status_ = schema_error(code, document_.pointer(place_), keyword_, what);
   }
-  void too_many() { set(ErrorCode::kLimitExceeded, "more than " + std::to_string(kMostProperties) + " of them"); }
+  void too_many() { set(ErrorCode::kLimitExceeded, "more than " + std::to_string(kMostProperties) + " entries"); }
   bool is_schema(const Json& value) {
     if (value.is_object() || value.is_boolean()) return true;
     wrong("a schema must be an object, true or false");
@@ -128,7 +128,7 @@ class KeywordReader {
       if (known == kTypeNames.end()) return wrong("not the name of a type");
       part_.types |= known->second;
     }
-    if (names.empty()) wrong("no type");
+    if (names.empty()) wrong("the list of types is empty");
   }
 
   void read_enum(const Json& value) {
@@ -168,7 +168,7 @@ class KeywordReader {
   void read_count(const Json& value) {
     if (!value.is_number()) return wrong("not a number");
     const Decimal count = decimal_of(value);
-    if (count.negative || !count.fraction.empty()) return wrong("not a count");
+    if (count.negative || !count.fraction.empty()) return wrong("not a whole number of 0 or more");
     const bool is_min = keyword_.starts_with("min");
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
@@ -228,7 +228,7 @@ class KeywordReader {
   // Used with `contains`; ignored without it.
   void read_least_contained(const Json& value) {
     const bool is_count = value.is_number() && !decimal_of(value).negative && decimal_of(value).fraction.empty();
-    if (!is_count) wrong("not a count");
+    if (!is_count) wrong("not a whole number of 0 or more");
   }
   void read_most_contained(const Json& value) {
     read_least_contained(value);

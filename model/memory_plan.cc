@@ -39,12 +39,12 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.max_seq_len = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
   if (plan.max_seq_len > kMaxContext) {
     return Status(ErrorCode::kBadHyperparameter, file.path() + ": trained for a context of " +
-                                                     std::to_string(plan.max_seq_len) + " positions, allowed is 1 to " +
+                                                     std::to_string(plan.max_seq_len) + " positions, allowed: 1 to " +
                                                      std::to_string(kMaxContext) + "; choose a shorter one");
   }
   if (config.learned_positions && plan.max_seq_len > config.trained_context) {
     return Status(ErrorCode::kInvalidArgument, file.path() + ": a context of " + std::to_string(plan.max_seq_len) +
-                                                   " positions, but the model has learned " +
+                                                   " positions, but the model has position embeddings for only " +
                                                    std::to_string(config.trained_context) + "; choose a shorter one");
   }
   const int n_threads = ThreadTeam::size_of(options.n_threads);

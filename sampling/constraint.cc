@@ -58,8 +58,8 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
   others_forbidden_ = false;
   if (forbid_others()) return std::span<const float>(restricted_);
   return {ErrorCode::kInvalidArgument,
-          "the constraint allows no token behind " + std::to_string(n_sampled_) + " of the answer" +
-              (constraint_->may_end() ? ", and min_tokens or ignore_eos no end" : ", and no end")};
+          "the constraint allows no token after " + std::to_string(n_sampled_) + " tokens" +
+              (constraint_->may_end() ? ", and min_tokens or ignore_eos forbids the end" : ", and no end")};
 }
 
 // For few allowed tokens: the others stay forbidden between calls. Returns false, with nothing changed, if not used.

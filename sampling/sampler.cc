@@ -20,7 +20,7 @@ namespace {
 
 Status out_of_range(const std::string& name, double value, const char* range) {
   std::ostringstream text;  // to_string() would write 1e-9 as 0.000000
-  text << name << ": " << value << ", allowed is " << range;
+  text << name << ": " << value << ", allowed: " << range;
   return {ErrorCode::kInvalidArgument, text.str()};
 }
 
@@ -28,7 +28,7 @@ Status check_id(const std::string& name, TokenId id, size_t vocab_size) {
   if (id >= 0 && static_cast<size_t>(id) < vocab_size) return {};
   const std::string range =
       vocab_size > std::numeric_limits<TokenId>::max() ? "not negative" : "0 to " + std::to_string(vocab_size - 1);
-  return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + ", allowed is " + range};
+  return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + ", allowed: " + range};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
   }
   if (o.dry_allowed_length < 1 || o.dry_allowed_length > RepeatIndex::kMaxMatch) {
     return {ErrorCode::kInvalidArgument, "dry_allowed_length: " + std::to_string(o.dry_allowed_length) +
-                                             ", allowed is 1 to " + std::to_string(RepeatIndex::kMaxMatch)};
+                                             ", allowed: 1 to " + std::to_string(RepeatIndex::kMaxMatch)};
   }
   for (const TokenId id : o.dry_breakers) TRY(check_id("dry_breakers", id, vocab_size));
   for (const auto& [id, bias] : o.logit_bias) {
@@ -208,7 +208,7 @@ Result<Best> find_best(std::span<const float> logits) {
   if (std::any_of(is_bad.begin(), is_bad.end(), [](int32_t bad) { return bad != 0; })) {
     const auto bad = std::find_if(logits.begin(), logits.end(), [](float logit) { return !(logit <= kMost); });
     return {ErrorCode::kNonFinite,
-            "logits: " + std::to_string(*bad) + " for id " + std::to_string(bad - logits.begin())};
+            "logits: " + std::to_string(*bad) + " for token " + std::to_string(bad - logits.begin())};
   }
   const float logit = *std::max_element(most.begin(), most.end());
   if (logit == -std::numeric_limits<float>::infinity()) return Best{logit, logits.size()};
@@ -254,14 +254,14 @@ void Sampler::push(TokenId id) {
 
 Result<TokenId> Sampler::sample(std::span<const float> logits) {
   TRY_ASSIGN(Best best, find_best(logits));
-  if (best.id == logits.size()) return {ErrorCode::kNonFinite, "logits: no token has a finite one"};
+  if (best.id == logits.size()) return {ErrorCode::kNonFinite, "logits: no token has a finite logit"};
   if (reads_history() || !options_.logit_bias.empty()) {
     adjusted_.assign(logits.begin(), logits.end());
     apply_penalties(options_, history_, repeats_, adjusted_);
     logits = adjusted_;
     TRY_ASSIGN(best, find_best(logits));
     if (best.id == logits.size()) {
-      return {ErrorCode::kInvalidArgument, "logit_bias: it forbids every token that could be next"};
+      return {ErrorCode::kInvalidArgument, "logit_bias: forbids every possible next token"};
     }
   }
   if (options_.temperature == 0) return static_cast<TokenId>(best.id);

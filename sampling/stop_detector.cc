@@ -82,7 +82,7 @@ void StopDetector::Automaton::link() {
 Result<StopDetector> StopDetector::create(const std::vector<std::string>& stop_strings) {
   if (stop_strings.size() > kMaxStrings) {
     return {ErrorCode::kInvalidArgument, "stop_strings: " + std::to_string(stop_strings.size()) +
-                                             " strings, allowed are 0 to " + std::to_string(kMaxStrings)};
+                                             " strings, allowed: 0 to " + std::to_string(kMaxStrings)};
   }
   StopDetector detector;
   if (stop_strings.empty()) return detector;
@@ -93,10 +93,10 @@ Result<StopDetector> StopDetector::create(const std::vector<std::string>& stop_s
     const size_t n = stop_strings[i].size();
     if (n == 0 || n > kMaxBytes) {
       return {ErrorCode::kInvalidArgument,
-              name + std::to_string(n) + " bytes, allowed are 1 to " + std::to_string(kMaxBytes)};
+              name + std::to_string(n) + " bytes, allowed: 1 to " + std::to_string(kMaxBytes)};
     }
     if (!utf8_is_valid(stop_strings[i])) {
-      return {ErrorCode::kInvalidArgument, name + "not valid UTF-8, and an answer is nothing else"};
+      return {ErrorCode::kInvalidArgument, name + "not valid UTF-8, as every answer is"};
     }
     automaton->insert(i);
   }

@@ -21,11 +21,11 @@ namespace {
 Status check_arguments(const Json& messages, const TemplateVariables& variables) {
   if (!messages.is_array()) {
     return Status(ErrorCode::kInvalidArgument,
-                  "messages are a JSON " + std::string(messages.type_name()) + "; wanted an array");
+                  "messages are a JSON " + std::string(messages.type_name()) + "; expected an array");
   }
   if (!variables.values.is_object()) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
+    return Status(ErrorCode::kInvalidArgument, "template variables are a JSON " +
+                                                   std::string(variables.values.type_name()) + "; expected an object");
   }
   return {};
 }
@@ -76,7 +76,7 @@ Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVari
 Result<std::string> ChatTemplate::render_plain(const Json& variables, std::string_view now) const {
   if (!variables.is_object()) {
     return Status(ErrorCode::kInvalidArgument,
-                  "template variables are a JSON " + std::string(variables.type_name()) + "; wanted an object");
+                  "template variables are a JSON " + std::string(variables.type_name()) + "; expected an object");
   }
   jinja::RunInput input;
   input.variables = &variables;

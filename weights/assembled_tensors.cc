@@ -77,7 +77,7 @@ class Fp8Rows : public RowSource {
 uint64_t quotient_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 std::string shapes(const TensorView& scale, const Shape& wanted) {
-  return " has scales " + scale.shape.to_string() + ", wanted " + wanted.to_string();
+  return " has scales " + scale.shape.to_string() + ", expected " + wanted.to_string();
 }
 
 // Derives the tiles from the shape of the scales.
@@ -104,8 +104,8 @@ Result<Scales> tile(const TensorView& codes, const TensorView& scale, const Quan
 Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
                            const std::string& field) {
   if (!dtype_is_float(scale.dtype)) {
-    return Status(ErrorCode::kBadType,
-                  field + " has scales of type " + std::string(dtype_name(scale.dtype)) + ", wanted F32, F16 or BF16");
+    return Status(ErrorCode::kBadType, field + " has scales of type " + std::string(dtype_name(scale.dtype)) +
+                                           ", expected F32, F16 or BF16");
   }
   TRY_ASSIGN(Scales scales, tile(codes, scale, config, field));
   scales.values.resize(scale.shape.elements());
@@ -123,7 +123,7 @@ Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& code
   const std::string field = std::string(path) + ": tensor " + in_quotes(name);
   if (codes.shape.rank != 2) {
     return Status(ErrorCode::kBadShape, field + " of type " + std::string(dtype_name(codes.dtype)) + " is " +
-                                            codes.shape.to_string() + ", wanted a matrix");
+                                            codes.shape.to_string() + ", expected a matrix");
   }
   Scales scales;
   DType presented = DType::kF16;
@@ -229,13 +229,13 @@ class Maker {
     const std::string field = std::string(stored_.path) + ": tensor " + in_quotes(name);
     const size_t rank = blocks.shape.rank;
     if (rank < 3 || blocks.shape[rank - 1] != kMxBlockBytes) {
-      return {ErrorCode::kBadShape, field + " is " + blocks.shape.to_string() + ", wanted blocks of 16 bytes"};
+      return {ErrorCode::kBadShape, field + " is " + blocks.shape.to_string() + ", expected blocks of 16 bytes"};
     }
     Shape wanted = blocks.shape;
     wanted.dims[--wanted.rank] = 0;
     if (scales->dtype != DType::kU8 || scales->shape != wanted) {
       return {ErrorCode::kBadShape, field + " has scales " + std::string(dtype_name(scales->dtype)) + " " +
-                                        scales->shape.to_string() + ", wanted U8 " + wanted.to_string()};
+                                        scales->shape.to_string() + ", expected U8 " + wanted.to_string()};
     }
     const uint64_t per_row = wanted[rank - 2];
     if (std::ranges::find(scales->data, std::byte{255}) != scales->data.end()) {
@@ -264,7 +264,7 @@ Status unsupported(std::string_view path, const std::string& words) {
 Status check_bits(const JsonValues& config, std::string_view path, const std::string& method) {
   TRY_ASSIGN(const std::optional<int64_t> bits, config.get_int("quantization_config.bits"));
   if (bits.value_or(4) == 4) return {};
-  return unsupported(path, "says " + method + " with " + std::to_string(*bits) + " bits; 4 are read");
+  return unsupported(path, "names " + method + " with " + std::to_string(*bits) + " bits; only 4 bits are supported");
 }
 
 // Supported: pack-quantized with 4 bits, and one-byte floats.
@@ -272,7 +272,7 @@ Status check_compressed(const JsonValues& config, std::string_view path) {
   TRY_ASSIGN(const std::optional<std::string_view> format, config.get_string("quantization_config.format"));
   const std::string_view name = format.value_or("pack-quantized");
   if (name != "pack-quantized" && name != "float-quantized" && name != "naive-quantized") {
-    return unsupported(path, "has the format " + in_quotes(name) + " of compressed-tensors, which is not read");
+    return unsupported(path, "has the format " + in_quotes(name) + " of compressed-tensors, which is not supported");
   }
   const Json* groups = config.find("quantization_config.config_groups");
   if (groups == nullptr || !groups->is_object()) return {};
@@ -284,7 +284,7 @@ Status check_compressed(const JsonValues& config, std::string_view path) {
     const int64_t wanted = name == "pack-quantized" ? 4 : 8;
     if (bits->get<int64_t>() != wanted) {
       return unsupported(path, "has weights of " + std::to_string(bits->get<int64_t>()) + " bits in " +
-                                   in_quotes(name) + "; " + std::to_string(wanted) + " are read");
+                                   in_quotes(name) + "; only " + std::to_string(wanted) + " bits are supported");
     }
   }
   return {};
@@ -302,7 +302,7 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
                                                             "gptq",  "awq"};
   if (std::ranges::find(kRead, *method) == kRead.end()) {
     return unsupported(path, "names the method " + in_quotes(*method) +
-                                 ", which is not read; take the unquantised model or a GGUF file");
+                                 ", which is not supported; use the unquantised model or a GGUF file");
   }
   if (*method == "gptq" || *method == "awq") TRY(check_bits(config, path, quantization.method));
   if (*method == "compressed-tensors") TRY(check_compressed(config, path));
@@ -310,7 +310,7 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
   quantization.zeros_minus_one = checkpoint.value_or("gptq") != "gptq_v2";
   TRY_ASSIGN(const auto version, config.get_string("quantization_config.version"));
   if (*method == "awq" && version.value_or("gemm") != "gemm" && version.value_or("gemm") != "GEMM") {
-    return unsupported(path, "has the version " + in_quotes(*version) + " of awq; gemm is read");
+    return unsupported(path, "has the version " + in_quotes(*version) + " of awq; only gemm is supported");
   }
   TRY_ASSIGN(const auto block, config.get_ints("quantization_config.weight_block_size"));
   if (block) {

@@ -28,9 +28,9 @@ Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const Ggu
     const auto [offset, bytes] = extents[i];
     const std::string field = std::string(what) + ": tensor " + in_quotes(header.tensors[i].name);
     if (offset != wanted) {
-      const char* why = offset > data_bytes ? ", beyond the end of the file; wanted "
-                        : offset < wanted   ? ", overlapping the tensor before it; wanted "
-                                            : ", leaving a hole; wanted ";
+      const char* why = offset > data_bytes ? ", beyond the end of the file; expected "
+                        : offset < wanted   ? ", overlapping the tensor before it; expected "
+                                            : ", leaving a hole; expected ";
       return Status(ErrorCode::kBadOffset,
                     field + " is at offset " + std::to_string(offset) + why + std::to_string(wanted));
     }
@@ -177,7 +177,7 @@ Status GgufParser::read_counts() {
     const bool swapped = header_.version == 0x02000000 || header_.version == 0x03000000;
     const std::string hint = swapped ? ": the file is big-endian, convert it to little-endian" : "";
     return fail(ErrorCode::kUnsupportedVersion,
-                "is GGUF version " + text_of(header_.version) + ", versions 2 and 3 are read" + hint);
+                "is GGUF version " + text_of(header_.version) + ", versions 2 and 3 are supported" + hint);
   }
   TRY(read(n_tensors_, "the number of tensors"));
   TRY(read(n_entries_, "the number of metadata entries"));
@@ -259,7 +259,7 @@ Status GgufParser::check_bools(std::span<const std::byte> values, const std::str
   for (const std::byte value : values) {
     if (value > std::byte{1}) {
       return fail(ErrorCode::kBadType,
-                  field + " is BOOL and holds " + text_of(static_cast<uint64_t>(value)) + ", wanted 0 or 1");
+                  field + " is BOOL and holds " + text_of(static_cast<uint64_t>(value)) + ", expected 0 or 1");
     }
   }
   return {};
@@ -285,13 +285,13 @@ Status GgufParser::read_alignment() {
   if (entry == nullptr) return {};
   if (entry->type != GgufType::kU32) {
     return fail(ErrorCode::kBadAlignment,
-                "key 'general.alignment' is " + std::string(gguf_type_name(entry->type)) + ", wanted U32");
+                "key 'general.alignment' is " + std::string(gguf_type_name(entry->type)) + ", expected U32");
   }
   uint32_t alignment = 0;
   std::memcpy(&alignment, entry->payload.data(), sizeof(alignment));
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kGgufMaxAlignment) {
     return fail(ErrorCode::kBadAlignment, "key 'general.alignment' is " + text_of(alignment) +
-                                              ", wanted a power of two from 1 to " + text_of(kGgufMaxAlignment));
+                                              ", expected a power of two from 1 to " + text_of(kGgufMaxAlignment));
   }
   header_.alignment = alignment;
   return {};
@@ -329,8 +329,8 @@ Status GgufParser::read_infos() {
     uint64_t offset = 0;
     TRY(read(offset, "the offset of " + field));
     if (offset % header_.alignment != 0) {
-      return fail(ErrorCode::kBadAlignment,
-                  field + " is at offset " + text_of(offset) + ", wanted a multiple of " + text_of(header_.alignment));
+      return fail(ErrorCode::kBadAlignment, field + " is at offset " + text_of(offset) + ", expected a multiple of " +
+                                                text_of(header_.alignment));
     }
     header_.tensors.push_back(std::move(info));
     extents_.push_back({offset, *bytes});

@@ -86,7 +86,7 @@ Result<GgufHeader> read_header(const MappedFile& file, const OpenOptions& option
   // Checked first: if the file is still being written, header and data may not match.
   TRY(file.check_unchanged());
   if (header.status().code() != ErrorCode::kTruncated) return header;
-  return Status(ErrorCode::kTruncated, header.status().message() + "; was it fetched to its end?");
+  return Status(ErrorCode::kTruncated, header.status().message() + "; the download may be incomplete");
 }
 
 std::string directory_of(const std::string& path) {
@@ -102,13 +102,13 @@ Result<MappedFile> open_part(const std::string& path, const GgufSplit& split, ui
   if (file.status().code() != ErrorCode::kNotFound) return file;
   return Status(ErrorCode::kMissingShard, path + ": is part " + std::to_string(split.number + 1) + " of " +
                                               std::to_string(split.count) + ", and part " + std::to_string(number + 1) +
-                                              ", " + in_quotes(name) + ", is not there");
+                                              ", " + in_quotes(name) + ", is missing");
 }
 
 Status check_part(const GgufSplit& got, const GgufSplit& wanted, uint64_t number, const std::string& path) {
   if (got.number == number && got.count == wanted.count) return {};
   return {ErrorCode::kMissingShard, path + ": says that it is part " + std::to_string(got.number + 1) + " of " +
-                                        std::to_string(got.count) + ", wanted part " + std::to_string(number + 1) +
+                                        std::to_string(got.count) + ", expected part " + std::to_string(number + 1) +
                                         " of " + std::to_string(wanted.count)};
 }
 
@@ -207,7 +207,7 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
 
 Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {
   return {ErrorCode::kBadType,
-          path() + ": key " + in_quotes(entry.key) + " is " + type_text(entry) + ", wanted " + std::string(wanted)};
+          path() + ": key " + in_quotes(entry.key) + " is " + type_text(entry) + ", expected " + std::string(wanted)};
 }
 
 // REQUIRES: the element type is an integer type or BOOL and index < count.
@@ -327,7 +327,7 @@ Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_
   const std::string field = std::string(what) + ": key " + in_quotes(key);
   if (!gguf_type_is_integer(entry->type)) {
     return Status(ErrorCode::kBadType,
-                  field + " is " + std::string(gguf_type_name(entry->type)) + ", wanted an integer");
+                  field + " is " + std::string(gguf_type_name(entry->type)) + ", expected an integer");
   }
   uint64_t value = 0;
   std::memcpy(&value, entry->payload.data(), entry->payload.size());
@@ -353,7 +353,7 @@ Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view wha
   }
   if (!number || *number >= *count) {
     return Status(ErrorCode::kBadNumber, std::string(what) + ": key 'split.no' is " +
-                                             (number ? std::to_string(*number) : "missing") + ", wanted 0 to " +
+                                             (number ? std::to_string(*number) : "missing") + ", expected 0 to " +
                                              std::to_string(*count - 1));
   }
   split.number = *number;

@@ -90,7 +90,7 @@ Sniffed sniff(std::span<const std::byte> file) {
     }
   }
   if (looks_like_importances(text)) {
-    return {Content::kOther, "an importance matrix, which helps to quantise a model: name the model itself"};
+    return {Content::kOther, "an importance matrix for quantisation: load the model itself"};
   }
   return {Content::kOther, ""};
 }

@@ -121,13 +121,13 @@ struct Place {
 
 Status wrong_type(const Place& place, const Json& value, std::string_view wanted) {
   return {ErrorCode::kBadType, std::string(place.file) + ": key " + in_quotes(place.key) + " is " +
-                                   in_quotes(json_to_string(value)) + " (" + value.type_name() + "), wanted " +
+                                   in_quotes(json_to_string(value)) + " (" + value.type_name() + "), expected " +
                                    std::string(wanted)};
 }
 
 Status bad_number(const Place& place, const Json& value) {
   return {ErrorCode::kBadNumber, std::string(place.file) + ": key " + in_quotes(place.key) + " is " +
-                                     in_quotes(json_to_string(value)) + ", wanted a whole number of at most 63 bits"};
+                                     in_quotes(json_to_string(value)) + ", expected a whole number of at most 63 bits"};
 }
 
 Result<int64_t> as_int(const Place& place, const Json& value) {

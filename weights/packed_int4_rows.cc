@@ -166,14 +166,14 @@ class Int4Checker {
     }
     if (part->shape == wanted) return {};
     return fail(ErrorCode::kBadShape, std::string(" has ") + what + " of shape " + part->shape.to_string() +
-                                          ", wanted " + wanted.to_string());
+                                          ", expected " + wanted.to_string());
   }
 
   Status check_words() {
     const TensorView& words = *parts_.words;
     if (words.dtype != DType::kI32 || words.shape.rank != 2 || words.data.empty()) {
       return fail(ErrorCode::kBadShape, " has packed integers of type " + std::string(dtype_name(words.dtype)) +
-                                            " and shape " + words.shape.to_string() + ", wanted a matrix of I32");
+                                            " and shape " + words.shape.to_string() + ", expected a matrix of I32");
     }
     const uint64_t rows = words.shape[0], cols = words.shape[1];
     switch (layout_.packing) {
@@ -194,7 +194,7 @@ class Int4Checker {
     TRY(check_part(&scales, "scales", dtype_is_float(scales.dtype), wanted));
     if (layout_.n_groups == 0 || layout_.n_in % layout_.n_groups != 0) {
       return fail(ErrorCode::kBadShape, " has rows of " + std::to_string(layout_.n_in) + " in " +
-                                            std::to_string(layout_.n_groups) + " groups, wanted equal groups");
+                                            std::to_string(layout_.n_groups) + " groups, expected equal groups");
     }
     layout_.group = layout_.n_in / layout_.n_groups;
     return check_scale_values(scales);
@@ -225,7 +225,7 @@ class Int4Checker {
     const Shape wanted = compressed ? Shape{{out_words, layout_.n_groups}, 2} : Shape{{layout_.n_groups, out_words}, 2};
     TRY(check_part(parts_.zeros, "zero points", parts_.zeros->dtype == DType::kI32, wanted));
     if (layout_.n_out % kPerWord != 0 && !compressed) {
-      return fail(ErrorCode::kBadShape, " has " + std::to_string(layout_.n_out) + " rows, wanted a multiple of 8");
+      return fail(ErrorCode::kBadShape, " has " + std::to_string(layout_.n_out) + " rows, expected a multiple of 8");
     }
     const uint32_t middles = 0x88888888u - 0x11111111u * static_cast<uint32_t>(layout_.less);
     for (uint64_t i = 0; i < wanted.elements(); ++i) symmetric_ &= word_at(*parts_.zeros, i) == middles;
@@ -242,7 +242,7 @@ class Int4Checker {
       groups[k] = word_at(order, k);
       if (groups[k] >= layout_.n_groups) {
         return fail(ErrorCode::kBadNumber, " has g_idx " + std::to_string(static_cast<int32_t>(groups[k])) +
-                                               " for column " + std::to_string(k) + ", wanted 0 to " +
+                                               " for column " + std::to_string(k) + ", expected 0 to " +
                                                std::to_string(layout_.n_groups - 1));
       }
       in_order &= groups[k] == k / layout_.group;

@@ -90,8 +90,8 @@ class SafetensorsParser {
     }
     const std::span<const std::byte> rest = file_.subspan(sizeof(length));
     if (length > rest.size()) {
-      return fail(ErrorCode::kTruncated, "ends inside its header, which has " + std::to_string(length) + " bytes; " +
-                                             std::to_string(rest.size()) + " are there");
+      return fail(ErrorCode::kTruncated, "ends inside its header, which has " + std::to_string(length) +
+                                             " bytes; only " + std::to_string(rest.size()) + " are present");
     }
     data_ = rest.subspan(length);
     std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
@@ -108,7 +108,7 @@ class SafetensorsParser {
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {
         return fail(ErrorCode::kBadHeader,
-                    "__metadata__ " + in_quotes(key) + " is " + text.type_name() + ", wanted a string");
+                    "__metadata__ " + in_quotes(key) + " is " + text.type_name() + ", expected a string");
       }
       header_.metadata.emplace_back(key, text.get_ref<const std::string&>());
     }
@@ -118,14 +118,14 @@ class SafetensorsParser {
   Result<Info> read_info(const std::string& name, const Json& value) const {
     const std::string field = "tensor " + in_quotes(name);
     if (name.empty() || name.find('\0') != std::string::npos) {
-      return fail(ErrorCode::kBadString, field + ": a name is not empty and has no NUL");
+      return fail(ErrorCode::kBadString, field + ": the name is empty or contains a NUL");
     }
     if (!value.is_object()) return fail(ErrorCode::kBadHeader, field + " is not an object");
     Info info{&name, DType::kF32, {}, 0, 0};
     TRY(read_dtype(value, field, info.dtype));
     TRY(read_shape(value, field, info.shape));
     TRY_ASSIGN(const std::vector<uint64_t> offsets, read_numbers(value, "data_offsets", field, 2));
-    if (offsets.size() != 2) return fail(ErrorCode::kBadHeader, field + ": data_offsets has not two numbers");
+    if (offsets.size() != 2) return fail(ErrorCode::kBadHeader, field + ": data_offsets must have two numbers");
     info.begin = offsets[0];
     info.end = offsets[1];
     if (info.begin > info.end) {
@@ -176,8 +176,8 @@ class SafetensorsParser {
     std::vector<uint64_t> numbers;
     for (const Json& number : *at) {
       if (!number.is_number_unsigned()) {
-        return fail(ErrorCode::kBadNumber,
-                    field + ": " + member + " holds " + in_quotes(json_to_string(number)) + ", wanted a whole number");
+        return fail(ErrorCode::kBadNumber, field + ": " + member + " holds " + in_quotes(json_to_string(number)) +
+                                               ", expected a whole number");
       }
       numbers.push_back(number.get<uint64_t>());
     }
@@ -254,7 +254,7 @@ Result<ShardIndex> parse_shard_index(std::string_view text, std::string_view wha
   for (const auto& [tensor, shard] : map->items()) {
     if (!shard.is_string()) {
       return Status(ErrorCode::kBadHeader, file + ": the shard of tensor " + in_quotes(tensor) + " is " +
-                                               shard.type_name() + ", wanted a string");
+                                               shard.type_name() + ", expected a string");
     }
     by_file[shard.get_ref<const std::string&>()].push_back(tensor);
     if (by_file.size() > kMaxShards) {

@@ -94,7 +94,7 @@ Status SafetensorsModel::open_weights(bool follow_symlinks) {
     const Result<std::string> index = read_beside(directory_, kIndexName, kMaxCompanionBytes);
     if (is_missing(index.status())) {
       return {ErrorCode::kNotFound, directory_ + ": holds neither " + kSingleName + " nor " + kIndexName +
-                                        " (PyTorch's .bin files are pickles and are not read)"};
+                                        " (PyTorch's .bin files are pickles and are not supported)"};
     }
     TRY(index.status());
     TRY(open_shards(*index, follow_symlinks));
@@ -109,8 +109,8 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
   for (const ShardIndex::Shard& shard : index.shards) {
     Result<MappedFile> file = MappedFile::open_in(directory_, shard.file, follow_symlinks);
     if (is_missing(file.status())) {
-      return {ErrorCode::kMissingShard, index_path + ": names the shard " + in_quotes(shard.file) + " for " +
-                                            std::to_string(shard.tensors.size()) + " tensors, which is not there"};
+      return {ErrorCode::kMissingShard, index_path + ": shard " + in_quotes(shard.file) + " (" +
+                                            std::to_string(shard.tensors.size()) + " tensors) is missing"};
     }
     TRY(file.status());
     TRY(take(std::move(file).value(), &shard.tensors));

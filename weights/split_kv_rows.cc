@@ -111,7 +111,7 @@ Status check(const TensorView& keys, const TensorView& values, const std::string
   const Shape &k = keys.shape, &v = values.shape;
   if (k.rank == 3 && v.rank == 3 && k.elements() > 0 && v.elements() > 0 && k[0] == v[0] && k[1] == v[2]) return {};
   return {ErrorCode::kBadShape, field + " is " + k.to_string() + " and its attn_v_b " + v.to_string() +
-                                    ", wanted [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank]"};
+                                    ", expected [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank]"};
 }
 
 }  // namespace

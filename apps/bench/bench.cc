@@ -140,19 +140,20 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
         ->group(kLoadGroup);
   };
   CLI::Option* url = add_text_option(command, "--url", serve.url,
-                                     "a server that runs, `ibid serve` or another with OpenAI's chat completions");
+                                     "a running server: `ibid serve` or another with OpenAI chat completions");
   url->type_name("URL")->group(kLoadGroup);
-  add_text_option(command, "--api-key-file", serve.api_key_file, "its key, the first of the file; or IBID_API_KEY")
+  add_text_option(command, "--api-key-file", serve.api_key_file,
+                  "the server's key: the first of the file, or IBID_API_KEY")
       ->type_name("FILE")
       ->needs(url)
       ->group(kLoadGroup);
-  add_text_option(command, "--engine", serve.engine, "what the rows call it")
+  add_text_option(command, "--engine", serve.engine, "name of the engine in the rows")
       ->type_name("NAME")
       ->needs(url)
       ->group(kLoadGroup);
   command
       .add_option("--kv-budget", serve.kv_budget,
-                  "for keys and values, without --url; 0: two contexts, 256M at least, for which many users wait")
+                  "memory for keys and values, without --url; 0: two contexts, at least 256M, so many users wait")
       ->type_name("BYTES")
       ->check(amount_of_bytes())
       ->excludes(url)
@@ -160,9 +161,9 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
       ->group(kLoadGroup);
   add_count("--users", shape.users, 1, 256, "conversations at once");
   add_count("--system-words", shape.system_words, 0, 1'000'000, "of the system message, the same for all");
-  add_count("--history-words", shape.history_words, 0, 1'000'000, "of each user, in front of the first question");
+  add_count("--history-words", shape.history_words, 0, 1'000'000, "of each user, before the first question");
   add_count("--question-words", shape.question_words, 1, 1'000'000, "of a question");
-  add_count("--answer-tokens", shape.answer_tokens, 1, 1'000'000, "of an answer, where the server can hold it to that");
+  add_count("--answer-tokens", shape.answer_tokens, 1, 1'000'000, "of an answer, if the server can enforce it");
   for (auto [name, seconds, help] :
        {std::tuple("--think", &shape.think_seconds, "between an answer and the next question"),
         std::tuple("--stagger", &shape.stagger_seconds, "between the starts of two users")}) {
@@ -174,7 +175,7 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
   }
   command
       .add_option("--end-token", shape.end_token,
-                  "the id of the token that ends an answer, for a server that does not heed ignore_eos")
+                  "the id of the token that ends an answer, for a server that does not support ignore_eos")
       ->type_name("ID")
       ->needs(url)
       ->group(kLoadGroup);
@@ -189,13 +190,13 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
 
 void add_bench(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
+  CLI::App* command = root.add_subcommand("bench", "speed of a model, in per cent of the machine's peak");
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);
   command
       ->add_option("--what", arguments->what,
-                   "all, or some of prefill, decode, turns (comma between); serve: a load of several users on a server")
+                   "all, or some of prefill, decode, turns (comma-separated); serve: several users load a server")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"all", "prefill", "decode", "turns", "serve"}));
@@ -204,22 +205,23 @@ void add_bench(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--depths", arguments->depths, "tokens in front of decode and of 44-token turns")
+  command->add_option("--depths", arguments->depths, "tokens before decode and before 44-token turns")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       ->add_option("--rounds", arguments->rounds,
-                   "repetitions, at least; the median counts; of serve: each user's questions")
+                   "repetitions, at least; medians are reported; of serve: each user's questions")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--conversations", arguments->conversations, "growing conversations; the median counts; 0: none")
+  command
+      ->add_option("--conversations", arguments->conversations, "growing conversations; medians are reported; 0: none")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "one JSON object a line");
-  command->add_option("--against", arguments->against, "JSON lines of other engines, to compare with row by row");
-  CLI::Option* commit = command->add_option("--commit", arguments->commit, "what --csv and --report call this build");
+  command->add_flag("--json", arguments->json, "one JSON object per line");
+  command->add_option("--against", arguments->against, "JSON lines of other engines, to compare row by row");
+  CLI::Option* commit = command->add_option("--commit", arguments->commit, "name of this build in --csv and --report");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
   command
       ->add_option("--report", arguments->reports,
@@ -238,8 +240,8 @@ void add_bench(CLI::App& root, int& exit_code) {
   command->callback([arguments, &exit_code] {
     const auto is_serve = [](const std::string& part) { return part == "serve"; };
     const bool serves = std::any_of(arguments->what.begin(), arguments->what.end(), is_serve);
-    if (serves && arguments->what.size() > 1) throw CLI::ValidationError("--what", "serve stands alone");
-    if (!serves && !arguments->serve.url.empty()) throw CLI::ValidationError("--url", "goes with --what serve");
+    if (serves && arguments->what.size() > 1) throw CLI::ValidationError("--what", "serve must be alone");
+    if (!serves && !arguments->serve.url.empty()) throw CLI::ValidationError("--url", "needs --what serve");
     if (const Status status = run_bench(*arguments); !status.ok()) exit_code = report(status);
   });
 }

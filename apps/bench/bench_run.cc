@@ -40,7 +40,7 @@ BenchRun::BenchRun(const BenchArguments& arguments, BenchSetup setup, std::vecto
     : arguments_(arguments), setup_(std::move(setup)), rivals_(std::move(rivals)) {}
 
 void BenchRun::leave_out(const std::string& name, size_t positions) const {
-  notice(name + " is left out: it takes " + std::to_string(positions) + " positions, the context has " +
+  notice(name + " is left out: it needs " + std::to_string(positions) + " positions, the context has " +
          std::to_string(model_->max_seq_len()));
 }
 

@@ -179,9 +179,9 @@ std::string row_of(const char* name, const std::vector<double>& values) {
 }
 
 std::string shape_lines(const LoadShape& shape) {
-  return formatted("%zu users of %zu rounds each; a user starts %.3g s behind the one before and thinks for %.3g s\n",
+  return formatted("%zu users of %zu rounds each; a user starts %.3g s after the previous one and thinks for %.3g s\n",
                    shape.users, shape.rounds, shape.stagger_seconds, shape.think_seconds) +
-         formatted("%zu words that all have in common, %zu of each user's own, %zu a question; answers of %zu tokens\n",
+         formatted("%zu words shared by all, %zu of each user's own, %zu a question; answers of %zu tokens\n",
                    shape.system_words, shape.history_words, shape.question_words, shape.answer_tokens);
 }
 
@@ -275,16 +275,17 @@ std::string table_of(const LoadResult& result, const LoadShape& shape) {
   text += row_of("time per token, ms", values_of(result, all, token_ms));
   const char* counted = result.counts_are_servers ? "tokens" : "pieces of text (the server counts no tokens)";
   if (sums.n_answered > 0) {
-    text += formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "said in all", sums.n_completion_tokens, counted,
-                      result.wall_seconds, static_cast<double>(sums.n_completion_tokens) / result.wall_seconds);
+    text +=
+        formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "generated in total", sums.n_completion_tokens, counted,
+                  result.wall_seconds, static_cast<double>(sums.n_completion_tokens) / result.wall_seconds);
     text += formatted("%-24s %zu to %zu\n", "of each answer", sums.least_said, sums.most_said);
   }
   text += sums.has_prompt ? formatted("%-24s %zu\n", "prompt tokens", sums.n_prompt)
-                          : formatted("%-24s the server does not say\n", "prompt tokens");
+                          : formatted("%-24s not reported by the server\n", "prompt tokens");
   text += sums.has_cached && sums.n_prompt > 0
               ? formatted("%-24s %zu, %.1f %%\n", "  of them cached", sums.n_cached,
                           100 * static_cast<double>(sums.n_cached) / static_cast<double>(sums.n_prompt))
-              : formatted("%-24s the server does not say\n", "  of them cached");
+              : formatted("%-24s not reported by the server\n", "  of them cached");
   text += formatted("%-24s %zu of %zu\n", "failed requests", result.samples.size() - sums.n_answered,
                     result.samples.size());
   std::map<std::string, size_t> reasons;
@@ -320,7 +321,7 @@ Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArgument
       setup.engine + ", " + setup.model + " at " + server.name() + "\n" + setup.machine + "\n" + shape_lines(shape);
   if (is_this_machine(target.address)) {
     text += "client and server share the " + std::to_string(available_cpus()) +
-            " CPUs of this machine: what the client takes, the server lacks\n";
+            " CPUs of this machine: the client's share is missing from the server\n";
   }
   if (!output.json) to_stdout(text + "\n");
   const size_t n_all = shape.users * shape.rounds;

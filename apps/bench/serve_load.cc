@@ -102,7 +102,7 @@ class Load {
     if (shape_.end_token) request["logit_bias"][std::to_string(*shape_.end_token)] = -100;
     Result<ChatReply> reply = server_.complete(std::move(request), {}, [](const ChatPart&) {});
     if (!reply.ok() || reply->n_parts == 0) {
-      sample.failure = reply.ok() ? "an answer without a word" : reply.status().message();
+      sample.failure = reply.ok() ? "an empty answer" : reply.status().message();
       sample.total_ms = (now_s() - sample.start_s) * 1000;
       return {};
     }

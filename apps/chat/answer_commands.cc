@@ -28,7 +28,7 @@ AnswerCommands::Next AnswerCommands::message(std::string_view text) {
   }
   message->files.insert(message->files.begin(), state_.attached.begin(), state_.attached.end());
   for (const AttachedFile& file : message->files) {
-    note(file.path + " goes along (" + size_text(file, now()) + ")");
+    note(file.path + " is attached (" + size_text(file, now()) + ")");
   }
   bool said = false;
   const Next next = say(message_with_files(*message), "the last message and its answer", said);
@@ -116,7 +116,7 @@ std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_byte
 
 AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   if (messages().empty()) {
-    note("there is nothing to answer yet");
+    note("nothing to answer yet");
     return Next::kGoOn;
   }
   bool interrupted = false;
@@ -157,11 +157,11 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
     text = argument;
   }
   if (message >= messages().size() || !is_from(messages()[message], Role::kUser)) {
-    note("there is no message of yours with this number (/history shows them)");
+    note("none of your messages has this number (/history shows them)");
     return Next::kGoOn;
   }
   if (text.empty()) {
-    note("/edit [N] TEXT: what to say in its place (/history shows the numbers)");
+    note("/edit [N] TEXT: the new text of the message (/history shows the numbers)");
     return Next::kGoOn;
   }
   // The messages from there on stay as a branch, which is saved before the current branch is overwritten.
@@ -183,7 +183,7 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
 AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) {
   const std::optional<size_t> n = leading_number(argument);
   if (!n || argument.empty()) {
-    note("/answers N TEXT: how many, and the message");
+    note("/answers N TEXT: the number of answers, and the message");
     return Next::kGoOn;
   }
   const size_t n_before = messages().size();
@@ -213,7 +213,7 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
       if (other.ok()) state_.answers.push_back({state_.branches.add(*std::move(other)), SIZE_MAX});
     }
     (void)now().choose(0);
-    if (turns->size() > 1) note("the conversation goes on with answer 1; /choose K takes another");
+    if (turns->size() > 1) note("the conversation continues with answer 1; /choose K selects another");
   }
   state_.save();
   return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
@@ -223,8 +223,8 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
 
 AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
   if (argument.empty()) {
-    for (const AttachedFile& file : state_.attached) note(file.path + " goes along with your next message");
-    note("/read FILE [TEXT]: the file goes along with TEXT, or with your next message");
+    for (const AttachedFile& file : state_.attached) note(file.path + " is attached to your next message");
+    note("/read FILE [TEXT]: attaches the file to TEXT, or to your next message");
     return Next::kGoOn;
   }
   const FirstWord word = take_word(argument);
@@ -236,7 +236,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
   const std::string size = size_text(*file, now());
   state_.attached.push_back(*std::move(file));
   if (!word.rest.empty()) return message(word.rest);
-  note(word.word + ": " + size + ", go along with your next message");
+  note(word.word + ": " + size + ", attached to your next message");
   return Next::kGoOn;
 }
 
@@ -251,7 +251,7 @@ void AnswerCommands::keep_question(const std::string& text) {
 void AnswerCommands::fail_turn(const Status& status) {
   if (status.code() != ErrorCode::kCancelled) return state_.fail(status);
   std::string said = "stopped before the first word; nothing has changed";
-  for (const AttachedFile& file : state_.attached) said += ", and " + file.path + " still goes along";
+  for (const AttachedFile& file : state_.attached) said += ", and " + file.path + " is still attached";
   note(said);
 }
 

@@ -45,7 +45,7 @@ void sort_words(AskArguments& arguments) {
     arguments.model.model = words.front();
     words.erase(words.begin());
   }
-  if (has_prompt && !words.empty()) throw CLI::ValidationError("TEXT", "is given twice, by --prompt and by words");
+  if (has_prompt && !words.empty()) throw CLI::ValidationError("TEXT", "is given twice: with --prompt and as TEXT");
   if (has_prompt) words = {arguments.message.prompt};
   if (words.empty() && !has_other_text) {
     throw CLI::ValidationError("TEXT", "is missing: ibid ask \"QUESTION\", or a pipe into it");
@@ -107,13 +107,13 @@ void add_texts(CLI::App& command, AskArguments& arguments) {
           [&arguments](const std::vector<std::string>& given) {
             for (const std::string& word : given) arguments.words.push_back(plain_text_argument(word));
           },
-          "the question; MODEL may stand before it. Text from a pipe stands before the question, or where a - is")
+          "the question; MODEL may precede it. Text from a pipe is put before the question, or in place of a -")
       ->type_name("TEXT")
       ->expected(0, -1);
   arguments.model.add_model_option(command);
   arguments.model_option = command.get_option("--model");
   arguments.message.add(command, "the question, as an option",
-                        "a file whose text stands before the question (may be repeated; - is standard input)");
+                        "a file whose text is put before the question (may be repeated; - is standard input)");
 }
 
 }  // namespace

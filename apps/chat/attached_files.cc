@@ -80,7 +80,7 @@ Result<AttachedFile> read_attached_file(FileOps& files, const std::string& path)
   if (!text.ok()) return text.status();
   std::string clean = text->starts_with(kByteOrderMark) ? text->substr(kByteOrderMark.size()) : *std::move(text);
   if (!utf8_is_valid(clean) || clean.find('\0') != std::string::npos) {
-    return Status(ErrorCode::kInvalidArgument, path + ": is no text in UTF-8");
+    return Status(ErrorCode::kInvalidArgument, path + ": is not UTF-8 text");
   }
   if (clean.ends_with('\n')) clean.pop_back();
   if (clean.ends_with('\r')) clean.pop_back();

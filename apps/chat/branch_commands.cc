@@ -17,7 +17,7 @@ namespace {
 std::string line_of(const Branches::View& view) {
   std::string line = std::to_string(view.number) + "  ";
   if (view.messages == nullptr) return excerpt(line + view.problem, kLineColumns);
-  line += counted(view.messages->size(), "message") + ", another from " + std::to_string(view.n_common) + " on: ";
+  line += counted(view.messages->size(), "message") + ", different from " + std::to_string(view.n_common) + " on: ";
   const std::string words = view.messages->empty() ? "" : text_of(view.messages->back());
   return line + excerpt_of_end(words, saturating_sub(kLineColumns, line.size()));
 }
@@ -26,7 +26,7 @@ std::string line_of(const Branches::View& view) {
 
 BranchCommands::Next BranchCommands::undo(std::string_view) {
   if (!state_.attached.empty()) {
-    note(state_.attached.back().path + " no longer goes along with your next message");
+    note(state_.attached.back().path + " is no longer attached to your next message");
     state_.attached.pop_back();
     return Next::kGoOn;
   }
@@ -35,7 +35,7 @@ BranchCommands::Next BranchCommands::undo(std::string_view) {
     note(undone.status().message());
     return Next::kGoOn;
   }
-  note("taken back: " + *undone + "; " + counted(messages().size(), "message") + " now (/redo brings it again)");
+  note("undone: " + *undone + "; " + counted(messages().size(), "message") + " now (/redo restores it)");
   state_.save();
   return Next::kGoOn;
 }
@@ -46,7 +46,7 @@ BranchCommands::Next BranchCommands::redo(std::string_view) {
     note(redone.status().message());
     return Next::kGoOn;
   }
-  note("there again: " + *redone + "; " + counted(messages().size(), "message") + " now");
+  note("redone: " + *redone + "; " + counted(messages().size(), "message") + " now");
   state_.save();
   return Next::kGoOn;
 }
@@ -62,37 +62,37 @@ BranchCommands::Next BranchCommands::choose(std::string_view argument) {
   if (!answer || *answer == 0) {
     note("/choose K: the number of an answer");
   } else if (*answer > state_.answers.size()) {
-    note(state_.answers.empty() ? "there are no answers to choose from: /answers N TEXT asks for some"
-                                : "there is no answer " + std::to_string(*answer) + " to choose, there are " +
+    note(state_.answers.empty() ? "no answers to choose from: /answers N TEXT generates some"
+                                : "no answer " + std::to_string(*answer) + " to choose; the number of answers is " +
                                       std::to_string(state_.answers.size()));
   } else {
-    go(state_.answers[*answer - 1], "/choose", "the conversation goes on with answer " + std::to_string(*answer));
+    go(state_.answers[*answer - 1], "/choose", "the conversation continues with answer " + std::to_string(*answer));
   }
   return Next::kGoOn;
 }
 
 BranchCommands::Next BranchCommands::fork(std::string_view) {
   forks_.push_back(state_.branches.here());
-  note("/back returns to this place; what is said until then stays as a branch (/branches)");
+  note("/back returns here; the messages until then stay as a branch (/branches)");
   return Next::kGoOn;
 }
 
 BranchCommands::Next BranchCommands::back(std::string_view) {
   if (forks_.empty()) {
-    note("there is no place to return to: /fork marks one");
+    note("no place to return to: /fork marks one");
     return Next::kGoOn;
   }
   const Branches::Place place = forks_.back();
   forks_.pop_back();
-  go(place, "/back", "back where /fork was said");
+  go(place, "/back", "back at the last /fork");
   return Next::kGoOn;
 }
 
 BranchCommands::Next BranchCommands::list_branches(std::string_view) {
   const std::vector<Branches::View> others = state_.branches.others();
-  if (others.empty()) note("there is no other branch: what /edit, /regen, /undo and others leave behind is one");
+  if (others.empty()) note("no other branches: /edit, /regen, /undo and other commands create them");
   for (const Branches::View& view : others) note(line_of(view));
-  if (!others.empty()) note("this one has " + counted(messages().size(), "message") + "; /goto N takes another");
+  if (!others.empty()) note("this one has " + counted(messages().size(), "message") + "; /goto N selects another");
   return Next::kGoOn;
 }
 
@@ -129,7 +129,7 @@ bool BranchCommands::make_way() {
     const std::string name = answer.empty() ? proposed : answer;
     const Status status = state_.kept->move_to(name, state_.branches);
     if (status.ok()) {
-      note("what was said until now is kept as '" + name + "'");
+      note("the conversation until now is kept as '" + name + "'");
       return true;
     }
     note(status.message());
@@ -165,7 +165,7 @@ BranchCommands::Next BranchCommands::clear(std::string_view) {
 BranchCommands::Next BranchCommands::system(std::string_view argument) {
   if (argument.empty()) {
     const bool has_one = !messages().empty() && is_from(messages()[0], Role::kSystem);
-    note(has_one ? text_of(messages()[0]) : "there is no system message");
+    note(has_one ? text_of(messages()[0]) : "no system message");
     note("/system TEXT begins anew with another, /system none without one");
     return Next::kGoOn;
   }
@@ -187,12 +187,12 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
   }
   Result<SavedConversation> taken = SavedConversation::take(*state_.files, name);
   if (state_.kept && state_.kept->name() == name) {
-    note("it is kept as '" + name + "' already, after every turn");
+    note("already kept as '" + name + "', after every turn");
     return Next::kGoOn;
   }
   Status status = taken.status();
   if (status.ok() && !taken->is_new()) {
-    status = Status(ErrorCode::kDuplicate, "there is a conversation '" + name + "' already; take another name");
+    status = Status(ErrorCode::kDuplicate, "a conversation '" + name + "' already exists; choose another name");
   }
   if (!status.ok()) {
     note(status.message());
@@ -202,7 +202,7 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
     if (const Status copied = now().save(state_.files->path(name)); !copied.ok()) {
       state_.fail(copied);
     } else {
-      note("a copy is kept as '" + name + "'; this conversation goes on as '" + state_.kept->name() + "'");
+      note("a copy is kept as '" + name + "'; this conversation continues as '" + state_.kept->name() + "'");
     }
     return Next::kGoOn;
   }
@@ -213,7 +213,7 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
     state_.fail(saved);
   } else {
     const std::string word = name.find(' ') == std::string::npos ? name : "'" + name + "'";
-    note("kept from now on, after every turn: " + own_command("chat --resume " + word) + " goes on with it");
+    note("kept from now on, after every turn: " + own_command("chat --resume " + word) + " resumes it");
   }
   return Next::kGoOn;
 }

@@ -108,7 +108,7 @@ Status Branches::move_to(Place place) {
     if (place.n_messages == messages().size()) return {};
   } else {
     const auto found = others_.find(place.branch);
-    if (found == others_.end()) return {ErrorCode::kNotFound, "there is no branch " + std::to_string(place.branch)};
+    if (found == others_.end()) return {ErrorCode::kNotFound, "unknown branch " + std::to_string(place.branch)};
     TRY(load(found->second));
     from = found->second.session.get();
     if (place.n_messages >= from->messages().size()) {
@@ -145,7 +145,7 @@ Result<std::string> Branches::undo() {
   } else if (const std::optional<size_t> begin = begin_of_last_turn(messages()); begin) {
     step = {{now_id_, *begin}, "the last message and its answer"};
   } else {
-    return Status(ErrorCode::kNotFound, "there is nothing to take back");
+    return Status(ErrorCode::kNotFound, "nothing to undo");
   }
   const Place before = here();
   TRY(move_to(step.place));
@@ -155,7 +155,7 @@ Result<std::string> Branches::undo() {
 }
 
 Result<std::string> Branches::redo() {
-  if (redo_.empty()) return Status(ErrorCode::kNotFound, "nothing was taken back that could come again");
+  if (redo_.empty()) return Status(ErrorCode::kNotFound, "nothing to redo");
   Step step = redo_.back();
   const Place before = here();
   TRY(move_to(step.place));
@@ -259,7 +259,7 @@ Result<ChatSession> SavedConversation::open(std::shared_ptr<Engine> engine, Sess
   if (is_new_) return ChatSession::create(std::move(engine), std::move(options));
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), files_.path(name_)));
   if (session.load_warnings().any()) {
-    remark("ibid: all messages of '" + name_ + "' are there; lost were " + session.load_warnings().to_string());
+    remark("ibid: all messages of '" + name_ + "' were restored; lost were " + session.load_warnings().to_string());
   }
   const Json& messages = session.state().messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
@@ -305,10 +305,10 @@ Status SavedConversation::save(Branches& branches) {
 
 Status SavedConversation::move_to(const std::string& name, Branches& branches) {
   TRY(check_session_name(name));
-  if (name == name_) return {ErrorCode::kDuplicate, "this is the name that it has; take another one"};
+  if (name == name_) return {ErrorCode::kDuplicate, "the conversation already has this name"};
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock, files_.lock(name));
   if (files_.exists(name)) {
-    return {ErrorCode::kDuplicate, "there is a conversation '" + name + "' already; take another name"};
+    return {ErrorCode::kDuplicate, "a conversation '" + name + "' already exists; choose another name"};
   }
   TRY(save(branches));
   TRY(branches.now().save(files_.path(name)));

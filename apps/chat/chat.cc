@@ -115,7 +115,7 @@ class CacheEnding {
     if (status.ok()) return;
     // A status without a message means that there was no memory for one.
     const std::string reason = status.message().empty() ? "no memory" : status.message();
-    screen_.note("not all keys and values are on disk, the rest will be read again (" + reason + ")");
+    screen_.note("not all keys and values were saved to disk; the rest will be prefilled again (" + reason + ")");
   }
   CacheEnding(const CacheEnding&) = delete;
   CacheEnding& operator=(const CacheEnding&) = delete;
@@ -152,24 +152,24 @@ struct Opened {
 void tell_what_begins(const SavedConversation& kept, Screen& screen) {
   std::string near;
   for (const std::string& name : kept.files().names_near(kept.name())) {
-    near += (near.empty() ? " (there is '" : ", '") + name + "'";
+    near += (near.empty() ? " (similar names: '" : ", '") + name + "'";
   }
   screen.note("a new conversation, kept as '" + kept.name() + "'" + near + (near.empty() ? "" : ")"));
 }
 
 void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
   const size_t n_held = session.state().kv().length();
-  screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.state().messages().size()) + " messages, " +
+  screen.note("resumed '" + kept.name() + "': " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
   // If the model file was only renamed, all KV but that of an incomplete last page is found.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {
-    screen.note("it was saved with " + before + ": " + now + " reads all of it again, once");
+    screen.note("saved with " + before + ": " + now + " prefills all of it again, once");
   } else if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->state().tier_status().ok()) {
     screen.note(
-        "all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
-        "--numerics");
+        "all of it is prefilled again, once: the cache has no keys and values of it for\nthis model file, "
+        "--context, --kv and --numerics");
   }
   if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
 }
@@ -339,13 +339,13 @@ void add_url(CLI::App& command, ChatArguments& arguments) {
   };
   CLI::Option* url = command.add_option_function<std::string>(
       "--url", take,
-      "talk to a server (`ibid serve`, or OpenAI's chat completions elsewhere); --model is then its name there");
+      "talk to a server (`ibid serve`, or another with OpenAI chat completions); --model is then its name there");
   url->type_name("URL")->group(kServerGroup);
   for (const char* other : {"--resume", "--when-full", "--threads", "--context", "--kv", "--numerics", "--fetch"}) {
     url->excludes(command.get_option(other));
   }
   add_text_option(command, "--api-key-file", arguments.api_key_file,
-                  "the server's key, the first of the file; or IBID_API_KEY")
+                  "the server's key: the first of the file, or IBID_API_KEY")
       ->type_name("FILE")
       ->needs(url)
       ->group(kServerGroup);
@@ -355,24 +355,24 @@ void add_url(CLI::App& command, ChatArguments& arguments) {
 
 void add_chat(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ChatArguments>();
-  CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe one message a line");
+  CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe, one message per line");
   arguments->model.add_model(*command, false);
-  CLI::Option* resume = add_text_option(*command, "--resume", arguments->resume,
-                                        "keep the conversation under this name, and go on where it stopped");
+  CLI::Option* resume =
+      add_text_option(*command, "--resume", arguments->resume, "keep the conversation under this name, or resume it");
   resume->type_name("NAME")->group(kCommonGroup);
   arguments->resume_option = resume;
-  CLI::Option* when_full =
-      command->add_option("--when-full", arguments->when_full,
-                          "what a full context does: an error, drop the oldest turns, cut the middle of long messages");
+  CLI::Option* when_full = command->add_option(
+      "--when-full", arguments->when_full,
+      "when the context is full: report an error, drop the oldest turns, cut the middle of long messages");
   when_full->type_name("error|drop|cut")->check(one_of({"error", "drop", "cut"}))->capture_default_str();
   when_full->group(kCommonGroup);
   arguments->when_full_option = when_full;
   command
       ->add_flag("--json", arguments->json,
-                 "for programs: a message a line in, a JSON object a line out (docs/json.md)")
+                 "for programs: one message per input line, one JSON object per output line (docs/json.md)")
       ->group(kCommonGroup);
-  arguments->message.add(*command, "a first message; the chat goes on behind its answer",
-                         "a file whose text stands before the first message (may be repeated)");
+  arguments->message.add(*command, "a first message; the chat continues after its answer",
+                         "a file whose text is put before the first message (may be repeated)");
   arguments->message.add_verbose(*command);
   arguments->form.add(*command);
   arguments->turn.add(*command);

@@ -42,54 +42,54 @@ constexpr std::array kCommands = {
                 "turn T of a chat draws with SEED + 1000 (T - 1), its Kth other answer with\n"
                 "K more.",
                 0, 0, answers<&A::regenerate>},
-    ChatCommand{"/edit", "", "[N] TEXT", "say TEXT in place of message N (your last one)",
-                "The conversation goes on from there; what came behind stays as a branch.", 1, kText,
+    ChatCommand{"/edit", "", "[N] TEXT", "replace message N (your last one) with TEXT",
+                "The conversation continues from there; the later messages stay as a branch.", 1, kText,
                 answers<&A::edit>},
-    ChatCommand{"/undo", "", "", "take the last change back, whatever it was",
+    ChatCommand{"/undo", "", "", "undo the last change, of any command",
                 "A message and its answer, /edit, /regen, /clear, /system, /choose, /goto,\n"
                 "/back, /pin, or a file of /read that waits. As often as you like.",
                 0, 0, branches<&B::undo>},
-    ChatCommand{"/redo", "", "", "what /undo took back comes again", "", 0, 0, branches<&B::redo>},
+    ChatCommand{"/redo", "", "", "redo what /undo undid", "", 0, 0, branches<&B::redo>},
     ChatCommand{"/answers", "", "N TEXT", "N answers to TEXT, at most 16",
-                "They are computed side by side and shown one behind the other, each with its\n"
-                "seed. The conversation goes on with the first; the others are branches.",
+                "They are computed in parallel and shown one after the other, each with its\n"
+                "seed. The conversation continues with the first; the others are branches.",
                 2, kText, answers<&A::several_answers>},
-    ChatCommand{"/choose", "", "K", "go on with the Kth of these answers", "", 1, 1, branches<&B::choose>},
+    ChatCommand{"/choose", "", "K", "continue with the Kth of these answers", "", 1, 1, branches<&B::choose>},
     ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, branches<&B::fork>},
-    ChatCommand{"/back", "", "", "return to the last mark", "What was said since stays as a branch.", 0, 0,
+    ChatCommand{"/back", "", "", "return to the last mark", "The messages since then stay as a branch.", 0, 0,
                 branches<&B::back>},
     ChatCommand{"/branches", "", "", "the other branches of this conversation",
-                "What /edit, /regen, /undo, /back and others leave behind. Each with its\n"
+                "/edit, /regen, /undo, /back and others create them. Each is shown with its\n"
                 "number, its first message that differs from this branch, and its last words.\n"
                 "A kept conversation keeps them as well, a hundred of them.",
                 0, 0, branches<&B::list_branches>},
-    ChatCommand{"/goto", "", "N", "go on with branch N", "", 1, 1, branches<&B::go_to>},
-    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or all of one", "", 0, 1,
+    ChatCommand{"/goto", "", "N", "continue with branch N", "", 1, 1, branches<&B::go_to>},
+    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or the whole of one", "", 0, 1,
                 settings<&Settings::history>},
-    ChatCommand{"/read", "", "FILE [TEXT]", "a text file goes along with TEXT or your next message",
-                "In a message @FILE does the same. Names with blanks stand in double quotes:\n"
+    ChatCommand{"/read", "", "FILE [TEXT]", "attach a text file to TEXT or to your next message",
+                "In a message @FILE does the same. Put names with blanks in double quotes:\n"
                 "/read \"my notes.txt\", @\"my notes.txt\". UTF-8, at most a million bytes.",
                 0, kText, answers<&A::read>},
-    ChatCommand{"/set", "", "[NAME VALUE]", "how answers are sampled: /set temperature 0.5",
+    ChatCommand{"/set", "", "[NAME VALUE]", "change a sampling option: /set temperature 0.5",
                 "The names, values and ranges are the command line's. /set NAME shows one,\n"
                 "/set alone or /show all.",
                 0, kText, settings<&Settings::set>},
-    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, settings<&Settings::show_settings>},
+    ChatCommand{"/show", "", "[NAME]", "the sampling options now", "", 0, 1, settings<&Settings::show_settings>},
     ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
-                "error: the message is refused. drop: the oldest turns go; the system message,\n"
-                "pinned messages and the newest turn stay, and what was there before stays as\n"
-                "a branch. cut: the middle of the newest message goes.",
+                "error: the message is refused. drop: the oldest turns are dropped; the\n"
+                "system message, pinned messages and the newest turn stay, and the conversation\n"
+                "before stays as a branch. cut: the middle of the newest message is cut.",
                 0, 1, settings<&Settings::when_full>},
-    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
+    ChatCommand{"/pin", "", "N", "message N is kept when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
     ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
                 branches<&B::system>},
-    ChatCommand{"/clear", "", "", "begin anew, with the same system message", "Asks where a kept conversation goes.", 0,
-                0, branches<&B::clear>},
-    ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME goes on with it",
-                "Of one that is kept already, a copy. `ibid sessions` lists, shows, exports,\n"
+    ChatCommand{"/clear", "", "", "begin anew, with the same system message",
+                "Asks under which name a kept conversation stays.", 0, 0, branches<&B::clear>},
+    ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME continues it",
+                "If it is already kept, keep a copy. `ibid sessions` lists, shows, exports,\n"
                 "renames and deletes what is kept.",
                 1, kText, branches<&B::keep_as>},
-    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, settings<&Settings::show_model>},
+    ChatCommand{"/model", "", "", "the model and its settings", "", 0, 0, settings<&Settings::show_model>},
     ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, settings<&Settings::show_stats>},
     ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, leave},
 };
@@ -150,8 +150,8 @@ std::string help_of_all_commands() {
   }
   return text +
          "//TEXT              a message that begins with /\n"
-         "@FILE               in a message: the text file goes along\n"
-         "Ctrl-C              stops an answer and keeps what was said";
+         "@FILE               in a message: attaches the text file\n"
+         "Ctrl-C              stops an answer and keeps its text so far";
 }
 
 std::string help_of(const ChatCommand& command) {

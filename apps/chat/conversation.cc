@@ -36,7 +36,7 @@ ConversationState::ConversationState(std::unique_ptr<ChatBackend> talk, Conversa
 void ConversationState::save() {
   if (branches.changed()) {
     if (const size_t n_gone = branches.forget_all_but(kMaxBranches); n_gone > 0) {
-      note("there are more than " + std::to_string(kMaxBranches) + " branches: the oldest is forgotten");
+      note("more than " + std::to_string(kMaxBranches) + " branches: the oldest is deleted");
     }
   }
   if (!kept) return branches.is_kept();
@@ -55,11 +55,11 @@ void ConversationState::fail(const Status& status) {
 namespace {
 
 Status no_such_command(std::string_view name) {
-  std::string message = std::string(name) + ": there is no such command (/help lists them)";
+  std::string message = std::string(name) + ": unknown command (/help lists them)";
   std::vector<std::string> names;
   for (const ChatCommand& command : chat_commands()) names.emplace_back(command.name);
   const std::string near = joined(nearest_names(name, names), ", ");
-  if (!near.empty()) message = std::string(name) + ": there is no such command; there is " + near;
+  if (!near.empty()) message = std::string(name) + ": unknown command; similar: " + near;
   return {ErrorCode::kInvalidArgument, message};
 }
 
@@ -100,7 +100,7 @@ Conversation::Next Conversation::command(std::string_view line) {
   const ChatCommand* command = find_chat_command(name);
   if (command == nullptr) {
     if (looks_like_a_path(name)) {
-      state_.note(std::string(name) + ": no command; a message that begins with / is written with //, as in /" +
+      state_.note(std::string(name) + ": not a command; to send a message that begins with /, write //, as in /" +
                   excerpt(std::string(line), 30));
     } else {
       state_.note(no_such_command(name).message());
@@ -109,7 +109,7 @@ Conversation::Next Conversation::command(std::string_view line) {
   }
   const size_t n_words = count_words(argument);
   if (n_words < command->min_words || n_words > command->max_words) {
-    const char* problem = n_words < command->min_words ? "something is missing: " : "too many words: ";
+    const char* problem = n_words < command->min_words ? "an argument is missing: " : "too many arguments: ";
     state_.note(problem + std::string(command->name) + (command->arguments.empty() ? "" : " ") +
                 std::string(command->arguments) + " (" + std::string(command->help) + ")");
     return Next::kGoOn;

@@ -22,7 +22,7 @@ namespace {
 // Asks the user on a terminal whether to fetch the model. Anything but yes is no.
 bool person_agrees(const KnownModel& model, const std::string& directory) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) return false;
-  std::fprintf(stderr, "The model '%s' is not there yet. Fetch it now (%s, %s)\ninto %s? [y/N] ", model.name,
+  std::fprintf(stderr, "The model '%s' is not on this machine. Fetch it now (%s, %s)\ninto %s? [y/N] ", model.name,
                format_bytes(model.file_bytes).c_str(), model.license, directory.c_str());
   std::string answer;
   std::getline(std::cin, answer);

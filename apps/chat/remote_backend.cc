@@ -139,7 +139,7 @@ Status with_ways_out(const Status& status) {
       status.code() == ErrorCode::kInvalidArgument && text.find("context") != std::string::npos;
   if (!is_about_context) return status;
   return {status.code(),
-          text + "\nways out: /undo takes the last turn back, /edit shortens a message, /clear begins anew"};
+          text + "\nto fix this: /undo removes the last turn, /edit shortens a message, /clear begins anew"};
 }
 
 }  // namespace
@@ -238,7 +238,7 @@ Result<Turn> RemoteBackend::answer(const TurnOptions& options, const TurnCallbac
 
 Result<Turn> RemoteBackend::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
   const size_t question = last_from(messages_, Role::kUser);
-  if (question == messages_.size()) return Status(ErrorCode::kInvalidArgument, "there is nothing to answer yet");
+  if (question == messages_.size()) return Status(ErrorCode::kInvalidArgument, "nothing to answer yet");
   Json messages = Json::array();
   for (size_t i = 0; i <= question; ++i) messages.push_back(messages_[i]);
   return answer_to(std::move(messages), options, on_event);
@@ -246,10 +246,10 @@ Result<Turn> RemoteBackend::regenerate(const TurnOptions& options, const TurnCal
 
 Result<std::vector<Turn>> RemoteBackend::send_for_answers(std::string_view, size_t, const TurnOptions&,
                                                           const AnswersCallback&) {
-  return unsupported("a server gives one answer at a time here: send the message, and /regen gives others");
+  return unsupported("a server generates one answer at a time: send the message, then /regen for others");
 }
 
-Status RemoteBackend::choose(size_t) { return unsupported("there is one answer at a time of a server"); }
+Status RemoteBackend::choose(size_t) { return unsupported("a server generates one answer at a time"); }
 
 // --- changes
 
@@ -283,12 +283,12 @@ Status RemoteBackend::set_system(std::string_view text) {
 }
 
 Status RemoteBackend::pin(size_t) {
-  return unsupported("nothing is dropped here, so nothing has to be pinned: a full context is the server's to handle");
+  return unsupported("messages cannot be pinned: the server decides what it does when the context is full");
 }
 
 Status RemoteBackend::set_when_full(WhenFull) {
   return unsupported(
-      "what a full context does is the server's to decide; most refuse the message, and then\n"
+      "the server decides what it does when the context is full; if it refuses a message,\n"
       "/undo, /edit and /clear make room");
 }
 
@@ -305,8 +305,8 @@ Result<std::unique_ptr<ChatBackend>> RemoteBackend::fork() const {
 
 Status RemoteBackend::can_be_kept() const {
   return unsupported(
-      "a conversation with a server is not kept in a file: what is kept belongs to a model of this "
-      "machine (ibid chat --resume NAME)");
+      "a conversation with a server is not kept in a file; only those with a model of this machine "
+      "are (ibid chat --resume NAME)");
 }
 
 Status RemoteBackend::save(const std::string&) const { return can_be_kept(); }
@@ -345,7 +345,7 @@ std::vector<std::string> RemoteBackend::describe_costs() {
   }
   return {turns,
           formatted("prompt tokens    %zu, of them %zu found in the server's cache", usage_.n_prompt, usage_.n_cached),
-          formatted("said tokens      %zu", usage_.n_decoded),
+          formatted("generated tokens %zu", usage_.n_decoded),
           formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last_.ttft_ms, last_.decode_tps)};
 }
 

@@ -126,7 +126,7 @@ constexpr std::array kOptions = {
     SamplingOption{"--max-tokens,-n,--n-predict", "N|unlimited",
                    "the most tokens of an answer (0 or unlimited: what the context has room for)", true, set_max_tokens,
                    get_max_tokens},
-    SamplingOption{"--seed,-s", "N|random", "gives the same answer again", true, set_seed, get_seed},
+    SamplingOption{"--seed,-s", "N|random", "the same seed gives the same answer", true, set_seed, get_seed},
     SamplingOption{"--top-p", "P", "keep the fewest tokens that hold this share", true, set_number<&S::top_p>,
                    get_number<&S::top_p>},
     SamplingOption{"--top-k", "K", "keep the K likeliest tokens (0: all)", true, set_number<&S::top_k>,
@@ -138,7 +138,7 @@ constexpr std::array kOptions = {
                    set_number<&S::repetition_penalty>, get_number<&S::repetition_penalty>},
     SamplingOption{"--repeat-last-n", "N", "how many tokens --repeat-penalty looks back (-1: all)", true,
                    set_window<&S::repetition_window>, get_window<&S::repetition_window>},
-    SamplingOption{"--stop-repetition", "on|off", "end an answer that says the same again and again", true,
+    SamplingOption{"--stop-repetition", "on|off", "end an answer that repeats itself", true,
                    set_switch<&TurnOptions::stop_repetition>, get_switch<&TurnOptions::stop_repetition>},
     SamplingOption{"--typical-p,--typical", "P", "keep the most typical tokens that hold this share (1: all)", false,
                    set_number<&S::typical_p>, get_number<&S::typical_p>},
@@ -146,19 +146,19 @@ constexpr std::array kOptions = {
                    set_number<&S::xtc_probability>, get_number<&S::xtc_probability>},
     SamplingOption{"--xtc-threshold", "P", "share from which a token is a top choice; the least likely stays", false,
                    set_number<&S::xtc_threshold>, get_number<&S::xtc_threshold>},
-    SamplingOption{"--frequency-penalty", "F", "taken off for each time the answer holds a token", false,
+    SamplingOption{"--frequency-penalty", "F", "subtracted from a logit each time the answer holds its token", false,
                    set_number<&S::frequency_penalty>, get_number<&S::frequency_penalty>},
-    SamplingOption{"--presence-penalty", "F", "taken off tokens that the answer holds", false,
+    SamplingOption{"--presence-penalty", "F", "subtracted from a logit if the answer holds its token", false,
                    set_number<&S::presence_penalty>, get_number<&S::presence_penalty>},
-    SamplingOption{"--dry-multiplier", "M", "DRY: a penalty on going on with a repetition (0: off)", false,
+    SamplingOption{"--dry-multiplier", "M", "DRY: a penalty on continuing a repetition (0: off)", false,
                    set_number<&S::dry_multiplier>, get_number<&S::dry_multiplier>},
-    SamplingOption{"--dry-base", "B", "DRY: by this it grows with each repeated token", false, set_number<&S::dry_base>,
-                   get_number<&S::dry_base>},
-    SamplingOption{"--dry-allowed-length", "N", "DRY: shorter repetitions cost nothing", false,
+    SamplingOption{"--dry-base", "B", "DRY: factor of the penalty for each repeated token", false,
+                   set_number<&S::dry_base>, get_number<&S::dry_base>},
+    SamplingOption{"--dry-allowed-length", "N", "DRY: shorter repetitions are not penalised", false,
                    set_number<&S::dry_allowed_length>, get_number<&S::dry_allowed_length>},
     SamplingOption{"--dry-penalty-last-n", "N", "DRY: how many tokens it looks back (-1: all)", false,
                    set_window<&S::dry_window>, get_window<&S::dry_window>},
-    SamplingOption{"--speculate", "on|off", "verify guesses from the conversation: the same answer, sooner", false,
+    SamplingOption{"--speculate", "on|off", "verify drafts from the conversation: the same answer, sooner", false,
                    set_switch<&TurnOptions::speculate>, get_switch<&TurnOptions::speculate>},
 };
 
@@ -198,7 +198,7 @@ const SamplingOption* find_sampling_option(std::string_view name) {
 
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value) {
   const SamplingOption* option = find_sampling_option(name);
-  if (option == nullptr) return {ErrorCode::kInvalidArgument, "there is no option '" + std::string(name) + "'"};
+  if (option == nullptr) return {ErrorCode::kInvalidArgument, "unknown option '" + std::string(name) + "'"};
   const Status status = option->set(options, value);
   if (status.ok()) return status;
   return {status.code(), option->name() + ": " + status.message()};

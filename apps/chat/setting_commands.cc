@@ -32,7 +32,7 @@ SettingCommands::Next SettingCommands::help(std::string_view argument) {
   }
   const std::string name = (argument.starts_with('/') ? "" : "/") + std::string(argument);
   const ChatCommand* command = find_chat_command(name);
-  note(command != nullptr ? help_of(*command) : name + ": there is no such command (/help lists them)");
+  note(command != nullptr ? help_of(*command) : name + ": unknown command (/help lists them)");
   return Next::kGoOn;
 }
 
@@ -42,12 +42,12 @@ SettingCommands::Next SettingCommands::history(std::string_view argument) {
       const std::string start = std::to_string(i) + "  " + std::string(role_of(messages()[i])) + ": ";
       note(start + excerpt(text_of(messages()[i]), saturating_sub(kLineColumns, start.size())));
     }
-    note(messages().empty() ? "nothing was said yet" : "/history N shows the whole of one");
+    note(messages().empty() ? "no messages yet" : "/history N shows one in full");
     return Next::kGoOn;
   }
   const std::optional<size_t> number = leading_number(argument);
   if (!number || *number >= messages().size()) {
-    note("there is no message with this number (/history shows them)");
+    note("no message has this number (/history shows them)");
   } else {
     note(std::string(role_of(messages()[*number])) + ":\n" + text_of(messages()[*number]));
   }
@@ -85,7 +85,7 @@ SettingCommands::Next SettingCommands::set(std::string_view argument) {
   }
   const SamplingOption* option = find_sampling_option(name);
   if (option == nullptr) {
-    note("'" + std::string(name) + "' is no setting (/set lists them; /when-full, /system are commands)");
+    note("'" + std::string(name) + "' is not a setting (/set lists them; /when-full, /system are commands)");
   } else if (value.empty()) {
     note(value_text(*option) + ": " + option->help);
   } else if (const Status status = set_option(*option, value); !status.ok()) {
@@ -101,7 +101,7 @@ SettingCommands::Next SettingCommands::show_settings(std::string_view argument) 
   if (argument.empty()) {
     list_settings();
   } else if (option == nullptr) {
-    note("'" + std::string(argument) + "' is no setting (/show lists them)");
+    note("'" + std::string(argument) + "' is not a setting (/show lists them)");
   } else {
     note(value_text(*option) + ": " + option->help);
   }
@@ -138,12 +138,12 @@ SettingCommands::Next SettingCommands::when_full(std::string_view argument) {
   }
   if (argument.empty()) {
     note("when the context is full: " + std::string(when_full_name(*present)));
-    note("error: the message is refused; drop: the oldest turns go; cut: the middle of\nthe message goes");
+    note("error: the message is refused; drop: the oldest turns are dropped; cut: the\nmiddle of the message is cut");
     return Next::kGoOn;
   }
   const std::optional<WhenFull> policy = when_full_by_name(argument);
   if (!policy) {
-    note("'" + std::string(argument) + "' is none of error, drop and cut");
+    note("'" + std::string(argument) + "' is not one of error, drop, cut");
     return Next::kGoOn;
   }
   if (const Status status = now().set_when_full(*policy); !status.ok()) {
@@ -173,7 +173,7 @@ void SettingCommands::show_last_exchange() {
   if (question + 1 < messages().size()) {
     note(excerpt_of_end(text_of(messages().back()), kAnswer));
   } else {
-    note("(it has no answer yet: /regen answers it, /undo takes it back)");
+    note("(it has no answer yet: /regen answers it, /undo removes it)");
   }
 }
 

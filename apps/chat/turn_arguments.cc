@@ -35,7 +35,7 @@ std::optional<std::pair<TokenId, double>> parse_logit_bias(const std::string& te
 }
 
 std::string known_models_text() {
-  std::string text = "What known models are sampled with, unless you say otherwise:";
+  std::string text = "Default sampling of known models:";
   for (const KnownModel& model : known_models()) {
     text += "\n  " + std::string(model.name);
     for (const RecommendedOption& option : model.sampling) {
@@ -309,7 +309,7 @@ Result<std::string> join_question(const Question& question, std::istream* input,
     separator = " ";
   }
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    return Status(ErrorCode::kInvalidArgument, "there is nothing to answer: the text is empty");
+    return Status(ErrorCode::kInvalidArgument, "nothing to answer: the text is empty");
   }
   return text;
 }
@@ -322,7 +322,7 @@ void MessageArguments::add(CLI::App& command, const std::string& prompt_help, co
 }
 
 void MessageArguments::add_verbose(CLI::App& command) {
-  command.add_flag("-v,--verbose", verbose, "say on standard error what is run, and how fast it was")
+  command.add_flag("-v,--verbose", verbose, "print the model, the sampling and the speed on standard error")
       ->group(kCommonGroup);
 }
 
@@ -333,7 +333,7 @@ Result<std::optional<std::string>> MessageArguments::message() const {
   std::istringstream nothing;
   const auto is_input = [](const std::string& part) { return part == "-"; };
   if (std::any_of(files.begin(), files.end(), is_input) || (has_prompt() && is_input(prompt))) {
-    return Status(ErrorCode::kInvalidArgument, "standard input is the conversation itself; give a file in place of -");
+    return Status(ErrorCode::kInvalidArgument, "standard input is the conversation itself; name a file instead of -");
   }
   TRY_ASSIGN(std::string text, join_question(question, nullptr, nothing));
   return std::optional<std::string>(std::move(text));

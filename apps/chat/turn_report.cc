@@ -71,9 +71,9 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
 std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) {
   const bool in_chat = place == AnswerPlace::kChat;
   if (turn.finish_reason == FinishReason::kRepetition) {
-    return std::string("the answer was ended because it repeats itself; ") +
-           (in_chat ? "/regen gives another one, /set stop-repetition off lets such go on"
-                    : "--stop-repetition off lets it go on");
+    return std::string("the answer was stopped because it repeats itself; ") +
+           (in_chat ? "/regen generates another one, /set stop-repetition off disables this"
+                    : "--stop-repetition off disables this");
   }
   if (turn.finish_reason != FinishReason::kLength) return {};
   const std::string cut = "the answer was cut after " + std::to_string(turn.usage.n_decoded) + " tokens";
@@ -93,20 +93,20 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
   if (numbers.starts_with("without the turns that may go") && place != AnswerPlace::kAsk) {
     const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
-    return numbers + "\nways out: a shorter message, " + command + " cut leaves its middle out, a larger --context";
+    return numbers + "\nto fix this: a shorter message, " + command + " cut leaves its middle out, a larger --context";
   }
   if (numbers.starts_with("even with nothing of the newest message")) {
-    return numbers + "\nways out: a shorter system message, fewer pins, a larger --context";
+    return numbers + "\nto fix this: a shorter system message, fewer pins, a larger --context";
   }
   switch (place) {
     case AnswerPlace::kChat:
       return numbers +
-             "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
+             "\nto fix this: /when-full drop drops old turns, /undo removes the last turn,\n"
              "/edit shortens a message, /clear begins anew";
-    case AnswerPlace::kPipe: return numbers + "\nways out: --when-full drop lets old turns go, a larger --context";
+    case AnswerPlace::kPipe: return numbers + "\nto fix this: --when-full drop drops old turns, a larger --context";
     case AnswerPlace::kAsk: break;
   }
-  return numbers + "\nways out: a shorter text, a larger --context";
+  return numbers + "\nto fix this: a shorter text, a larger --context";
 }
 
 std::string settings_text(const std::string& model, size_t context, const TurnOptions& options) {
@@ -117,7 +117,8 @@ std::string settings_text(const std::string& model, size_t context, const TurnOp
 
 std::string rates_line(const Turn& turn) {
   char line[160];
-  std::snprintf(line, sizeof line, "%zu tokens read, %zu said, first after %.0f ms, %.0f tok/s; finish: %s; seed %llu",
+  std::snprintf(line, sizeof line,
+                "%zu tokens prefilled, %zu generated, first after %.0f ms, %.0f tok/s; finish: %s; seed %llu",
                 turn.usage.n_prefilled, turn.usage.n_decoded, turn.timings.ttft_ms, turn.timings.decode_tps,
                 finish_reason_json(turn.finish_reason).c_str(), static_cast<unsigned long long>(turn.seed));
   return line;

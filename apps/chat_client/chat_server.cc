@@ -16,7 +16,7 @@ namespace ibid {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-constexpr std::string_view kWanted = "wanted http://HOST:PORT, https://HOST or unix:PATH";
+constexpr std::string_view kWanted = "expected http://HOST:PORT, https://HOST or unix:PATH";
 
 Status wrong(const std::string& what) { return {ErrorCode::kInvalidArgument, "--url: " + what}; }
 
@@ -32,22 +32,22 @@ Result<ServerAddress> parse_server_address(const std::string& url) {
   if (url.starts_with(kUnix)) {
     std::string_view path = std::string_view(url).substr(kUnix.size());
     if (path.starts_with("//")) path.remove_prefix(2);
-    if (path.empty()) return wrong("a path is missing behind unix:");
+    if (path.empty()) return wrong("a path is missing after unix:");
     address.base = "http://localhost";
     address.unix_socket = path;
     return address;
   }
-  if (has_blank_or_control(url)) return wrong("there is a blank in it; " + std::string(kWanted));
+  if (has_blank_or_control(url)) return wrong("it contains a blank; " + std::string(kWanted));
   const size_t scheme = url.find("://");
   if (!url.starts_with("http://") && !url.starts_with("https://")) {
     const bool may_be_host = scheme == std::string::npos && !url.empty() && url[0] != '/' && url[0] != '.';
-    return wrong("'" + url + "' is no URL; " + std::string(kWanted) + (may_be_host ? ", as http://" + url : ""));
+    return wrong("'" + url + "' is not a URL; " + std::string(kWanted) + (may_be_host ? ", as http://" + url : ""));
   }
   const size_t host = scheme + 3;
   const size_t path = std::min(url.find('/', host), url.size());
   if (path == host) return wrong("'" + url + "' names no host; " + std::string(kWanted));
-  if (url.find('@', host) < path) return wrong("a key does not belong into the URL: --api-key-file FILE, IBID_API_KEY");
-  if (url.find_first_of("?#", host) != std::string::npos) return wrong("'" + url + "' has a ? or # in it");
+  if (url.find('@', host) < path) return wrong("the URL must not hold a key: use --api-key-file FILE or IBID_API_KEY");
+  if (url.find_first_of("?#", host) != std::string::npos) return wrong("'" + url + "' contains a ? or #");
   address.base = url;
   while (address.base.size() > host && address.base.ends_with('/')) address.base.pop_back();
   if (address.base.ends_with("/v1")) address.base.resize(address.base.size() - 3);
@@ -136,7 +136,7 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
                                 "server is yours, SSL_CERT_FILE=FILE names its certificate (PEM)"};
   }
   if (answer.has_no_tls) {
-    return {ErrorCode::kIo, name() + " cannot be talked to by TLS (" + answer.problem + "); if it speaks plain HTTP, " +
+    return {ErrorCode::kIo, name() + " cannot be reached with TLS (" + answer.problem + "); if it speaks plain HTTP, " +
                                 "its URL begins with http://"};
   }
   if (answer.status == 0) {
@@ -148,20 +148,21 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
                                                    : " does not take this API key";
     // 403 may have other reasons than the key.
     const bool is_about_key = answer.status == 401 || said.empty();
-    return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses this") + why};
+    return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses the request") + why};
   }
   if (answer.status == 404) return no_such_model(model, said);
   if (answer.status == 429 || answer.status == 503 || answer.status == 529) {
     return {ErrorCode::kBusy,
-            name() + " takes no more now" + why + "; send it again " + in_seconds(answer.retry_after_s)};
+            name() + " accepts no more requests now" + why + "; send it again " + in_seconds(answer.retry_after_s)};
   }
   if (answer.status >= 300 && answer.status < 400) {
-    return {ErrorCode::kUnsupported, name() + " sends on to another address (" + std::to_string(answer.status) +
-                                         "), where nothing is sent; give that one with --url"};
+    return {ErrorCode::kUnsupported, name() + " redirects to another address (" + std::to_string(answer.status) +
+                                         "), which is not followed; name it with --url"};
   }
   const ErrorCode code = answer.status < 500 ? ErrorCode::kInvalidArgument : ErrorCode::kIo;
-  return {code, name() + (said.empty() ? " refuses this without a reason (status " + std::to_string(answer.status) + ")"
-                                       : why)};
+  return {code, name() + (said.empty()
+                              ? " refuses the request without a reason (status " + std::to_string(answer.status) + ")"
+                              : why)};
 }
 
 Result<std::vector<ServedModel>> ChatServer::models(std::stop_token stop) const {
@@ -175,18 +176,18 @@ Result<std::vector<ServedModel>> ChatServer::models(std::stop_token stop) const 
   if (answer.status == 404) {
     return Status(ErrorCode::kNotFound,
                   name() +
-                      " has no list of models (404 for /v1/models): is it a server of OpenAI's chat completions? "
-                      "--model NAME asks it for one all the same");
+                      " has no list of models (404 for /v1/models) and may not support OpenAI chat completions; "
+                      "--model NAME tries it anyway");
   }
   if (answer.status == 0 || answer.status >= 300) return failure(answer, "");
   if (text.size() > kMaxListBytes) {
-    return Status(ErrorCode::kLimitExceeded, name() + ": its list of models has no end");
+    return Status(ErrorCode::kLimitExceeded, name() + ": its list of models exceeds 4 MiB");
   }
   if (!answer.problem.empty()) return Status(ErrorCode::kIo, name() + ": " + answer.problem);
   Result<std::vector<ServedModel>> models = models_in(text);
   if (models.ok()) return models;
   return Status(ErrorCode::kBadHeader,
-                name() + " is no server of OpenAI's chat completions: " + models.status().message());
+                name() + " does not support OpenAI chat completions: " + models.status().message());
 }
 
 Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const OnPart& on_part) const {
@@ -212,7 +213,7 @@ Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const
   if (answer.status == 0 || answer.status >= 300) return failure(answer, model);
   if (!reader.has_heard()) {
     return Status(ErrorCode::kBadHeader,
-                  name() + " is no server of OpenAI's chat completions, or does not stream: it answered with " +
+                  name() + " does not support OpenAI chat completions, or does not stream: it answered with " +
                       (answer.content_type.empty() ? "nothing" : one_line(answer.content_type)));
   }
   if (!reader.has_ended()) {

@@ -43,7 +43,7 @@ Status EventStream::feed(std::string_view bytes) {
     }
     const size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
     if (line_.size() + data_.size() + end > kMaxEventBytes) {
-      return {ErrorCode::kLimitExceeded, "an event of the stream has no end"};
+      return {ErrorCode::kLimitExceeded, "an event of the stream exceeds 4 MiB"};
     }
     line_.append(bytes.substr(0, end));
     if (end == bytes.size()) return {};
@@ -131,7 +131,7 @@ Status ReplyReader::take(std::string_view data) {
 }
 
 Status ReplyReader::take_chunk(const Json& chunk) {
-  if (!chunk.is_object()) return {ErrorCode::kBadHeader, "an event of the stream is no object"};
+  if (!chunk.is_object()) return {ErrorCode::kBadHeader, "an event of the stream is not a JSON object"};
   if (member(chunk, "error") != nullptr) {
     const std::string message = shown(message_of_error(chunk));
     return {ErrorCode::kIo, message.empty() ? "an error in the middle of the answer, without a reason" : message};
@@ -157,7 +157,7 @@ Status ReplyReader::take_chunk(const Json& chunk) {
 Status ReplyReader::take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text) {
   const std::string more = text_member_of(delta, name);
   if (more.empty()) return {};
-  if (!has_room(more.size())) return {ErrorCode::kLimitExceeded, "the answer has no end"};
+  if (!has_room(more.size())) return {ErrorCode::kLimitExceeded, "the answer exceeds 64 MiB"};
   text += more;
   heard();
   on_part_({.kind = kind, .text = more});
@@ -166,11 +166,11 @@ Status ReplyReader::take_text(const Json& delta, const char* name, ChatPart::Kin
 
 // Tool calls arrive in parts, the name first, then the arguments, each with the index of the call.
 Status ReplyReader::take_calls(const Json& deltas) {
-  if (!deltas.is_array()) return {ErrorCode::kBadHeader, "the calls of tools are no list"};
+  if (!deltas.is_array()) return {ErrorCode::kBadHeader, "tool_calls is not a list"};
   for (const Json& delta : deltas) {
     const size_t number = whole_member(delta, "index").value_or(reply_.tool_calls.size());
     if (number > reply_.tool_calls.size() || number >= kMaxCalls) {
-      return {ErrorCode::kBadHeader, "a call of a tool has a number that is not the next"};
+      return {ErrorCode::kBadHeader, "the index of a tool call is not the next number"};
     }
     const bool begins = number == reply_.tool_calls.size();
     if (begins) reply_.tool_calls.emplace_back();
@@ -179,7 +179,7 @@ Status ReplyReader::take_calls(const Json& deltas) {
     const Json* function = member(delta, "function");
     if (function == nullptr) continue;
     const std::string name = text_member_of(*function, "name"), arguments = text_member_of(*function, "arguments");
-    if (!has_room(name.size() + arguments.size())) return {ErrorCode::kLimitExceeded, "the answer has no end"};
+    if (!has_room(name.size() + arguments.size())) return {ErrorCode::kLimitExceeded, "the answer exceeds 64 MiB"};
     call.name += name;
     call.arguments += arguments;
     heard();

@@ -19,7 +19,7 @@ int report(const Status& status) {
   return 1;
 }
 
-Status cannot_write() { return {ErrorCode::kIo, "standard output cannot be written to"}; }
+Status cannot_write() { return {ErrorCode::kIo, "cannot write to standard output"}; }
 
 std::string own_command(const std::string& words) {
   const char* program = std::getenv("IBID_COMMAND");
@@ -140,7 +140,7 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
 CLI::Validator one_of(std::vector<std::string> words) {
   const auto complaint = [allowed = std::move(words)](const std::string& text) {
     if (std::ranges::find(allowed, text) != allowed.end()) return std::string();
-    return "'" + text + "' is none of " + joined(allowed, ", ");
+    return "'" + text + "' is not one of " + joined(allowed, ", ");
   };
   return CLI::Validator(complaint, "");
 }
@@ -192,7 +192,7 @@ std::optional<std::chrono::milliseconds> read_time(std::string_view text) {
 
 CLI::Validator amount_of_bytes() {
   const auto complaint = [](const std::string& text) {
-    return read_bytes(text) ? "" : "'" + text + "' is no number of bytes, such as 512M or 8G";
+    return read_bytes(text) ? "" : "'" + text + "' is not a size such as 512M or 8G";
   };
   return CLI::Validator(complaint, "");
 }
@@ -200,7 +200,7 @@ CLI::Validator amount_of_bytes() {
 CLI::Validator amount_of_time(bool or_never) {
   const auto complaint = [or_never](const std::string& text) {
     if ((or_never && text == "never") || read_time(text)) return std::string();
-    return "'" + text + "' is no time, such as 30s, 5m" + (or_never ? " or never" : " or 1h");
+    return "'" + text + "' is not a duration such as 30s, 5m" + (or_never ? " or never" : " or 1h");
   };
   return CLI::Validator(complaint, "");
 }

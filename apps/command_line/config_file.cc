@@ -62,7 +62,7 @@ void check_names(CLI::App& root, const Config& config) {
   for (const ConfigTable& table : config.tables) {
     if (commands_of_table(root, table.name).empty() || table.name == kPresetTable) {
       refuse(config.path + ":" + std::to_string(table.line) + ": [" + table.name +
-             "] is no table; there are commands ([chat]) and presets ([preset.NAME])");
+             "] is not a known table; known are commands ([chat]) and presets ([preset.NAME])");
     }
   }
   for (const ConfigSetting& setting : config.settings) {
@@ -75,7 +75,7 @@ void check_names(CLI::App& root, const Config& config) {
         names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
       }
     }
-    refuse(place(config, setting) + "there is no option '" + setting.name + "'" + nearest_hint(setting.name, names));
+    refuse(place(config, setting) + "unknown option '" + setting.name + "'" + nearest_hint(setting.name, names));
   }
 }
 
@@ -90,7 +90,7 @@ void apply_setting(CLI::App& command, const Config& config, const ConfigSetting&
   if (option == nullptr || given(*option)) return;
   const bool is_flag = option->get_expected_max() == 0;
   const bool is_switch = setting.values.size() == 1 && (setting.values[0] == "true" || setting.values[0] == "false");
-  if (is_flag && !is_switch) refuse(place(config, setting) + setting.name + " is true or false");
+  if (is_flag && !is_switch) refuse(place(config, setting) + setting.name + " must be true or false");
   if (is_flag && setting.values[0] == "false") return;
   try {
     for (const std::string& value : setting.values) option->add_result(protect_text(value));
@@ -141,8 +141,8 @@ void apply_config(CLI::App& root, CLI::App& command, const ConfigArguments& argu
       if (name.starts_with(kPresetTable)) presets.push_back(name.substr(std::string(kPresetTable).size()));
     }
     if (!is_there) {
-      refuse("--preset: there is no preset '" + arguments.preset + "' in " +
-             (path.empty() ? "a config file, nor is there one" : path) + nearest_hint(arguments.preset, presets));
+      refuse("--preset: no preset '" + arguments.preset + "' in " +
+             (path.empty() ? "the config file, which does not exist" : path) + nearest_hint(arguments.preset, presets));
     }
     apply_table(command, config, table);
   }
@@ -222,7 +222,8 @@ class ConfigReader {
     } else if (node.is_number() || node.is_boolean()) {
       setting.values.push_back(spelling(node.source()));
     } else {
-      return wrong(node.source().begin.line, "'" + setting.name + "' wants a text in quotes, a number, true or false");
+      return wrong(node.source().begin.line,
+                   "'" + setting.name + "' must be a text in quotes, a number, true or false");
     }
     return {};
   }

@@ -55,15 +55,15 @@ std::string in_capitals(std::string& type) {
 
 void add_convert(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App* command = root.add_subcommand("convert", "a model as one GGUF file, in another type");
+  CLI::App* command = root.add_subcommand("convert", "write a model as one GGUF file, also in another type");
   add_text_option(*command, "IN", arguments->in,
                   "a .gguf file, any part of a split model, a directory with safetensors, or a model's name")
       ->type_name("MODEL")
       ->required();
-  add_text_option(*command, "OUT", arguments->out, "the file to write; one that is there is replaced when all is done")
+  add_text_option(*command, "OUT", arguments->out, "the file to write; an existing file is replaced at the end")
       ->type_name("FILE")
       ->required();
-  command->add_option("--type", arguments->type, "of the weights; without it they stay as they are")
+  command->add_option("--type", arguments->type, "type of the weights (default: unchanged)")
       ->transform(CLI::Validator(in_capitals, ""))
       ->check(one_of(file_type_names()))
       ->group(kCommonGroup);

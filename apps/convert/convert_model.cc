@@ -110,7 +110,7 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   const Architecture* to = written_architecture(*match.row, source.config);
   if (to == nullptr) {
     return {ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(match.row->hf_model_type) +
-                                         "' has no name in GGUF: use the model as it is"};
+                                         "' has no name in GGUF: use the original checkpoint"};
   }
   TRY_ASSIGN(source.made, gguf_tensors(file, source.config, *to));
   TRY(refuse_unknown_tensors(file, source.config));

@@ -95,7 +95,7 @@ void set_url(CURL* curl, const HttpRequest& request, bool follows) {
 // json: nullptr sends a GET.
 Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json, const TakeBytes& take) {
   if (!request.url.starts_with("https://") && !request.url.starts_with("http://")) {
-    return Status(ErrorCode::kInvalidArgument, request.url + ": wanted a URL that begins with https:// or http://");
+    return Status(ErrorCode::kInvalidArgument, request.url + ": expected a URL that begins with https:// or http://");
   }
   const Easy curl(starts_global() ? curl_easy_init() : nullptr, curl_easy_cleanup);
   if (curl == nullptr) return Status(ErrorCode::kIo, "libcurl cannot be started");

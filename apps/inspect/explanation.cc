@@ -115,7 +115,7 @@ void print_types(const std::vector<TensorUse>& uses) {
 void print_needs(const std::vector<MemoryNeed>& needs) {
   if (needs.empty()) return;
   const size_t available = available_memory_bytes();
-  std::printf("\nmemory with a context of, by the type of keys and values (* does not fit)\n  %-18s", "");
+  std::printf("\nmemory by context length and KV type (* does not fit)\n  %-18s", "");
   for (const KvType& type : kKvTypes) std::printf(" %10s", type.name);
   std::puts("");
   for (const MemoryNeed& need : needs) {
@@ -139,13 +139,13 @@ void print_verdict(const Explanation& explanation) {
     const MemoryPlan& plan = *inspection.plan;
     std::printf("memory: %s for weights (packed), %s of scratch\n", format_bytes(plan.weights_bytes).c_str(),
                 format_bytes(plan.activations_bytes).c_str());
-    std::printf("keys and values: %s a position, %s for a context of %zu\n",
+    std::printf("keys and values: %s per position, %s for a context of %zu\n",
                 format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
                 plan.max_seq_len);
     if (plan.state_bytes > 0) {
       std::printf(
-          "recurrent layers: %s a state, of which a conversation computes on %zu (counted above); others are "
-          "kept\n",
+          "recurrent layers: %s per state; a conversation works on %zu (counted above), others are "
+          "checkpoints\n",
           format_bytes(plan.state_bytes).c_str(), KvLayout::kStatesAtWork);
     }
     std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
@@ -170,7 +170,7 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
   const Result<ChatTemplate> chat_template = load_chat_template(file);
   if (all.chat.ok()) all.chat = chat_template.status();
   if (config != nullptr && config->pooling) {
-    all.chat = {ErrorCode::kUnsupported, "it makes embeddings of texts and no answers"};
+    all.chat = {ErrorCode::kUnsupported, "it computes embeddings and generates no text"};
   }
   if (chat_template.ok()) all.chat_template = template_facts(*chat_template);
   if (all.inspection.plan) {

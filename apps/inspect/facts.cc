@@ -75,7 +75,7 @@ Fact recurrent_fact(const ModelConfig& config) {
   if (mixer.has_heads()) {
     text += ", " + std::to_string(mixer.n_heads) + " heads of " + std::to_string(mixer.key_dim) + " by " +
             std::to_string(mixer.value_dim);
-    if (mixer.n_key_heads != mixer.n_heads) text += ", " + std::to_string(mixer.n_key_heads) + " of keys";
+    if (mixer.n_key_heads != mixer.n_heads) text += ", " + std::to_string(mixer.n_key_heads) + " key heads";
   } else {
     text += ", " + std::to_string(mixer.v_width()) + " channels";
     if (mixer.scans()) text += " of " + std::to_string(mixer.key_dim);
@@ -132,7 +132,7 @@ Fact kv_rows_fact(const ModelConfig& config, ModelOptions options, const KvType&
   std::string text;
   add_exceptions(config, layout, true, text, json);
   add_exceptions(config, layout, false, text, json);
-  text = text.empty() ? "all layers alike" : text + "; " + format_bytes(extra) + " more a position";
+  text = text.empty() ? "all layers alike" : text + "; " + format_bytes(extra) + " more per position";
   return {type.name, text, std::move(json)};
 }
 

@@ -211,9 +211,10 @@ Result<int> inspect(const InspectArguments& arguments) {
 
 void add_inspect(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command = root.add_subcommand("inspect", "whether a model runs, what it is and needs, what is in its file");
+  CLI::App* command = root.add_subcommand("inspect", "whether a model runs, its parameters, memory and file");
   arguments->model.add_model(*command, false);
-  command->add_flag("--check", arguments->check, "read every weight and say what is wrong or odd")->group(kCommonGroup);
+  command->add_flag("--check", arguments->check, "read every weight and report damage and oddities")
+      ->group(kCommonGroup);
   command->add_flag("--quick", arguments->quick, "read no weights: a NaN among them stays unseen")->group(kCommonGroup);
   command->add_flag("--tensors", arguments->tensors, "list every tensor")->group(kCommonGroup);
   command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);

@@ -28,7 +28,7 @@ Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer
     if (text.empty()) continue;
     const std::string what = "standard input, line " + std::to_string(number);
     TRY_ASSIGN(const Json line, parse_json(text, what));
-    if (!line.is_object()) return {ErrorCode::kInvalidArgument, what + ": wanted a JSON object"};
+    if (!line.is_object()) return {ErrorCode::kInvalidArgument, what + ": expected a JSON object"};
     Result<Json> reply = answer(line);
     if (!reply.ok()) return {reply.status().code(), what + ": " + reply.status().message()};
     std::puts(json_to_string(*reply).c_str());
@@ -43,7 +43,7 @@ Result<bool> flag(const Json& line, const char* name) {
   if (found == line.end()) return false;
   if (!found->is_boolean()) {
     return Status(ErrorCode::kInvalidArgument,
-                  "wanted true or false for \"" + std::string(name) + "\", got " + json_to_string(*found));
+                  "expected true or false for \"" + std::string(name) + "\", got " + json_to_string(*found));
   }
   return found->get<bool>();
 }
@@ -51,7 +51,7 @@ Result<bool> flag(const Json& line, const char* name) {
 Status check_keys(const Json& line) {
   for (const auto& [key, value] : line.items()) {
     if (key == "text" || key == "add_special" || key == "parse_special") continue;
-    return {ErrorCode::kInvalidArgument, "there is no key \"" + key + "\" (text, add_special, parse_special)"};
+    return {ErrorCode::kInvalidArgument, "unknown key \"" + key + "\" (text, add_special, parse_special)"};
   }
   return {};
 }
@@ -64,7 +64,7 @@ Status tokenize(const std::string& model) {
     TRY(check_keys(line));
     const auto text = line.find("text");
     if (text == line.end() || !text->is_string()) {
-      return Status(ErrorCode::kInvalidArgument, "wanted a string \"text\"");
+      return Status(ErrorCode::kInvalidArgument, "expected a string \"text\"");
     }
     TRY_ASSIGN(const bool parse_special, flag(line, "parse_special"));
     TRY_ASSIGN(const bool add_special, flag(line, "add_special"));
@@ -79,7 +79,7 @@ Status tokenize(const std::string& model) {
 void add_tokenize(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
   auto json_lines = std::make_shared<bool>(true);
-  CLI::App* command = root.add_subcommand("tokenize", "text to ids and back, a JSON line for a JSON line");
+  CLI::App* command = root.add_subcommand("tokenize", "tokenize and detokenize texts, one JSON line each");
   command->footer(
       "standard input:  {\"text\": ..., \"add_special\": false, \"parse_special\": false}\n"
       "standard output: {\"ids\": [...], \"decoded\": ...}");
@@ -129,7 +129,7 @@ Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   if (!line.contains("messages")) {
     return Status(ErrorCode::kInvalidArgument,
                   line.contains("template") ? "a line with a \"template\" of its own needs no MODEL and no --template"
-                                            : "wanted \"messages\": [...]");
+                                            : "expected \"messages\": [...]");
   }
   const Json messages = take(line, "messages");
   const bool continue_final = take(line, "continue_final_message") == Json(true);
@@ -148,8 +148,8 @@ Result<Json> render_snippet(Json line) {
   const Json source = take(line, "template");
   if (!source.is_string()) {
     return Status(ErrorCode::kInvalidArgument,
-                  line.contains("messages") ? "wanted a string \"template\"; \"messages\" need MODEL or --template"
-                                            : "wanted a string \"template\"");
+                  line.contains("messages") ? "expected a string \"template\"; \"messages\" need MODEL or --template"
+                                            : "expected a string \"template\"");
   }
   const Result<ChatTemplate> compiled = ChatTemplate::compile(source.get_ref<const std::string&>());
   if (!compiled.ok()) return as_reply(compiled.status());
@@ -181,7 +181,7 @@ void add_render(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
   auto json_lines = std::make_shared<bool>(true);
   auto template_path = std::make_shared<std::string>();
-  CLI::App* command = root.add_subcommand("render", "conversations through a chat template, a JSON line for a line");
+  CLI::App* command = root.add_subcommand("render", "render conversations with a chat template, one JSON line each");
   command->footer(
       "a line in, with MODEL or --template: {\"messages\": [...], VARIABLES...}\n"
       "a line in, with neither: {\"template\": ..., \"variables\": {...}}\n"

@@ -44,7 +44,7 @@ Result<std::vector<Sequence>> read_sequences(const std::string& path) {
   TRY_ASSIGN(const Json json, parse_json(text.str(), path));
   const auto wrong = [&] {
     return Status(ErrorCode::kInvalidArgument,
-                  path + ": wanted {\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}");
+                  path + ": expected {\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}");
   };
   if (!json.is_object() || !json.contains("sequences") || !json["sequences"].is_array()) return wrong();
   std::vector<Sequence> sequences;
@@ -131,7 +131,7 @@ Status run_logits(const LogitsArguments& arguments) {
 
 void add_logits(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<LogitsArguments>();
-  CLI::App* command = root.add_subcommand("logits", "the logits of given ids, to a file or against a reference");
+  CLI::App* command = root.add_subcommand("logits", "write the logits of given tokens, or compare with a reference");
   arguments->model.add_model(*command, true);
   command->add_option("--ids", arguments->ids_path, "{\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}")
       ->type_name("FILE")
@@ -182,7 +182,7 @@ Status run_perplexity(const PerplexityArguments& arguments) {
   TRY(read_config(*file).status());  // first, since its error says if the file is not a model
   TRY_ASSIGN(const auto tokenizer, load_tokenizer(*file));
   const Tokens tokens = tokenizer->encode(text, TextOrigin::kInput);
-  if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": wanted at least two tokens"};
+  if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": expected at least two tokens"};
   TRY_ASSIGN(const auto model, load_language_model(*file, arguments.model.options()));
   if (tokens.size() > model->max_seq_len()) {
     return {ErrorCode::kContextFull, arguments.text_path + " has " + std::to_string(tokens.size()) +
@@ -208,7 +208,7 @@ Status run_perplexity(const PerplexityArguments& arguments) {
 
 void add_perplexity(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<PerplexityArguments>();
-  CLI::App* command = root.add_subcommand("perplexity", "mean negative log-likelihood of a text");
+  CLI::App* command = root.add_subcommand("perplexity", "mean negative log-likelihood of a text, and its perplexity");
   arguments->model.add_model(*command, true);
   command->add_option("TEXT", arguments->text_path, "a file, or - for standard input")->type_name("FILE")->required();
   arguments->model.add_running(*command);

@@ -53,7 +53,7 @@ Result<FloatRows> read_rows(const ModelFile& file, const TensorView& tensor, con
   if (tensor.dtype != DType::kF32 || tensor.shape.rank == 0 || tensor.shape.rank > 2 ||
       row + n_rows > tensor.shape[0]) {
     return Status(ErrorCode::kBadShape, file.path() + ": " + name + " is " + std::string(dtype_name(tensor.dtype)) +
-                                            " " + tensor.shape.to_string() + ", wanted F32 with a row " +
+                                            " " + tensor.shape.to_string() + ", expected F32 with a row " +
                                             std::to_string(row));
   }
   FloatRows rows{n_rows, tensor.shape.rank == 1 ? 1 : static_cast<size_t>(tensor.shape[1]), {}};
@@ -110,8 +110,8 @@ Result<std::vector<int64_t>> read_int64(const ModelFile& file, const std::string
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
   if (tensor->dtype != DType::kI64) {
-    return Status(ErrorCode::kBadType,
-                  file.path() + ": tensor " + name + " is " + std::string(dtype_name(tensor->dtype)) + ", wanted I64");
+    return Status(ErrorCode::kBadType, file.path() + ": tensor " + name + " is " +
+                                           std::string(dtype_name(tensor->dtype)) + ", expected I64");
   }
   std::vector<int64_t> values(tensor->shape.elements());
   std::memcpy(values.data(), tensor->data.data(), values.size() * sizeof(int64_t));
@@ -155,7 +155,7 @@ Status LogitsComparison::add(const ModelFile& reference, size_t n, size_t positi
   TRY_ASSIGN(const std::vector<int64_t> ids, read_int64(reference, name_of("top_ids", n)));
   TRY_ASSIGN(const FloatRows best, read_rows(reference, *top, name_of("top_logits", n), position, 1));
   if (sums == nullptr || ids.size() < (position + 1) * best.n_cols) {
-    return {ErrorCode::kBadShape, reference.path() + ": top_ids, top_logits and logsumexp do not belong together"};
+    return {ErrorCode::kBadShape, reference.path() + ": top_ids, top_logits and logsumexp do not match"};
   }
   TRY_ASSIGN(const FloatRows log_z, read_rows(reference, *sums, name_of("logsumexp", n), position, 1));
   const auto row_ids = std::span(ids).subspan(position * best.n_cols, best.n_cols);

@@ -76,11 +76,11 @@ void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) 
   if (!apart.empty()) {
     const LayerConfig& other = config.layers[apart.front()];
     text += "; heads of " + std::to_string(other.head_dim) + ", " + std::to_string(other.n_kv_heads) +
-            " of keys and values: " + layers_text(apart, config.n_layers);
+            " KV heads: " + layers_text(apart, config.n_layers);
     json["apart"] = {{"head_dim", other.head_dim}, {"kv_heads", other.n_kv_heads}, {"layers", apart}};
   }
   const auto reading = layers_that(config, [](const LayerConfig& layer) { return !layer.writes_kv; });
-  if (!reading.empty()) text += "; keys and values of earlier layers: " + layers_text(reading, config.n_layers);
+  if (!reading.empty()) text += "; KV of earlier layers: " + layers_text(reading, config.n_layers);
   json["reading_layers"] = reading;
 }
 
@@ -95,14 +95,15 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
                {"head_dim", of_head},
                {"scale", config.attention_scale}};
   const bool grouped = first.n_kv_heads != config.n_heads && !config.latent.used();
-  if (grouped) text += ", " + std::to_string(first.n_kv_heads) + " of keys and values";
+  if (grouped) text += ", " + std::to_string(first.n_kv_heads) + " KV heads";
   add_layers_apart(config, text, json);
   if (config.latent.used()) {
     const LatentAttention& latent = config.latent;
-    text += ", latent of keys and values " + std::to_string(latent.kv_rank) + " wide" +
-            (latent.q_rank != 0 ? ", of queries " + std::to_string(latent.q_rank) : "") + "; a key is " +
-            std::to_string(latent.nope_dim) + " and " + std::to_string(latent.rope_dim) + " that turn, a value " +
-            std::to_string(latent.value_dim) + "; a position keeps one row of " + std::to_string(latent.row_dim());
+    text += ", KV latent " + std::to_string(latent.kv_rank) + " wide" +
+            (latent.q_rank != 0 ? ", query latent " + std::to_string(latent.q_rank) : "") + "; a key has " +
+            std::to_string(latent.nope_dim) + " plain and " + std::to_string(latent.rope_dim) +
+            " rotary dimensions, a value " + std::to_string(latent.value_dim) + "; cached per position: a row of " +
+            std::to_string(latent.row_dim());
     json["latent"] = {{"kv_rank", latent.kv_rank},   {"q_rank", latent.q_rank},       {"nope_dim", latent.nope_dim},
                       {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim}, {"row_dim", latent.row_dim()}};
   }
@@ -110,7 +111,7 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   const bool usual_scale = std::fabs(config.attention_scale * std::sqrt(key_dim) - 1) < 1e-5;
   if (!usual_scale) text += ", scores times " + short_number_text(config.attention_scale);
   if (config.attention_softcap != 0) text += ", scores capped at " + short_number_text(config.attention_softcap);
-  if (config.query_growth != 0) text += ", queries grow with their position";
+  if (config.query_growth != 0) text += ", queries scaled by their position";
   if (config.query_growth_without_rope) text += " in layers without rope";
   if (config.attention_gate) text += ", gated";
   const bool biased = has_role(file, config, TensorRole::kBq), sinks = has_role(file, config, TensorRole::kSinks);
@@ -150,11 +151,11 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   }
   std::string text = std::string(rope_kind(rule)) + ", base " + short_number_text(rule.theta);
   if (rule.rotary_dim != whole) {
-    text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions turn";
+    text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions rotated";
   }
   if (rule.n_turning != 0) {
-    text +=
-        ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) + " pairs turn";
+    text += ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) +
+            " pairs rotated";
   }
   const std::string original = ", original context " + short_number_text(rule.original_max_positions);
   switch (rule.kind) {
@@ -278,7 +279,7 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
   text += moe.shared_ffn_dim == 0 ? ", none shared" : ", a shared one " + std::to_string(moe.shared_ffn_dim) + " wide";
   if (layers.size() != config.n_layers) text += ": " + layers_text(layers, config.n_layers);
   text += std::string("\nrouter: ") + router_text(router) + (router.normalized ? ", normalised" : "");
-  if (bias) text += ", a bias of the choice";
+  if (bias) text += ", selection bias";
   if (router.n_groups > 1) {
     text += ", " + std::to_string(router.n_groups_active) + " of " + plural(router.n_groups, "group");
   }
@@ -329,7 +330,7 @@ void add_factors(const ModelConfig& config, Facts& facts) {
 
 Fact parameters_fact(const ParameterCount& count) {
   std::string text = grouped_text(count.total);
-  if (count.active != count.total) text += ", " + grouped_text(count.active) + " of them for a token";
+  if (count.active != count.total) text += ", " + grouped_text(count.active) + " of them active per token";
   return {"parameters", text, {{"total", count.total}, {"active", count.active}}};
 }
 
@@ -355,15 +356,13 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   add_factors(config, facts);
   if (config.pooling) {
     const std::string pooling(pooling_name(*config.pooling));
-    facts.push_back({"embeddings",
-                     pooling == "mean" ? "the mean of a text's positions" : "a text's last position",
-                     {{"pooling", pooling}}});
+    facts.push_back({"embeddings", pooling == "mean" ? "mean pooling" : "last-token pooling", {{"pooling", pooling}}});
   }
   const Result<TensorSource> head = find_source(file, config, tensor_row(TensorRole::kLmHead));
   const bool own = head.ok() && head->found();
   const std::string rows = std::to_string(config.vocab_size);
   facts.push_back({"vocabulary",
-                   rows + (own ? ", a head of its own" : ", the embedding is the head"),
+                   rows + (own ? ", separate LM head" : ", tied LM head"),
                    {{"rows", config.vocab_size}, {"tied", !own}}});
   return facts;
 }

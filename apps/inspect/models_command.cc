@@ -123,11 +123,11 @@ Result<int> list_models(bool as_json) {
     if (!print(text)) return errno == EPIPE ? Result<int>(kReaderGone) : cannot_write();
   }
   for (const std::string& folder : unreadable_stores()) {
-    remark("ibid: " + folder + " cannot be read by this user; what is in it is not listed");
+    remark("ibid: " + folder + " cannot be read by this user; its models are not listed");
   }
   if (models.empty() && !as_json) {
-    std::fprintf(stderr, "there are no models on this machine; %s fetches %s,\n%s lists others\n",
-                 own_command("pull").c_str(), default_model().name, own_command("pull --help").c_str());
+    std::fprintf(stderr, "no models on this machine; %s fetches %s,\n%s lists others\n", own_command("pull").c_str(),
+                 default_model().name, own_command("pull --help").c_str());
   }
   return 0;
 }
@@ -137,7 +137,7 @@ Result<int> list_models(bool as_json) {
 void add_models(CLI::App& root, int& exit_code) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* command = root.add_subcommand("models", "the models on this machine, and whether they run here");
-  command->add_flag("--json", *as_json, "a line of JSON for each")->group(kCommonGroup);
+  command->add_flag("--json", *as_json, "one line of JSON per model")->group(kCommonGroup);
   command->footer(
       "Those of ibid ($IBID_MODELS), and, read-only, of the Hugging Face cache,\n"
       "llama.cpp, Ollama and LM Studio. Every command takes such a name; the\n"

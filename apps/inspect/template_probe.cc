@@ -148,7 +148,7 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
     if (on == off) continue;
     const std::string usual = probe.text(messages, {{"add_generation_prompt", true}});
     const char* otherwise = usual == on ? known.on_name : usual == off ? known.off_name : "neither";
-    text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (without it: " + otherwise + ")";
+    text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (default: " + otherwise + ")";
     json["switches"].push_back({{"variable", known.variable}, {"default", otherwise}});
   }
   // /no_think in the system text is a switch if it changes more of the prompt than the word itself.
@@ -205,7 +205,7 @@ Fact replies_fact(const ChatTemplate& chat_template) {
 
 Fact roles_fact(const Probe& probe) {
   const bool free = probe.render(Json::array({question(), question()})).ok();
-  return {"roles", free ? "in any order" : "have to take turns", free ? "any" : "take turns"};
+  return {"roles", free ? "in any order" : "must alternate", free ? "any" : "take turns"};
 }
 
 Fact content_fact(const Probe& probe) {

@@ -38,7 +38,7 @@ bool is_hex(std::string_view text, size_t n) {
 }
 
 Status bad_field(const std::string& field) {
-  return {ErrorCode::kBadHeader, "what the hub says of the repository is not understood: '" + field + "'"};
+  return {ErrorCode::kBadHeader, "the hub's description of the repository has an unknown form: '" + field + "'"};
 }
 
 Result<std::string> text_of(const Json& json, const char* field) {
@@ -133,7 +133,7 @@ std::vector<HubFile> directory_files(const HubListing& listing) {
 
 Status what_there_is(const HubName& name, const std::vector<HubFile>& models, const std::string& problem) {
   std::string message = "hf:" + name.repository() + problem;
-  if (!models.empty()) message += ". There is:";
+  if (!models.empty()) message += ". Available:";
   for (const HubFile& model : models) message += "\n  hf:" + name.repository() + ":" + model.path;
   return {ErrorCode::kNotFound, message};
 }
@@ -143,10 +143,9 @@ Status what_there_is(const HubName& name, const std::vector<HubFile>& models, co
 bool is_hub_name(std::string_view text) { return lower_case(text.substr(0, kScheme.size())) == kScheme; }
 
 Result<HubName> parse_hub_name(std::string_view text) {
-  const Status wrong(ErrorCode::kInvalidArgument,
-                     "'" + std::string(text) +
-                         "' is no name on a hub: wanted hf:OWNER/NAME, hf:OWNER/NAME:FILE.gguf "
-                         "or hf:OWNER/NAME:Q4_K_M");
+  const Status wrong(ErrorCode::kInvalidArgument, "'" + std::string(text) +
+                                                      "' is not a name on a hub: expected hf:OWNER/NAME, "
+                                                      "hf:OWNER/NAME:FILE.gguf or hf:OWNER/NAME:Q4_K_M");
   if (!is_hub_name(text)) return wrong;
   text.remove_prefix(kScheme.size());
   HubName name;

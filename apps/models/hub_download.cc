@@ -115,7 +115,7 @@ class Download {
       TRY_ASSIGN(const std::string sha256, sha256_of_file(part->path()));
       if (sha256 != file.sha256) {
         part->discard();
-        return {ErrorCode::kMismatch, file.path + ": what came has the SHA-256 " + sha256 + ", the hub says " +
+        return {ErrorCode::kMismatch, file.path + ": the fetched file has the SHA-256 " + sha256 + ", the hub lists " +
                                           file.sha256 + "; nothing was kept"};
       }
     }
@@ -223,7 +223,7 @@ void say_what_comes(const Download& download) {
   const std::vector<ModelPart>& files = download.files();
   const std::string what = files.size() == 1 ? files.front().file.path : std::to_string(files.size()) + " files";
   std::fprintf(stderr, "fetching %s (%s%s)\n", what.c_str(), format_bytes(download.total()).c_str(),
-               download.there() > 0 ? (", of which " + format_bytes(download.there()) + " are there").c_str() : "");
+               download.there() > 0 ? (", of which " + format_bytes(download.there()) + " are present").c_str() : "");
 }
 
 Status make_directories(const std::vector<ModelPart>& model) {
@@ -266,12 +266,12 @@ Result<HubAccess> hub_access(std::stop_token stop) {
   while (access.endpoint.ends_with('/')) access.endpoint.pop_back();
   if (!is_trusted_endpoint(access.endpoint)) {
     return Status(ErrorCode::kInvalidArgument,
-                  "HF_ENDPOINT is '" + access.endpoint + "', wanted https://HOST (http:// for localhost alone)");
+                  "HF_ENDPOINT is '" + access.endpoint + "', expected https://HOST (http:// only for localhost)");
   }
   if (const char* token = std::getenv("HF_TOKEN")) access.token = token;
   while (access.token.ends_with('\n') || access.token.ends_with(' ')) access.token.pop_back();
   if (std::ranges::any_of(access.token, [](char c) { return c <= ' ' || c > '~'; })) {
-    return Status(ErrorCode::kInvalidArgument, "HF_TOKEN holds a character that no token has");
+    return Status(ErrorCode::kInvalidArgument, "HF_TOKEN holds a character that tokens cannot have");
   }
   TRY_ASSIGN(access.directory, models_directory());
   access.stop = stop;

@@ -20,10 +20,10 @@ Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::str
     case 403:
       return {ErrorCode::kUnsupported,
               what + ": the hub " +
-                  (access.token.empty() ? "wants a token, or there is no such repository: set HF_TOKEN to one that may "
-                                          "read it (for some models their terms are to be accepted on the hub first)"
+                  (access.token.empty() ? "requires a token, or has no such repository: set HF_TOKEN to one that may "
+                                          "read it (some models require that their terms are accepted on the hub first)"
                                         : "does not let the token of HF_TOKEN read it")};
-    case 404: return {ErrorCode::kNotFound, what + ": there is no such thing on " + access.endpoint};
+    case 404: return {ErrorCode::kNotFound, what + ": not found on " + access.endpoint};
     default: break;
   }
   const bool may_pass = answer.status == 408 || answer.status == 416 || answer.status == 429 || answer.status >= 500;
@@ -34,14 +34,14 @@ Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::str
 }
 
 Status interrupted() {
-  return {ErrorCode::kCancelled, "interrupted; what has come is kept, and the same command goes on from there"};
+  return {ErrorCode::kCancelled, "interrupted; the partial download is kept: run the same command to resume"};
 }
 
 Status given_up(const HttpAnswer& answer, const std::string& what) {
   const std::string why = answer.status >= 400     ? "the hub answers " + std::to_string(answer.status)
                           : answer.problem.empty() ? "the connection ends before the file does"
                                                    : answer.problem;
-  return {ErrorCode::kIo, what + ": " + why + "; what has come is kept, and the same command goes on from there"};
+  return {ErrorCode::kIo, what + ": " + why + "; the partial download is kept: run the same command to resume"};
 }
 
 // Waits before attempt n, counted from 1. Returns false if the hub demands too long a wait.
@@ -62,7 +62,9 @@ Result<std::string> fetch_text(const HubAccess& access, const std::string& url, 
     };
     TRY_ASSIGN(const HttpAnswer answer, http_get({url, access.token, 0, access.stop}, take));
     if (access.stop.stop_requested()) return interrupted();
-    if (text.size() > kMaxListingBytes) return Status(ErrorCode::kLimitExceeded, what + ": the hub's list has no end");
+    if (text.size() > kMaxListingBytes) {
+      return Status(ErrorCode::kLimitExceeded, what + ": the hub's answer exceeds 16 MiB");
+    }
     if (answer.status == 200 && answer.problem.empty()) return text;
     TRY(refusal(answer, access, what));
     if (attempt == kMaxAttempts || !wait_before(attempt, answer, access)) return given_up(answer, what);
@@ -92,15 +94,15 @@ Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, 
     if (access.stop.stop_requested()) return interrupted();
     if (too_much) {
       (void)restart();
-      return {ErrorCode::kMismatch, file.path + ": more comes than the " + std::to_string(file.size) +
-                                        " bytes that the hub says; nothing was kept"};
+      return {ErrorCode::kMismatch, file.path + ": the file is larger than the " + std::to_string(file.size) +
+                                        " bytes that the hub lists; nothing was kept"};
     }
     TRY(refusal(answer, access, file.path));
     if (answer.status == 416) {
       TRY(restart());
       if (std::exchange(was_at_end, true)) {
-        return {ErrorCode::kMismatch, file.path + ": it ends before the " + std::to_string(file.size) +
-                                          " bytes that the hub says; nothing was kept"};
+        return {ErrorCode::kMismatch, file.path + ": the file is smaller than the " + std::to_string(file.size) +
+                                          " bytes that the hub lists; nothing was kept"};
       }
     }
     attempt = part.size() > most ? 1 : attempt + 1;

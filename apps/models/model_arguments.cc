@@ -30,7 +30,7 @@ void ModelArguments::add_model_option(CLI::App& command) {
 }
 
 void ModelArguments::add_fetch(CLI::App& command) {
-  command.add_flag("--fetch", fetch, "fetch the default model, without asking, when it is wanted and not there")
+  command.add_flag("--fetch", fetch, "fetch the default model without asking if it is needed and missing")
       ->group(kRunningGroup);
 }
 
@@ -39,9 +39,7 @@ void ModelArguments::add_running(CLI::App& command) {
       ->type_name("N")
       ->check(whole_number(1, 1024))
       ->group(kRunningGroup);
-  command
-      .add_option("-c,--context,--ctx-size", context,
-                  "positions of a conversation (default: what the model was trained for)")
+  command.add_option("-c,--context,--ctx-size", context, "positions of a conversation (default: the trained context)")
       ->type_name("N")
       ->check(whole_number(1, kMaxContext))
       ->group(kRunningGroup);

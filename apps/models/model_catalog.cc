@@ -35,8 +35,8 @@ struct Sign {
   const char* what;
 };
 constexpr Sign kSigns[] = {
-    {"adapter_config.json", "an adapter (LoRA), which changes another model: name a model that it was merged into"},
-    {"model_index.json", "a model that makes images, and not text"},
+    {"adapter_config.json", "a LoRA adapter: load a model that it was merged into"},
+    {"model_index.json", "a model that generates images, not text"},
     {"params.json", "a checkpoint in its maker's own layout: fetch the one with config.json, or a .gguf file"},
 };
 
@@ -147,7 +147,7 @@ bool looks_like_a_remote_name(const std::string& argument) {
 
 Status not_pulled(const std::string& name, const std::string& directory) {
   std::string what = "the model '" + name + "' is not in " + directory;
-  if (!exists(directory)) what += " (there is no such directory)";
+  if (!exists(directory)) what += " (the directory does not exist)";
   return {ErrorCode::kNotFound, what + ": " + own_command("pull " + name) + " fetches it"};
 }
 

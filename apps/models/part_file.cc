@@ -96,7 +96,7 @@ bool PartFile::append(std::string_view bytes) {
     if (n <= 0) {
       const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
       status_ = full ? Status(ErrorCode::kIo, path_ + ": " + std::strerror(errno) +
-                                                  "; what has come is kept, and the same command goes on from there")
+                                                  "; the partial download is kept: run the same command to resume")
                      : system_error(path_);
       return false;
     }
@@ -187,7 +187,7 @@ std::optional<Note> read_note(const std::string& target) {
 Result<FileState> compare_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(target, error))) return FileState::kMissing;
-  const Status another(ErrorCode::kDuplicate, target + " is there and is another file than " + origin.repository + ":" +
+  const Status another(ErrorCode::kDuplicate, target + " exists and is another file than " + origin.repository + ":" +
                                                   file.path + " of revision " + origin.revision +
                                                   "; move it away first");
   if (!fs::is_regular_file(target, error)) return another;

@@ -20,11 +20,11 @@ std::string footer_text() {
     text += "\n  " + std::string(model.name) + " (" + format_bytes(model.file_bytes) + ", " + model.license + ")";
     text += "\n    " + std::string(model.description);
   }
-  text += "\nKnown on the hub, and not yet tried with ibid:";
+  text += "\nKnown on the hub, not yet tested with ibid:";
   for (const HubModel& model : hub_models()) {
     text += "\n  " + std::string(model.name) + " (" + model.license + ")\n    " + model.hub_name;
   }
-  return text + "\nHF_TOKEN is the token for repositories that want one, HF_ENDPOINT another hub.";
+  return text + "\nHF_TOKEN is the token for repositories that require one, HF_ENDPOINT another hub.";
 }
 
 Result<std::string> pull(const std::string& name) {
@@ -35,13 +35,12 @@ Result<std::string> pull(const std::string& name) {
     for (const KnownModel& model : known_models()) names.emplace_back(model.name);
     for (const HubModel& model : hub_models()) names.emplace_back(model.name);
     const std::vector<std::string> near = nearest_names(name, names);
-    return Status(ErrorCode::kNotFound, "no model is known by the name '" + name + "'" +
-                                            (near.empty() ? "" : "; did you mean " + near.front() + "?") + " (" +
-                                            own_command("pull --help") +
-                                            " lists them; hf:OWNER/NAME is any other of the hub)");
+    return Status(ErrorCode::kNotFound,
+                  "unknown model '" + name + "'" + (near.empty() ? "" : "; did you mean " + near.front() + "?") + " (" +
+                      own_command("pull --help") + " lists the known ones; hf:OWNER/NAME is any other of the hub)");
   }
   if (hub != nullptr) {
-    std::fprintf(stderr, "%s is %s (%s); nobody has tried it with ibid yet\n", hub->name, hub->hub_name, hub->license);
+    std::fprintf(stderr, "%s is %s (%s); not yet tested with ibid\n", hub->name, hub->hub_name, hub->license);
   }
   TRY_ASSIGN(const HubName hub_name, parse_hub_name(hub == nullptr ? name : hub->hub_name));
   const InterruptScope interrupts;

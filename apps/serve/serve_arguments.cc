@@ -13,7 +13,7 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr const char* kDoorGroup = "Who may ask";
+constexpr const char* kDoorGroup = "Access";
 constexpr const char* kLimitsGroup = "Limits";
 
 // Returns -1 ms for "never".
@@ -61,19 +61,19 @@ void ServeArguments::add(CLI::App& command) {
       ->envname("IBID_PORT")
       ->capture_default_str()
       ->group(kCommonGroup);
-  add_text_option(command, "--unix", unix_socket, "a Unix socket besides, for this user alone")
+  add_text_option(command, "--unix", unix_socket, "also listen on a Unix socket, for this user only")
       ->type_name("PATH")
       ->group(kCommonGroup);
-  command.add_flag("--log", log, "a line of JSON on standard error for each request, without anybody's text")
+  command.add_flag("--log", log, "log each request as a line of JSON on standard error, without texts")
       ->group(kCommonGroup);
   add_access_options(command);
   add_limits(command);
   running.add_running(command);
-  add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to go on after a restart")
+  add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to resume after a restart")
       ->type_name("DIR")
       ->group(kRunningGroup);
   command.add_flag("--cache", cache, "the same in this user's cache folder")->group(kRunningGroup);
-  command.add_option("--pooling", pooling, "embeddings of models whose files do not say that they make them, or how")
+  command.add_option("--pooling", pooling, "pooling of embeddings, for models whose files do not name it")
       ->type_name("mean|last")
       ->check(one_of({"mean", "last"}))
       ->group(kRunningGroup);
@@ -93,19 +93,19 @@ void ServeArguments::add_environment(CLI::App& command) {
 
 void ServeArguments::add_access_options(CLI::App& command) {
   add_text_option(command, "--api-key-file", api_key_file,
-                  "who may ask: a key a line, NAME=KEY for keys that share; or IBID_API_KEY")
+                  "accepted API keys: one per line, NAME=KEY for keys that share a cache; or IBID_API_KEY")
       ->type_name("FILE")
       ->group(kDoorGroup);
   command.add_flag("--insecure", insecure, "without a key, also for other machines")->group(kDoorGroup);
   command
       .add_flag("--namespace-by-user", namespace_by_user,
-                "users of one key share nothing, and find nothing of each other: \"user\" in the body or the query, or "
+                "users of one key share no cache and see nothing of each other: \"user\" in the body or the query, or "
                 "the header x-user-id")
       ->group(kDoorGroup);
-  add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, its chain behind it)")
+  add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, followed by its chain)")
       ->type_name("FILE")
       ->group(kDoorGroup);
-  add_text_option(command, "--key", key_file, "and this private key")->type_name("FILE")->group(kDoorGroup);
+  add_text_option(command, "--key", key_file, "the private key of --cert")->type_name("FILE")->group(kDoorGroup);
   add_text_list(command, "--allow-host", allowed_hosts, "a name that the server is called by; \"*\": any")
       ->type_name("NAME")
       ->group(kDoorGroup);
@@ -115,12 +115,12 @@ void ServeArguments::add_access_options(CLI::App& command) {
 }
 
 void ServeArguments::add_limits(CLI::App& command) {
-  command.add_option("--parallel", parallel, "answers at a time; others wait")
+  command.add_option("--parallel", parallel, "answers at a time; further requests wait")
       ->type_name("N")
       ->check(whole_number(1, 4096))
       ->capture_default_str()
       ->group(kLimitsGroup);
-  command.add_option("--queue", queue, "requests that may wait; others are refused")
+  command.add_option("--queue", queue, "requests that may wait; further ones are refused")
       ->type_name("N")
       ->check(whole_number(0, 1'000'000))
       ->capture_default_str()
@@ -130,15 +130,15 @@ void ServeArguments::add_limits(CLI::App& command) {
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str()
       ->group(kLimitsGroup);
-  add_bytes(command, "--max-body", max_body, "of a request")->group(kLimitsGroup);
-  add_bytes(command, "--memory-budget", memory_budget, "for all models and their keys and values; 0: no limit")
+  add_bytes(command, "--max-body", max_body, "largest body of a request")->group(kLimitsGroup);
+  add_bytes(command, "--memory-budget", memory_budget, "memory for all models and their keys and values; 0: no limit")
       ->group(kLimitsGroup);
-  add_bytes(command, "--kv-budget", kv_budget, "for keys and values of each model; 0: two contexts, 256M at least")
+  add_bytes(command, "--kv-budget", kv_budget, "memory for a model's keys and values; 0: two contexts, at least 256M")
       ->group(kLimitsGroup);
-  add_time(command, "--keep-alive", keep_alive, "how long a model stays that nobody asks")->group(kLimitsGroup);
-  add_time(command, "--queue-timeout", queue_timeout, "for a request that waits")->group(kLimitsGroup);
-  add_time(command, "--total-timeout", total_timeout, "for a request in all")->group(kLimitsGroup);
-  command.add_option("--drain-timeout", drain_timeout, "for answers that are under way when the server ends")
+  add_time(command, "--keep-alive", keep_alive, "how long an unused model stays loaded")->group(kLimitsGroup);
+  add_time(command, "--queue-timeout", queue_timeout, "longest wait of a request")->group(kLimitsGroup);
+  add_time(command, "--total-timeout", total_timeout, "longest time of a request, in all")->group(kLimitsGroup);
+  command.add_option("--drain-timeout", drain_timeout, "time for answers in progress when the server stops")
       ->type_name("TIME")
       ->check(amount_of_time(false))
       ->capture_default_str()

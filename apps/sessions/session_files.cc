@@ -51,7 +51,7 @@ Status check_session_name(std::string_view name) {
   }
   if (n_characters > kMaxNameCharacters) return refused;
   if (escape_session_name(name).size() > kMaxEscapedBytes) {
-    return {ErrorCode::kInvalidArgument, "this name is too long for a file; take a shorter one"};
+    return {ErrorCode::kInvalidArgument, "this name is too long for a file; use a shorter one"};
   }
   return {};
 }
@@ -193,8 +193,8 @@ Result<std::unique_ptr<FileLock>> SessionFiles::lock(const std::string& name) co
   Result<std::unique_ptr<FileLock>> lock = files_->lock(lock_path);
   if (!lock.ok()) {
     if (lock.status().code() != ErrorCode::kBusy) return std::unique_ptr<FileLock>();
-    return {ErrorCode::kBusy, "another ibid" + holder_of(*files_, lock_path) + " is in this conversation ('" + name +
-                                  "'); leave it there first, or take another name"};
+    return {ErrorCode::kBusy, "another ibid" + holder_of(*files_, lock_path) + " has this conversation open ('" + name +
+                                  "'); close it there first, or choose another name"};
   }
   // Informs other processes of the holder; failure is harmless.
   if (const Result<std::unique_ptr<File>> file = files_->create(lock_path); file.ok()) {
@@ -216,7 +216,7 @@ Status SessionFiles::rename(const std::string& from, const std::string& to) cons
   if (from == to) return {};
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock_from, lock(from));
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock_to, lock(to));
-  if (exists(to)) return {ErrorCode::kDuplicate, "there is a conversation '" + to + "' already; take another name"};
+  if (exists(to)) return {ErrorCode::kDuplicate, "a conversation '" + to + "' already exists; choose another name"};
   TRY(rename_branches(from, to));
   TRY(files_->rename(path(from), path(to)));
   TRY(files_->remove(path(from) + ".lock"));
@@ -234,10 +234,10 @@ Status SessionFiles::remove(const std::string& name) const {
 }
 
 Status SessionFiles::no_such(const std::string& name) const {
-  std::string message = "there is no conversation '" + name + "'";
+  std::string message = "unknown conversation '" + name + "'";
   std::string near;
   for (const std::string& other : names_near(name)) near += (near.empty() ? "'" : ", '") + other + "'";
-  if (!near.empty()) message += "; there is " + near;
+  if (!near.empty()) message += "; similar names: " + near;
   return {ErrorCode::kNotFound, message + " (" + own_command("sessions") + " lists them)"};
 }
 

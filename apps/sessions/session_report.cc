@@ -90,7 +90,7 @@ Result<std::vector<SessionSummary>> summarize_sessions(const SessionFiles& files
 
 std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64_t now_ns) {
   if (sessions.empty()) {
-    return "no conversation is kept yet: " + own_command("chat --resume NAME") + " begins one\n";
+    return "no conversations are kept yet: " + own_command("chat --resume NAME") + " starts one\n";
   }
   std::string table = padded("NAME", kNameColumns) + "  " + padded("WHEN", kTimeColumns) + "  TURNS  TOKENS  " +
                       padded("MODEL", kModelColumns) + "  FIRST WORDS\n";

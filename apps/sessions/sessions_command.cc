@@ -64,7 +64,7 @@ Status export_one(const SessionFiles& files, const SessionsArguments& arguments)
                                : session_as_markdown(arguments.name, session);
   if (arguments.out.empty()) return print_content(text);
   if (!arguments.yes && files.ops().info(arguments.out).ok()) {
-    return {ErrorCode::kDuplicate, arguments.out + ": is there already; --yes writes over it"};
+    return {ErrorCode::kDuplicate, arguments.out + ": already exists; --yes overwrites it"};
   }
   return write_file_atomically(files.ops(), arguments.out, std::as_bytes(std::span(text)));
 }
@@ -79,7 +79,7 @@ Status rename(const SessionFiles& files, const SessionsArguments& arguments) {
 Result<bool> may_delete(const SessionFiles& files, const std::string& name, bool yes) {
   if (yes) return true;
   if (isatty(STDIN_FILENO) != 1) {
-    return Status(ErrorCode::kInvalidArgument, "nobody is there to ask: --yes deletes '" + name + "'");
+    return Status(ErrorCode::kInvalidArgument, "cannot ask for confirmation: --yes deletes '" + name + "'");
   }
   const Result<SavedSession> session = read_saved_session(files.ops(), files.path(name));
   const std::string size = session.ok() ? std::to_string(session->messages.size()) + " messages" : "unreadable";
@@ -116,8 +116,7 @@ Status run(Action action, const SessionsArguments& arguments) {
 void add_sessions(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<SessionsArguments>();
   SessionsArguments& a = *arguments;
-  CLI::App* command =
-      root.add_subcommand("sessions", "the conversations that are kept: list, show, export, rename, delete");
+  CLI::App* command = root.add_subcommand("sessions", "kept conversations: list, show, export, rename, delete");
   command->require_subcommand(0, 1);
   const auto runs = [&exit_code, arguments](CLI::App* app, Action action) {
     app->callback([arguments, action, &exit_code] {
@@ -125,7 +124,7 @@ void add_sessions(CLI::App& root, int& exit_code) {
       exit_code = status.ok() ? 0 : report(status);
     });
   };
-  const char* json_help = "a line of JSON for each";
+  const char* json_help = "one line of JSON per conversation";
   CLI::App* listing = command->add_subcommand("list", "name, time, turns, tokens, model and first words of each");
   listing->add_flag("--json", a.json, json_help);
   command->add_flag("--json", a.json, json_help);
@@ -147,15 +146,15 @@ void add_sessions(CLI::App& root, int& exit_code) {
       ->check(one_of({"markdown", "json"}))
       ->capture_default_str();
   exporting->add_option("--out", a.out, "a file (default: standard output)")->type_name("FILE");
-  exporting->add_flag("--yes", a.yes, "write over a file that is there");
+  exporting->add_flag("--yes", a.yes, "overwrite an existing file");
   runs(exporting, export_one);
 
-  CLI::App* renaming = command->add_subcommand("rename", "another name for one");
+  CLI::App* renaming = command->add_subcommand("rename", "rename one");
   add_text_option(*renaming, "OLD", a.name, "its name")->required();
   add_text_option(*renaming, "NEW", a.new_name, "its new name")->required();
   runs(renaming, rename);
 
-  CLI::App* deleting = command->add_subcommand("delete", "delete some for good, with their branches");
+  CLI::App* deleting = command->add_subcommand("delete", "delete conversations and their branches for good");
   add_text_list(*deleting, "NAME", a.names, "which")->required()->expected(1, -1)->allow_extra_args();
   deleting->add_flag("--yes", a.yes, "do not ask");
   runs(deleting, remove);

@@ -94,7 +94,7 @@ Result<std::string> edit_externally(const std::string& text) {
     return {ErrorCode::kInvalidArgument, "the editor '" + editor + "' failed; $VISUAL or $EDITOR names another"};
   }
   TRY_ASSIGN(const std::string edited, read_file(system_file_ops(), file.path(), kMaxBytes));
-  if (!utf8_is_valid(edited)) return {ErrorCode::kInvalidArgument, "what the editor left is no UTF-8"};
+  if (!utf8_is_valid(edited)) return {ErrorCode::kInvalidArgument, "the text from the editor is not UTF-8"};
   std::string clean = clean_paste(edited);
   while (clean.ends_with('\n')) clean.pop_back();
   return clean;

@@ -13,8 +13,8 @@ constexpr FigureKind kKinds[] = {
     {"load", {nullptr, nullptr}, "load", "ms", "ms", true},
     {"memory", {nullptr, nullptr}, "memory", "peak_mb", "MB", true},
     {"prefill", {"n", nullptr}, "prefill of #", "tps", "tok/s", false},
-    {"decode", {"depth", nullptr}, "decode behind #", "tps", "tok/s", false},
-    {"turn", {"history", "n"}, "@ tokens behind #", "ttft_ms", "ms", true},
+    {"decode", {"depth", nullptr}, "decode at depth #", "tps", "tok/s", false},
+    {"turn", {"history", "n"}, "@ tokens at depth #", "ttft_ms", "ms", true},
     {"chat_turn", {"system_tokens", "turn"}, "turn @, system of #", "ttft_ms", "ms", true},
     {"conversation", {"turn", nullptr}, "turn #", "ttft_ms", "ms", true},
     {"serve_first", {"users", "rounds"}, "first token", "first_ms", "ms", true},
@@ -26,7 +26,7 @@ constexpr FigureKind kKinds[] = {
     {"serve_token", {"users", "rounds"}, "time per token", "token_ms", "ms", true},
     {"serve_token_p90", {"users", "rounds"}, "time per token, p90", "token_ms", "ms", true},
     {"serve_token_p99", {"users", "rounds"}, "time per token, p99", "token_ms", "ms", true},
-    {"serve_rate", {"users", "rounds"}, "said in all", "tps", "tok/s", false},
+    {"serve_rate", {"users", "rounds"}, "generated in total", "tps", "tok/s", false},
     {"serve_prompt", {"users", "rounds"}, "prompt tokens", "tokens", "tokens", true},
     {"serve_cached", {"users", "rounds"}, "cached tokens", "tokens", "tokens", false},
     {"serve_said_least", {"users", "rounds"}, "shortest answer", "tokens", "tokens", false},
@@ -123,7 +123,7 @@ Result<size_t> count_field(const Json& line, const char* field, const std::strin
   TRY_ASSIGN(const Json* const value, required(line, field, where));
   if (!value->is_number_unsigned()) {
     return Status(ErrorCode::kBadNumber,
-                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a count");
+                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", expected a count");
   }
   return value->get<size_t>();
 }
@@ -132,12 +132,12 @@ Result<double> positive_field(const Json& line, const char* field, const std::st
   TRY_ASSIGN(const Json* const value, required(line, field, where));
   if (!value->is_number()) {
     return Status(ErrorCode::kBadType,
-                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a number");
+                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", expected a number");
   }
   const auto number = value->get<double>();
   if (!std::isfinite(number) || number <= 0) {
     return Status(ErrorCode::kBadNumber,
-                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a positive number");
+                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", expected a positive number");
   }
   return number;
 }
@@ -146,7 +146,7 @@ Result<std::string> string_field(const Json& line, const char* field, const std:
   TRY_ASSIGN(const Json* const value, required(line, field, where));
   if (!value->is_string()) {
     return Status(ErrorCode::kBadType,
-                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a string");
+                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", expected a string");
   }
   return value->get<std::string>();
 }

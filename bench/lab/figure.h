@@ -64,7 +64,7 @@ struct Figure {
   std::string note;               // for display, after the row
   Json details = Json::object();  // more fields of the JSON line
 
-  // For display: "44 tokens behind 1024".
+  // For display: "44 tokens at depth 1024".
   std::string label() const;
   // what, keys, value, q1, q3, throughput and details; fractions rounded to five digits.
   Json as_json() const;

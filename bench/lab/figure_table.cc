@@ -21,9 +21,9 @@ struct Meaning {
 };
 constexpr Meaning kMeanings[] = {
     {"load", "load: from the file to a model that runs\n"},
-    {"prefill", "prefill of N: N tokens from nothing, up to the logits of the next one\n"},
-    {"decode", "decode behind N: 48 tokens, one after the other, behind N others\n"},
-    {"turn", "44 tokens behind N: 44 new tokens at once behind N others\n"},
+    {"prefill", "prefill of N: N tokens, empty cache, up to the logits of the next one\n"},
+    {"decode", "decode at depth N: 48 tokens, one after the other, after N others\n"},
+    {"turn", "44 tokens at depth N: 44 new tokens at once, after N others\n"},
     {"memory", "memory: the most that was in use, while loading or later\n"},
     {"chat_turn",
      "turn T, system of N: a short message in a chat that begins with a system\n"
@@ -31,7 +31,7 @@ constexpr Meaning kMeanings[] = {
 };
 constexpr const char* kColumns =
     "work: multiply-adds of the linear layers, or bytes of weights, keys and values\n"
-    "of peak: what this machine did just then with the same instructions or bytes\n";
+    "of peak: what this machine reached just before with the same instructions or bytes\n";
 constexpr const char* kRivals = "indented: another engine, and how many times better ibid is\n";
 
 std::string left(std::string text, size_t width) {
@@ -117,9 +117,9 @@ std::string figure_header() {
 
 std::string conversation_header() {
   return "\nA conversation: each turn adds a message of 60 tokens and an answer of 440.\n"
-         "  read: tokens that ran through the model for the turn\n"
-         "  reuse, again: ms to the first token with the history kept, and with all of\n"
-         "    the prompt read again\n"
+         "  read: tokens that were prefilled for the turn\n"
+         "  reuse, again: ms to the first token with the history kept, and with a cold\n"
+         "    prefill of all of the prompt\n"
          "  besides: per cent of the turn that is not the model's\n"
          "  text: bytes rendered/compared/tokenized; KV: MB of keys and values copied\n"
          "turn  prompt   read     reuse     again    ratio  besides          text     KV\n";

@@ -2,7 +2,7 @@
 // it fits 80 columns. Lines include their line ends. Text only.
 //
 //                                     median      quartiles         work   of peak
-//   decode behind 1024           307.5 tok/s    297.5-312.5    30.0 GB/s      73 %
+//   decode at depth 1024           307.5 tok/s    297.5-312.5    30.0 GB/s      73 %
 //     llama.cpp                  123.0 tok/s          2.50x
 #pragma once
 

@@ -100,7 +100,7 @@ std::vector<std::pair<const char*, std::string>> csv_fields(const BenchSetup& se
 
 std::string turn_curve_table_header() {
   return "\nThe time to the first token against the history, in ms:\n"
-         "  reuse: the session holds the history; again: all of it is read again\n"
+         "  reuse: the session holds the history; again: a cold prefill of all of it\n"
          "  disk: the conversation is opened from disk; pass: the model alone\n" +
          line_of("%7s %5s %8s %9s %7s %8s %7s %8s  %s\n", "history", "read", "reuse", "again", "ratio", "disk", "ratio",
                  "pass", "answers");

@@ -91,7 +91,7 @@ std::string verdict_of(std::span<const TurnCurvePoint> points) {
   const bool text = all_same_text(points), bits = all_same_bits(points);
   return std::string("<p><span class=\"verdict\">") + (text ? "Same text" : "Other text") + ", " +
          (bits ? "same bits" : "other bits") + ".</span> The answers of all three are " +
-         (text ? "the same ids" : "NOT the same ids") + ", and the logits behind them are " +
+         (text ? "the same tokens" : "NOT the same tokens") + ", and the logits after them are " +
          (bits ? "the same, bit for bit" : "NOT the same bits") + ", at every history and in every round.</p>\n";
 }
 
@@ -108,7 +108,7 @@ constexpr const char* kAxis = "tokens of history";
 std::string three_ways(std::span<const TurnCurvePoint> points) {
   LineChart chart{"Time to the first token against the history", kAxis, "ms to the first token", false, {}};
   chart.series = {series_of("reuse", points, &TurnCurvePoint::warm_ms, false),
-                  series_of("read again", points, &TurnCurvePoint::cold_ms, true),
+                  series_of("cold prefill", points, &TurnCurvePoint::cold_ms, true),
                   series_of("from disk", points, &TurnCurvePoint::resumed_ms, true)};
   std::string html = "<input type=\"checkbox\" id=\"scale\"/> <label for=\"scale\">logarithmic axis</label>\n";
   html += drawing(chart, "linear");
@@ -139,9 +139,9 @@ std::string growth_of(std::span<const TurnCurvePoint> points) {
 
 std::string table_of(std::span<const TurnCurvePoint> points, size_t rounds) {
   std::string html = "<h2>The numbers</h2>\n<p>Milliseconds to the first token: medians of " + std::to_string(rounds) +
-                     " interleaved rounds, with the quartiles behind them.</p>\n"
+                     " interleaved rounds, followed by the quartiles.</p>\n"
                      "<div class=\"scroll\"><table>\n<thead><tr>";
-  for (const char* name : {"history", "read now", "reuse", "read again", "ratio", "read now", "from disk", "ratio",
+  for (const char* name : {"history", "read now", "reuse", "cold prefill", "ratio", "read now", "from disk", "ratio",
                            "bare pass", "same text", "same bits"}) {
     html += std::string("<th scope=\"col\">") + name + "</th>";
   }
@@ -159,7 +159,7 @@ std::string table_of(std::span<const TurnCurvePoint> points, size_t rounds) {
 std::string method_of(const BenchSetup& setup) {
   return "<h2>How it was measured</h2>\n<dl>\n"
          "<dt>reuse</dt><dd>The session holds what was said.</dd>\n"
-         "<dt>read again</dt><dd>The saved conversation, with nothing of it held anywhere.</dd>\n"
+         "<dt>cold prefill</dt><dd>The saved conversation, with nothing of it cached.</dd>\n"
          "<dt>from disk</dt><dd>The saved conversation in a new engine with a cache directory, whose files the system "
          "was asked to forget.</dd>\n"
          "<dt>command</dt><dd>" +

@@ -134,14 +134,14 @@ Status run(const ModelArguments& arguments, size_t positions, const std::vector<
 }  // namespace ibid
 
 int main(int argc, char** argv) {
-  CLI::App app("what the keys, values and states of one long sequence take");
+  CLI::App app("memory of the keys, values and states of one long sequence");
   ibid::ModelArguments arguments;
   size_t positions = 32768;
   std::vector<std::string> ways = {"least", "engine"};
   arguments.add_model(app, true);
   arguments.add_running(app);
   app.add_option("--positions", positions, "how long the sequence is")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--ways", ways, "least, engine or both (comma between)")
+  app.add_option("--ways", ways, "least, engine or both (comma-separated)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"least", "engine"}));

@@ -74,15 +74,15 @@ Status run(const Arguments& arguments) {
 }  // namespace ibid
 
 int main(int argc, char** argv) {
-  CLI::App app("the promises about sessions, measured");
+  CLI::App app("measures the claims about sessions");
   ibid::Arguments arguments;
   arguments.model.add_model(app, false);
   arguments.model.add_running(app);
-  app.add_option("--what", arguments.what, "some of chat, prompt, resume, memory, company (comma between)")
+  app.add_option("--what", arguments.what, "some of chat, prompt, resume, memory, company (comma-separated)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"chat", "prompt", "resume", "memory", "company"}));
-  app.add_option("--rounds", arguments.rounds, "repetitions of what is timed; medians count")
+  app.add_option("--rounds", arguments.rounds, "repetitions of what is timed; medians are reported")
       ->check(CLI::Range(1, 1000));
   app.add_flag("--json", arguments.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);

@@ -136,7 +136,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
     alone_tps.push_back(alone.tps());
     beside_tps.push_back(beside->tps());
   }
-  if (gaps.empty() || steps.empty()) return {ErrorCode::kInvalidArgument, "the decoding session said nothing"};
+  if (gaps.empty() || steps.empty()) return {ErrorCode::kInvalidArgument, "the decoding session generated nothing"};
   const double step_ms = spread_of(steps).median, longest = percentile(gaps, 1);
   Claim gap;
   gap.what = text_of("a session decodes while %zu tokens are read: longest gap", kPromptTokens);
@@ -153,7 +153,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
   sink(gap);
   const double ratio = spread_of(ratios).median;
   Claim rate;
-  rate.what = "  rate of the reading, to the same alone";
+  rate.what = "  prefill rate, relative to the same alone";
   rate.goal = "70 %";
   rate.measured = text_of("%.0f of %.0f tokens/s: %.0f %% (%zu rounds)", spread_of(beside_tps).median,
                           spread_of(alone_tps).median, 100 * ratio, rounds);
@@ -183,7 +183,7 @@ Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed
   const int64_t wished_ns = engine->state().clock().steady_ns();
   source.request_stop();
   reader.join();
-  if (status.ok()) return Status(ErrorCode::kInvalidArgument, "the prompt was read before it could be cancelled");
+  if (status.ok()) return Status(ErrorCode::kInvalidArgument, "the prompt was prefilled before it could be cancelled");
   if (status.code() != ErrorCode::kCancelled) return status;
   return static_cast<double>(stopped_ns - wished_ns) * 1e-6;
 }
@@ -217,7 +217,7 @@ Status claims_of_cancelling(const std::shared_ptr<Engine>& engine, size_t rounds
     steps.insert(steps.end(), gaps.begin(), gaps.end());
   }
   const double pass_ms = SchedulerOptions{}.latency_target_ms + spread_of(steps).median;
-  sink(cancel_claim("a reading cancelled alone (a layer)", alone, 0));
+  sink(cancel_claim("a prefill cancelled alone (a layer)", alone, 0));
   sink(cancel_claim("  beside a session that decodes (a pass)", beside, pass_ms));
   sink(cancel_claim("a decoding cancelled alone", decoding, 0));
   return {};
@@ -232,7 +232,7 @@ Result<double> decode_together(const std::shared_ptr<Engine>& engine, size_t n, 
   int64_t from_ns = 0, to_ns = INT64_MAX;
   for (const auto& decoder : decoders) {
     TRY(decoder->status());
-    if (decoder->times_ns().empty()) return Status(ErrorCode::kInvalidArgument, "a decoding session said nothing");
+    if (decoder->times_ns().empty()) return Status(ErrorCode::kInvalidArgument, "a decoding session generated nothing");
     from_ns = std::max(from_ns, decoder->times_ns().front());
     to_ns = std::min(to_ns, decoder->times_ns().back());
   }

@@ -30,7 +30,7 @@ def set_swa_full(ffi, params, wanted):
     memory = ffi.buffer(ffi.addressof(params))
     at = bytes(memory).find(bytes([0, 1, 1, 1, 1, 0]))
     if at < 0:
-        raise SystemExit("the parameters of a context are not those that this script knows")
+        raise SystemExit("unknown layout of llama_context_params")
     memory[at + 4] = bytes([wanted])
 
 

@@ -65,7 +65,7 @@ def repeat_rows(saved, n):
     out = [struct.pack("<4I", *head, streams, n)]
     cells = [take("3I") for _ in range(m)]
     if cells != [(j, 1, 0) for j in range(m)]:
-        raise SystemExit("llama.cpp's state is laid out in a way that this program does not know")
+        raise SystemExit("llama.cpp's state has an unknown layout")
     out += [struct.pack("<3I", j, 1, 0) for j in range(n)]
     transposed, n_layers = take("2I")
     out.append(struct.pack("<2I", transposed, n_layers))
@@ -77,7 +77,7 @@ def repeat_rows(saved, n):
             kind, size, width = take("iII")
             out += [struct.pack("<iII", kind, size, width), *(rows(size, m) for _ in range(width))]
     if at != len(saved):
-        raise SystemExit("llama.cpp's state has something behind its rows")
+        raise SystemExit("llama.cpp's state has unexpected data after its rows")
     return b"".join(out)
 
 

@@ -277,7 +277,7 @@ size_t KvCacheEntry::resumable_length(size_t n) const {
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
   const size_t kept = slice_to_at_most(n);
-  CHECK_EQ(kept, n) << "an exact cut to a position from which the entry cannot go on";
+  CHECK_EQ(kept, n) << "slice_to_length() to a position that cannot be resumed";
 }
 
 size_t KvCacheEntry::slice_to_at_most(size_t n) {

@@ -269,11 +269,11 @@ struct KvPagePool::State {
   }
 
   Status out_of_memory(Kind kind, size_t n) const {
-    return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n) +
+    return {ErrorCode::kOutOfMemory, "KV cache: cannot allocate " + std::to_string(n) +
                                          (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
-                                         std::to_string(bytes_of(kind)) + " bytes are wanted, " +
-                                         std::to_string(bytes_in_use()) + " bytes of a budget of " +
-                                         std::to_string(budget_bytes) + " are in use and none of them can be evicted"};
+                                         std::to_string(bytes_of(kind)) + " bytes: " + std::to_string(bytes_in_use()) +
+                                         " bytes of a budget of " + std::to_string(budget_bytes) +
+                                         " are in use and none can be evicted"};
   }
 };
 

@@ -103,7 +103,7 @@ Status StoreInsertion::check_pages() {
       return {};
     }
     return {ErrorCode::kInvalidArgument,
-            "KV cache: page " + std::to_string(i) + " of the entry is stored for another namespace or other ids"};
+            "KV cache: page " + std::to_string(i) + " of the entry is stored for another namespace or other tokens"};
   }
   return {};
 }
@@ -175,7 +175,7 @@ Status StoreBudget::make_for(const StoreInsertion& insertion, Removed& removed) 
   const size_t n_evictable = tree_.count_evictable(excess_pages(wanted));
   if (n_evictable < excess_pages(wanted - tree_.endings().bytes())) {
     return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(insertion.n_new()) +
-                                         " pages more do not fit into a budget of " + std::to_string(budget_bytes_) +
+                                         " more pages do not fit into a budget of " + std::to_string(budget_bytes_) +
                                          " bytes, of which " + std::to_string(charge_bytes()) +
                                          " are used and cannot be evicted"};
   }

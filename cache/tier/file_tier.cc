@@ -67,7 +67,7 @@ Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPage
   } catch (const std::bad_alloc&) {
     return no_heap();
   } catch (const std::system_error& error) {
-    return Status(ErrorCode::kIo, std::string("cold tier: no thread: ") + error.what());
+    return Status(ErrorCode::kIo, std::string("cold tier: cannot start a thread: ") + error.what());
   }
 }
 

@@ -132,7 +132,7 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   const uint64_t in_front = header.value_or(kTooMany);
   const uint64_t record = checked_add(in_front, blocks.value_or(kTooMany)).value_or(kTooMany);
   if (record > std::numeric_limits<ptrdiff_t>::max()) {
-    return {ErrorCode::kOverflow, "KV record: its counts give more bytes than there can be"};
+    return {ErrorCode::kOverflow, "KV record: its counts add up to more bytes than a file can have"};
   }
   if (in_front != fixed.header_bytes || record != fixed.record_bytes) {
     return bad_header("says " + std::to_string(fixed.header_bytes) + " and " + std::to_string(fixed.record_bytes) +
@@ -144,7 +144,7 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
 }  // namespace
 
 Status kv_record_mismatch(const char* what) {
-  return {ErrorCode::kMismatch, std::string("KV record: is of another ") + what};
+  return {ErrorCode::kMismatch, std::string("KV record: belongs to another ") + what};
 }
 
 Status kv_record_of_other_numerics(uint32_t found, uint32_t own) {
@@ -167,7 +167,7 @@ Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) 
   }
   const Fixed fixed = load_fixed(bytes);
   const auto magic = std::find(kMagics.begin(), kMagics.end(), fixed.magic);
-  if (magic == kMagics.end()) return Status(ErrorCode::kBadMagic, "KV record: does not begin as one");
+  if (magic == kMagics.end()) return Status(ErrorCode::kBadMagic, "KV record: unknown magic number");
   const auto index = static_cast<size_t>(magic - kMagics.begin());
   const auto kind = static_cast<KvRecordKind>(index);
   if (fixed.endian_mark != kEndianMark) {
@@ -240,7 +240,7 @@ Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvR
   check.identity_hash_ = identity_hash_of(header, table);
   check.checksums_ = header.subspan(table);
   if (checksum_of(header, table, check.identity_hash_) != found.checksum) {
-    return Status(ErrorCode::kCorrupt, "KV record: the checksum of the header disagrees");
+    return Status(ErrorCode::kCorrupt, "KV record: the checksum of the header does not match");
   }
   if (found.kind != kind) return kv_record_mismatch("kind");
   const uint32_t version = found.identity.fingerprint.numerics_version;
@@ -260,7 +260,7 @@ Status KvRecordCheck::check_block(size_t index, std::span<const std::byte> block
   uint64_t wanted = 0;
   std::memcpy(&wanted, checksums_.data() + index * sizeof wanted, sizeof wanted);
   if (block_checksum(identity_hash_, index, block) == wanted) return {};
-  return {ErrorCode::kCorrupt, "KV record: the checksum of block " + std::to_string(index) + " disagrees"};
+  return {ErrorCode::kCorrupt, "KV record: the checksum of block " + std::to_string(index) + " does not match"};
 }
 
 }  // namespace ibid

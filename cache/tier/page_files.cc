@@ -119,7 +119,7 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
                    std::as_writable_bytes(std::span(ids))));
   const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
                                                         : namer.state(record.before, ids, record.n_front());
-  if (own != record.name) return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
+  if (own != record.name) return Status(ErrorCode::kCorrupt, file_name + ": its name does not match its tokens");
   record.ids = std::move(ids);
   record.is_known = true;
   return record;
@@ -138,7 +138,7 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
   TRY(expect_size(*file, check.header().record_bytes));  // its size may equal that of a page with other parts
   if (check.header().n_ids() != n_ids) {
-    return Status(ErrorCode::kMismatch, file_name + ": holds other ids than it did");
+    return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
   // One layer at a time, so that it is still in the processor's cache for the checksum.
   TRY(check.read_blocks(
@@ -161,7 +161,7 @@ Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPageP
   TRY(read_exactly(*file, 0, header));
   TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(header, layout, identity, ids));
   if (check.header().first_position != wanted.position || check.header().n_rows != wanted.n_rows) {
-    return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other ids than it did");
+    return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other tokens than before");
   }
   return check.read_snapshot(pool, ids.size() - wanted.position, [&](uint64_t offset, std::span<std::byte> block) {
     return read_exactly(*file, offset, block);
@@ -444,7 +444,7 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
-      return {ErrorCode::kLimitExceeded, "cold tier: the page before is not on disk"};
+      return {ErrorCode::kLimitExceeded, "cold tier: the previous page is not on disk"};
     }
     index_.touch(continues, clock_.unix_ns());  // marked as used: evicted last
   }
@@ -464,8 +464,8 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
-    return {ErrorCode::kLimitExceeded,
-            "cold tier: a state of " + std::to_string(bytes) + " bytes, all together may have " + std::to_string(most)};
+    return {ErrorCode::kLimitExceeded, "cold tier: a state of " + std::to_string(bytes) +
+                                           " bytes, the limit of all states together is " + std::to_string(most)};
   }
   while (index_.state_bytes() + bytes > most) {
     TRY(remove(*index_.oldest_state()));

@@ -188,7 +188,7 @@ class WriteBehind::HandOver {
   }
   void lose(size_t n) {
     const std::lock_guard lock(writing_.mutex_);
-    writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: too much waits already"));
+    writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: the write queue is full"));
   }
 
   // Queues the states in the page that begins here. Returns false if the queue is full.

@@ -120,8 +120,7 @@ Result<Isa> choose_isa(const char* forced) {
     if (wanted != kIsaNames[i]) continue;
     const auto isa = static_cast<Isa>(i);
     if (isa_supported(isa)) return isa;
-    return {ErrorCode::kInvalidArgument,
-            "IBID_FORCE_ISA asks for " + std::string(wanted) + ", which this machine does not have"};
+    return {ErrorCode::kInvalidArgument, "IBID_FORCE_ISA=" + std::string(wanted) + " is not supported by this CPU"};
   }
   return {ErrorCode::kInvalidArgument,
           "IBID_FORCE_ISA is \"" + std::string(wanted) + "\"; it must be ref, avx2, avxvnni, avx512 or amx"};

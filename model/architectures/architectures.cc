@@ -353,7 +353,7 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   if (embed == nullptr) return {ErrorCode::kMissingTensor, file.file().path() + ": " + name + " is missing"};
   if (embed->shape.rank != 2 || embed->shape[0] == 0 || embed->shape[0] > kMaxWidth) {
     return {ErrorCode::kBadShape,
-            file.file().path() + ": " + name + " is " + embed->shape.to_string() + ", wanted [vocab_size, dim]"};
+            file.file().path() + ": " + name + " is " + embed->shape.to_string() + ", expected [vocab_size, dim]"};
   }
   TRY_ASSIGN(config.vocab_size, file.integer(keys::kVocabSize, 1, kMaxWidth, embed->shape[0]));
   return {};
@@ -371,9 +371,9 @@ Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
 
 // Refuses features that models of supported architectures may have but that are not implemented.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
-  constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
-                              {"attention to later positions", "", "use_bidirectional_attention"}};
-  constexpr Key kQkNorms{"norms of queries and keys", "", "use_qk_norm|qk_layernorm"};
+  constexpr Key kRefused[] = {{"ALiBi positions", "", "alibi"},
+                              {"bidirectional attention", "", "use_bidirectional_attention"}};
+  constexpr Key kQkNorms{"query and key norms", "", "use_qk_norm|qk_layernorm"};
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
   if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
   for (const Key& key : refused) {
@@ -390,7 +390,7 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
   const std::string q_norm = tensor_name(file.file(), config, TensorRole::kQNorm);
   if (config.qk_norm != QkNorm::kNone || file.file().find_tensor(q_norm) == nullptr) return {};
   return {ErrorCode::kUnsupported, file.file().path() + ": tensor " + q_norm +
-                                       " (a norm of queries) is not supported in a model of " + config.architecture};
+                                       " (a query norm) is not supported in a model of " + config.architecture};
 }
 
 // True if the file has a head that differs from the embedding. It is used even if tied is set, as in transformers 5.

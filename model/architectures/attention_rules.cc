@@ -76,7 +76,7 @@ constexpr int64_t kMaxRank = 1 << 16;
 
 Status read_latent(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kPairs{"rope of neighbours", "", "rope_interleave"};
-  constexpr Key kNope{"dimensions of a key that do not turn", "", "qk_nope_head_dim"};
+  constexpr Key kNope{"key dimensions without RoPE", "", "qk_nope_head_dim"};
   LatentAttention& latent = config.latent;
   TRY_ASSIGN(latent.q_rank, file.integer(keys::kQRank, 0, kMaxRank, size_t{0}));
   TRY_ASSIGN(latent.kv_rank, file.integer(keys::kKvRank, 1, kMaxRank));
@@ -94,8 +94,8 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
   }
   if (latent.row_dim() > kMaxHeadDim) {
     return file.bad(keys::kKvRank, std::to_string(latent.kv_rank),
-                    "one that has room in a row of " + std::to_string(kMaxHeadDim) + " beside " +
-                        std::to_string(latent.rope_dim) + " dimensions that turn");
+                    "a rank that fits in " + std::to_string(kMaxHeadDim) + " dimensions together with " +
+                        std::to_string(latent.rope_dim) + " rotary dimensions");
   }
   return {};
 }

@@ -145,9 +145,9 @@ class KeyWriter {
       integer(keys::kFullInterval, period);
       return {};
     }
-    return {ErrorCode::kUnsupported, from_.file().path() + ": layers with attention stand at no one distance, and '" +
-                                         std::string(to_.gguf_name) +
-                                         "' has no key for others: use the model as it is"};
+    return {ErrorCode::kUnsupported,
+            from_.file().path() + ": layers with attention are not periodic, which GGUF architecture '" +
+                std::string(to_.gguf_name) + "' cannot represent: use the original checkpoint"};
   }
 
   Status write_recurrent() {

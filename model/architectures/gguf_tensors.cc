@@ -110,9 +110,9 @@ class Lister {
   }
 
   Status refuse_folded(const TensorSource& source) const {
-    return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name +
-                                         " is a bias, and GGUF has this model's factors within the weights: use the "
-                                         "model as it is"};
+    return {ErrorCode::kUnsupported, file_.path() + ": bias " + source.name +
+                                         " cannot be converted: GGUF stores this model's factors inside its weights; "
+                                         "use the original checkpoint"};
   }
 
   Status add(const TensorRow& row, size_t layer, TensorSource source) {
@@ -136,8 +136,8 @@ class Lister {
     auto& rows = static_cast<GgufRows&>(*tensor.rows);
     if (rows.n_rows() != 0 && rows.stored_type() != source.tensor.dtype) {
       return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name + " has type " +
-                                           std::string(dtype_name(source.tensor.dtype)) + ", others of " + tensor.name +
-                                           " have " + std::string(dtype_name(rows.stored_type()))};
+                                           std::string(dtype_name(source.tensor.dtype)) + ", other parts of " +
+                                           tensor.name + " have " + std::string(dtype_name(rows.stored_type()))};
     }
     if (places) {
       rows.add(std::move(part), *places);

@@ -49,7 +49,7 @@ std::string Hyperparameters::key_of(const Key& key) const {
 }
 
 Status Hyperparameters::bad(const Key& key, const std::string& value, const std::string& wanted) const {
-  return {ErrorCode::kBadHyperparameter, file_.path() + ": " + key_of(key) + " is " + value + ", wanted " + wanted};
+  return {ErrorCode::kBadHyperparameter, file_.path() + ": " + key_of(key) + " is " + value + ", expected " + wanted};
 }
 
 Status Hyperparameters::missing(const Key& key) const {
@@ -58,7 +58,7 @@ Status Hyperparameters::missing(const Key& key) const {
 
 Status Hyperparameters::wrong_length(const std::string& key, size_t got, size_t wanted) const {
   return {ErrorCode::kBadHyperparameter,
-          file_.path() + ": " + key + " has " + std::to_string(got) + " elements, wanted " + std::to_string(wanted)};
+          file_.path() + ": " + key + " has " + std::to_string(got) + " elements, expected " + std::to_string(wanted)};
 }
 
 Result<size_t> Hyperparameters::integer(const Key& key, int64_t low, int64_t high,

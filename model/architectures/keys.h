@@ -19,13 +19,12 @@ inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
 // In GGUF the value of layers with a window, in config.json that of layers without one.
 inline constexpr Key kOtherHeadDim{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
 inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "attention.value_length_swa", ""};
-inline constexpr Key kSharedKvLayers{"layers that read the keys and values of others", "attention.shared_kv_layers",
-                                     "num_kv_shared_layers"};
+inline constexpr Key kSharedKvLayers{"layers with shared KV", "attention.shared_kv_layers", "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions|model_max_length"};
 // For embedding models; directories store it elsewhere (read_pooling()).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
-inline constexpr Key kCausal{"attention to earlier positions alone", "attention.causal", "is_causal"};
+inline constexpr Key kCausal{"causal attention", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
 inline constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
                               "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
@@ -50,7 +49,7 @@ inline constexpr Key kGateCutoffs{"cutoffs of gates", "activation_sparsity_scale
 // --- latent attention
 inline constexpr Key kQRank{"rank of the queries' latent", "attention.q_lora_rank", "q_lora_rank"};
 inline constexpr Key kKvRank{"rank of the latent of keys and values", "attention.kv_lora_rank", "kv_lora_rank"};
-inline constexpr Key kLatentRopeDim{"dimensions of a key that turn", "rope.dimension_count", "qk_rope_head_dim"};
+inline constexpr Key kLatentRopeDim{"rotary dimensions of a key", "rope.dimension_count", "qk_rope_head_dim"};
 inline constexpr Key kLatentValueDim{"value head_dim", "attention.value_length_mla|attention.value_length",
                                      "v_head_dim"};
 inline constexpr Key kLatentKeyDim{"head_dim", "attention.key_length_mla|attention.key_length", ""};
@@ -67,8 +66,8 @@ inline constexpr Key kExperts{"n_experts", "expert_count",
 inline constexpr Key kExpertsActive{"n_experts_active", "expert_used_count",
                                     "num_experts_per_tok|moe_k|num_experts_per_token|top_k_experts"};
 inline constexpr Key kExpertGroups{"groups of experts", "expert_group_count", "n_group|num_expert_group"};
-inline constexpr Key kExpertGroupsActive{"open groups of experts", "expert_group_used_count", "topk_group"};
-inline constexpr Key kRouterScores{"way to choose experts", "expert_gating_func", ""};
+inline constexpr Key kExpertGroupsActive{"active expert groups", "expert_group_used_count", "topk_group"};
+inline constexpr Key kRouterScores{"gating function", "expert_gating_func", ""};
 inline constexpr Key kRouterNormalized{"normalised weights of experts", "expert_weights_norm",
                                        "norm_topk_prob|route_norm|moe_renormalize"};
 inline constexpr Key kRouterScale{"scale of experts", "expert_weights_scale", "routed_scaling_factor|route_scale"};

@@ -256,7 +256,9 @@ Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, M
     } else if (file.gguf()) {
       if (std::isfinite((*listed)[l])) cutoff = static_cast<float>((*listed)[l]);
     } else if (const double share = (*listed)[l]; share != 0) {
-      if (!(share > 0 && share < 1)) return file.bad(key, "an array with " + std::to_string(share), "shares below 1");
+      if (!(share > 0 && share < 1)) {
+        return file.bad(key, "an array with " + std::to_string(share), "shares from 0 to below 1");
+      }
       cutoff = static_cast<float>(normal_quantile(share));
     }
   }
@@ -283,7 +285,7 @@ Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const
     }
     if (tensor->shape.elements() != 1 || !dtype_is_float(tensor->dtype)) {
       return Status(ErrorCode::kBadShape, file.file().path() + ": tensor " + name + " is " + tensor->shape.to_string() +
-                                              ", wanted one number");
+                                              ", expected one number");
     }
     float value = 0;
     dequantize_row(tensor->dtype, tensor->data, std::span(&value, 1));

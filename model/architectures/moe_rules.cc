@@ -20,14 +20,14 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
   router.n_groups = n_groups;
   if (router.n_experts % n_groups != 0 || router.n_experts / n_groups < 2) {
     return file.bad(keys::kExpertGroups, std::to_string(n_groups),
-                    "a divisor of the " + std::to_string(router.n_experts) + " experts that leaves 2 or more in each");
+                    "a divisor of the " + std::to_string(router.n_experts) + " experts with at least 2 in each group");
   }
   TRY_ASSIGN(router.n_groups_active,
              file.integer(keys::kExpertGroupsActive, 1, static_cast<int64_t>(n_groups), size_t{1}));
   const size_t n_open = router.n_groups_active * (router.n_experts / n_groups);
   if (n_open < router.n_experts_active) {
     return file.bad(keys::kExpertGroupsActive, std::to_string(router.n_groups_active),
-                    "groups of " + std::to_string(router.n_experts_active) + " experts or more together, they have " +
+                    "groups of at least " + std::to_string(router.n_experts_active) + " experts together; these have " +
                         std::to_string(n_open));
   }
   return {};
@@ -38,14 +38,14 @@ constexpr RouterScores kGgufGatingFunctions[] = {RouterScores::kSoftmax, RouterS
                                                  RouterScores::kSoftmaxOfChosen};
 
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
-  constexpr Key kHf{"way to choose experts", "", "scoring_func|moe_router_activation_func"};
+  constexpr Key kHf{"gating function", "", "scoring_func|moe_router_activation_func"};
   if (file.has(keys::kRouterScores)) {
     TRY_ASSIGN(const size_t way, file.integer(keys::kRouterScores, 0, kMaxExperts));
     if (way > std::size(kGgufGatingFunctions)) {
       return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(keys::kRouterScores) + " " +
                                            std::to_string(way) +
-                                           " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
-                                           "chosen)"};
+                                           " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax over "
+                                           "the selected experts)"};
     }
     if (way > 0) router.scores = kGgufGatingFunctions[way - 1];
   }
@@ -82,7 +82,7 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
   TRY_ASSIGN(moe.shared_ffn_dim, file.integer(keys::kSharedFfnDim, 0, kMaxWidth, together));
   if (moe.shared_ffn_dim > static_cast<size_t>(kMaxWidth)) {
     return file.bad(keys::kSharedCount, std::to_string(n_shared),
-                    "shared experts of " + std::to_string(kMaxWidth) + " columns at most together");
+                    "shared experts with at most " + std::to_string(kMaxWidth) + " columns together");
   }
   if (!row.clamped_swiglu) return {};
   TRY_ASSIGN(const double limit, file.positive(keys::kSwigluLimit, kMaxFactor, 7.0));

@@ -15,15 +15,14 @@ struct Other {
   const char* what;
 };
 
-constexpr const char* kAdapter = "an adapter (LoRA), which changes another model: name a model that it was merged into";
-constexpr const char* kProjector = "a projector of images for another model: name that model's own file";
-constexpr const char* kMatrix = "an importance matrix, which helps to quantise a model: name the model itself";
-constexpr const char* kVocabulary = "a vocabulary without weights: name the model itself";
-constexpr const char* kControl = "a control vector, which changes another model: name that model";
-constexpr const char* kEmbedding =
-    "an embedding model whose attention sees later positions, and only decoders are read: name one of these";
-constexpr const char* kReranker = "a reranker, which scores texts and makes none: name a chat model";
-constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
+constexpr const char* kAdapter = "a LoRA adapter: load a model that it was merged into";
+constexpr const char* kProjector = "an image projector: load the file of the language model";
+constexpr const char* kMatrix = "an importance matrix for quantisation: load the model itself";
+constexpr const char* kVocabulary = "a vocabulary without weights: load the model itself";
+constexpr const char* kControl = "a control vector: load the model that it was made for";
+constexpr const char* kEmbedding = "a bidirectional embedding model: only decoder models are supported";
+constexpr const char* kReranker = "a reranker, which generates no text: load a chat model";
+constexpr const char* kTwoParts = "an encoder-decoder model: only decoder models are supported";
 
 // general.type in GGUF.
 constexpr Other kOtherTypes[] = {
@@ -98,8 +97,8 @@ Status refuse_other_files(const ModelFile& file) {
   if (what != nullptr) return {ErrorCode::kUnsupported, file.path() + ": is " + what};
   if (!gguf && file.config_json() == nullptr) {
     return {ErrorCode::kMissingKey, file.path() +
-                                        ": has no config.json beside it, which says what the weights are; "
-                                        "name the model's whole directory"};
+                                        ": config.json, which describes the weights, is missing beside it; "
+                                        "name the model's directory"};
   }
   return {};
 }

@@ -21,8 +21,7 @@ constexpr const char* kModulesName = "modules.json";
 constexpr std::array<std::string_view, 5> kGgufPoolings = {"none", "mean", "cls", "last", "rank"};
 
 Status unsupported_pooling(const ModelFile& file, const std::string& what) {
-  return {ErrorCode::kUnsupported,
-          file.path() + ": " + what + "; embeddings are the mean of a text's positions, or the last one"};
+  return {ErrorCode::kUnsupported, file.path() + ": " + what + "; supported pooling: mean, last token"};
 }
 
 std::optional<Pooling> pooling_named(std::string_view name) {
@@ -36,7 +35,7 @@ Status refuse_later_positions(const Hyperparameters& file) {
   TRY_ASSIGN(const bool causal, file.flag(keys::kCausal, true));
   if (causal) return {};
   return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(keys::kCausal) +
-                                       " is false (attention to later positions), and only decoders are read"};
+                                       " is false (bidirectional attention); only decoder models are supported"};
 }
 
 Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
@@ -83,7 +82,7 @@ Result<std::optional<Pooling>> pooling_of_module(const ModelFile& file, const st
   TRY_ASSIGN(const std::optional<std::string> text, file.companion(name));
   if (!text) {
     return {ErrorCode::kMissingKey, file.path() + ": " + kModulesName + " names " + in_quotes(folder) +
-                                        " as the pooling, and " + in_quotes(name) + " is not there"};
+                                        " as the pooling folder, but " + in_quotes(name) + " is missing"};
   }
   TRY_ASSIGN(const Json config, parse_model_json(*text, file.path() + "/" + name));
   if (!config.is_object()) return {ErrorCode::kBadHeader, file.path() + "/" + name + ": is not a JSON object"};
@@ -92,7 +91,7 @@ Result<std::optional<Pooling>> pooling_of_module(const ModelFile& file, const st
   if (pooling) return pooling;
   std::string all;
   for (const std::string& mode : modes) append_part(all, in_quotes(mode), " and ");
-  return unsupported_pooling(file, name + " asks for the pooling " + (all.empty() ? "of no mode" : all));
+  return unsupported_pooling(file, name + " enables " + (all.empty() ? "no pooling mode" : all));
 }
 
 Result<std::optional<Pooling>> pooling_of_modules(const ModelFile& file) {

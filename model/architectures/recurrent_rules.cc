@@ -64,7 +64,8 @@ Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
   TRY_ASSIGN(const auto limits, file.numbers_or_infinity(kLimits, 2));
   if (!limits) return {};
   if ((*limits)[0] > (*limits)[1]) {
-    return file.bad(kLimits, std::to_string((*limits)[0]) + " and " + std::to_string((*limits)[1]), "a range");
+    return file.bad(kLimits, std::to_string((*limits)[0]) + " and " + std::to_string((*limits)[1]),
+                    "a lower limit that is not above the upper limit");
   }
   mixer.step_low = static_cast<float>((*limits)[0]);
   mixer.step_high = static_cast<float>((*limits)[1]);
@@ -141,22 +142,22 @@ Status read_rule(const Hyperparameters& file, ModelConfig& config) {
 // Checks that the numbers of one file fit each other and the limits.
 Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   const RecurrentMixer& mixer = config.recurrent;
-  const std::string of = file.file().path() + ": recurrent layers of " + std::to_string(mixer.n_heads) + " heads, " +
-                         std::to_string(mixer.n_key_heads) + " of keys, " + std::to_string(mixer.key_dim) + " by " +
-                         std::to_string(mixer.value_dim);
+  const std::string of = file.file().path() + ": recurrent layers with " + std::to_string(mixer.n_heads) +
+                         " value heads, " + std::to_string(mixer.n_key_heads) + " key heads, " +
+                         std::to_string(mixer.key_dim) + " by " + std::to_string(mixer.value_dim);
   if (mixer.n_heads % mixer.n_key_heads != 0) {
-    return {ErrorCode::kBadHyperparameter, of + ", wanted heads that are a multiple of those of keys"};
+    return {ErrorCode::kBadHyperparameter, of + ": the number of value heads must be a multiple of the key heads"};
   }
   const auto most = static_cast<size_t>(kMaxWidth);
   for (const auto& [heads, width] :
        {std::pair(mixer.n_heads, mixer.value_dim), std::pair(mixer.n_key_heads, mixer.key_dim)}) {
     if (heads > most / width) {
-      return {ErrorCode::kBadHyperparameter, of + ", wanted at most " + std::to_string(kMaxWidth) + " columns"};
+      return {ErrorCode::kBadHyperparameter, of + ": at most " + std::to_string(kMaxWidth) + " columns are supported"};
     }
   }
   if (mixer.v_width() % mixer.norm_parts != 0) {
     return {ErrorCode::kBadHyperparameter,
-            of + ", wanted a width that " + std::to_string(mixer.norm_parts) + " groups divide"};
+            of + ": the width must be divisible by " + std::to_string(mixer.norm_parts) + " groups"};
   }
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
@@ -164,7 +165,7 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
-                                               " layers, wanted a state of at most " + std::to_string(kMaxStateFloats) +
+                                               " layers: a state must have at most " + std::to_string(kMaxStateFloats) +
                                                " numbers"};
   }
   return {};

@@ -179,7 +179,7 @@ Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& sec
   const auto n = static_cast<size_t>(share * static_cast<double>(head_dim));
   if (n >= 2 && n % 2 == 0) return n;
   return file.bad(key, std::to_string(share),
-                  "a share of " + std::to_string(head_dim) + " dimensions that is an even number of them");
+                  "a share of " + std::to_string(head_dim) + " dimensions that gives an even number of them");
 }
 
 Status read_hf_rule(const Hyperparameters& file, const std::string& section, const Architecture& row,
@@ -216,7 +216,7 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   if (tensor == nullptr) return {};
   if (tensor->dtype != DType::kF32 || tensor->shape.elements() != wanted) {
     return {ErrorCode::kBadShape, file.path() + ": " + name + " is " + std::string(dtype_name(tensor->dtype)) + " " +
-                                      tensor->shape.to_string() + ", wanted F32 [" + std::to_string(wanted) + "]"};
+                                      tensor->shape.to_string() + ", expected F32 [" + std::to_string(wanted) + "]"};
   }
   factors.resize(wanted);
   std::memcpy(factors.data(), tensor->data.data(), wanted * sizeof(float));

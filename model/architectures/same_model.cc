@@ -107,14 +107,14 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   const Part parts[] = {
       {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim && a.n_heads == b.n_heads &&
                     a.trained_context == b.trained_context},
-      {"kinds of layers", all_layers(a, b, same_kind)},
+      {"layer types", all_layers(a, b, same_kind)},
       {"recurrent layers", same_recurrent(a.recurrent, b.recurrent) && a.recurrent_norms == b.recurrent_norms},
-      {"limits of steps", same_steps(a.recurrent, b.recurrent)},
-      {"heads of layers", all_layers(a, b, same_heads)},
-      {"parts beside the layers", a.layer_inputs.dim == b.layer_inputs.dim && a.laurel_rank == b.laurel_rank &&
-                                      same_streams && a.scaled_layers == b.scaled_layers},
+      {"step limits", same_steps(a.recurrent, b.recurrent)},
+      {"head counts and sizes", all_layers(a, b, same_heads)},
+      {"parts outside the layers", a.layer_inputs.dim == b.layer_inputs.dim && a.laurel_rank == b.laurel_rank &&
+                                       same_streams && a.scaled_layers == b.scaled_layers},
       {"norms", a.norm == b.norm && a.norm_places == b.norm_places && a.norm_eps == b.norm_eps},
-      {"norms of queries, keys and values",
+      {"query, key and value norms",
        a.qk_norm == b.qk_norm && a.value_norm == b.value_norm && a.qk_norm_after_rope == b.qk_norm_after_rope},
       {"attention scale", a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap &&
                               a.scale_by_depth == b.scale_by_depth},
@@ -134,9 +134,8 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   };
   for (const Part& part : parts) {
     if (part.same) continue;
-    return {ErrorCode::kUnsupported, path + ": has no place in GGUF for this model's " + part.name +
-                                         ": a converted file of architecture '" + b.architecture +
-                                         "' would be another model"};
+    return {ErrorCode::kUnsupported, path + ": cannot be converted: GGUF cannot represent this model's " + part.name +
+                                         " (architecture '" + b.architecture + "')"};
   }
   return {};
 }

@@ -101,13 +101,13 @@ Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
     while (source > 0 && (config.layers[source - 1].window == 0) != (layer.window == 0)) --source;
     if (source == 0) {
       return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
-                      "a number that leaves a layer with the window of layer " + std::to_string(l) + " to read from");
+                      "fewer shared layers: layer " + std::to_string(l) + " has no earlier layer of its window type");
     }
     layer.kv_layer = source - 1;
     const LayerConfig& read = config.layers[source - 1];
     if (layer.head_dim != read.head_dim || layer.n_kv_heads != read.n_kv_heads) {
       return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
-                      "layers with the heads of those that they read from");
+                      "shared layers with the KV heads and head_dim of their source layer");
     }
   }
   return {};
@@ -144,7 +144,7 @@ Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
     return static_cast<size_t>(tensor->shape[0]);
   }
   return Status(ErrorCode::kBadShape, file.path() + ": tensor " + name + " is " + tensor->shape.to_string() +
-                                          ", wanted a matrix of at most " + std::to_string(kMaxWidth) + " rows");
+                                          ", expected a matrix of at most " + std::to_string(kMaxWidth) + " rows");
 }
 
 // Number of layers: the key, or else the length of the list of layer types.

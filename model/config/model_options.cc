@@ -21,7 +21,7 @@ size_t default_max_chunk() {
 
 Status check_model_options(const ModelOptions& options) {
   const auto out_of_range = [](const char* name, const std::string& value, const std::string& range) {
-    return Status(ErrorCode::kInvalidArgument, std::string(name) + ": " + value + ", allowed is " + range);
+    return Status(ErrorCode::kInvalidArgument, std::string(name) + ": " + value + ", allowed: " + range);
   };
   if (options.n_threads < 0 || options.n_threads > kMaxThreads) {
     return out_of_range("n_threads", std::to_string(options.n_threads),
@@ -29,7 +29,7 @@ Status check_model_options(const ModelOptions& options) {
   }
   if (options.max_seq_len > kMaxContext) {
     return out_of_range("max_seq_len", std::to_string(options.max_seq_len),
-                        "1 to " + std::to_string(kMaxContext) + ", or 0 for what the model was trained for");
+                        "1 to " + std::to_string(kMaxContext) + ", or 0 for the trained context");
   }
   if (options.max_chunk < 1 || options.max_chunk > kMaxContext) {
     return out_of_range("max_chunk", std::to_string(options.max_chunk), "1 to " + std::to_string(kMaxContext));

@@ -73,7 +73,7 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
   }
   if (n_rows == 0 || n_rows > max_chunk_) {
     return {ErrorCode::kInvalidArgument,
-            "a pass of " + std::to_string(n_rows) + " rows, wanted 1.." + std::to_string(max_chunk_)};
+            "a pass of " + std::to_string(n_rows) + " rows, expected 1.." + std::to_string(max_chunk_)};
   }
   return {};
 }
@@ -103,8 +103,8 @@ Status check_finite(const Logits& logits, const forward::Pass& pass) {
 Status TransformerModel::failure_of(const forward::Pass& pass) {
   if (pass.stopped_layer != forward::Pass::kNoLayer) return {ErrorCode::kCancelled, "the pass was cancelled"};
   if (pass.nonfinite_router_layer != forward::Pass::kNoLayer) {
-    return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.nonfinite_router_layer) +
-                                       " computed no finite number"};
+    return {ErrorCode::kNonFinite,
+            "router logits of layer " + std::to_string(pass.nonfinite_router_layer) + " are not finite"};
   }
   if (pass.nonfinite_layer != forward::Pass::kNoLayer) {
     return {ErrorCode::kNonFinite,

@@ -82,7 +82,7 @@ Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   const TensorView& tensor = *found.tensor;
   if (!same_but_for_ones(tensor.shape, wanted)) {
     return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
-                                      ", wanted " + wanted.to_string()};
+                                      ", expected " + wanted.to_string()};
   }
   if (!can_dequantize(tensor.dtype)) {
     return {ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " has type " +
@@ -99,7 +99,7 @@ Status check_made_rows(const ModelFile& file, const Found& found, const Shape& w
   if (own.rank > 0 && own[own.rank - 1] == wanted[wanted.rank - 1]) return {};
   return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " of type " +
                                     std::string(dtype_name(found.tensor->dtype)) + " is " + own.to_string() +
-                                    ", wanted " + wanted.to_string() + ": its rows cannot be cut anew"};
+                                    ", expected " + wanted.to_string() + ": rows of this type cannot be reshaped"};
 }
 
 // The shape that the file must have: a matrix or a vector, of all copies or of one.
@@ -284,7 +284,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   if (source.transposed && (!dtype_is_float(found.tensor->dtype) || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +
-                                               ", wanted floats: blocks of weights cannot be turned");
+                                               ", expected floats: quantised [in, out] weights cannot be transposed");
   }
   TRY(check_made_rows(file, found, wanted));
   source.name = std::move(found.name);

@@ -300,8 +300,8 @@ Status read_vector(const ModelFile& file, const ModelConfig& config, const Tenso
     const float value = in_file_order[source.source_row(r) * source.n_cols + c];
     out[i] = is_log ? static_cast<float>(-std::exp(double{value})) : (value + missing) / input_scale;
     if (!std::isfinite(out[i])) {
-      return {ErrorCode::kNonFinite, file.path() + ": tensor " + source.name +
-                                         " makes a value that is not finite, number " + std::to_string(i)};
+      return {ErrorCode::kNonFinite,
+              file.path() + ": tensor " + source.name + " gives a non-finite value at element " + std::to_string(i)};
     }
   }
   return {};

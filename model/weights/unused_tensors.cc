@@ -16,18 +16,18 @@ namespace {
 
 using enum TensorRole;
 
-constexpr const char* kOfMask = "a mask of later positions, which attention never sees";
-constexpr const char* kOfRope = "what the rule of rope says, or is read with it";
-constexpr const char* kOfDecay = "what the rule of decays says";
-constexpr const char* kTurnedOff = "a scale that the configuration turns off";
-constexpr const char* kOfInt8 = "a scale of activations or of a cache in 8 bits, which are not kept so here";
-constexpr const char* kOfParts = "a part of a tensor that is kept in parts";
-constexpr const char* kOfActivation = "a number of the activation, which is read with it";
-constexpr const char* kOfSplit = "a part of a tensor that the file has whole too";
-constexpr const char* kOfOthers = "keys and values of a layer that reads those of another";
-constexpr const char* kZeros = "a bias of zeros";
-constexpr const char* kTied = "a head beside an embedding that is the head";
-constexpr const char* kGuesses = "of layers behind the last, which guess further tokens";
+constexpr const char* kOfMask = "causal mask";
+constexpr const char* kOfRope = "part of RoPE";
+constexpr const char* kOfDecay = "part of the decay rule";
+constexpr const char* kTurnedOff = "scale disabled by the configuration";
+constexpr const char* kOfInt8 = "INT8 activation or KV scale, not used";
+constexpr const char* kOfParts = "part of a packed tensor";
+constexpr const char* kOfActivation = "activation parameter, read separately";
+constexpr const char* kOfSplit = "duplicate of a fused tensor";
+constexpr const char* kOfOthers = "KV of a layer that shares another's";
+constexpr const char* kZeros = "bias of zeros";
+constexpr const char* kTied = "tied LM head";
+constexpr const char* kGuesses = "multi-token prediction layer";
 
 // By the ending of a layer tensor's name.
 struct Ending {
@@ -192,8 +192,8 @@ std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfi
 Status refuse_unknown_tensors(const ModelFile& file, const ModelConfig& config) {
   for (const UnusedTensor& tensor : unused_tensors(file, config)) {
     if (!tensor.of_model || tensor.reason != nullptr) continue;
-    return {ErrorCode::kUnsupported, file.path() + ": tensor " + tensor.name + " has no place in a model of " +
-                                         config.architecture + ", which would be another model without it"};
+    return {ErrorCode::kUnsupported, file.path() + ": unknown tensor " + tensor.name + " in a model of architecture " +
+                                         config.architecture + "; ignoring it would change the results"};
   }
   return {};
 }

@@ -204,7 +204,7 @@ namespace {
 int time_field(std::string_view now, size_t at, size_t digits, int low, int high) {
   const auto value = now.size() >= at + digits ? parse_int(now.substr(at, digits)) : std::nullopt;
   if (!value || *value < low || *value > high) {
-    fail("now is \"" + std::string(now) + "\"; wanted YYYY-MM-DDTHH:MM:SS");
+    fail("now is \"" + std::string(now) + "\"; expected YYYY-MM-DDTHH:MM:SS");
   }
   return static_cast<int>(*value);
 }
@@ -218,7 +218,7 @@ std::tm parse_time(std::string_view now) {
   time.tm_min = time_field(now, 14, 2, 0, 59);
   time.tm_sec = time_field(now, 17, 2, 0, 59);
   timegm(&time);  // computes the days of the week and of the year
-  if (time.tm_mday != day) fail("now is \"" + std::string(now) + "\", which is no date");
+  if (time.tm_mday != day) fail("now is \"" + std::string(now) + "\", which is not a date");
   time.tm_isdst = -1;  // no time zone: %z and %Z are empty
   time.tm_zone = nullptr;
   return time;

@@ -122,7 +122,8 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
     case StmtKind::kScope: execute_body(stmt.bodies[0], inner_scope(frame)); break;
     case StmtKind::kBreak: return Flow::kBreak;
     case StmtKind::kContinue: return Flow::kContinue;
-    case StmtKind::kUnsupported: fail("{% " + stmt.text + " %} is not supported: a template stands alone");
+    case StmtKind::kUnsupported:
+      fail("{% " + stmt.text + " %} is not supported: templates cannot load other templates");
   }
   return Flow::kNext;
 }
@@ -200,7 +201,7 @@ Value Executor::call_loop(LoopObject& loop, const Arguments& arguments) {
   if (!loop.stmt->recursive) fail("the loop must have the 'recursive' marker to be called recursively.");
   if (arguments.positional.size() != 1 || !arguments.named.empty()) fail("a recursive loop takes one argument");
   const FramePtr frame = loop.frame.lock();
-  if (frame == nullptr) fail("the scope of the loop is gone");
+  if (frame == nullptr) fail("the loop has ended");
   const auto nested = start_loop(state_, *loop.stmt, frame, resolve_messages(state_, arguments.positional[0]));
   nested->depth0 = loop.depth0 + 1;
   return Value::string(capture([&] { run_loop(*loop.stmt, frame, nested, nullptr); }));

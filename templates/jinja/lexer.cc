@@ -19,7 +19,7 @@ int hex_digit(char c) {
 
 void append_checked(std::string& out, uint32_t code_point, int line) {
   if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
-    fail_syntax(line, "an escape in a string is no character");
+    fail_syntax(line, "an escape in a string is not a character");
   }
   utf8_append(out, code_point);
 }

@@ -39,10 +39,10 @@ TEST(FigureTable, RowsAlignWithTheHeader) {
       rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
   EXPECT_EQ(figure_header() + figure_row(decode_at(1024, 307.5), rivals),
             "                                   median      quartiles         work  of peak\n"
-            "decode behind 1024            307.5 tok/s    297.5-312.5    30.0 GB/s     50 %\n"
+            "decode at depth 1024          307.5 tok/s    297.5-312.5    30.0 GB/s     50 %\n"
             "  llama.cpp                   123.0 tok/s          2.50x\n");
   EXPECT_EQ(figure_row(decode_at(0, 307.5), rivals),
-            "decode behind 0               307.5 tok/s    297.5-312.5    30.0 GB/s     50 %\n")
+            "decode at depth 0             307.5 tok/s    297.5-312.5    30.0 GB/s     50 %\n")
       << "the rival has no figure for this work";
 }
 
@@ -73,12 +73,12 @@ TEST(FigureTable, EveryLineFitsIntoATerminal) {
   for (const Figure& figure : {turn, noted, grown, decode_at(1024, 9999.5), figure_of("chat_turn", {3500, 8}, 99.5)}) {
     expect_terminal_lines(figure_row(figure, rivals));
   }
-  EXPECT_THAT(figure_row(turn, rivals), HasSubstr("44 tokens behind 123456 "));
+  EXPECT_THAT(figure_row(turn, rivals), HasSubstr("44 tokens at depth 123456 "));
 }
 
 TEST(FigureTable, LegendExplainsOnlyTheMeasuredKinds) {
   const std::string legend = figure_legend({"load", "decode"}, false);
-  EXPECT_THAT(legend, HasSubstr("decode behind N: 48 tokens"));
+  EXPECT_THAT(legend, HasSubstr("decode at depth N: 48 tokens"));
   EXPECT_THAT(legend, HasSubstr("of peak: "));
   EXPECT_THAT(legend, Not(HasSubstr("prefill")));
   EXPECT_THAT(legend, Not(HasSubstr("another engine")));

@@ -65,37 +65,37 @@ TEST_F(ChatCommands, HelpFitsAndExplainsEachCommand) {
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/help", "Ctrl-C "));
   for (size_t i = 0; i < terminal.screen().rows(); ++i) EXPECT_LE(terminal.screen().row(i).size(), 80u);
-  ASSERT_TRUE(says(terminal, "/HELP edit", "say TEXT in place of message N"));
+  ASSERT_TRUE(says(terminal, "/HELP edit", "replace message N (your last one) with TEXT"));
   ASSERT_TRUE(says(terminal, "/? /regen", "SEED + 1000"));
-  ASSERT_TRUE(says(terminal, "/help nonsense", "/nonsense: there is no such command"));
+  ASSERT_TRUE(says(terminal, "/help nonsense", "/nonsense: unknown command"));
 }
 
 TEST_F(ChatCommands, UnknownCommandsAndWrongArgumentsAreExplained) {
   PseudoTerminal terminal(chat(), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
-  ASSERT_TRUE(says(terminal, "/hepl", "there is /help"));
-  ASSERT_TRUE(says(terminal, "/exit now", "too many words: /exit"));
-  ASSERT_TRUE(says(terminal, "/clear everything", "too many words: /clear"));
-  ASSERT_TRUE(says(terminal, "/choose", "something is missing: /choose K"));
-  ASSERT_TRUE(says(terminal, "/choose 1", "there are no answers to choose from"));
-  ASSERT_TRUE(says(terminal, "/back", "there is no place to return to"));
-  ASSERT_TRUE(says(terminal, "/undo", "there is nothing to take back"));
-  ASSERT_TRUE(says(terminal, "/redo", "nothing was taken back"));
+  ASSERT_TRUE(says(terminal, "/hepl", "similar: /help"));
+  ASSERT_TRUE(says(terminal, "/exit now", "too many arguments: /exit"));
+  ASSERT_TRUE(says(terminal, "/clear everything", "too many arguments: /clear"));
+  ASSERT_TRUE(says(terminal, "/choose", "an argument is missing: /choose K"));
+  ASSERT_TRUE(says(terminal, "/choose 1", "no answers to choose from"));
+  ASSERT_TRUE(says(terminal, "/back", "no place to return to"));
+  ASSERT_TRUE(says(terminal, "/undo", "nothing to undo"));
+  ASSERT_TRUE(says(terminal, "/redo", "nothing to redo"));
   ASSERT_TRUE(says(terminal, "/goto 1", "/goto N: the number of a branch"));
   ASSERT_TRUE(says(terminal, "/goto x", "/goto N: the number of a branch"));
-  ASSERT_TRUE(says(terminal, "/regen", "there is nothing to answer yet"));
-  ASSERT_TRUE(says(terminal, "/edit 3 text", "no message of yours with this number"));
-  ASSERT_TRUE(says(terminal, "/answers three text", "/answers N TEXT: how many"));
+  ASSERT_TRUE(says(terminal, "/regen", "nothing to answer yet"));
+  ASSERT_TRUE(says(terminal, "/edit 3 text", "none of your messages has this number"));
+  ASSERT_TRUE(says(terminal, "/answers three text", "/answers N TEXT: the number of answers"));
   ASSERT_TRUE(says(terminal, "/answers 17 text", "answers: 17, allowed is 1 to 16"));
   ASSERT_TRUE(says(terminal, "/answers 0 text", "answers: 0, allowed is 1 to 16"));
-  ASSERT_TRUE(says(terminal, "/history 99999999999999999999", "no message with this number"));
+  ASSERT_TRUE(says(terminal, "/history 99999999999999999999", "no message has this number"));
   ASSERT_TRUE(says(terminal, "/pin x", "/pin N: the number of a message"));
-  ASSERT_TRUE(says(terminal, "/when-full never", "none of error, drop and cut"));
-  ASSERT_TRUE(says(terminal, "/set nonsense 1", "'nonsense' is no setting"));
-  ASSERT_TRUE(says(terminal, "/set top-p 2", "allowed is"));
+  ASSERT_TRUE(says(terminal, "/when-full never", "is not one of error, drop, cut"));
+  ASSERT_TRUE(says(terminal, "/set nonsense 1", "'nonsense' is not a setting"));
+  ASSERT_TRUE(says(terminal, "/set top-p 2", "allowed: "));
   ASSERT_TRUE(says(terminal, "/read nowhere.txt", "nowhere.txt"));
   ASSERT_TRUE(says(terminal, "/save ../evil", "no / and no"));
-  ASSERT_TRUE(says(terminal, "/etc/passwd what is this", "is written with //"));
+  ASSERT_TRUE(says(terminal, "/etc/passwd what is this", "write //, as in"));
   EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("turn 1"))) << "none of them is sent as a message";
   ASSERT_TRUE(says(terminal, "//etc/passwd", "A slash arrived."));
 }
@@ -109,12 +109,12 @@ TEST_F(ChatCommands, UndoAndRedoWorkForEveryCommand) {
   ASSERT_TRUE(says(terminal, "/clear", "a new conversation"));
   ASSERT_TRUE(says(terminal, "/system Be brief.", "with this system message"));
   ASSERT_TRUE(says(terminal, "/system", "Be brief."));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: /system; 0 messages"));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: /clear; 2 messages"));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: /edit; 4 messages"));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: the last message and its answer; 2 messages"));
-  ASSERT_TRUE(says(terminal, "/redo", "there again: the last message and its answer; 4 messages"));
-  ASSERT_TRUE(says(terminal, "/branches", "2 messages, another from 0 on: Answer three."));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /system; 0 messages"));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /clear; 2 messages"));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /edit; 4 messages"));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: the last message and its answer; 2 messages"));
+  ASSERT_TRUE(says(terminal, "/redo", "redone: the last message and its answer; 4 messages"));
+  ASSERT_TRUE(says(terminal, "/branches", "2 messages, different from 0 on: Answer three."));
   ASSERT_TRUE(says(terminal, "/history", "2  user: second"));
   ASSERT_TRUE(says(terminal, "/history 3", "assistant:\nAnswer two."));
 }
@@ -125,12 +125,12 @@ TEST_F(ChatCommands, BranchesAreListedAndReachedByGotoAndBack) {
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
   ASSERT_TRUE(says(terminal, "/fork", "/back returns"));
   ASSERT_TRUE(says(terminal, "second", "Answer two."));
-  ASSERT_TRUE(says(terminal, "/back", "back where /fork was said, with 2 messages"));
+  ASSERT_TRUE(says(terminal, "/back", "back at the last /fork, with 2 messages"));
   ASSERT_TRUE(says(terminal, "third", "Answer three."));
-  ASSERT_TRUE(says(terminal, "/branches", "1  4 messages, another from 2 on: Answer two."));
+  ASSERT_TRUE(says(terminal, "/branches", "1  4 messages, different from 2 on: Answer two."));
   ASSERT_TRUE(says(terminal, "/goto 1", "this is branch 1, with 4 messages"));
   ASSERT_TRUE(says(terminal, "/history", "user: second"));
-  ASSERT_TRUE(says(terminal, "/branches", "another from 2 on: Answer three."));
+  ASSERT_TRUE(says(terminal, "/branches", "different from 2 on: Answer three."));
 }
 
 TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
@@ -139,7 +139,7 @@ TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
     EXPECT_TRUE(terminal.prompts());
     EXPECT_TRUE(says(terminal, "Name a colour", "turn 1"));
     EXPECT_TRUE(says(terminal, "/regen", "turn 1"));
-    EXPECT_TRUE(says(terminal, "/undo", "taken back: /regen"));
+    EXPECT_TRUE(says(terminal, "/undo", "undone: /regen"));
     EXPECT_TRUE(says(terminal, "/regen", "turn 1"));
     EXPECT_TRUE(says(terminal, "Name a colour", "turn 2"));
     terminal.type("\x04");
@@ -163,16 +163,16 @@ TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
 TEST_F(ChatCommands, SeveralAnswersShowTheirSeedsAndStayAsBranches) {
   PseudoTerminal terminal(chat({"--seed", "5", "--temperature", "1", "--max-tokens", "8"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
-  ASSERT_TRUE(says(terminal, "/answers 3 Name a colour", "goes on with answer 1"));
+  ASSERT_TRUE(says(terminal, "/answers 3 Name a colour", "continues with answer 1"));
   const std::string all = terminal.screen().everything();
   EXPECT_THAT(all,
               testing::ContainsRegex("answer 1 of 3, seed 5(.|\n)*answer 2 of 3, seed 6(.|\n)*answer 3 of 3, seed 7"));
-  ASSERT_TRUE(says(terminal, "/branches", "/goto N takes another"));
-  ASSERT_TRUE(says(terminal, "/choose 4", "there is no answer 4 to choose, there are 3"));
-  ASSERT_TRUE(says(terminal, "/choose 3", "goes on with answer 3, with 2 messages"));
+  ASSERT_TRUE(says(terminal, "/branches", "/goto N selects another"));
+  ASSERT_TRUE(says(terminal, "/choose 4", "no answer 4 to choose; the number of answers is 3"));
+  ASSERT_TRUE(says(terminal, "/choose 3", "continues with answer 3, with 2 messages"));
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
-  ASSERT_TRUE(says(terminal, "/choose 2", "goes on with answer 2, with 2 messages"));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: /choose; 4 messages"));
+  ASSERT_TRUE(says(terminal, "/choose 2", "continues with answer 2, with 2 messages"));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /choose; 4 messages"));
 }
 
 TEST_F(ChatCommands, FirstOfSeveralAnswersIsStreamedBeforeTheOthersFinish) {
@@ -197,7 +197,7 @@ TEST_F(ChatCommands, SettingsMatchTheCommandLineOptions) {
   ASSERT_TRUE(says(terminal, "Tell me a story", "length limit"));
   ASSERT_TRUE(says(terminal, "/set --temp=0.5", "temperature 0.5 from the next answer on"));
   ASSERT_TRUE(says(terminal, "/set temperature", "temperature 0.5: "));
-  ASSERT_TRUE(says(terminal, "/set temperature -1", "allowed is"));
+  ASSERT_TRUE(says(terminal, "/set temperature -1", "allowed: "));
   ASSERT_TRUE(says(terminal, "/show", "temperature 0.5"));
   ASSERT_TRUE(says(terminal, "/model", "scripted.gguf"));
   ASSERT_TRUE(says(terminal, "/stats", "keys and values"));
@@ -212,9 +212,9 @@ TEST_F(ChatCommands, AttachedFilesAreSentOnce) {
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "Sum up @notes.txt", "The file came."));
   ASSERT_TRUE(says(terminal, "/read notes.txt Sum up notes.txt", "The file came."));
-  ASSERT_TRUE(says(terminal, "/read notes.txt", "go along with your next message"));
-  ASSERT_TRUE(says(terminal, "/undo", "notes.txt no longer goes along"));
-  ASSERT_TRUE(says(terminal, "/read notes.txt", "go along with your next message"));
+  ASSERT_TRUE(says(terminal, "/read notes.txt", "attached to your next message"));
+  ASSERT_TRUE(says(terminal, "/undo", "notes.txt is no longer attached"));
+  ASSERT_TRUE(says(terminal, "/read notes.txt", "attached to your next message"));
   ASSERT_TRUE(says(terminal, "Sum up notes.txt", "The file came."));
   ASSERT_TRUE(says(terminal, "Sum up notes.txt", "Hello there.")) << "the file is attached to one message only";
 }
@@ -234,16 +234,16 @@ TEST_F(ChatCommands, ResumeShowsTheLastExchangeAndKeepsBranches) {
   {
     PseudoTerminal terminal(chat({"--resume", "my talk"}), keeping());
     ASSERT_TRUE(terminal.prompts());
-    EXPECT_THAT(terminal.screen().text(), HasSubstr("'my talk' goes on: 2 messages"));
+    EXPECT_THAT(terminal.screen().text(), HasSubstr("resumed 'my talk': 2 messages"));
     EXPECT_THAT(terminal.screen().text(), HasSubstr("> second\nAnswer two."));
-    ASSERT_TRUE(says(terminal, "/branches", "1  2 messages, another from 0 on: Answer one."));
+    ASSERT_TRUE(says(terminal, "/branches", "1  2 messages, different from 0 on: Answer one."));
     ASSERT_TRUE(says(terminal, "/goto 1", "this is branch 1"));
     terminal.type("/exit\r");
     EXPECT_EQ(terminal.exit_status(), 0);
   }
   PseudoTerminal terminal(chat({"--resume", "my tlak"}), keeping());
   ASSERT_TRUE(terminal.prompts());
-  EXPECT_THAT(terminal.screen().text(), HasSubstr("a new conversation, kept as 'my tlak' (there is 'my talk')"));
+  EXPECT_THAT(terminal.screen().text(), HasSubstr("a new conversation, kept as 'my tlak' (similar names: 'my talk')"));
 }
 
 TEST_F(ChatCommands, QuestionIsSavedBeforeTheProgramIsKilled) {
@@ -286,7 +286,7 @@ TEST_F(ChatCommands, ClearOfASavedConversationAsksWhereToKeepTheOldOne) {
   ASSERT_TRUE(says(terminal, "-", "with this system message"));
   EXPECT_EQ(files().branches("talk")->size(), 1u) << "kept as a branch";
   EXPECT_FALSE(files().exists("talk-3"));
-  ASSERT_TRUE(says(terminal, "/undo", "taken back: /system"));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /system"));
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->messages.size(), 2u);
 }
 
@@ -300,7 +300,7 @@ TEST_F(ChatCommands, SaveNamesAConversationLater) {
   ASSERT_TRUE(says(terminal, "third", "Answer three."));
   EXPECT_EQ(read_saved_session(system_file_ops(), files().path("München 1"))->messages.size(), 4u);
   ASSERT_TRUE(says(terminal, "/save copy", "a copy is kept as 'copy'"));
-  ASSERT_TRUE(says(terminal, "/save copy", "there is a conversation 'copy' already"));
+  ASSERT_TRUE(says(terminal, "/save copy", "a conversation 'copy' already exists"));
   EXPECT_TRUE(files().exists("copy"));
 }
 
@@ -309,7 +309,7 @@ TEST_F(ChatCommands, WhenFullCanBeChangedAndContextFullErrorGivesAdvice) {
   ASSERT_TRUE(terminal.prompts());
   const std::string filler(100, 'x');
   ASSERT_TRUE(says(terminal, "first " + filler, "turn 1"));
-  ASSERT_TRUE(says(terminal, "second " + filler, "ways out: /when-full drop"));
+  ASSERT_TRUE(says(terminal, "second " + filler, "to fix this: /when-full drop"));
   ASSERT_TRUE(says(terminal, "/when-full", "when the context is full: error"));
   ASSERT_TRUE(says(terminal, "/when-full drop", "when the context is full: drop"));
   ASSERT_TRUE(says(terminal, "second " + filler, "left out"));

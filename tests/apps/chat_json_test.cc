@@ -69,7 +69,7 @@ TEST_F(ChatJsonCommandLine, FirstMessageComesFromPromptAndFileOptions) {
   EXPECT_EQ(run("chat -p /exit " + model, "").out, "two\n") << "not parsed as a command";
   const Outcome verbose = run("chat -v -p first " + model);
   EXPECT_THAT(verbose.err, testing::HasSubstr("m.gguf, context 512"));
-  EXPECT_THAT(verbose.err, testing::ContainsRegex("[0-9]+ tokens read, [0-9]+ said"));
+  EXPECT_THAT(verbose.err, testing::ContainsRegex("[0-9]+ tokens prefilled, [0-9]+ generated"));
   EXPECT_THAT(run("chat -f - " + model).err, testing::HasSubstr("standard input is the conversation itself"));
   EXPECT_THAT(run("chat -f /no/such " + model).err, testing::HasSubstr("/no/such"));
   EXPECT_EQ(run("chat -f /no/such " + model).status, 1);

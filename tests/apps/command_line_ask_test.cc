@@ -157,7 +157,7 @@ TEST_F(AskCommandLine, ContextFullAdviceNamesOptionsNotFunctions) {
   for (const std::string& command : {"ask -m " + path + " " + text, "chat --when-full error -p " + text + " " + path}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.status, 1);
-    EXPECT_THAT(outcome.err, HasSubstr("ways out: "));
+    EXPECT_THAT(outcome.err, HasSubstr("to fix this: "));
     EXPECT_THAT(outcome.err, testing::Not(HasSubstr("()")));
   }
 }

@@ -48,8 +48,8 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
 TEST_F(CommandLine, BenchTableFitsATerminalAndHasALegend) {
   const Outcome outcome = run("bench " + tiny_model() + " --rounds 1 --lengths 8,65 --depths 64");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("decode behind N: 48 tokens"));
-  EXPECT_THAT(outcome.out, HasSubstr("\ndecode behind 64 "));
+  EXPECT_THAT(outcome.out, HasSubstr("decode at depth N: 48 tokens"));
+  EXPECT_THAT(outcome.out, HasSubstr("\ndecode at depth 64 "));
   EXPECT_THAT(outcome.out, HasSubstr("prefill rate"));
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 78) << line;

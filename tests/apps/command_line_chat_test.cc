@@ -123,12 +123,12 @@ TEST_F(RealModelCommandLine, SavedConversationIsLockedWhileOpen) {
     ASSERT_TRUE(lock.ok());
     const Outcome refused = run(chat, "Hello\n");
     EXPECT_EQ(refused.status, 1);
-    EXPECT_THAT(refused.err, HasSubstr("is in this conversation"));
+    EXPECT_THAT(refused.err, HasSubstr("has this conversation open"));
   }
   EXPECT_EQ(read_whole_file(path), saved);
   const Outcome resumed = run(chat + " --when-full drop", "Again\n");
   EXPECT_EQ(resumed.status, 0);
-  EXPECT_THAT(resumed.err, HasSubstr("'talk' goes on: 2 messages"));
+  EXPECT_THAT(resumed.err, HasSubstr("resumed 'talk': 2 messages"));
   std::filesystem::remove(path);
   // With files limited to one block, and SIGXFSZ ignored, saving fails; the program must not crash.
   const Outcome lost = run(chat, std::string(3000, 'x') + "\n", "trap '' XFSZ; ulimit -f 1; ");

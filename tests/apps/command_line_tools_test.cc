@@ -78,10 +78,10 @@ TEST_F(CommandLine, NonFiniteWeightIsReportedByEveryCommand) {
 TEST_F(RealModelCommandLine, TokenizeRejectsWrongTypesAndUnknownKeys) {
   IBID_NEED_REAL_MODEL(model);
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"text":"a","add_special":"yes"})", "wanted true or false for \"add_special\", got \"yes\""},
-      {R"({"text":"a","parse_special":1})", "wanted true or false for \"parse_special\", got 1"},
-      {R"({"text":"a","add_specials":true})", "there is no key \"add_specials\""},
-      {R"({"text":1})", "wanted a string \"text\""}};
+      {R"({"text":"a","add_special":"yes"})", "expected true or false for \"add_special\", got \"yes\""},
+      {R"({"text":"a","parse_special":1})", "expected true or false for \"parse_special\", got 1"},
+      {R"({"text":"a","add_specials":true})", "unknown key \"add_specials\""},
+      {R"({"text":1})", "expected a string \"text\""}};
   for (const auto& [line, error] : cases) {
     const Outcome outcome = run("tokenize " + model, std::string(line) + "\n");
     EXPECT_EQ(outcome.status, 1) << line;

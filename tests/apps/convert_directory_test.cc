@@ -62,7 +62,7 @@ const std::map<std::string, std::string> kRefused = {
     {"afmoe_unscaled", "this model's factors"},
     {"deepseek_v3_halves", "this model's latent attention"},
     {"gpt2_unscaled", "this model's attention scale"},
-    {"falcon_h1_biases", "q_proj.bias is a bias, and GGUF has this model's factors within the weights"}};
+    {"falcon_h1_biases", "q_proj.bias cannot be converted: GGUF stores this model's factors inside its weights"}};
 
 // Returns the number of converted models: those that load and have a GGUF name.
 size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
@@ -159,7 +159,7 @@ TEST(ConvertDirectory, Llama4IsConvertedOnlyWithLlamaCppsConstants) {
   const TempDir dir;
   const Status refused = convert_model(checkpoint.string(), dir.file("model.gguf"), nullptr).status();
   EXPECT_EQ(refused.code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(refused.message(), testing::HasSubstr("has no place in GGUF for this model's query growth"));
+  EXPECT_THAT(refused.message(), testing::HasSubstr("GGUF cannot represent this model's query growth"));
   std::ifstream in(checkpoint / "config.json");
   std::string config((std::istreambuf_iterator<char>(in)), {});
   const auto set = [&](std::string_view key, std::string_view value) {
@@ -180,7 +180,7 @@ TEST(ConvertDirectory, Llama4IsConvertedOnlyWithLlamaCppsConstants) {
   set("attention_chunk_size", "4096");
   dir.write("config.json", config);
   EXPECT_THAT(convert_model(dir.path(), dir.file("model.gguf"), nullptr).status().message(),
-              testing::HasSubstr("has no place in GGUF for this model's windows"));
+              testing::HasSubstr("GGUF cannot represent this model's windows"));
 }
 
 TEST(ConvertDirectory, ArchitectureWithoutAGgufNameIsRefused) {

@@ -75,11 +75,11 @@ TEST_F(HelpText, NestedCommandsHaveHelpOfTheSameForm) {
   EXPECT_THAT(run("help sessions").out, HasSubstr("\nCommands:\n"));
   const Outcome unknown = run("help sessions shwo");
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("no command 'ibid sessions shwo'; did you mean show?"));
+  EXPECT_THAT(unknown.err, HasSubstr("unknown command 'ibid sessions shwo'; did you mean show?"));
   EXPECT_THAT(run("sessions shwo").err,
-              HasSubstr("no command 'shwo'; did you mean show? (see `ibid sessions --help`)"));
+              HasSubstr("unknown command 'shwo'; did you mean show? (see `ibid sessions --help`)"));
   EXPECT_THAT(run("sessions export x --fromat json").err,
-              HasSubstr("no option '--fromat'; did you mean --format? (see `ibid sessions export --help`)"));
+              HasSubstr("unknown option '--fromat'; did you mean --format? (see `ibid sessions export --help`)"));
 }
 
 TEST_F(HelpText, CommonOptionsComeFirst) {

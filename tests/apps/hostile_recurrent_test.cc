@@ -68,7 +68,7 @@ TEST(HostileRecurrent, WrongSizesOfStatesAndConvolutionsAreErrors) {
           continue;
         }
         EXPECT_THAT(status.message(), AnyOf(HasSubstr("ssm."), HasSubstr("shortconv."),
-                                            HasSubstr("recurrent layers of "), HasSubstr("blk.")));
+                                            HasSubstr("recurrent layers with "), HasSubstr("blk.")));
         EXPECT_THAT(status.code(), AnyOf(ErrorCode::kBadHyperparameter, ErrorCode::kBadNumber, ErrorCode::kBadShape,
                                          ErrorCode::kMismatch, ErrorCode::kMissingTensor));
       }

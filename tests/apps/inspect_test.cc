@@ -45,7 +45,7 @@ TEST_F(Inspect, DescribesLlama4) {
   const Outcome text = run("inspect " + golden_dir() + "/families/llama4_text");
   EXPECT_THAT(text.out, HasSubstr("per head, without a weight, in layers with rope, after rope"));
   EXPECT_THAT(text.out,
-              HasSubstr("queries grow with their position in layers without rope; in chunks of 64: layers 0"));
+              HasSubstr("queries scaled by their position in layers without rope; in chunks of 64: layers 0"));
   EXPECT_THAT(text.out, HasSubstr("router: sigmoids of the chosen, which weigh their inputs"));
 }
 
@@ -67,7 +67,7 @@ TEST_F(Inspect, ReportsLayersWithMoreBitsAndTheirCost) {
     EXPECT_EQ(rows[type]["extra_bytes_per_position"], extra) << type;
   }
   EXPECT_THAT(run("inspect " + dir.file("m.gguf")).out,
-              HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more a position"));
+              HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more per position"));
 }
 
 // inspect reports the error that loading would give.
@@ -77,7 +77,8 @@ TEST_F(Inspect, UnknownTensorIsTheReasonNotToRun) {
   add_tensor_of(writer, "blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
   ASSERT_TRUE(writer.write(dir.file("m.gguf")).ok());
   const Outcome text = run("inspect " + dir.file("m.gguf"));
-  EXPECT_THAT(text.out + text.err, HasSubstr("tensor blk.1.attn_sub_norm.weight has no place in a model of llama"));
+  EXPECT_THAT(text.out + text.err,
+              HasSubstr("unknown tensor blk.1.attn_sub_norm.weight in a model of architecture llama"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("runs: yes")));
 }
 
@@ -85,11 +86,11 @@ TEST_F(Inspect, DescribesLlama) {
   const std::string path = tiny_model();
   const Outcome text = run("inspect " + path);
   EXPECT_THAT(text.out, HasSubstr("  norms              RMSNorm before attention and MLP, epsilon 1e-05\n"));
-  EXPECT_THAT(text.out, HasSubstr("  attention          grouped-query, 4 heads of 16, 2 of keys and values\n"));
+  EXPECT_THAT(text.out, HasSubstr("  attention          grouped-query, 4 heads of 16, 2 KV heads\n"));
   EXPECT_THAT(text.out, HasSubstr("  positions          rope plain, base 10000\n"));
   EXPECT_THAT(text.out, HasSubstr("  windows            the whole sequence: all layers\n"));
   EXPECT_THAT(text.out, HasSubstr("  MLP                SwiGLU (SiLU, gated), 96 wide\n"));
-  EXPECT_THAT(text.out, HasSubstr("  vocabulary         120, a head of its own\n"));
+  EXPECT_THAT(text.out, HasSubstr("  vocabulary         120, separate LM head\n"));
   const Json json = json_of(path);
   EXPECT_EQ(json["model"]["parameters"]["total"], json["model"]["parameters"]["active"]);
   EXPECT_EQ(json["model"]["attention"]["kv_heads"], 2);

@@ -44,11 +44,11 @@ class OddModels : public CommandLine {
 };
 
 TEST_F(OddModels, OtherKindsOfFilesAreIdentified) {
-  expect(gguf("lora.gguf", "llama", "adapter"), "is an adapter (LoRA), which changes another model");
-  expect(gguf("a.gguf", "llama", "", "blk.0.attn_q.weight.lora_a"), "is an adapter (LoRA)");
-  expect(gguf("eyes.gguf", "clip", ""), "is a projector of images for another model");
-  expect(gguf("i.gguf", "", "imatrix"), "is an importance matrix, which helps to quantise a model");
-  expect(gguf("bert.gguf", "bert", ""), "is an embedding model whose attention sees later positions");
+  expect(gguf("lora.gguf", "llama", "adapter"), "is a LoRA adapter: load a model that it was merged into");
+  expect(gguf("a.gguf", "llama", "", "blk.0.attn_q.weight.lora_a"), "is a LoRA adapter");
+  expect(gguf("eyes.gguf", "clip", ""), "is an image projector: load the file of the language model");
+  expect(gguf("i.gguf", "", "imatrix"), "is an importance matrix for quantisation");
+  expect(gguf("bert.gguf", "bert", ""), "is a bidirectional embedding model");
   GgufWriter embedding = tiny_model_writer({});
   embedding.add_u32("llama.pooling_type", 2);
   ASSERT_TRUE(embedding.write(dir_.file("embedding.gguf")).ok());
@@ -66,13 +66,13 @@ TEST_F(OddModels, FailedDownloadsAreIdentified) {
   expect(dir_.write("page.gguf", "<!DOCTYPE html><html>"), "a web page, probably an error or login page");
   expect(dir_.write("empty.gguf", ""), "the file is empty");
   const std::string whole = read_whole_file(tiny_model());
-  expect(dir_.write("torn.gguf", whole.substr(0, whole.size() / 2)), "was it fetched to its end?");
+  expect(dir_.write("torn.gguf", whole.substr(0, whole.size() / 2)), "the download may be incomplete");
   expect(dir_.write("m.bin", std::string("PK\x03\x04\x14\0\0\0\0\0", 10)), "convert it to safetensors");
   expect(dir_.write("m.pt", std::string("\x80\x02}q\x01(X\0\0\0", 10)), "a Python pickle, which is never read");
 }
 
 TEST_F(OddModels, UnsupportedDirectoriesAreIdentified) {
-  expect(directory("adapter", "adapter_config.json"), "so it is an adapter (LoRA)");
+  expect(directory("adapter", "adapter_config.json"), "so it is a LoRA adapter");
   expect(directory("pickles", "pytorch_model.bin", "x"), "a Python pickle, which is never read, and no config.json");
   expect(directory("meta", "params.json"), "a checkpoint in its maker's own layout");
   expect(directory("nothing", "notes.txt"), "holds no config.json");
@@ -80,7 +80,7 @@ TEST_F(OddModels, UnsupportedDirectoriesAreIdentified) {
   dir_.write("pointers/model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n");
   expect(pointers, "a Git LFS pointer");
   const std::string alone = dir_.write("alone.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  expect(alone, "has no config.json beside it");
+  expect(alone, "config.json, which describes the weights, is missing");
   std::filesystem::create_directories(dir_.file("many"));
   std::filesystem::copy_file(tiny_model(), dir_.file("many/b.gguf"));
   EXPECT_EQ(run("inspect " + dir_.file("many")).status, 0) << "the only model in the directory";

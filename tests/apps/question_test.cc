@@ -46,7 +46,7 @@ TEST(JoinQuestion, EmptyTextAndInvalidUtf8AreErrors) {
   EXPECT_EQ(join({{""}, {}}, std::nullopt).status().code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(join({{"Why?"}, {}}, "\xff\xfe").status().message(), HasSubstr("standard input is not UTF-8"));
   EXPECT_THAT(join({{"Why?"}, {dir.write("bad", "\xc3")}}, {}).status().message(), HasSubstr("bad is not UTF-8"));
-  EXPECT_THAT(join({{"Why?"}, {dir.file("none")}}, {}).status().message(), HasSubstr("there is no such file"));
+  EXPECT_THAT(join({{"Why?"}, {dir.file("none")}}, {}).status().message(), HasSubstr("does not exist"));
 }
 
 }  // namespace

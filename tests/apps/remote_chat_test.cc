@@ -223,8 +223,8 @@ TEST_F(RemoteChat, FailureIsReportedAndTheNextMessageIsSent) {
   const std::vector<std::pair<std::string, std::string>> failures = {
       {"busy", "takes no more now: too much; send it again in 7 s"},
       {"long", "the context has 4000 tokens"},
-      {"elsewhere", "sends on to another address (307)"},
-      {"page", "is no server of OpenAI's chat completions"},
+      {"elsewhere", "redirects to another address (307)"},
+      {"page", "does not support OpenAI chat completions"},
       {"broken", "an event of the stream"},
       {"error", "out of memory"},
       {"cut", "the connection ended in the middle of the answer"}};
@@ -245,7 +245,7 @@ TEST_F(RemoteChat, ServerErrorsAreReportedAtTheStart) {
   EXPECT_EQ(absent.status, 1);
   EXPECT_THAT(absent.err, HasSubstr("no server answers at http://127.0.0.1:1"));
   const Outcome page = run(command + server_.url() + "/web", "Hi\n");
-  EXPECT_THAT(page.err, HasSubstr("is no server of OpenAI's chat completions"));
+  EXPECT_THAT(page.err, HasSubstr("does not support OpenAI chat completions"));
   EXPECT_EQ(page.status, 1);
   const Outcome model = chat("Hi\n", "--model crow");
   EXPECT_EQ(model.status, 1);
@@ -302,7 +302,7 @@ TEST_F(RemoteChat, TerminalShowsUsageAndSupportsCommands) {
   terminal.type("three\r");
   ASSERT_TRUE(terminal.shows("You said 'three' after 1."));
   terminal.type("/undo\r");
-  ASSERT_TRUE(terminal.shows("taken back"));
+  ASSERT_TRUE(terminal.shows("undone: "));
   terminal.type("four\r");
   ASSERT_TRUE(terminal.shows("You said 'four' after 1."));
   terminal.type("/stats\r");
@@ -316,8 +316,8 @@ TEST_F(RemoteChat, TerminalShowsUsageAndSupportsCommands) {
   terminal.type("/show top-p\r");
   ASSERT_TRUE(terminal.shows("top-p the server's"));
   for (const auto& [command, words] :
-       {std::pair("/save x", "is not kept in a file"), std::pair("/pin 0", "nothing is dropped"),
-        std::pair("/answers 2 x", "one answer at a time"), std::pair("/when-full drop", "is the server's to decide")}) {
+       {std::pair("/save x", "is not kept in a file"), std::pair("/pin 0", "messages cannot be pinned"),
+        std::pair("/answers 2 x", "one answer at a time"), std::pair("/when-full drop", "the server decides")}) {
     terminal.type(std::string(command) + "\r");
     ASSERT_TRUE(terminal.shows(words)) << command;
     ASSERT_TRUE(terminal.prompts());
@@ -383,7 +383,7 @@ TEST_F(RemoteChat, PartialAnswerOfABrokenConnectionStaysOnTheScreen) {
   ASSERT_TRUE(terminal.shows("in the middle of the answer"));
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/history\r");
-  ASSERT_TRUE(terminal.shows("nothing was said yet"));
+  ASSERT_TRUE(terminal.shows("no messages yet"));
   terminal.type("\x1b[A\x1b[A");  // recalls the message
   ASSERT_TRUE(terminal.shows("> cut"));
 }
@@ -431,7 +431,7 @@ TEST_F(RemoteChatWithIbid, UntrustedCertificateIsReportedAsSuch) {
   EXPECT_EQ(known.out, "Hello there, my friend.\n") << known.err;
   ServedProcess plain({model_, "--port", "0"});
   const Outcome no_tls = run("chat --config '' --url https://127.0.0.1:" + std::to_string(plain.port()), "Hi\n");
-  EXPECT_THAT(no_tls.err, HasSubstr("cannot be talked to by TLS"));
+  EXPECT_THAT(no_tls.err, HasSubstr("cannot be reached with TLS"));
   EXPECT_THAT(no_tls.err, HasSubstr("http://"));
 }
 
@@ -446,7 +446,7 @@ TEST_F(RemoteChatWithIbid, AnswerCanBeStoppedAndTheChatContinues) {
   ASSERT_TRUE(terminal.shows("stopped"));
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/undo\r");
-  ASSERT_TRUE(terminal.shows("taken back"));
+  ASSERT_TRUE(terminal.shows("undone: "));
   terminal.type("Hi\r");
   ASSERT_TRUE(terminal.shows("Hello there, my friend.\n"));
   terminal.type("And again\r");

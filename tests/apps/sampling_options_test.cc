@@ -31,7 +31,7 @@ TEST(SamplingOptions, InvalidValuesAreReportedAndChangeNothing) {
   TurnOptions options;
   const Status range = apply_sampling(options, "top-p", "2");
   EXPECT_EQ(range.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(range.message(), HasSubstr("top-p: 2, allowed is above 0, to 1"));
+  EXPECT_THAT(range.message(), HasSubstr("top-p: 2, allowed: above 0, to 1"));
   EXPECT_EQ(options.sampler.top_p, 1.0);
   for (const auto& [name, value] :
        {std::pair("top-k", "-1"), std::pair("temp", "hot"), std::pair("temp", ""), std::pair("seed", "-1"),

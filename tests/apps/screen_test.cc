@@ -74,7 +74,8 @@ TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
                     "reset() makes room");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe, AnswerPlace::kAsk}) {
     const std::string text = failure_text(full, place);
-    EXPECT_THAT(text, AllOf(HasSubstr("600 tokens, the context has room for 500\nways out: "), Not(HasSubstr("()"))));
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("600 tokens, the context has room for 500\nto fix this: "), Not(HasSubstr("()"))));
     EXPECT_EQ(failure_text({ErrorCode::kIo, "a; b()"}, place), "a; b()") << "other errors are unchanged";
   }
   EXPECT_THAT(failure_text(full, AnswerPlace::kChat), HasSubstr("/when-full drop"));

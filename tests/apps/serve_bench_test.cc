@@ -73,7 +73,7 @@ TEST(ServeBench, ReportsAnsweredAndFailedRequests) {
   EXPECT_THAT(requests_csv(result, "x"), HasSubstr("\"busy,\\n\"\"later\"\"\""));
   for (const Figure& figure : figures_of(result, shape)) ASSERT_NE(figure.kind, nullptr);
   result.samples[0].n_cached.reset();
-  EXPECT_THAT(table_of(result, shape), HasSubstr("of them cached         the server does not say"));
+  EXPECT_THAT(table_of(result, shape), HasSubstr("of them cached         not reported by the server"));
 }
 
 TEST(ServeBench, RecognizesLocalAddresses) {

@@ -49,14 +49,14 @@ TEST_F(SessionsCommand, PipedAnswersAreSeparatedAndErrorsNameTheMessage) {
 }
 
 TEST_F(SessionsCommand, OnlyADifferentModelIsReportedNotARenamedFile) {
-  const std::string said = "it was saved with scripted.gguf: ";
+  const std::string said = "saved with scripted.gguf: ";
   const std::string long_message(100, 'x');
   ASSERT_EQ(chat("--resume talk", "first\n" + long_message + "\n").status, 0);
   EXPECT_THAT(chat("--resume talk", "").err, Not(HasSubstr("saved with")));
   const std::string same = dir_.file("renamed.gguf");
   std::filesystem::copy_file(model_, same);
   const Outcome renamed = run("chat " + same + " --resume talk");
-  EXPECT_THAT(renamed.err, HasSubstr("'talk' goes on: 4 messages"));
+  EXPECT_THAT(renamed.err, HasSubstr("resumed 'talk': 4 messages"));
   EXPECT_THAT(renamed.err, Not(HasSubstr("saved with"))) << "the cache is found by content";
 
   const std::string other = dir_.file("other.gguf");
@@ -64,13 +64,13 @@ TEST_F(SessionsCommand, OnlyADifferentModelIsReportedNotARenamedFile) {
   const Outcome resumed = run("chat " + other + " --resume talk", "second\n");
   EXPECT_EQ(resumed.status, 0);
   EXPECT_EQ(resumed.out, "Answer by another.\n");
-  EXPECT_THAT(resumed.err, HasSubstr(said + "other.gguf reads all of it again, once"));
-  EXPECT_THAT(resumed.err, Not(HasSubstr("the cache has nothing"))) << "only one reason is shown";
+  EXPECT_THAT(resumed.err, HasSubstr(said + "other.gguf prefills all of it again, once"));
+  EXPECT_THAT(resumed.err, Not(HasSubstr("the cache has no keys"))) << "only one reason is shown";
   EXPECT_THAT(run("chat " + other + " --resume talk").err, Not(HasSubstr("saved with"))) << "now saved with this model";
 }
 
 TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
-  EXPECT_THAT(run("sessions").out, HasSubstr("no conversation is kept yet"));
+  EXPECT_THAT(run("sessions").out, HasSubstr("no conversations are kept yet"));
   EXPECT_EQ(run("sessions --json").out, "");
   ASSERT_EQ(chat("--resume 'my talk'", "first\nsecond\n").status, 0);
   ASSERT_EQ(chat("--resume other", "second\n").status, 0);
@@ -95,7 +95,7 @@ TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
 
   EXPECT_EQ(run("sessions rename 'my talk' other").status, 1);
   EXPECT_EQ(run("sessions rename 'my talk' München").status, 0);
-  EXPECT_THAT(chat("--resume München", "").err, HasSubstr("'München' goes on: 4 messages"));
+  EXPECT_THAT(chat("--resume München", "").err, HasSubstr("resumed 'München': 4 messages"));
   const Outcome unasked = run("sessions delete München");
   EXPECT_EQ(unasked.status, 1);
   EXPECT_THAT(unasked.err, HasSubstr("--yes"));
@@ -109,14 +109,14 @@ TEST_F(SessionsCommand, UnknownAndInvalidNamesAreExplained) {
   for (const char* command : {"show", "export", "delete --yes"}) {
     const Outcome outcome = run("sessions " + std::string(command) + " tlak");
     EXPECT_EQ(outcome.status, 1) << command;
-    EXPECT_THAT(outcome.err, HasSubstr("there is no conversation 'tlak'; there is 'talk'")) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("unknown conversation 'tlak'; similar names: 'talk'")) << command;
     EXPECT_EQ(run("sessions " + std::string(command) + " ../evil").status, 1);
   }
   EXPECT_EQ(run("sessions rename talk ../evil").status, 1);
   EXPECT_EQ(run("sessions nonsense").status, 2);
   EXPECT_EQ(run("sessions show").status, 2);
   EXPECT_EQ(run("sessions export talk --format pdf").status, 2);
-  EXPECT_THAT(chat("--resume tlak", "").err, HasSubstr("a new conversation, kept as 'tlak' (there is 'talk')"));
+  EXPECT_THAT(chat("--resume tlak", "").err, HasSubstr("a new conversation, kept as 'tlak' (similar names: 'talk')"));
   EXPECT_EQ(chat("--resume ../evil", "").status, 1);
 }
 

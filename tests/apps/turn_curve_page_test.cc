@@ -94,7 +94,7 @@ TEST(TurnCurvePage, DescribesTheMeasurementBeforeTheCharts) {
 TEST(TurnCurvePage, HasEveryPointInChartsAndTable) {
   const std::string page = turn_curve_page(hostile_setup(), three_points(), 5);
   for (const char* text :
-       {"reuse: 0, 12.25<", "reuse: 1000, 33.75<", "reuse: 7777, 99.5<", "read again: 7777, 1001.5<",
+       {"reuse: 0, 12.25<", "reuse: 1000, 33.75<", "reuse: 7777, 99.5<", "cold prefill: 7777, 1001.5<",
         "from disk: 1000, 2001.5<", "bare pass: 7777, 98<", "<td>7,777</td><td>61</td>", "<td>7,839</td>",
         "33.8 <small>(33.6\xe2\x80\x93"
         "34.0)</small>",
@@ -117,7 +117,7 @@ TEST(TurnCurvePage, ShowsALinearAxisFirstAndRatiosAtTheLines) {
   EXPECT_THAT(page, HasSubstr(".log, #scale:checked ~ .linear { display: none; }"));
   const std::string first = page.substr(linear, log - linear);
   EXPECT_THAT(first, HasSubstr(">0</text>"));  // a logarithmic axis has no zero
-  for (const char* text : {">read again</text>", ">1.00 s \xc2\xb7 10\xc3\x97</text>", ">from disk</text>",
+  for (const char* text : {">cold prefill</text>", ">1.00 s \xc2\xb7 10\xc3\x97</text>", ">from disk</text>",
                            ">2.00 s \xc2\xb7 20\xc3\x97</text>", ">reuse</text>", ">99.5 ms</text>"}) {
     EXPECT_THAT(first, HasSubstr(text));
   }

@@ -89,7 +89,7 @@ TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
       {R"({"$ref":"#/$defs/a"})", "InvalidArgument: schema: #/$ref: \"#/$defs/a\" is not in the schema"},
       {R"({"$ref":"#"})", "InvalidArgument: schema: #/$ref: the schema refers to itself"},
       {R"({"type":"text"})", "InvalidArgument: schema: #/type: not the name of a type"},
-      {R"({"minLength":-1})", "InvalidArgument: schema: #/minLength: not a count"},
+      {R"({"minLength":-1})", "InvalidArgument: schema: #/minLength: not a whole number of 0 or more"},
       {R"({"multipleOf":0})", "InvalidArgument: schema: #/multipleOf: not above 0"},
       {R"({"anyOf":[]})", "InvalidArgument: schema: #/anyOf: "},
       {R"({"properties":[]})", "InvalidArgument: schema: #/properties: not an object"},

@@ -205,7 +205,7 @@ TEST(HostileGguf, Case026ScoresOfTheWrongType) {
   ASSERT_TRUE(file.ok());
   const Status status = (*file)->get_floats("tokenizer.ggml.scores").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadType);
-  EXPECT_THAT(status.message(), HasSubstr("key 'tokenizer.ggml.scores' is ARRAY of I8, wanted ARRAY of F32"));
+  EXPECT_THAT(status.message(), HasSubstr("key 'tokenizer.ggml.scores' is ARRAY of I8, expected ARRAY of F32"));
 }
 
 TEST(HostileGguf, Case027TooManyDimensions) {
@@ -254,15 +254,15 @@ TEST(HostileGguf, Case034AlignmentThree) {
 }
 
 TEST(HostileGguf, Case035AlignmentOf2To31) {
-  expect_refused(aligned_to(1u << 31), ErrorCode::kBadAlignment, "is 2147483648, wanted a power of two");
+  expect_refused(aligned_to(1u << 31), ErrorCode::kBadAlignment, "is 2147483648, expected a power of two");
   expect_refused(aligned_to(8192), ErrorCode::kBadAlignment, "is 8192");
 }
 
 TEST(HostileGguf, Case036AlignmentOfAnotherType) {
   expect_refused(gguf(0, 1).string("general.alignment").put(kString).string("32"), ErrorCode::kBadAlignment,
-                 "'general.alignment' is STRING, wanted U32");
+                 "'general.alignment' is STRING, expected U32");
   expect_refused(gguf(0, 1).string("general.alignment").put(uint32_t{10}).put(uint64_t{32}), ErrorCode::kBadAlignment,
-                 "is U64, wanted U32");
+                 "is U64, expected U32");
 }
 
 TEST(HostileGguf, Case037UnalignedOffset) {
@@ -284,8 +284,8 @@ TEST(HostileGguf, Case040Overlap) {
 }
 
 TEST(HostileGguf, Case041Hole) {
-  expect_refused(tensors_at({0, 64}, 96), ErrorCode::kBadOffset, "leaving a hole; wanted 32");
-  expect_refused(tensors_at({32}, 64), ErrorCode::kBadOffset, "leaving a hole; wanted 0");
+  expect_refused(tensors_at({0, 64}, 96), ErrorCode::kBadOffset, "leaving a hole; expected 32");
+  expect_refused(tensors_at({32}, 64), ErrorCode::kBadOffset, "leaving a hole; expected 0");
 }
 
 TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {

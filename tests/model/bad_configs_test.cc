@@ -65,9 +65,9 @@ TEST(BadConfigs, WindowOutOfRangeIsRefused) {
 TEST(BadConfigs, LayerTypesOfWrongLengthOrKindAreRefused) {
   Json config = gemma3();
   config["layer_types"].push_back("full_attention");
-  expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 5 elements, wanted 4");
+  expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 5 elements, expected 4");
   config["layer_types"] = Json::array();
-  expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 0 elements, wanted 4");
+  expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 0 elements, expected 4");
   config["layer_types"] = {"sliding_attention", "chunked_attention", "full_attention", "full_attention"};
   expect_error(config, ErrorCode::kUnsupported, "layer type 'chunked_attention'");
   config["layer_types"] = "full_attention";
@@ -77,12 +77,12 @@ TEST(BadConfigs, LayerTypesOfWrongLengthOrKindAreRefused) {
 TEST(BadConfigs, HeadCountsThatDoNotDivideAreRefused) {
   Json config = gemma3();
   config["num_key_value_heads"] = 3;
-  expect_error(config, ErrorCode::kBadHyperparameter, "num_key_value_heads is 3, wanted a divisor of n_heads, 4");
+  expect_error(config, ErrorCode::kBadHyperparameter, "num_key_value_heads is 3, expected a divisor of n_heads, 4");
   config = gemma3();
   config.erase("head_dim");
   config["num_attention_heads"] = 5;
   config["num_key_value_heads"] = 5;
-  expect_error(config, ErrorCode::kBadHyperparameter, "num_attention_heads is 5, wanted a divisor of dim, 64");
+  expect_error(config, ErrorCode::kBadHyperparameter, "num_attention_heads is 5, expected a divisor of dim, 64");
 }
 
 // Both given in the file and computed from other numbers.
@@ -90,7 +90,7 @@ TEST(BadConfigs, TooLargeHeadDimIsRefused) {
   Json config = gemma3();
   config.erase("head_dim");
   config["hidden_size"] = 8192;
-  expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, wanted 1..1024");
+  expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, expected 1..1024");
 }
 
 TEST(BadConfigs, InvalidRopeFactorsAreRefused) {
@@ -118,9 +118,9 @@ TEST(BadConfigs, InvalidRopeFactorsAreRefused) {
 
 TEST(BadConfigs, LongropeFactorsOfWrongLengthOrSignAreRefused) {
   Json rule = {{"rope_type", "longrope"}, {"short_factor", std::vector<double>(12, 1.0)}};
-  expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor is missing, wanted 12 numbers");
+  expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor is missing, expected 12 numbers");
   rule["long_factor"] = std::vector<double>(11, 1.0);
-  expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor has 11 elements, wanted 12");
+  expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor has 11 elements, expected 12");
   rule["long_factor"] = std::vector<double>(12, -1.0);
   expect_error(llama(rule), ErrorCode::kBadHyperparameter, "rope_scaling.long_factor is an array with -1");
 }
@@ -163,9 +163,9 @@ TEST(BadConfigs, InvalidNoRopeLayersAreRefused) {
   Json config = llama(nullptr);
   config["model_type"] = "smollm3";
   config["no_rope_layers"] = {1, 1, 0};
-  expect_error(config, ErrorCode::kBadHyperparameter, "no_rope_layers has 3 elements, wanted 4");
+  expect_error(config, ErrorCode::kBadHyperparameter, "no_rope_layers has 3 elements, expected 4");
   config["no_rope_layers"] = {1, 1, 0, 2};
-  expect_error(config, ErrorCode::kBadHyperparameter, "no_rope_layers is an array with 2, wanted elements of 0..1");
+  expect_error(config, ErrorCode::kBadHyperparameter, "no_rope_layers is an array with 2, expected elements of 0..1");
 }
 
 }  // namespace

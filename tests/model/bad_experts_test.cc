@@ -46,20 +46,20 @@ TEST(BadExperts, ZeroActiveExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 0;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter,
-               "llama.expert_used_count is 0, wanted 1..4");
+               "llama.expert_used_count is 0, expected 1..4");
 }
 
 TEST(BadExperts, MoreActiveExpertsThanExpertsAreRefused) {
   TinyModel tiny = experts();
   tiny.n_experts_active = 5;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadHyperparameter,
-               "llama.expert_used_count is 5, wanted 1..4");
+               "llama.expert_used_count is 5, expected 1..4");
 }
 
 TEST(BadExperts, ExpertCountBeyondTensorsIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_experts = 9;
-  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape, "is [4, 64], wanted [9, 64]");
+  expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape, "is [4, 64], expected [9, 64]");
 }
 
 TEST(BadExperts, HugeExpertCountIsRefused) {
@@ -82,7 +82,7 @@ TEST(BadExperts, WrongExpertWidthIsRefused) {
   TinyModel tiny = experts();
   tiny.counted_expert_ffn_dim = 48;
   expect_error(load(tiny_model_writer(tiny)), ErrorCode::kBadShape,
-               "ffn_gate_exps.weight is [4, 32, 64], wanted [4, 48, 64]");
+               "ffn_gate_exps.weight is [4, 32, 64], expected [4, 48, 64]");
 }
 
 TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
@@ -90,7 +90,7 @@ TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", n_groups);
     expect_error(load(writer), ErrorCode::kBadHyperparameter,
-                 "llama.expert_group_count is " + std::to_string(n_groups) + ", wanted a divisor of the 4 experts");
+                 "llama.expert_group_count is " + std::to_string(n_groups) + ", expected a divisor of the 4 experts");
   }
 }
 
@@ -107,7 +107,8 @@ TEST(BadExperts, InvalidActiveGroupCountIsRefused) {
   GgufWriter writer = tiny_model_writer(tiny);
   writer.add_u32("llama.expert_group_count", 2);
   writer.add_u32("llama.expert_group_used_count", 1);
-  expect_error(load(writer), ErrorCode::kBadHyperparameter, "wanted groups of 3 experts or more together, they have 2");
+  expect_error(load(writer), ErrorCode::kBadHyperparameter,
+               "expected groups of at least 3 experts together; these have 2");
 }
 
 TEST(BadExperts, UnknownGatingFunctionIsRefused) {
@@ -119,7 +120,7 @@ TEST(BadExperts, UnknownGatingFunctionIsRefused) {
 TEST(BadExperts, LeadingDenseCountBeyondLayersIsRefused) {
   GgufWriter writer = tiny_model_writer(experts());
   writer.add_u32("llama.leading_dense_block_count", 2);
-  expect_error(load(writer), ErrorCode::kBadHyperparameter, "llama.leading_dense_block_count is 2, wanted 0..1");
+  expect_error(load(writer), ErrorCode::kBadHyperparameter, "llama.leading_dense_block_count is 2, expected 0..1");
 }
 
 TEST(BadExperts, InvalidWeightScaleIsRefused) {
@@ -169,7 +170,7 @@ TEST(BadExperts, NonFiniteRouterLogitsFailThePass) {
     Logits logits;
     const Status status = (*model)->forward(std::span(&chunk, 1), {}, logits);
     EXPECT_EQ(status.code(), ErrorCode::kNonFinite);
-    EXPECT_EQ(status.message(), "the router of the experts of layer 0 computed no finite number");
+    EXPECT_EQ(status.message(), "router logits of layer 0 are not finite");
     EXPECT_EQ(entry.length(), 0u);
   }
 }
@@ -202,16 +203,16 @@ TEST(BadLatentAttention, OutOfRangeNumbersAreRefused) {
   expect_error(load_latent({{"attention.kv_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter,
                "attention.kv_lora_rank");
   // A cached row has both parts, each padded to multiples of 32.
-  expect_error(
-      load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
-      "attention.kv_lora_rank is 993, wanted one that has room in a row of 1024 beside 8 dimensions that turn");
+  expect_error(load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
+               "attention.kv_lora_rank is 993, "
+               "expected a rank that fits in 1024 dimensions together with 8 rotary dimensions");
   expect_error(load_latent({{"attention.kv_lora_rank", 992}}), ErrorCode::kMissingTensor,
                "output_norm.weight is missing");
   expect_error(load_latent({{"attention.q_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter,
                "attention.q_lora_rank");
-  expect_error(load_latent({{"rope.dimension_count", 7}}), ErrorCode::kBadHyperparameter, "wanted an even number");
+  expect_error(load_latent({{"rope.dimension_count", 7}}), ErrorCode::kBadHyperparameter, "expected an even number");
   expect_error(load_latent({{"rope.dimension_count", 24}}), ErrorCode::kBadHyperparameter,
-               "attention.key_length is 24, wanted 25");
+               "attention.key_length is 24, expected 25");
   expect_error(load_latent({{"rope.dimension_count", 4096}}), ErrorCode::kBadHyperparameter, "rope.dimension_count");
   expect_error(load_latent({{"attention.value_length", 0}}), ErrorCode::kBadHyperparameter,
                "attention.value_length is 0");

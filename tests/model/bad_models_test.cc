@@ -129,12 +129,12 @@ TEST(BadModels, Case61_HeadsNotAMultipleOfKvHeads) {
 
 TEST(BadModels, Case62_OddHeadDim) {
   expect_refused(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
-                 ErrorCode::kBadHyperparameter, "attention.key_length is 15, wanted an even number");
+                 ErrorCode::kBadHyperparameter, "attention.key_length is 15, expected an even number");
 }
 
 TEST(BadModels, Case63_RotaryDimAboveHeadDim) {
   expect_refused(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
-                 "rope.dimension_count is 18, wanted 2..16");
+                 "rope.dimension_count is 18, expected 2..16");
 }
 
 TEST(BadModels, Case64_BlockCountOutOfRange) {
@@ -178,7 +178,7 @@ TEST(BadModels, Case66_MissingTensor) { expect_refused(Metadata().load(), ErrorC
 TEST(BadModels, Case67_ShapeDisagreesWithHyperparameters) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_u32("llama.vocab_size", 119);
-  expect_refused(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
+  expect_refused(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], expected [119, 64]");
 }
 
 // Extra tensors of a layer are refused (unused_tensors_test.cc).

@@ -141,24 +141,24 @@ TEST(BadRecurrent, InvalidConvolutionLengthIsRefused) {
 TEST(BadRecurrent, HeadCountsThatDoNotDivideAreRefused) {
   Json config = qwen35();
   config["linear_num_key_heads"] = 3;
-  expect_refused(config, ErrorCode::kBadHyperparameter, "4 heads, 3 of keys");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "4 value heads, 3 key heads");
   config = bamba();
   config["mamba_n_groups"] = 5;
-  expect_refused(config, ErrorCode::kBadHyperparameter, "8 heads, 5 of keys");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "8 value heads, 5 key heads");
 }
 
 TEST(BadRecurrent, TooLargeStatesAreRefused) {
   Json config = qwen35();
   config["linear_num_value_heads"] = 1 << 20;
   config["linear_value_head_dim"] = 1 << 20;
-  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted at most 4194304 columns");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "at most 4194304 columns are supported");
   config = qwen35();
   config["linear_key_head_dim"] = 1 << 20;
   config["linear_num_value_heads"] = 1 << 12;
-  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted a state of at most 268435456 numbers");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "a state must have at most 268435456 numbers");
   config = jamba();
   config["mamba_d_state"] = 1 << 22;
-  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted a state of at most");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "a state must have at most");
 }
 
 TEST(BadRecurrent, InvalidLayerKindsAreRefused) {
@@ -166,16 +166,16 @@ TEST(BadRecurrent, InvalidLayerKindsAreRefused) {
   config["layer_types"][0] = "rwkv";
   expect_refused(config, ErrorCode::kUnsupported, "layer type 'rwkv' is not supported");
   config["layer_types"] = {"linear_attention"};
-  expect_refused(config, ErrorCode::kBadHyperparameter, "layer_types has 1 elements, wanted 4");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "layer_types has 1 elements, expected 4");
   config = nemotron_h();
   config["hybrid_override_pattern"] = "M-MX";
   expect_refused(config, ErrorCode::kUnsupported, "layer type 'X'");
   config["hybrid_override_pattern"] = "M-M";
   expect_refused(config, ErrorCode::kBadHyperparameter,
-                 "hybrid_override_pattern is 'M-M', wanted a letter for each of 4");
+                 "hybrid_override_pattern is 'M-M', expected a letter for each of 4");
   config = bamba();
   config["attn_layer_indices"] = {4};
-  expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_indices is an array with 4, wanted layers 0..3");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_indices is an array with 4, expected layers 0..3");
   config = jamba();
   config["attn_layer_period"] = 0;
   expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_period is 0");
@@ -186,7 +186,7 @@ TEST(BadRecurrent, InvalidTimeStepLimitsAreRefused) {
   config["time_step_limit"] = {2.0, 1.0};
   expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit is 2");
   config["time_step_limit"] = {0.0, 1.0, 2.0};
-  expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit has 3 elements, wanted 2");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit has 3 elements, expected 2");
   config["time_step_limit"] = {0.5, 8192};
   std::string text = config.dump();
   const auto limited = read_recurrent(text.replace(text.find("8192"), 4, "Infinity"));

@@ -108,9 +108,9 @@ TEST_F(PoolingOfDirectory, OtherPoolingsAndModulesAreRefusedByName) {
   EXPECT_THAT(refusal(kModules, R"({"pooling_mode_cls_token": true})"), HasSubstr("'cls_token'"));
   EXPECT_THAT(refusal(kModules, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})"),
               HasSubstr("'mean' and 'max_tokens'"));
-  EXPECT_THAT(refusal(kModules, "{}"), HasSubstr("of no mode"));
+  EXPECT_THAT(refusal(kModules, "{}"), HasSubstr("no pooling mode"));
   EXPECT_THAT(refusal(kModules, "[]"), HasSubstr("1_Pooling/config.json: is not a JSON object"));
-  EXPECT_THAT(refusal(kModules, ""), HasSubstr("'1_Pooling/config.json' is not there"));
+  EXPECT_THAT(refusal(kModules, ""), HasSubstr("'1_Pooling/config.json' is missing"));
   EXPECT_THAT(refusal(R"([{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])", ""),
               HasSubstr("the module 'sentence_transformers.models.Dense'"));
   EXPECT_THAT(refusal(R"([{"type": "custom.Transformer"}])", ""), HasSubstr("'custom.Transformer'"));

@@ -58,7 +58,7 @@ TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
       const Vector moved = naive_embedding(**file, *config, ids, kFloatRounding, n_dims);
       const double distance = (floats.cast<double>() - wanted).cwiseAbs().maxCoeff();
       const double bound = kReferenceFactor * (moved - wanted).cwiseAbs().maxCoeff() + kFloatRounding;
-      std::printf("%zu ids, %zu numbers: off by %.2g, allowed is %.2g\n", ids.size(), static_cast<size_t>(n_dims),
+      std::printf("%zu ids, %zu numbers: off by %.2g, allowed: %.2g\n", ids.size(), static_cast<size_t>(n_dims),
                   distance, bound);
       EXPECT_LT(distance, bound) << text;
       EXPECT_LT(bound, 1e-5);  // a wider bound would show nothing for numbers of size 0.1

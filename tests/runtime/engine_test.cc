@@ -46,11 +46,11 @@ TEST(EngineTest, OutOfRangeOptionErrorsNameOptionAndRange) {
   write_scripted_model(dir.file("m.gguf"), {{.when = "", .says = "Yes."}});
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const std::vector<std::pair<EngineOptions, const char*>> bad = {
-      {{.n_threads = -1}, "n_threads: -1, allowed is 1 to 1024, or 0 for one per core"},
-      {{.n_threads = 1025}, "n_threads: 1025, allowed is 1 to 1024"},
-      {{.max_seq_len = 16'777'217}, "max_seq_len: 16777217, allowed is 1 to 16777216, or 0"},
+      {{.n_threads = -1}, "n_threads: -1, allowed: 1 to 1024, or 0 for one per core"},
+      {{.n_threads = 1025}, "n_threads: 1025, allowed: 1 to 1024"},
+      {{.max_seq_len = 16'777'217}, "max_seq_len: 16777217, allowed: 1 to 16777216, or 0"},
       {{.max_seq_len = SIZE_MAX}, "max_seq_len: "},
-      {{.max_chunk = 0}, "max_chunk: 0, allowed is 1 to 16777216"},
+      {{.max_chunk = 0}, "max_chunk: 0, allowed: 1 to 16777216"},
       {{.max_chunk = SIZE_MAX}, "max_chunk: "},
       {{.numerics = static_cast<Numerics>(9)}, "numerics: 9"},
       {{.kv_dtype = static_cast<KvDType>(9)}, "kv_dtype: 9"},

@@ -360,7 +360,7 @@ TEST(SamplerTest, OutOfRangeErrorHasNameValueAndRange) {
       const Status status = Sampler::create(o).status();
       EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << field.name << " " << value;
       EXPECT_EQ(status.message().find(field.name), 0u) << status.message();
-      EXPECT_NE(status.message().find("allowed is"), std::string::npos);
+      EXPECT_NE(status.message().find("allowed: "), std::string::npos);
     }
   }
   for (const size_t length : {size_t{0}, size_t{51}, SIZE_MAX}) {

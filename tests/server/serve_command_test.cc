@@ -108,7 +108,7 @@ TEST_F(ServeCommand, RunningAnswerIsCompletedBeforeShutdown) {
   one.send(chat_text(400, R"(,"stream":true,"n":4)"));
   one.read_to("data: ");
   served.signal_it(SIGTERM);
-  ASSERT_TRUE(served.says("ending")) << served.said();
+  ASSERT_TRUE(served.says("stopping")) << served.said();
   EXPECT_THAT(one.read_all(), HasSubstr("data: [DONE]"));
   EXPECT_EQ(served.wait(), 0);
 }
@@ -134,7 +134,7 @@ TEST_F(ServeCommand, SecondSignalEndsItAtOnce) {
   one.send(long_chat_text());
   one.read_to("data: ");
   served.signal_it(SIGTERM);
-  ASSERT_TRUE(served.says("ending")) << served.said();
+  ASSERT_TRUE(served.says("stopping")) << served.said();
   served.signal_it(SIGTERM);
   EXPECT_EQ(served.wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::exists(dir_.file("socket")));

@@ -12,7 +12,7 @@ using Bytes = std::vector<std::byte>;
 
 std::string directory_of(const std::string& path) { return path.substr(0, path.find_last_of('/')); }
 
-Status not_found(const std::string& path) { return {ErrorCode::kNotFound, path + ": there is no such file"}; }
+Status not_found(const std::string& path) { return {ErrorCode::kNotFound, path + ": does not exist"}; }
 
 }  // namespace
 
@@ -163,7 +163,7 @@ Result<std::unique_ptr<File>> MemoryFileOps::create(const std::string& path) {
 
 Result<std::unique_ptr<File>> MemoryFileOps::create_new(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  if (names_.contains(path)) return Status(ErrorCode::kDuplicate, path + ": is there already");
+  if (names_.contains(path)) return Status(ErrorCode::kDuplicate, path + ": already exists");
   return add(path);
 }
 

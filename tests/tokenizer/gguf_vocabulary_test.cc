@@ -124,7 +124,7 @@ TEST_F(GgufVocabulary, UnigramsWithOtherStepsAreRejected) {
          j["normalizer"] = Json{{"type", "NFKC"}};
        }},
       {"the score of the token '!'", [](Json& j) { j["model"]["vocab"][3][1] = -9.1848; }},
-      {"is no token of the Unigram model",
+      {"is not a token of the Unigram model",
        [](Json& j) {
          Json token = j["added_tokens"][0];
          token["content"] = "<new>";
@@ -143,7 +143,7 @@ TEST_F(GgufVocabulary, UnigramsWithOtherStepsAreRejected) {
 
 TEST_F(GgufVocabulary, UnsupportedTokenizerIsReported) {
   const std::pair<const char*, const char*> kRefused[] = {
-      {"mixed_steps", "no name of tokenizer.ggml.pre means it"},
+      {"mixed_steps", "tokenizer.ggml.pre has no name for it"},
       {"unigram", "this normalizer of a Unigram model"},
       {"words_unknown", "BPE over characters without byte_fallback"}};
   for (const auto& [family, words] : kRefused) {
@@ -157,7 +157,7 @@ TEST_F(GgufVocabulary, UnsupportedTokenizerIsReported) {
   const MemoryModelFile flagged({{"tokenizer.json", golden_json("gpt2", true)}, {"tokenizer_config.json", kConfig}});
   const Status status = convert(flagged);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
-  EXPECT_THAT(status.message(), HasSubstr("other ids for the text"));
+  EXPECT_THAT(status.message(), HasSubstr("other tokens for the text"));
 }
 
 TEST_F(GgufVocabulary, TokenBeyondTheEmbeddingIsRejected) {

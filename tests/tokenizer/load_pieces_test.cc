@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
            v.model = "t5";
            v.add("he", 1, 0);
          }},
-        {"UnigramWhoseUnknownTokenIsPadding", ErrorCode::kBadVocab, "unknown_token_id is 269, which is no token",
+        {"UnigramWhoseUnknownTokenIsPadding", ErrorCode::kBadVocab, "unknown_token_id is 269, which is not a token",
          [](auto& v) {
            v.model = "t5";
            v.add("[PAD269]", 5, 0);
@@ -303,11 +303,11 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) { j["model"]["unk_id"] = 100'000; }},
         {"UnknownIsNoNumber", "unigram", ErrorCode::kBadVocab, "model.unk_id is -1",
          [](Json& j) { j["model"]["unk_id"] = "<unk>"; }},
-        {"ScoresAreMissing", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is no pair",
+        {"ScoresAreMissing", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is not a pair",
          [](Json& j) { j["model"]["vocab"][3] = "x"; }},
-        {"AScoreIsNoNumber", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is no pair",
+        {"AScoreIsNoNumber", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is not a pair",
          [](Json& j) { j["model"]["vocab"][3][1] = "NaN"; }},
-        {"VocabIsNoArray", "unigram", ErrorCode::kBadVocab, "no array",
+        {"VocabIsNoArray", "unigram", ErrorCode::kBadVocab, "not an array",
          [](Json& j) { j["model"]["vocab"] = Json::object(); }},
         {"TokenTwice", "unigram", ErrorCode::kBadVocab, "twice",
          [](Json& j) { j["model"]["vocab"].push_back(Json(j["model"]["vocab"][5])); }},
@@ -331,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) {
            j["normalizer"]["pattern"] = Json{{"Regex", "x*"}};
          }},
-        {"MetaspaceBehindAnotherStep", "metaspace_first", ErrorCode::kUnsupported, "Metaspace behind other steps",
+        {"MetaspaceBehindAnotherStep", "metaspace_first", ErrorCode::kUnsupported, "Metaspace after other steps",
          [](Json& j) {
            const Json metaspace = j["pre_tokenizer"];
            j["pre_tokenizer"] = Json{{"type", "Sequence"}};

@@ -276,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }},
         {"Suffixes", ErrorCode::kUnsupported, "end_of_word_suffix",
          [](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }},
-        {"VocabIsNoObject", ErrorCode::kBadVocab, "no object", [](Json& j) { j["model"]["vocab"] = 3; }},
+        {"VocabIsNoObject", ErrorCode::kBadVocab, "not an object", [](Json& j) { j["model"]["vocab"] = 3; }},
         {"VocabIsEmpty", ErrorCode::kBadVocab, "empty",
          [](Json& j) {
            j["model"]["vocab"] = Json::object();
@@ -297,10 +297,10 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) {
            j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}});
          }},
-        {"MergesAreNoArray", ErrorCode::kBadMerge, "no array", [](Json& j) { j["model"]["merges"] = "a b"; }},
-        {"MergeOfThree", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
-        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back(7); }},
-        {"MergeListOfOne", ErrorCode::kBadMerge, "no pair",
+        {"MergesAreNoArray", ErrorCode::kBadMerge, "not an array", [](Json& j) { j["model"]["merges"] = "a b"; }},
+        {"MergeOfThree", ErrorCode::kBadMerge, "not a pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
+        {"MergeIsANumber", ErrorCode::kBadMerge, "not a pair", [](Json& j) { j["model"]["merges"].push_back(7); }},
+        {"MergeListOfOne", ErrorCode::kBadMerge, "not a pair",
          [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
          [](Json& j) { j["model"]["merges"].push_back("a qqq"); }},
@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(
          }},
         {"UnknownBehavior", ErrorCode::kUnsupported, "the behavior 'Doubled' of Split",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Doubled"; }},
-        {"SplitBehindByteLevel", ErrorCode::kUnsupported, "'\\s+' behind ByteLevel",
+        {"SplitBehindByteLevel", ErrorCode::kUnsupported, "'\\s+' after ByteLevel",
          [](Json& j) {
            j["pre_tokenizer"]["pretokenizers"].push_back(
                Json{{"type", "Split"}, {"pattern", Json{{"Regex", "\\s+"}}}, {"behavior", "Isolated"}});
@@ -392,7 +392,7 @@ TEST(LoadJson, StepAfterByteLevelWithoutRegexIsRejected) {
   json["pre_tokenizer"]["pretokenizers"].push_back(split);
   const auto tokenizer = load_json(json.dump());
   ASSERT_FALSE(tokenizer.ok());
-  EXPECT_THAT(tokenizer.status().message(), HasSubstr("behind ByteLevel"));
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr("after ByteLevel"));
 }
 
 TEST(LoadJson, PatternEqualToAStepNameIsAPattern) {

@@ -130,14 +130,14 @@ TEST(Pattern, UnsupportedSyntaxIsReported) {
                                            std::pair("(?:a*)*", "may be empty"),
                                            std::pair("(?:ab)++", "possessive"),
                                            std::pair("a**", "quantifier of a quantifier"),
-                                           std::pair("*a", "* that stands alone"),
-                                           std::pair("a\\", "end behind"),
-                                           std::pair("(?i:ss)", "ss behind"),
+                                           std::pair("*a", "* at an unsupported place"),
+                                           std::pair("a\\", "trailing backslash"),
+                                           std::pair("(?i:ss)", "ss after"),
                                            std::pair("(?i:\u00e9)", "beyond ASCII"),
                                            std::pair("[b-a]", "range"),
                                            std::pair("[\\p{L}&&\\p{Lu}]", "&&"),
                                            std::pair("\xFF", "UTF-8"),
-                                           std::pair("\\x{110000}", "no character")}) {
+                                           std::pair("\\x{110000}", "not a character")}) {
     EXPECT_NE(words(expression).find(wanted), std::string::npos) << expression << ": " << words(expression);
   }
   EXPECT_FALSE(Pattern::parse(std::string(300, '(')).ok());

@@ -217,7 +217,7 @@ TEST_F(MadeTensors, RefusesInconsistentPackedIntegers) {
   std::vector<int32_t> order = m.group_of;
   order[77] = 2;
   expect_refused(with(3, "I32", "[128]", bytes_of(order)), kGptq, ErrorCode::kBadNumber,
-                 "tensor 'l.weight' has g_idx 2 for column 77, wanted 0 to 1");
+                 "tensor 'l.weight' has g_idx 2 for column 77, expected 0 to 1");
   order[77] = -1;
   expect_refused(with(3, "I32", "[128]", bytes_of(order)), kGptq, ErrorCode::kBadNumber, "has g_idx -1");
   expect_refused(with(3, "I32", "[64]", std::string(256, '\0')), kGptq, ErrorCode::kBadShape, "g_idx of shape [64]");
@@ -321,13 +321,13 @@ TEST_F(MadeTensors, RefusesInconsistentF8) {
   const SafetensorsPart codes{"w", "F8_E4M3", "[4, 32]", std::string(128, '\1')};
   const std::string fp8 = R"({"quant_method": "fp8"})";
   expect_refused({codes, {"w_scale_inv", "F32", "[2, 2]", std::string(16, '\0')}}, fp8, ErrorCode::kBadShape,
-                 "tensor 'w' has scales [2, 2], wanted [1, 1]");
+                 "tensor 'w' has scales [2, 2], expected [1, 1]");
   expect_refused({codes, {"w_scale", "I32", "[1]", std::string(4, '\0')}}, fp8, ErrorCode::kBadType,
                  "scales of type I32");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   expect_refused({codes, {"w_scale", "F32", "[4]", bytes_of(std::vector<float>{1, 2, nan, 4})}}, fp8,
                  ErrorCode::kNonFinite, "a scale that is not finite at 2");
-  expect_refused({{"w", "F8_E4M3", "[128]", std::string(128, '\1')}}, fp8, ErrorCode::kBadShape, "wanted a matrix");
+  expect_refused({{"w", "F8_E4M3", "[128]", std::string(128, '\1')}}, fp8, ErrorCode::kBadShape, "expected a matrix");
   expect_refused({codes}, R"({"quant_method": "fp8", "weight_block_size": [0, 128]})", ErrorCode::kBadNumber,
                  "weight_block_size");
 }
@@ -364,15 +364,15 @@ TEST_F(MadeTensors, RefusesInconsistentFourBitFloatBlocks) {
   expect_refused({blocks, {"w_scales", "U8", "[1, 2]", std::string("\x10\xff", 2)}}, mx, ErrorCode::kNonFinite,
                  "tensor 'w_blocks' has a scale of 255, which is NaN");
   expect_refused({blocks, {"w_scales", "U8", "[2, 1]", std::string(2, '\1')}}, mx, ErrorCode::kBadShape,
-                 "has scales U8 [2, 1], wanted U8 [1, 2]");
+                 "has scales U8 [2, 1], expected U8 [1, 2]");
   expect_refused({{"w_blocks", "U8", "[1, 2, 8]", std::string(16, '\1')}, {"w_scales", "U8", "[1, 2]", "ab"}}, mx,
-                 ErrorCode::kBadShape, "wanted blocks of 16 bytes");
+                 ErrorCode::kBadShape, "expected blocks of 16 bytes");
 }
 
 TEST_F(MadeTensors, UnsupportedMethodsAreNamed) {
   const std::vector<SafetensorsPart> parts = {{"w", "F32", "[1]", std::string(4, '\0')}};
   expect_refused(parts, R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", ErrorCode::kUnsupported,
-                 "names the method 'bitsandbytes', which is not read");
+                 "names the method 'bitsandbytes', which is not supported");
   expect_refused(parts, R"({"quant_method": "hqq"})", ErrorCode::kUnsupported, "'hqq'");
   expect_refused(parts, R"({"bits": 4})", ErrorCode::kUnsupported, "has no quant_method");
   expect_refused(parts, R"({"quant_method": "gptq", "bits": 3})", ErrorCode::kUnsupported, "gptq with 3 bits");

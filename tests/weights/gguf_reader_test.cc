@@ -102,7 +102,7 @@ TEST_F(GgufReader, TypeErrorsNameBothTypes) {
   const auto file = open(sample());
   const Status status = file->get_int("general.architecture").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadType);
-  EXPECT_THAT(status.message(), HasSubstr("m.gguf: key 'general.architecture' is STRING, wanted an integer"));
+  EXPECT_THAT(status.message(), HasSubstr("m.gguf: key 'general.architecture' is STRING, expected an integer"));
   EXPECT_EQ(file->get_int("yes").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(file->get_int("f32").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(file->get_bool("u8").status().code(), ErrorCode::kBadType);

@@ -92,9 +92,9 @@ TEST_F(GgufSplitFiles, DetectsAChangedPart) {
 
 TEST_F(GgufSplitFiles, RefusesMissingAndInconsistentParts) {
   write("n-00001-of-00002.gguf", {0, 2, 2, {{"a", 1}}});
-  expect_refused("n-00001-of-00002.gguf", ErrorCode::kMissingShard, "'n-00002-of-00002.gguf', is not there");
+  expect_refused("n-00001-of-00002.gguf", ErrorCode::kMissingShard, "'n-00002-of-00002.gguf', is missing");
   write("n-00002-of-00002.gguf", {0, 2, 2, {{"b", 1}}});
-  expect_refused("n-00001-of-00002.gguf", ErrorCode::kMissingShard, "it is part 1 of 2, wanted part 2 of 2");
+  expect_refused("n-00001-of-00002.gguf", ErrorCode::kMissingShard, "it is part 1 of 2, expected part 2 of 2");
   write("n-00002-of-00002.gguf", {1, 2, 2, {{"a", 1}}});
   expect_refused("n-00001-of-00002.gguf", ErrorCode::kDuplicate, "tensor 'a' is in two parts");
   write("n-00002-of-00002.gguf", {1, 2, 3, {{"b", 1}}});
@@ -102,14 +102,14 @@ TEST_F(GgufSplitFiles, RefusesMissingAndInconsistentParts) {
   write("n-00001-of-00002.gguf", {0, 2, 3, {{"a", 1}}});
   expect_refused("n-00002-of-00002.gguf", ErrorCode::kTruncated, "'split.tensors.count' is 3, the parts have 2");
   write("n-00001-of-00002.gguf", {0, 3, 2, {{"a", 1}}});
-  expect_refused("n-00002-of-00002.gguf", ErrorCode::kMissingShard, "part 1 of 3, wanted part 1 of 2");
+  expect_refused("n-00002-of-00002.gguf", ErrorCode::kMissingShard, "part 1 of 3, expected part 1 of 2");
 }
 
 TEST_F(GgufSplitFiles, RefusesInvalidSplitKeys) {
   write("other.gguf", {0, 2, {}, {}});
   expect_refused("other.gguf", ErrorCode::kMissingShard, "does not end in '-00001-of-00002.gguf'");
   write("n-00003-of-00002.gguf", {2, 2, {}, {}});
-  expect_refused("n-00003-of-00002.gguf", ErrorCode::kBadNumber, "key 'split.no' is 2, wanted 0 to 1");
+  expect_refused("n-00003-of-00002.gguf", ErrorCode::kBadNumber, "key 'split.no' is 2, expected 0 to 1");
   write("n-00001-of-60000.gguf", {0, 60000, {}, {}});
   expect_refused("n-00001-of-60000.gguf", ErrorCode::kLimitExceeded, "'split.count' is 60000");
   GgufWriter no_number;
@@ -119,7 +119,7 @@ TEST_F(GgufSplitFiles, RefusesInvalidSplitKeys) {
   GgufWriter text;
   text.add_string("split.count", "two");
   dir_.write("t.gguf", text.bytes());
-  expect_refused("t.gguf", ErrorCode::kBadType, "'split.count' is STRING, wanted an integer");
+  expect_refused("t.gguf", ErrorCode::kBadType, "'split.count' is STRING, expected an integer");
 }
 
 TEST_F(GgufSplitFiles, OpensAModelOfOnePart) {

@@ -216,7 +216,7 @@ TEST_F(JsonValuesTest, NullIsMissing) {
 TEST_F(JsonValuesTest, NonIntegersAreNamed) {
   const Status status = values_.get_int("half").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadNumber);
-  EXPECT_EQ(status.message(), "config.json: key 'half' is '1.5', wanted a whole number of at most 63 bits");
+  EXPECT_EQ(status.message(), "config.json: key 'half' is '1.5', expected a whole number of at most 63 bits");
   EXPECT_EQ(values_.get_int("huge").status().code(), ErrorCode::kBadNumber);
   EXPECT_EQ(values_.get_int("big").status().code(), ErrorCode::kBadNumber);
   EXPECT_EQ(values_.get_int("tied").status().code(), ErrorCode::kBadType);

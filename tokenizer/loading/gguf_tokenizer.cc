@@ -136,7 +136,7 @@ Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& bu
   for (const std::string_view merge : *merges) {
     const size_t space = merge.find(' ', least_left);
     if (space == std::string_view::npos) {
-      return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
+      return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " does not have two sides");
     }
     sides.push_back({merge.substr(0, space), merge.substr(space + 1)});
   }
@@ -239,7 +239,7 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
   bpe.unknown = unknown ? *unknown : otherwise.value_or(kNoToken);
   if (bpe.unknown != kNoToken || !builder.lacks_bytes()) return {};
   return error(file, ErrorCode::kBadByteToken,
-               "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token stands in for them");
+               "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token can replace them");
 }
 
 // SentencePiece's BPE: scores instead of merges.
@@ -278,7 +278,7 @@ Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
   std::optional<Charsmap> charsmap = Charsmap::parse(bytes);
   if (charsmap) return charsmap;
   return error(file, ErrorCode::kBadVocab,
-               std::string(kKey) + " is damaged, wanted a double array and its texts as bytes");
+               std::string(kKey) + " is damaged, expected a double array and its texts as bytes");
 }
 
 // Three keys hold T5's steps of tokenizer.json: its Precompiled, its Strip at the right with a Replace of runs of
@@ -363,7 +363,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   if (!tokens) return missing(file, "tokenizer.ggml.tokens");
   if (tokens->empty() || tokens->size() > VocabularyLimits::kMaxTokens) {
     return error(file, ErrorCode::kBadVocab,
-                 "tokenizer.ggml.tokens has " + std::to_string(tokens->size()) + " entries, wanted 1 to " +
+                 "tokenizer.ggml.tokens has " + std::to_string(tokens->size()) + " entries, expected 1 to " +
                      std::to_string(VocabularyLimits::kMaxTokens));
   }
   TRY(check_embedding(file, tokens->size()));

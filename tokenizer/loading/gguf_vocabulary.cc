@@ -54,13 +54,13 @@ class VocabularyWriter {
 
  private:
   Status cannot(const std::string& what) const {
-    return source_.error(ErrorCode::kUnsupported, "GGUF has no way to say " + what);
+    return source_.error(ErrorCode::kUnsupported, "GGUF cannot represent " + what);
   }
 
   Status write_around(const char* name, std::optional<TokenId> id, const std::vector<int64_t>& around) {
     const bool is_there = !around.empty();
     if (is_there && (around.size() != 1 || !id || around.front() != *id)) {
-      return cannot(std::string("that other tokens than ") + name + " stand at an end of a text");
+      return cannot(std::string("tokens other than ") + name + " at an end of a text");
     }
     out_.add_bool("tokenizer.ggml.add_" + std::string(name) + "_token", is_there);
     return {};
@@ -102,8 +102,8 @@ class VocabularyWriter {
     if (family == nullptr) {
       std::string patterns;
       for (const SplitStep& step : json_.pipeline.split) patterns += (patterns.empty() ? "" : " ") + step.pattern;
-      return cannot("the pre-tokenizer " + in_quotes(patterns) + (nfc ? " behind NFC" : "") +
-                    (ignore_merges ? " with ignore_merges" : "") + ": no name of tokenizer.ggml.pre means it");
+      return cannot("the pre-tokenizer " + in_quotes(patterns) + (nfc ? " after NFC" : "") +
+                    (ignore_merges ? " with ignore_merges" : "") + ": tokenizer.ggml.pre has no name for it");
     }
     set_tokens(false);
     write_tokens("gpt2", gguf_name_of(*family));
@@ -132,7 +132,7 @@ class VocabularyWriter {
       }
     }
     if (!replaces || other || json_.pipeline.cut != PieceCut::kNowhere || !json_.pipeline.split.empty()) {
-      return cannot("what is done to a text before SentencePiece's merges here");
+      return cannot("the steps before SentencePiece's merges");
     }
     return prefix;
   }
@@ -192,7 +192,7 @@ class VocabularyWriter {
     }
     for (const AddedToken& token : json_.added) {
       if (ids.contains(token.text)) continue;
-      return cannot("that " + in_quotes(token.text) + " is no token of the Unigram model");
+      return cannot("that " + in_quotes(token.text) + " is not a token of the Unigram model");
     }
     return scores;
   }
@@ -247,8 +247,8 @@ class VocabularyWriter {
       const size_t n_merges = found == merges_of.end() ? 0 : found->second.n;
       const bool is_special = is_byte_token(entry.text) || is_added(entry.text);
       if (n_merges != n_pairs && !is_special) {
-        return cannot(std::to_string(n_merges) + " of " + std::to_string(n_pairs) + " pairs that spell the token " +
-                      in_quotes(entry.text) + " merge, as scores");
+        return cannot(std::to_string(n_merges) + " of " + std::to_string(n_pairs) + " possible merges of the token " +
+                      in_quotes(entry.text) + " as scores");
       }
       const size_t order = found == merges_of.end() ? rank : found->second.first;
       scores[static_cast<size_t>(entry.id)] = -static_cast<float>(order);

@@ -37,7 +37,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
         // After other steps the space would be added before each of their pieces.
-        if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel behind other steps");
+        if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel after other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
       cuts = json_flag(*step, "use_regex", true);
@@ -49,7 +49,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
   }
   // A step after ByteLevel sees the byte alphabet; one family is known to do that, with a ByteLevel that splits.
   if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
-    return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " behind ByteLevel");
+    return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " after ByteLevel");
   }
   return {};
 }
@@ -69,7 +69,7 @@ Status add_special(const JsonSource& source, const Json& processor, const Json& 
 
 Status read_template(const JsonSource& source, const Json& processor, JsonPipeline& out) {
   const Json* single = json_member(processor, "single");
-  if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without single");
+  if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without \"single\"");
   bool text_seen = false;
   for (const Json& piece : *single) {
     if (json_member(piece, "Sequence") != nullptr && !text_seen) {
@@ -89,7 +89,7 @@ Status add_around(const JsonSource& source, const Json& processor, const char* k
   const Json* pair = json_member(processor, key);
   if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[1].is_number_integer()) {
     return source.error(ErrorCode::kMissingKey,
-                        std::string("post_processor.") + key + " is no pair of a text and an id");
+                        std::string("post_processor.") + key + " is not a pair of a text and an id");
   }
   out.push_back((*pair)[1].get<int64_t>());
   return {};
@@ -320,7 +320,7 @@ Result<NormalizerStep> read_charsmap(const JsonSource& source, const Json& step)
   const std::optional<Charsmap> charsmap = bytes ? Charsmap::parse(*bytes) : std::nullopt;
   if (charsmap) return NormalizerStep{.kind = Kind::kCharsmap, .charsmap = *charsmap};
   return source.error(ErrorCode::kBadVocab,
-                      "normalizer.precompiled_charsmap is damaged, wanted base64 of a double array and its texts");
+                      "normalizer.precompiled_charsmap is damaged, expected base64 of a double array and its texts");
 }
 
 Result<NormalizerStep> read_step(const JsonSource& source, const Json& step) {
@@ -355,7 +355,7 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   if (split) out.cut = PieceCut::kSpaceMarks;
   const std::string mark(kSpaceMark);
   if (behind_words) {
-    if (scheme != "always" || !split) return source.unsupported("such a Metaspace behind WhitespaceSplit");
+    if (scheme != "always" || !split) return source.unsupported("this Metaspace after WhitespaceSplit");
     out.rewriter = {{.kind = Kind::kWords, .to = mark}};
     return {};
   }
@@ -401,7 +401,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
       // It would rewrite each piece of the steps before it.
-      if (marks || !out.split.empty()) return source.unsupported("Metaspace behind other steps");
+      if (marks || !out.split.empty()) return source.unsupported("Metaspace after other steps");
       marks = true;
       TRY(read_metaspace(source, *steps[i], words, out));
     } else if (type == "WhitespaceSplit" && i == 0 && marks_follow) {

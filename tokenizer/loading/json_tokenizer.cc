@@ -33,13 +33,13 @@ Result<std::vector<VocabularyEntry>> read_scored_vocabulary(const JsonSource& so
   std::vector<VocabularyEntry> out;
   if (vocab.size() > VocabularyLimits::kMaxTokens) {
     return source.error(ErrorCode::kBadVocab, "model.vocab has " + std::to_string(vocab.size()) +
-                                                  " entries, wanted at most " +
+                                                  " entries, expected at most " +
                                                   std::to_string(VocabularyLimits::kMaxTokens));
   }
   for (const Json& entry : vocab) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
       return source.error(ErrorCode::kBadVocab,
-                          "model.vocab[" + std::to_string(out.size()) + "] is no pair of a text and a score");
+                          "model.vocab[" + std::to_string(out.size()) + "] is not a pair of a text and a score");
     }
     const auto id = static_cast<TokenId>(out.size());
     out.push_back({entry[0].get_ref<const std::string&>(), id, entry[1].get<double>()});
@@ -51,15 +51,16 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   const Json* vocab = json_member(model, "vocab");
   if (json_text(model, "type") == "Unigram") {
     if (vocab != nullptr && vocab->is_array()) return read_scored_vocabulary(source, *vocab);
-    return source.error(ErrorCode::kBadVocab, "model.vocab is no array");
+    return source.error(ErrorCode::kBadVocab, "model.vocab is not an array");
   }
-  if (vocab == nullptr || !vocab->is_object()) return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
+  if (vocab == nullptr || !vocab->is_object())
+    return source.error(ErrorCode::kBadVocab, "model.vocab is not an object");
   std::vector<VocabularyEntry> out;
   out.reserve(vocab->size());
   for (const auto& [text, id] : vocab->items()) {
     if (!id.is_number_integer() || id < 0 || id >= VocabularyLimits::kMaxTokens) {
       return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " + in_quotes(id.dump()) +
-                                                    ", wanted 0 to " +
+                                                    ", expected 0 to " +
                                                     std::to_string(VocabularyLimits::kMaxTokens - 1));
     }
     out.push_back({text, id.get<TokenId>(), 0});
@@ -74,7 +75,7 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
   std::vector<AddedToken> out;
   const Json* list = json_member(root, "added_tokens");
   if (list == nullptr) return out;
-  if (!list->is_array()) return source.error(ErrorCode::kBadVocab, "added_tokens is no array");
+  if (!list->is_array()) return source.error(ErrorCode::kBadVocab, "added_tokens is not an array");
   std::unordered_map<std::string_view, TokenId> wanted;  // texts of added tokens -> the model's id
   for (const Json& entry : *list) {
     const Json* content = json_member(entry, "content");
@@ -83,7 +84,7 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
     }
     if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
       return source.error(ErrorCode::kBadVocab,
-                          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " is there twice");
+                          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " appears twice");
     }
   }
   for (const VocabularyEntry& entry : vocabulary) {
@@ -108,7 +109,8 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
 
 Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json& model) {
   const Json* merges = json_member(model, "merges");
-  if (merges == nullptr || !merges->is_array()) return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  if (merges == nullptr || !merges->is_array())
+    return source.error(ErrorCode::kBadMerge, "model.merges is not an array");
   std::vector<TextMerge> out;
   out.reserve(merges->size());
   for (const Json& merge : *merges) {
@@ -121,7 +123,7 @@ Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json&
     if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
       return source.error(
           ErrorCode::kBadMerge,
-          "the merge " + in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) + " is no pair");
+          "the merge " + in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) + " is not a pair");
     }
     out.push_back({text.substr(0, space), text.substr(space + 1)});
   }
@@ -209,8 +211,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
 Status add_unigram(const JsonSource& source, const JsonTokenizer& json, PieceBuilder& builder) {
   const Json* unknown = json_member(json.model, "unk_id");
   if (unknown == nullptr) {
-    return source.error(ErrorCode::kMissingKey,
-                        "model.unk_id is missing, wanted the id of the token for what no other token has");
+    return source.error(ErrorCode::kMissingKey, "model.unk_id is missing (id of the unknown token)");
   }
   std::vector<double> scores;
   for (const VocabularyEntry& entry : json.vocabulary) scores.push_back(entry.score);
@@ -247,7 +248,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
     bpe.unknown = bpe.written.find(*unknown);
     if (bpe.unknown == kNoToken) {
       return source.error(ErrorCode::kBadVocab,
-                          "model.unk_token is " + in_quotes(*unknown) + ", wanted a token of model.vocab");
+                          "model.unk_token is " + in_quotes(*unknown) + ", expected a token of model.vocab");
     }
   }
   TRY(builder->add_merges(json.merges));
@@ -280,7 +281,7 @@ Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDo
   TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
-  if (read.is_unigram() && read.pipeline.byte_level) return source.unsupported("Unigram behind ByteLevel");
+  if (read.is_unigram() && read.pipeline.byte_level) return source.unsupported("Unigram after ByteLevel");
   if (read.is_unigram()) return read;
   if (document.merges()) {
     read.merges = *document.merges();

@@ -93,7 +93,7 @@ Status TokenizerBuilder::check_free(TokenId id, std::string_view text) const {
 
 Status TokenizerBuilder::add_other_text(TokenId id, std::string_view text) {
   if (other_texts_.emplace(text, id).second) return {};
-  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
+  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
 }
 
 Status TokenizerBuilder::add_added_token(AddedToken token) {
@@ -104,7 +104,7 @@ Status TokenizerBuilder::add_added_token(AddedToken token) {
   }
   if (!pipeline_->vocabulary.has_bytes(token.id)) {
     if (find_text(token.text)) {
-      return error(ErrorCode::kBadVocab, "the token " + in_quotes(token.text) + " is there twice");
+      return error(ErrorCode::kBadVocab, "the token " + in_quotes(token.text) + " appears twice");
     }
     pipeline_->vocabulary.set_bytes(token.id, shown(token.text));
     TRY(add_other_text(token.id, token.text));
@@ -223,7 +223,7 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   spec_.vocabulary.set_bytes(id, in_alphabet ? std::string_view(bytes_) : text);
   if (!in_alphabet) return add_other_text(id, text);
   if (!spec_.vocabulary.index(id)) {
-    return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
+    return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
   }
   if (bytes_.size() == 1) spec_.bpe.byte_ids[static_cast<unsigned char>(bytes_[0])] = id;
   return {};
@@ -286,7 +286,7 @@ Status PieceBuilder::add_model_token(TokenId id, std::string_view text) {
   spec_.vocabulary.set_bytes(id, shown(text));
   bpe_.written.set_bytes(id, text);
   if (bpe_.written.index(id)) return {};
-  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
+  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
 }
 
 Status PieceBuilder::add_shown_token(TokenId id, std::string_view text) {
@@ -300,7 +300,7 @@ Status PieceBuilder::add_byte_token(TokenId id, std::string_view text) {
   TRY_ASSIGN(const uint8_t byte, byte_of(id, text));
   if (bpe_.byte_ids[byte] != kNoToken) {
     return error(ErrorCode::kBadByteToken, "tokens " + std::to_string(bpe_.byte_ids[byte]) + " and " +
-                                               std::to_string(id) + " stand for one byte, " + in_quotes(text));
+                                               std::to_string(id) + " encode the same byte, " + in_quotes(text));
   }
   TRY(check_free(id, text));
   const char character = static_cast<char>(byte);
@@ -354,7 +354,7 @@ Status PieceBuilder::check_score(TokenId id, double score) const {
   if (std::isfinite(score)) return {};
   return error(ErrorCode::kBadVocab, "the score of token " + std::to_string(id) + " " +
                                          in_quotes(bpe_.written.bytes(id)) + " is " + std::to_string(score) +
-                                         ", wanted a finite number");
+                                         ", expected a finite number");
 }
 
 Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, std::string_view unknown_key,
@@ -363,7 +363,7 @@ Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, st
   TRY_ASSIGN(model.unknown, checked_id(unknown, unknown_key));
   if (!bpe_.written.has_bytes(model.unknown)) {
     return error(ErrorCode::kBadVocab, std::string(unknown_key) + " is " + std::to_string(unknown) +
-                                           ", which is no token of the model's vocabulary");
+                                           ", which is not a token of the model's vocabulary");
   }
   if (byte_fallback) use_byte_tokens();
   scores.resize(bpe_.written.size());

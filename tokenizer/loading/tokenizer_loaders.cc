@@ -83,8 +83,8 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
   kind = gguf_tokenizer_kind(file);
   if (file.container() == Container::kGguf) return load_gguf_tokenizer(file);
   return {ErrorCode::kMissingKey, file.path() +
-                                      ": there is no tokenizer.json beside the weights, so no text can be "
-                                      "read: fetch it from where the model came from"};
+                                      ": tokenizer.json is missing beside the weights; fetch it from the "
+                                      "source of the model"};
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ class Comparison {
 
  private:
   Status differs(const std::string& what) const {
-    return {ErrorCode::kUnsupported, path_ + ": GGUF cannot say what its tokenizer does: " + what};
+    return {ErrorCode::kUnsupported, path_ + ": GGUF cannot represent its tokenizer: " + what};
   }
 
   Status check_ids() const {
@@ -167,14 +167,14 @@ class Comparison {
     std::vector<TokenId> ends = wanted_.end_of_turn(), got = got_.end_of_turn();
     std::ranges::sort(ends);
     std::ranges::sort(got);
-    if (wanted_.bos() != got_.bos() || wanted_.eos() != got_.eos()) return differs("BOS or EOS would be others");
+    if (wanted_.bos() != got_.bos() || wanted_.eos() != got_.eos()) return differs("BOS or EOS would differ");
     return ends == got ? Status() : differs("other tokens would end a turn");
   }
 
   Status check_text(std::string_view text) const {
     for (const TextOrigin origin : {TextOrigin::kTemplate, TextOrigin::kInput}) {
       const Tokens ids = wanted_.encode(text, origin, true);
-      if (ids != got_.encode(text, origin, true)) return differs("other ids for the text " + in_quotes(text));
+      if (ids != got_.encode(text, origin, true)) return differs("other tokens for the text " + in_quotes(text));
       if (wanted_.decode(ids) != got_.decode(ids)) return differs("another decoding of " + in_quotes(text));
     }
     return {};

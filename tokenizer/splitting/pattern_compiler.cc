@@ -26,7 +26,7 @@ bool PatternText::take(std::string_view text) {
 
 char PatternText::take_letter() {
   if (rest_.empty()) {
-    fail("an end behind \\");
+    fail("a trailing backslash");
     return ' ';
   }
   const char letter = rest_[0];
@@ -84,7 +84,7 @@ CharSet CharSetReader::read() {
   }
   const std::string_view rest = text_.rest();
   const bool means_more = !rest.empty() && std::string_view("^*+?{}").find(rest[0]) != std::string_view::npos;
-  if (means_more) text_.fail(std::string("a ") + rest[0] + " that stands alone");
+  if (means_more) text_.fail(std::string("a ") + rest[0] + " at an unsupported place");
   if (text_.failed()) return out;
   const uint32_t c = text_.character();
   // Some pairs of letters equal one character in another case, as ss does.
@@ -92,7 +92,7 @@ CharSet CharSetReader::read() {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
       const bool is_pair =
           (last_folded_ | 0x20) == static_cast<uint32_t>(pair[0]) && (c | 0x20) == static_cast<uint32_t>(pair[1]);
-      if (is_pair) text_.fail("the letters " + std::string(pair) + " behind (?i:");
+      if (is_pair) text_.fail("the letters " + std::string(pair) + " after (?i:");
     }
     last_folded_ = c;
   }
@@ -105,7 +105,7 @@ void CharSetReader::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
   if (first > last) return text_.fail("a range that ends before it begins");
   out.add(first, last);
   if (!ignores_case_) return;
-  if (last >= 0x80) return text_.fail("letters beyond ASCII behind (?i:");
+  if (last >= 0x80) return text_.fail("letters beyond ASCII after (?i:");
   for (uint32_t c = first; c <= last; ++c) {
     if (is_letter_of_ascii(c)) out.add(c ^ 0x20, c ^ 0x20);
     if ((c | 0x20) == 's') out.add(0x17F, 0x17F);
@@ -116,7 +116,7 @@ void CharSetReader::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
 CharSet CharSetReader::bracket() {
   CharSet out;
   const bool negated = text_.take("^");
-  if (!text_.enter()) text_.fail("sets in one another");
+  if (!text_.enter()) text_.fail("sets nested too deeply");
   if (text_.rest().starts_with(']')) text_.fail("an empty set");
   while (!text_.failed() && !text_.take("]")) {
     if (text_.take("&&")) {
@@ -125,12 +125,12 @@ CharSet CharSetReader::bracket() {
         text_.fail("&& without [^");
         break;
       }
-      if (!out.intersect(bracket())) text_.fail("&& of such sets");
-      if (!text_.rest().starts_with(']')) text_.fail("what follows && ...");
+      if (!out.intersect(bracket())) text_.fail("this kind of set in &&");
+      if (!text_.rest().starts_with(']')) text_.fail("more items after the set of &&");
     } else if (text_.rest().starts_with("[:")) {
       text_.fail("a set of the form [:name:]");
     } else if (text_.take("[")) {
-      if (!out.unite(bracket())) text_.fail("such a set in a set");
+      if (!out.unite(bracket())) text_.fail("this kind of set in a set");
     } else {
       add_range(out);
     }
@@ -164,7 +164,7 @@ uint32_t CharSetReader::hexadecimal(size_t n_digits) {
   const std::string_view digits = text_.rest().substr(0, n_digits);
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
   const bool whole = !digits.empty() && code == std::errc() && end == digits.data() + digits.size();
-  if (!whole || out > 0x10FFFF) text_.fail("an escape that is no character");
+  if (!whole || out > 0x10FFFF) text_.fail("an escape that is not a character");
   text_.skip(std::min(n_digits, text_.rest().size()));
   return text_.failed() ? ' ' : out;
 }
@@ -180,11 +180,11 @@ uint32_t CharSetReader::escaped(char letter) {
     case 'x': {
       if (!text_.take("{")) {
         const uint32_t c = hexadecimal(2);
-        if (c >= 0x80) text_.fail("\\x of a byte");
+        if (c >= 0x80) text_.fail("\\x above 7F");
         return c;
       }
       const uint32_t c = hexadecimal(text_.rest().find('}'));
-      if (!text_.take("}")) text_.fail("an escape that is no character");
+      if (!text_.take("}")) text_.fail("an escape that is not a character");
       return c;
     }
     default: break;
@@ -255,7 +255,7 @@ void CharSetReader::add_property(bool lacks, CharSet& out) {
                                      {"Cc", category_set(Cc)},
                                      {"Cf", category_set(Cf)},
                                      {"Han", 0}};
-  if (ignores_case_) return text_.fail("\\p behind (?i:");
+  if (ignores_case_) return text_.fail("\\p after (?i:");
   const size_t end = text_.rest().find('}');
   if (!text_.take("{") || end == text_.rest().npos) return text_.fail("\\p without its name in braces");
   if (text_.take("^")) lacks = !lacks;
@@ -288,7 +288,7 @@ Pattern::Pattern(std::string_view expression) {
 }
 
 std::optional<std::string> PatternCompiler::compile() {
-  if (!utf8_is_valid(text_.rest())) text_.fail("what is no UTF-8");
+  if (!utf8_is_valid(text_.rest())) text_.fail("invalid UTF-8");
   alternatives();
   if (!text_.rest().empty()) text_.fail("a ) without its (");
   out_.program_.push_back({Op::kMatch});
@@ -335,7 +335,7 @@ void PatternCompiler::copy(const Program& body, size_t distance) {
 
 void PatternCompiler::alternatives() {
   if (!text_.enter()) {
-    text_.fail("more than " + std::to_string(PatternText::kMaxDepth) + " groups and alternatives in one another");
+    text_.fail("more than " + std::to_string(PatternText::kMaxDepth) + " nested groups and alternatives");
   }
   const size_t begin = here();
   sequence();
@@ -433,7 +433,7 @@ void PatternCompiler::quantify(size_t begin) {
     max = Pattern::kMany;
   } else if (text_.take("{")) {
     counted = true;
-    if (!bounds(min, max)) return text_.fail("{ that is no count up to " + std::to_string(Pattern::kMaxRepeats));
+    if (!bounds(min, max)) return text_.fail("a { that is not a count up to " + std::to_string(Pattern::kMaxRepeats));
   } else {
     return;
   }
@@ -441,7 +441,7 @@ void PatternCompiler::quantify(size_t begin) {
   if (text_.rest().starts_with('?')) return text_.fail("a lazy quantifier");
   // After a count, + repeats the whole.
   const bool possessive = !counted && text_.take("+");
-  if (text_.failed() || begin >= here()) return text_.fail("a quantifier without its item");
+  if (text_.failed() || begin >= here()) return text_.fail("a quantifier without an item");
   Pattern::Instruction& first = out_.program_[begin];
   if (here() == begin + 1 && first.op == Op::kSet) {
     first = {.op = Op::kRepeat, .possessive = possessive, .a = first.a, .min = min, .max = max};
@@ -459,7 +459,7 @@ void PatternCompiler::quantify(size_t begin) {
 void PatternCompiler::repeat_group(size_t begin, uint32_t min, uint32_t max) {
   bool boundary = false;
   if (max == Pattern::kMany && may_be_empty(begin, here(), boundary)) {
-    return text_.fail("a repeat of what may be empty");
+    return text_.fail("a repetition of an item that may be empty");
   }
   const Program body(out_.program_.begin() + static_cast<ptrdiff_t>(begin), out_.program_.end());
   out_.program_.resize(begin);

@@ -46,7 +46,7 @@ REASONS = [
     r"is a second form of the answer",
     r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
-    r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
+    r"token id \d+, allowed:|prompt's id \d+|beyond the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
     r"send fewer or shorter messages",  # the context is full
     r"makes no embeddings",  # nor does this model
