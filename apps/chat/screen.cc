@@ -25,6 +25,13 @@ void Screen::show(const TurnEvent& event) {
       answer_.write(event.text);
       break;
     case TurnEvent::Kind::kFinish: waiting_.end(); break;
+    case TurnEvent::Kind::kLogprobs:
+    case TurnEvent::Kind::kReasoning:
+    case TurnEvent::Kind::kContent:
+    case TurnEvent::Kind::kCallBegin:
+    case TurnEvent::Kind::kArguments:
+    case TurnEvent::Kind::kCallEnd:
+    case TurnEvent::Kind::kCallBroken: break;  // streams alone emit them
   }
 }
 

@@ -24,7 +24,7 @@ std::string footer_text() {
   for (const HubModel& model : hub_models()) {
     text += "\n  " + std::string(model.name) + " (" + model.license + ")\n    " + model.hub_name;
   }
-  return text + "\nHF_TOKEN is the token for repositories that require one, HF_ENDPOINT another hub.";
+  return text + "\nHF_TOKEN: the token, if a repository requires one; HF_ENDPOINT: another hub.";
 }
 
 Result<std::string> pull(const std::string& name) {

@@ -31,7 +31,7 @@ constexpr Meaning kMeanings[] = {
 };
 constexpr const char* kColumns =
     "work: multiply-adds of the linear layers, or bytes of weights, keys and values\n"
-    "of peak: what this machine reached just before with the same instructions or bytes\n";
+    "of peak: what this machine reached just before, same instructions or bytes\n";
 constexpr const char* kRivals = "indented: another engine, and how many times better ibid is\n";
 
 std::string left(std::string text, size_t width) {

@@ -95,7 +95,7 @@ TEST_F(ChatCommands, UnknownCommandsAndWrongArgumentsAreExplained) {
   ASSERT_TRUE(says(terminal, "/set top-p 2", "allowed: "));
   ASSERT_TRUE(says(terminal, "/read nowhere.txt", "nowhere.txt"));
   ASSERT_TRUE(says(terminal, "/save ../evil", "no / and no"));
-  ASSERT_TRUE(says(terminal, "/etc/passwd what is this", "write //, as in"));
+  ASSERT_TRUE(says(terminal, "/etc/passwd what is this", "not a command; to send"));
   EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("turn 1"))) << "none of them is sent as a message";
   ASSERT_TRUE(says(terminal, "//etc/passwd", "A slash arrived."));
 }

@@ -221,7 +221,7 @@ TEST_F(RemoteChat, PipedLinesAreMessages) {
 
 TEST_F(RemoteChat, FailureIsReportedAndTheNextMessageIsSent) {
   const std::vector<std::pair<std::string, std::string>> failures = {
-      {"busy", "takes no more now: too much; send it again in 7 s"},
+      {"busy", "accepts no more requests now: too much; send it again in 7 s"},
       {"long", "the context has 4000 tokens"},
       {"elsewhere", "redirects to another address (307)"},
       {"page", "does not support OpenAI chat completions"},

@@ -105,7 +105,7 @@ def check_build(clone):
     want("a.cc:1: error: no" in failed.stderr and str(log) in failed.stderr, "shows the error and the log", failed)
     # More output than a pipe buffers.
     long = clone.start(FAILS="10000")
-    want(long.returncode == 1 and last_sentence(long) == f"run: the build failed; all it said is in {log}",
+    want(long.returncode == 1 and last_sentence(long) == f"run: the build failed; its whole output is in {log}",
          "a build that fails at length ends on the same sentence", long)
     want(len(long.stderr.splitlines()) < 70, "and shows its beginning", long)
     done = clone.start()
