@@ -142,7 +142,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 } catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "no thread left"};
+  return {ErrorCode::kOutOfMemory, "cannot create a thread"};
 }
 
 Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
@@ -159,7 +159,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
   TRY(check_kv_budget(parts.kv_budget_bytes, layout.page_bytes(), layout.state_bytes(), ""));
   if (parts.tokenizer->vocab_size() > parts.model->vocab_size()) {
     return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " + std::to_string(parts.tokenizer->vocab_size()) +
-                                      " ids, the model only " + std::to_string(parts.model->vocab_size())};
+                                      " tokens, the model only " + std::to_string(parts.model->vocab_size())};
   }
   if (parts.clock == nullptr) parts.clock = &system_clock();
   TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
@@ -167,7 +167,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 } catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "no thread left"};
+  return {ErrorCode::kOutOfMemory, "cannot create a thread"};
 }
 
 EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
@@ -228,7 +228,7 @@ TokenSpan EngineState::marker_tokens() const {
 
 Status EngineState::check_answers() const {
   if (!parts_.is_for_embeddings) return {};
-  return {ErrorCode::kUnsupported, name() + " makes embeddings of texts and no answers; use a chat model for these"};
+  return {ErrorCode::kUnsupported, name() + " makes embeddings only, no answers; use a chat model"};
 }
 
 const ChatTemplate* EngineState::chat_template() const {

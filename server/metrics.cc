@@ -90,48 +90,50 @@ namespace {
 double as_number(uint64_t value) { return static_cast<double>(value); }
 
 void write_connections(MetricsText& text, const http::ServerStats& stats) {
-  text.counter("ibid_http_connections_total", "Connections since the start.", as_number(stats.n_connections));
-  text.gauge("ibid_http_connections", "Connections now.", as_number(stats.n_open));
-  text.gauge("ibid_http_exchanges", "Requests that are being answered now.", as_number(stats.n_exchanges));
-  text.counter("ibid_http_refused_total", "Requests refused at the door: limits, Host, Origin, key, path.",
+  text.counter("ibid_http_connections_total", "Accepted connections.", as_number(stats.n_connections));
+  text.gauge("ibid_http_connections", "Open connections.", as_number(stats.n_open));
+  text.gauge("ibid_http_exchanges", "Requests being processed.", as_number(stats.n_exchanges));
+  text.counter("ibid_http_refused_total", "Requests rejected before routing: limits, Host, Origin, key, path.",
                as_number(stats.n_refused));
-  text.counter("ibid_http_slow_clients_total", "Clients that lost their place because they did not read.",
+  text.counter("ibid_http_slow_clients_total", "Clients disconnected for reading too slowly.",
                as_number(stats.n_slow_clients));
 }
 
 void write_answers(MetricsText& text, const ServiceStats& stats) {
-  text.gauge("ibid_num_requests_running", "Answers under way.", as_number(stats.n_running));
-  text.gauge("ibid_num_requests_waiting", "Requests that wait for their turn.", as_number(stats.n_waiting));
-  const char* help = "Requests for answers, by how they ended.";
+  text.gauge("ibid_num_requests_running", "Answers being computed.", as_number(stats.n_running));
+  text.gauge("ibid_num_requests_waiting", "Requests waiting in the queue.", as_number(stats.n_waiting));
+  const char* help = "Requests for answers, by outcome.";
   text.counter("ibid_answers_total", help, as_number(stats.n_answers), {{"ended", "whole"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_cancelled), {{"ended", "cancelled"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_bad), {{"ended", "bad_request"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_failed), {{"ended", "failed"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_refused), {{"ended", "refused"}});
-  text.counter("ibid_answers_retried_total", "Attempts that found no memory, and were begun again.",
+  text.counter("ibid_answers_retried_total", "Answers restarted after running out of KV memory.",
                as_number(stats.n_retried));
-  text.counter("ibid_prompt_tokens_total", "Ids of prompts, cached ones included.", as_number(stats.n_prompt));
-  text.counter("ibid_reused_tokens_total", "Of them, those with keys and values already.", as_number(stats.n_cached));
-  text.counter("ibid_prefill_tokens_total", "Of them, those that the model read.", as_number(stats.n_prefilled));
-  text.counter("ibid_generation_tokens_total", "Ids that the model said.", as_number(stats.n_decoded));
-  text.counter("ibid_prefix_cache_queries_total", "As ibid_prompt_tokens_total.", as_number(stats.n_prompt));
-  text.counter("ibid_prefix_cache_hits_total", "As ibid_reused_tokens_total.", as_number(stats.n_cached));
+  text.counter("ibid_prompt_tokens_total", "Prompt tokens, cached included.", as_number(stats.n_prompt));
+  text.counter("ibid_reused_tokens_total", "Prompt tokens reused from the cache.", as_number(stats.n_cached));
+  text.counter("ibid_prefill_tokens_total", "Prompt tokens prefilled.", as_number(stats.n_prefilled));
+  text.counter("ibid_generation_tokens_total", "Tokens generated.", as_number(stats.n_decoded));
+  text.counter("ibid_prefix_cache_queries_total", "The same as ibid_prompt_tokens_total.", as_number(stats.n_prompt));
+  text.counter("ibid_prefix_cache_hits_total", "The same as ibid_reused_tokens_total.", as_number(stats.n_cached));
   // Names that dashboards for other servers use.
-  text.gauge("ibid_requests_processing", "As ibid_num_requests_running.", as_number(stats.n_running));
-  text.gauge("ibid_requests_deferred", "As ibid_num_requests_waiting.", as_number(stats.n_waiting));
-  text.counter("ibid_tokens_predicted_total", "As ibid_generation_tokens_total.", as_number(stats.n_decoded));
-  text.gauge("ibid_kv_store_sessions", "As ibid_conversations.", as_number(stats.n_conversations));
-  text.gauge("ibid_conversations", "Conversations that are known.", as_number(stats.n_conversations));
-  text.gauge("ibid_conversation_bytes", "Their texts and ids.", as_number(stats.conversation_bytes));
+  text.gauge("ibid_requests_processing", "The same as ibid_num_requests_running.", as_number(stats.n_running));
+  text.gauge("ibid_requests_deferred", "The same as ibid_num_requests_waiting.", as_number(stats.n_waiting));
+  text.counter("ibid_tokens_predicted_total", "The same as ibid_generation_tokens_total.", as_number(stats.n_decoded));
+  text.gauge("ibid_kv_store_sessions", "The same as ibid_conversations.", as_number(stats.n_conversations));
+  text.gauge("ibid_conversations", "Conversations in memory.", as_number(stats.n_conversations));
+  text.gauge("ibid_conversation_bytes", "Memory for the texts and tokens of conversations.",
+             as_number(stats.conversation_bytes));
   const HistoryStats& kept = stats.histories;
   text.gauge("ibid_conversation_files", "Conversations on disk.", as_number(kept.n_kept));
-  text.gauge("ibid_conversation_file_bytes", "Their files.", as_number(kept.n_bytes));
+  text.gauge("ibid_conversation_file_bytes", "Size of the conversations on disk.", as_number(kept.n_bytes));
   text.gauge("ibid_conversation_files_waiting", "To be written.", as_number(stats.n_to_write));
-  text.counter("ibid_conversation_files_restored_total", "Conversations that were gone on with from disk.",
+  text.counter("ibid_conversation_files_restored_total", "Conversations restored from disk.",
                as_number(stats.n_restored));
-  text.counter("ibid_conversation_files_refused_total", "Files that were not sound.", as_number(kept.n_refused));
-  text.counter("ibid_conversation_files_failed_total", "Files that could not be written.", as_number(kept.n_failed));
-  const char* found = "Requests, by what was known of their history.";
+  text.counter("ibid_conversation_files_refused_total", "Invalid conversations rejected.", as_number(kept.n_refused));
+  text.counter("ibid_conversation_files_failed_total", "Conversations that could not be written to disk.",
+               as_number(kept.n_failed));
+  const char* found = "Requests, by how much of their history was known.";
   text.counter("ibid_histories_total", found, as_number(stats.n_continued), {{"found", "continued"}});
   text.counter("ibid_histories_total", found, as_number(stats.n_forked), {{"found", "forked"}});
   text.counter("ibid_histories_total", found, as_number(stats.n_unknown), {{"found", "unknown"}});
@@ -147,7 +149,7 @@ void for_each_loaded(const std::vector<HostedModel>& models, const Write& write)
 
 void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
   for (const HostedModel& model : models) {
-    text.gauge("ibid_model_loaded", "Whether a model is in memory.", model.is_loaded ? 1 : 0, {{"model", model.name}});
+    text.gauge("ibid_model_loaded", "Whether the model is loaded.", model.is_loaded ? 1 : 0, {{"model", model.name}});
   }
   const auto gauge = [&](const char* name, const char* help, auto value_of) {
     for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
@@ -161,30 +163,30 @@ void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
   };
   for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
     const double budget = as_number(std::max<size_t>(engine.state().pool().budget_bytes(), 1));
-    text.gauge("ibid_kv_cache_usage_perc", "Keys and values in use, of their budget; 1 is all of it.",
+    text.gauge("ibid_kv_cache_usage_perc", "Fraction of the KV budget in use.",
                as_number(engine.state().pool().bytes_in_use()) / budget, labels);
   });
-  gauge("ibid_kv_budget_bytes", "For keys and values.",
+  gauge("ibid_kv_budget_bytes", "Memory budget for keys and values.",
         [](EngineState& engine) { return engine.pool().budget_bytes(); });
-  gauge("ibid_kv_bytes", "Keys and values with holders.",
+  gauge("ibid_kv_bytes", "Memory for keys and values in use.",
         [](EngineState& engine) { return engine.pool().bytes_in_use(); });
-  gauge("ibid_kv_store_bytes", "Of them, those in the store.",
+  gauge("ibid_kv_store_bytes", "Memory for keys and values in the KV store.",
         [](EngineState& engine) { return engine.store().stats().bytes; });
-  counter("ibid_kv_store_lookups_total", "Searches of the store.",
+  counter("ibid_kv_store_lookups_total", "Lookups in the KV store.",
           [](EngineState& engine) { return engine.store().stats().lookups; });
-  counter("ibid_kv_store_hits_total", "Of them, those that found something.",
+  counter("ibid_kv_store_hits_total", "Lookups in the KV store that found a prefix.",
           [](EngineState& engine) { return engine.store().stats().hits; });
-  counter("ibid_kv_store_evictions_total", "Pages that were forgotten for others.",
+  counter("ibid_kv_store_evictions_total", "Pages evicted from the KV store.",
           [](EngineState& engine) { return engine.store().stats().evicted_pages; });
-  counter("ibid_prefix_cache_lookups_total", "As ibid_kv_store_lookups_total.",
+  counter("ibid_prefix_cache_lookups_total", "The same as ibid_kv_store_lookups_total.",
           [](EngineState& engine) { return engine.store().stats().lookups; });
-  counter("ibid_prefix_cache_evictions_total", "As ibid_kv_store_evictions_total.",
+  counter("ibid_prefix_cache_evictions_total", "The same as ibid_kv_store_evictions_total.",
           [](EngineState& engine) { return engine.store().stats().evicted_pages; });
-  counter("ibid_passes_total", "Passes of the model.",
+  counter("ibid_passes_total", "Forward passes of the model.",
           [](EngineState& engine) { return engine.scheduler().stats().n_passes; });
-  counter("ibid_shared_passes_total", "Of them, those of several answers.",
+  counter("ibid_shared_passes_total", "Forward passes that computed several answers.",
           [](EngineState& engine) { return engine.scheduler().stats().n_shared_passes; });
-  counter("ibid_rows_total", "Rows of these passes.",
+  counter("ibid_rows_total", "Rows computed in forward passes.",
           [](EngineState& engine) { return engine.scheduler().stats().n_rows; });
 }
 
@@ -200,23 +202,24 @@ void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
                  : text.gauge(name, help, as_number(value_of(stats)), labels);
     }
   };
-  write(false, "ibid_tier_bytes", "Keys and values on disk.", [](const KvTierStats& stats) { return stats.bytes; });
+  write(false, "ibid_tier_bytes", "Size of the keys and values on disk.",
+        [](const KvTierStats& stats) { return stats.bytes; });
   write(false, "ibid_tier_waiting_bytes", "To be written.",
         [](const KvTierStats& stats) { return stats.waiting_bytes; });
-  write(true, "ibid_tier_hits_total", "Prompts of which something was on disk.",
+  write(true, "ibid_tier_hits_total", "Prompts with a prefix found on disk.",
         [](const KvTierStats& stats) { return stats.hits; });
   write(true, "ibid_tier_tokens_read_total", "Positions read from disk.",
         [](const KvTierStats& stats) { return stats.tokens_read; });
-  write(true, "ibid_tier_evictions_total", "Pages removed for others.",
+  write(true, "ibid_tier_evictions_total", "Pages evicted from disk.",
         [](const KvTierStats& stats) { return stats.evicted; });
-  write(true, "ibid_tier_failures_total", "Reads and writes that failed.",
+  write(true, "ibid_tier_failures_total", "Failed reads and writes of keys and values on disk.",
         [](const KvTierStats& stats) { return stats.failures; });
 }
 
 void write_process(MetricsText& text) {
   uint64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
-  text.gauge("process_resident_memory_bytes", "Memory of the process.",
+  text.gauge("process_resident_memory_bytes", "Resident memory of the process.",
              as_number(resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))));
 }
 
@@ -245,24 +248,24 @@ void ServerMetrics::add(const http::ExchangeRecord& record) {
 void ServerMetrics::write_sequences(MetricsText& text) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [reason, n] : n_ended_) {
-    text.counter("ibid_sequences_completed_total", "Answers that are whole, by why they ended.", as_number(n),
+    text.counter("ibid_sequences_completed_total", "Completed answers, by finish reason.", as_number(n),
                  {{"reason", std::string(reason)}});
   }
-  text.counter("ibid_prompt_seconds_total", "How long requests had their prompts read.", prompt_seconds_);
-  text.counter("ibid_tokens_predicted_seconds_total", "How long they were answered.", predicted_seconds_);
-  text.gauge("ibid_n_tokens_max", "The most ids that a request had, with its answers.", as_number(n_tokens_max_));
+  text.counter("ibid_prompt_seconds_total", "Time spent in prefill.", prompt_seconds_);
+  text.counter("ibid_tokens_predicted_seconds_total", "Time spent decoding.", predicted_seconds_);
+  text.gauge("ibid_n_tokens_max", "Largest prompt plus completion of a request, in tokens.", as_number(n_tokens_max_));
 }
 
 void ServerMetrics::write_exchanges(MetricsText& text) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, n] : n_requests_) {
     const auto& [pattern, method, status] = key;
-    text.counter("ibid_http_requests_total", "Requests by route, method and status; 0: nothing was sent.", as_number(n),
-                 {{"path", pattern}, {"method", method}, {"status", std::to_string(status)}});
+    text.counter("ibid_http_requests_total", "Requests by route, method and status; 0: no response was sent.",
+                 as_number(n), {{"path", pattern}, {"method", method}, {"status", std::to_string(status)}});
   }
-  text.counter("ibid_http_received_bytes_total", "Bodies of requests.", as_number(n_bytes_in_));
-  text.counter("ibid_http_sent_bytes_total", "Responses.", as_number(n_bytes_out_));
-  text.counter("ibid_http_clients_gone_total", "Clients that went before all of their answer was delivered.",
+  text.counter("ibid_http_received_bytes_total", "Size of the request bodies.", as_number(n_bytes_in_));
+  text.counter("ibid_http_sent_bytes_total", "Size of the responses.", as_number(n_bytes_out_));
+  text.counter("ibid_http_clients_gone_total", "Clients that disconnected before the whole response was delivered.",
                as_number(n_clients_gone_));
 }
 
@@ -274,7 +277,7 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
   write_sequences(text);
   if (service != nullptr) write_answers(text, service->stats());
   if (log_ != nullptr) {
-    text.counter("ibid_log_lines_dropped_total", "Lines of the log that nobody read in time.",
+    text.counter("ibid_log_lines_dropped_total", "Log lines dropped because the reader was too slow.",
                  as_number(log_->n_dropped()));
   }
   if (models != nullptr) {
@@ -282,10 +285,13 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
     write_models(text, all);
     write_tiers(text, all);
   }
-  text.histogram("ibid_request_seconds", "From a request's last byte to its response's.", request_seconds_.sample());
-  text.histogram("ibid_queue_seconds", "How long requests waited for their turn.", queue_seconds_.sample());
-  text.histogram("ibid_time_to_first_token_seconds", "The queue included.", first_token_seconds_.sample());
-  text.histogram("ibid_inter_token_latency_seconds", "Mean of the answers of a request.", token_seconds_.sample());
+  text.histogram("ibid_request_seconds", "Time from the last byte of a request to the last byte of its response.",
+                 request_seconds_.sample());
+  text.histogram("ibid_queue_seconds", "Time that requests waited in the queue.", queue_seconds_.sample());
+  text.histogram("ibid_time_to_first_token_seconds", "Time to the first token, queue included.",
+                 first_token_seconds_.sample());
+  text.histogram("ibid_inter_token_latency_seconds", "Mean time between tokens of the answers of a request.",
+                 token_seconds_.sample());
   write_process(text);
   return text.take();
 }

@@ -91,11 +91,11 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   // The text after the numbers names library functions; cut it.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
   // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
-  if (numbers.starts_with("without the turns that may go") && place != AnswerPlace::kAsk) {
+  if (numbers.starts_with("even without all removable turns") && place != AnswerPlace::kAsk) {
     const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
     return numbers + "\nto fix this: a shorter message, " + command + " cut leaves its middle out, a larger --context";
   }
-  if (numbers.starts_with("even with nothing of the newest message")) {
+  if (numbers.starts_with("even with an empty newest message")) {
     return numbers + "\nto fix this: a shorter system message, fewer pins, a larger --context";
   }
   switch (place) {

@@ -92,12 +92,12 @@ Status Embeddings::check() const {
   if (!engine_.pooling() || model.dim() == 0) {
     return {ErrorCode::kUnsupported,
             file_name(engine_.name()) +
-                " makes no embeddings, because its file names no pooling of a text's positions; choose one when the "
-                "model is loaded (`ibid serve --pooling mean` or `last`), or use a model that is made for them"};
+                " cannot make embeddings: its file names no pooling method; choose one when the model is loaded (`ibid "
+                "serve --pooling mean` or `last`), or use an embedding model"};
   }
   if (options_.n_dims > model.dim()) {
     return {ErrorCode::kInvalidArgument, "embeddings of " + std::to_string(options_.n_dims) +
-                                             " numbers, those of the model have " + std::to_string(model.dim())};
+                                             " dimensions, those of the model have " + std::to_string(model.dim())};
   }
   for (size_t i = 0; i < texts_.size(); ++i) {
     const std::string name = "text " + std::to_string(i + 1) + " of " + std::to_string(texts_.size());

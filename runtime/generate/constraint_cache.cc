@@ -67,7 +67,7 @@ ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compil
       entries_.splice(entries_.begin(), entries_, found);
       const std::shared_ptr<Entry> other = *found;
       if (!is_made_.wait(lock, stop, [&] { return other->made.has_value(); })) {
-        return {ErrorCode::kCancelled, "nobody waits for the constraint any more"};
+        return {ErrorCode::kCancelled, "cancelled while waiting for the constraint to be compiled"};
       }
       // If the compiling request was cancelled, this one compiles.
       if (other->made->ok() || other->made->status().code() != ErrorCode::kCancelled) return *other->made;

@@ -21,7 +21,7 @@ Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& t
   }
   const std::vector<std::string>& breakers = options.dry_sequence_breakers;
   if (std::find(breakers.begin(), breakers.end(), "") != breakers.end()) {
-    return {ErrorCode::kInvalidArgument, "dry_sequence_breakers: an empty text, allowed are others"};
+    return {ErrorCode::kInvalidArgument, "dry_sequence_breakers: a string is empty, allowed are non-empty strings"};
   }
   SamplerOptions sampler = options.sampler;
   const size_t vocab_size = tokenizer.vocab_size();

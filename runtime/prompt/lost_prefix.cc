@@ -105,13 +105,13 @@ LostCause guess_cause(const Difference& d, const Json& message) {
 std::string_view lost_cause_text(LostCause cause) {
   switch (cause) {
     case LostCause::kMessageChanged: return "the message was changed";
-    case LostCause::kThinkingRemoved: return "the template shows its thinking no longer";
+    case LostCause::kThinkingRemoved: return "the template no longer shows its thinking";
     case LostCause::kDateChanged: return "a date changed";
     case LostCause::kToolsChanged: return "the tools changed, or their order";
-    case LostCause::kTemplate: return "the template writes something else there now";
-    case LostCause::kOtherTokens: return "the same text was encoded otherwise";
-    case LostCause::kStateGone: return "the recurrent state behind them was not kept any more";
-    case LostCause::kWindowGone: return "rows that a sliding window needs were evicted";
+    case LostCause::kTemplate: return "the template's output changed there";
+    case LostCause::kOtherTokens: return "the same text was encoded to other tokens";
+    case LostCause::kStateGone: return "the recurrent state after them is no longer stored";
+    case LostCause::kWindowGone: return "keys and values of a sliding window were evicted";
   }
   return "unknown";
 }
@@ -120,7 +120,7 @@ bool is_missing_rows(LostCause cause) { return cause == LostCause::kStateGone ||
 
 std::string LostPrefix::to_string() const {
   if (is_missing_rows(cause)) {
-    return std::to_string(n_tokens) + " cached tokens are read again, from token " + std::to_string(token) +
+    return std::to_string(n_tokens) + " cached tokens are prefilled again, from token " + std::to_string(token) +
            " in message " + std::to_string(message) + " on: " + std::string(lost_cause_text(cause));
   }
   const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +

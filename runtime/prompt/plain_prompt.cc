@@ -22,12 +22,12 @@ std::string_view text_in_front(const Tokenizer& tokenizer) {
 
 Result<Tokens> ids_of(const Tokenizer& tokenizer, const Json& given) {
   Tokens ids;
-  if (!given.is_array()) return {ErrorCode::kInvalidArgument, "the ids of a prompt are an array of integers"};
+  if (!given.is_array()) return {ErrorCode::kInvalidArgument, "the token ids of a prompt must be an array of integers"};
   ids.reserve(given.size());
   for (const Json& id : given) {
     if (!id.is_number_integer() || id < 0 || id >= tokenizer.vocab_size()) {
-      return {ErrorCode::kInvalidArgument, "the prompt's id " + json_to_string(id) + " at " +
-                                               std::to_string(ids.size()) + " is none of 0 to " +
+      return {ErrorCode::kInvalidArgument, "the prompt's token id " + json_to_string(id) + " at index " +
+                                               std::to_string(ids.size()) + " must be 0 to " +
                                                std::to_string(tokenizer.vocab_size() - 1)};
     }
     ids.push_back(id.get<TokenId>());
@@ -65,7 +65,7 @@ Result<PromptDelta> plan_plain_prompt(const Tokenizer& tokenizer, const Json& me
     MarkedText text;
     for (const Json& message : messages) {
       const std::string* content = content_of(message);
-      if (content == nullptr) return {ErrorCode::kInvalidArgument, "a prompt is a text"};
+      if (content == nullptr) return {ErrorCode::kInvalidArgument, "the messages of a prompt need text content"};
       if (text.empty()) {
         const std::string_view front = text_in_front(tokenizer);
         if (!content->starts_with(front)) text.append(front, TextOrigin::kTemplate);

@@ -77,7 +77,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
   delta.cost += meter.cost();
   if (delta.n_prompt == 0) {
     return {ErrorCode::kInvalidArgument,
-            "the chat template made an empty prompt of " + std::to_string(messages.size()) + " messages"};
+            "the chat template rendered an empty prompt from " + std::to_string(messages.size()) + " messages"};
   }
   return delta;
 }

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 } catch (const std::system_error& error) {
-  return {ErrorCode::kOutOfMemory, "the compute thread cannot be had: " + error.code().message()};
+  return {ErrorCode::kOutOfMemory, "cannot start the compute thread: " + error.code().message()};
 }
 
 Scheduler::~Scheduler() {
@@ -78,8 +78,7 @@ Scheduler::~Scheduler() {
 Status Scheduler::check_process() const {
   if (getpid() == process_) return {};
   return {ErrorCode::kUnsupported,
-          "this process is a child of the one that loaded the model, whose threads it does not have: load the model "
-          "behind fork()"};
+          "this process was forked after the model was loaded and has no compute thread: load the model after fork()"};
 }
 
 SchedulerStats Scheduler::stats() const {

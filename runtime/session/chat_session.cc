@@ -94,11 +94,11 @@ Status ChatSession::rewind_to(size_t n_messages) {
               "cannot keep " + std::to_string(n_messages) + " messages, there are " + std::to_string(messages.size())};
     }
     if (n_messages < dialogue.n_system_messages()) {
-      return {ErrorCode::kInvalidArgument, "the system message stays; set_system() replaces it"};
+      return {ErrorCode::kInvalidArgument, "the system message cannot be removed; set_system() replaces it"};
     }
     if (n_messages > 0 && is_from(messages[n_messages - 1], Role::kUser)) {
-      return {ErrorCode::kInvalidArgument,
-              "message " + std::to_string(n_messages - 1) + " is a question; keep its answer or drop it"};
+      return {ErrorCode::kInvalidArgument, "message " + std::to_string(n_messages - 1) +
+                                               " is from the user; keep its answer too, or rewind to before it"};
     }
     if (n_messages == messages.size()) return {};
     state_->change({.n_kept = n_messages, .goes_back = true});
@@ -160,7 +160,7 @@ Status ChatSession::set_when_full(WhenFull policy) {
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
   return state_->exclusively(
       [&]() -> Status {
-        if (state_->plain) return {ErrorCode::kUnsupported, "a conversation without a template is not saved"};
+        if (state_->plain) return {ErrorCode::kUnsupported, "a conversation without a chat template cannot be saved"};
         SaveReport unused;
         return save_session(*state_, path, options.with_kv, report == nullptr ? unused : *report);
       },

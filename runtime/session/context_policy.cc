@@ -10,9 +10,9 @@
 namespace ibid {
 namespace {
 
-constexpr const char* kShorten = "a shorter message, rewind_to() or reset() makes room";
+constexpr const char* kShorten = "shorten the message, or make room with rewind_to() or reset()";
 constexpr const char* kShortenOrDrop =
-    "a shorter message, rewind_to() or reset() makes room, or set_when_full() lets old turns go";
+    "shorten the message, make room with rewind_to() or reset(), or drop old turns with set_when_full()";
 
 Status too_long(const std::string& what, size_t n_tokens, size_t max_tokens, const std::string& ways_out) {
   return {ErrorCode::kContextFull, what + " " + std::to_string(n_tokens) + " tokens, the context has room for " +
@@ -130,7 +130,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   FittedMessages fewest = without_turns(messages, pinned, begins, n_droppable);
   TRY_ASSIGN(const size_t n_least, count_tokens(fewest.messages, fewest.first_changed));
   if (n_least > room.max_tokens) {
-    return too_long("without the turns that may go the conversation has", n_least, room.max_tokens, kShorten);
+    return too_long("even without all removable turns the conversation has", n_least, room.max_tokens, kShorten);
   }
   const size_t aim = filled_afterwards(room);
   const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
@@ -192,7 +192,7 @@ Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& p
   const FittedMessages least = with_cut_texts(last.messages, last.pinned, {.newest = 0});
   TRY_ASSIGN(const size_t n_least, count_tokens(least.messages, 0));
   if (n_least > room.max_tokens) {
-    return too_long("even with nothing of the newest message the conversation has", n_least, room.max_tokens, kShorten);
+    return too_long("even with an empty newest message the conversation has", n_least, room.max_tokens, kShorten);
   }
   return cut_newest(std::move(last), room, n_least, count_tokens);
 }

@@ -46,7 +46,7 @@ Status check_text(std::string_view name, std::string_view text) {
 
 Status check_message(const Json& message) {
   if (!has_role(message)) {
-    return {ErrorCode::kInvalidArgument, "a message is an object with a role, which is a string"};
+    return {ErrorCode::kInvalidArgument, "a message must be an object with a string \"role\""};
   }
   if (!is_utf8(message)) return {ErrorCode::kInvalidArgument, "the message is not valid UTF-8"};
   return {};

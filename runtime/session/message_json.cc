@@ -30,11 +30,11 @@ Result<Json> json_of(const Message& message) {
   }
   TRY_ASSIGN(Json fields, parse_object(message.fields, "the message's fields"));
   if (fields.contains("role")) {
-    return {ErrorCode::kInvalidArgument, "the message's fields: \"role\" stands there a second time"};
+    return {ErrorCode::kInvalidArgument, "the message's fields: \"role\" is given twice"};
   }
   if (!message.content.empty()) {
     if (fields.contains("content")) {
-      return {ErrorCode::kInvalidArgument, "the message's fields: \"content\" stands there a second time"};
+      return {ErrorCode::kInvalidArgument, "the message's fields: \"content\" is given twice"};
     }
     rows.emplace_back("content", message.content);
   }

@@ -86,8 +86,9 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
 
 Status SessionState::choose(size_t answer) {
   if (answer >= alternatives.size()) {
-    return {ErrorCode::kInvalidArgument,
-            "answer " + std::to_string(answer) + " of " + std::to_string(alternatives.size()) + " that may be chosen"};
+    return {ErrorCode::kInvalidArgument, "answer " + std::to_string(answer) + ": only " +
+                                             std::to_string(alternatives.size()) +
+                                             " alternatives exist, numbered from 0"};
   }
   if (answer != chosen) {
     alternatives[chosen] = std::exchange(branch, std::move(alternatives[answer]));

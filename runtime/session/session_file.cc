@@ -71,14 +71,17 @@ Result<SavedSession> read_conversation(File& file, const std::string& path, uint
     return {ErrorCode::kBadMagic, path + ": not a saved conversation"};
   }
   if (header.endian_mark != kEndianMark) {
-    return {ErrorCode::kUnsupportedVersion, path + ": saved on a machine of another byte order"};
+    return {ErrorCode::kUnsupportedVersion, path + ": saved on a machine with another byte order"};
   }
   if (header.version != kVersion) {
     return {ErrorCode::kUnsupportedVersion, path + ": format version " + std::to_string(header.version) +
                                                 ", this program reads version " + std::to_string(kVersion)};
   }
-  if (header.json_bytes > kMaxSessionBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
-  if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};
+  if (header.json_bytes > kMaxSessionBytes) {
+    return {ErrorCode::kLimitExceeded, path + ": the conversation has " + std::to_string(header.json_bytes) +
+                                           " bytes, at most " + std::to_string(kMaxSessionBytes) + " are allowed"};
+  }
+  if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is truncated"};
   TRY_ASSIGN(const auto text, read_exactly(file, sizeof(header), header.json_bytes, path));
   const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
   if (digest_of(json) != header.digest) return {ErrorCode::kCorrupt, path + ": the file is damaged"};
@@ -141,8 +144,8 @@ Result<LoadedSession> read_session_file(FileOps& files, const std::string& path,
       loaded.session.load_warnings.rows = read_rows(*file, records, path, *identity, entry, pool);
       if (entry.length() > 0) loaded.kv = std::move(entry);
     } else if (records < file_bytes) {
-      loaded.session.load_warnings.rows = {ErrorCode::kUnsupported,
-                                           path + ": the engine has no fingerprint to know them by"};
+      loaded.session.load_warnings.rows = {
+          ErrorCode::kUnsupported, path + ": the engine has no fingerprint, so keys and values cannot be verified"};
     }
     return loaded;
   } catch (const std::bad_alloc&) {

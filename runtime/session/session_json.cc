@@ -161,16 +161,17 @@ std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_v
   ++n_values;
   const auto invalid = [](const char* what) { return Trouble{ErrorCode::kInvalidArgument, what, {}}; };
   if (value.is_string() && !utf8_is_valid(value.get_ref<const std::string&>())) {
-    return invalid("a text that is not UTF-8");
+    return invalid("a string that is not valid UTF-8");
   }
   if (value.is_number_float() && !std::isfinite(value.get<double>())) return invalid("a number that is not finite");
-  if (value.is_binary() || value.is_discarded()) return invalid("a value that JSON does not have");
+  if (value.is_binary() || value.is_discarded()) return invalid("a value that JSON cannot represent");
   if (!value.is_structured()) return std::nullopt;
-  if (depth == kMaxJsonDepth) return Trouble{ErrorCode::kLimitExceeded, "more levels than can be read again", {}};
+  if (depth == kMaxJsonDepth) return Trouble{ErrorCode::kLimitExceeded, "more nested levels than can be loaded", {}};
   std::optional<Trouble> trouble;
   if (value.is_object()) {
     for (const auto& [key, member] : value.get_ref<const Json::object_t&>()) {
-      trouble = utf8_is_valid(key) ? find_trouble(member, depth + 1, n_values) : invalid("a key that is not UTF-8");
+      trouble =
+          utf8_is_valid(key) ? find_trouble(member, depth + 1, n_values) : invalid("a key that is not valid UTF-8");
       if (trouble) trouble->where.insert(0, "." + utf8_sanitize(key));
       if (trouble) return trouble;
     }
@@ -191,7 +192,7 @@ constexpr size_t kMaxPlaceBytes = 120;
 
 std::string LoadWarnings::to_string() const {
   std::string text;
-  if (n_replies > 0) text = "the ids of " + std::to_string(n_replies) + (n_replies == 1 ? " answer" : " answers");
+  if (n_replies > 0) text = "the tokens of " + std::to_string(n_replies) + (n_replies == 1 ? " answer" : " answers");
   for (const std::string& field : fields) text += (text.empty() ? "" : "; ") + field;
   if (!rows.ok()) text += (text.empty() ? "" : "; ") + ("keys and values (" + rows.message() + ")");
   return text;
@@ -228,7 +229,7 @@ Json session_to_json(const SavedSession& session) {
 }
 
 Result<SavedSession> session_from_json(const Json& json) {
-  if (!json.is_object()) return bad_field("(the whole)");
+  if (!json.is_object()) return {ErrorCode::kBadHeader, "session: not a JSON object"};
   SavedSession session;
   LoadWarnings& load_warnings = session.load_warnings;
   TRY_ASSIGN(session.messages, messages_from(json));
@@ -256,9 +257,9 @@ Result<std::string> session_to_text(const Json& json) {
   std::string text = json_to_string(json);
   if (text.size() > kMaxSessionBytes || n_values > JsonLimits{}.max_values) {
     return {ErrorCode::kLimitExceeded, "the session cannot be saved: it has " + std::to_string(text.size()) +
-                                           " bytes and " + std::to_string(n_values) + " values as JSON, at most " +
-                                           std::to_string(kMaxSessionBytes) + " and " +
-                                           std::to_string(JsonLimits{}.max_values) + " are read again"};
+                                           " bytes and " + std::to_string(n_values) +
+                                           " values as JSON, the limits are " + std::to_string(kMaxSessionBytes) +
+                                           " and " + std::to_string(JsonLimits{}.max_values) + " are read again"};
   }
   return text;
 }

@@ -151,8 +151,8 @@ Status save_session(const SessionState& session, const std::string& path, bool w
   if (!with_kv) return write_session_file(engine.files(), path, to_saved(session), nullptr, {});
   if (!engine.fingerprint()) {
     return {ErrorCode::kUnsupported,
-            "keys and values are saved by an engine that knows its fingerprint: load it with "
-            "EngineOptions::fingerprint or a cache directory"};
+            "saving keys and values needs a model fingerprint: load the engine with EngineOptions::fingerprint or a "
+            "cache directory"};
   }
   const KvPageIdentity identity{*engine.fingerprint(), digest_of_namespace(session.options.cache_namespace)};
   TRY_ASSIGN(KvCacheEntry entry, session.branch.cache.find_all(session.branch.dialogue.transcript().ids()));
@@ -183,8 +183,8 @@ Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engin
   const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
   const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
   if (n_same < n_in_file && state->load_warnings.rows.ok()) {
-    state->load_warnings.rows = {ErrorCode::kMismatch,
-                                 "after " + std::to_string(n_same) + " ids they are of another text"};
+    state->load_warnings.rows = {ErrorCode::kMismatch, "the saved tokens differ from the conversation after " +
+                                                           std::to_string(n_same) + " tokens"};
   }
   return state;
 }

@@ -74,7 +74,7 @@ class RowsReader {
     const uint32_t version = header.identity.fingerprint.numerics_version;
     const uint32_t own = identity_.fingerprint.numerics_version;
     if (version != own) return kv_record_of_other_numerics(version, own);
-    if (header.record_bytes > n_left) return {ErrorCode::kTruncated, path_ + ": a record is cut"};
+    if (header.record_bytes > n_left) return {ErrorCode::kTruncated, path_ + ": truncated record"};
     const KvLayout& layout = pool_.layout();
     const bool is_page = header.kind == KvRecordKind::kPage;
     if (!is_page && layout.n_states() == 0) return kv_record_mismatch("model: it has no recurrent layers");
@@ -99,7 +99,7 @@ class RowsReader {
       }
       n = reach;
     }
-    if (n == 0 && !ids_.empty()) return {ErrorCode::kMismatch, path_ + ": no recurrent state to go on from"};
+    if (n == 0 && !ids_.empty()) return {ErrorCode::kMismatch, path_ + ": no recurrent state to resume from"};
     if (n == 0) return {};
     pages_.resize(KvLayout::pages_for(n));
     return entry.adopt(std::move(pages_), TokenSpan(ids_).first(n), std::move(states_));
@@ -110,19 +110,20 @@ class RowsReader {
   Status add_page(std::span<const std::byte> record, const KvRecordHeader& header) {
     if (is_broken_) return {};
     is_broken_ = true;
-    if (ids_.size() % kPagePositions != 0) return {ErrorCode::kMismatch, path_ + ": a page follows a partial one"};
+    if (ids_.size() % kPagePositions != 0) return {ErrorCode::kMismatch, path_ + ": a page follows a partial page"};
     if (header.first_position != ids_.size()) {
-      return {ErrorCode::kMismatch, path_ + ": its pages do not follow each other"};
+      return {ErrorCode::kMismatch, path_ + ": its pages are not consecutive"};
     }
     Tokens ids(header.n_ids());
     std::memcpy(ids.data(), record.data() + header.ids_offset(), ids.size() * sizeof(TokenId));
     if (!std::equal(ids_.begin(), ids_.end(), ids.begin())) {
-      return {ErrorCode::kMismatch, path_ + ": its pages are of different texts"};
+      return {ErrorCode::kMismatch, path_ + ": its pages belong to different token sequences"};
     }
     TRY_ASSIGN(KvPage page, pool_.allocate());
     TRY_ASSIGN(const DecodedPage read, decode_kv_page(record, pool_.layout(), identity_, ids, page.parts()));
     if (!rows_are_finite(pool_.layout(), page.parts())) {
-      return {ErrorCode::kNonFinite, path_ + ": a page at position " + std::to_string(ids_.size()) + " has no numbers"};
+      return {ErrorCode::kNonFinite,
+              path_ + ": a page at position " + std::to_string(ids_.size()) + " has non-finite values"};
     }
     if (read.parts == KvPageParts::kFirst) pool_.drop_window(page);
     pages_.push_back(std::move(page));
@@ -142,8 +143,8 @@ class RowsReader {
   Status add_state(std::span<const std::byte> record, const KvRecordHeader& header) {
     if (states_.size() == kMostSavedStates) return {ErrorCode::kLimitExceeded, path_ + ": too many states"};
     if (header.first_position > ids_.size()) {
-      return {ErrorCode::kMismatch, path_ + ": a state at position " + std::to_string(header.first_position) +
-                                        " has no pages in front of it"};
+      return {ErrorCode::kMismatch,
+              path_ + ": a state at position " + std::to_string(header.first_position) + " has no pages before it"};
     }
     const TokenSpan ids = TokenSpan(ids_).first(std::min(header.n_ids(), ids_.size()));
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(record, pool_.layout(), identity_, ids));
@@ -155,7 +156,7 @@ class RowsReader {
                                                         }));
     if (!is_finite(pool_.layout(), state)) {
       return {ErrorCode::kNonFinite,
-              path_ + ": the state at position " + std::to_string(state.position) + " has no numbers"};
+              path_ + ": the state at position " + std::to_string(state.position) + " has non-finite values"};
     }
     states_.push_back(std::move(state));
     return {};

@@ -50,15 +50,14 @@ Status check_engine(const EngineState& engine, bool plain) {
   TRY(engine.check_process());
   TRY(engine.check_answers());
   if (plain || engine.chat_template() != nullptr) return {};
-  return {ErrorCode::kUnsupported,
-          engine.name() +
-              " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
-              "model, or put its chat_template.jinja beside the weights"};
+  return {ErrorCode::kUnsupported, engine.name() +
+                                       " has no chat template, so it cannot hold a conversation; use an "
+                                       "instruction-tuned model, or put its chat_template.jinja next to the weights"};
 }
 
 // Returns the proposal that replaces the messages of a dialogue from number n_kept on.
 Result<PendingEdit> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
-  if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+  if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history must be an array of messages"};
   for (const Json& message : added) TRY(check_message(message));
   const size_t n_messages = dialogue.messages().size();
   if (n_kept > n_messages) {
@@ -138,7 +137,7 @@ Status SessionState::append(Json message) {
 
 Status SessionState::set_history(Json history) {
   return exclusively([&]() -> Status {
-    if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+    if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history must be an array of messages"};
     for (const Json& message : history) TRY(check_message(message));
     const MessageList& own = branch.dialogue.messages();
     PendingEdit proposal;
@@ -222,7 +221,7 @@ Result<PendingEdit> SessionState::proposal_of(const TurnStart& start) const {
   }
   TRY(check_text("the message", start.text));
   if (start.message >= own.size() || !is_from(own[start.message], Role::kUser)) {
-    return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is no user message"};
+    return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is not a user message"};
   }
   PendingEdit proposal = PendingEdit::of(start.message, user_message());
   proposal.goes_back = true;

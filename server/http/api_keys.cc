@@ -106,12 +106,12 @@ Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const st
         equals != std::string_view::npos && is_name(line.substr(0, equals)) && is_key(line.substr(equals + 1));
     const std::string_view key = named ? line.substr(equals + 1) : line;
     if (!is_key(key)) {
-      return {ErrorCode::kInvalidArgument, place + "a key has " + std::to_string(kMinKey) + " to " +
+      return {ErrorCode::kInvalidArgument, place + "a key must have " + std::to_string(kMinKey) + " to " +
                                                std::to_string(kMaxKey) +
-                                               " visible characters, with NAME= in front of it where it has a name"};
+                                               " printable characters, and may be preceded by NAME="};
     }
     const auto is_it = [&](const http::ApiKey& other) { return other.key == key; };
-    if (std::any_of(keys.begin(), keys.end(), is_it)) return {ErrorCode::kDuplicate, place + "this key is there twice"};
+    if (std::any_of(keys.begin(), keys.end(), is_it)) return {ErrorCode::kDuplicate, place + "duplicate key"};
     keys.push_back({std::string(key), named ? "name-" + std::string(line.substr(0, equals)) : namespace_of_key(key)});
   }
   return keys;
@@ -122,7 +122,7 @@ Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path) {
   if (!path.empty()) {
     TRY_ASSIGN(const std::string text, read_file(system_file_ops(), path, kMaxFileBytes));
     TRY_ASSIGN(keys, parse_api_keys(text, path));
-    if (keys.empty()) return {ErrorCode::kInvalidArgument, path + " holds no key: one a line"};
+    if (keys.empty()) return {ErrorCode::kInvalidArgument, path + " contains no keys (one per line expected)"};
   }
   const char* of_environment = std::getenv("IBID_API_KEY");
   if (of_environment == nullptr || *of_environment == '\0') return keys;

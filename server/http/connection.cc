@@ -231,7 +231,7 @@ void Connection::feed() {
       continue;
     }
     if (!allowance_.grow_to(reader_->n_body_bytes())) {
-      return refuse({503, "the server is reading as many bodies as it has memory for"}, {{"Retry-After", "1"}});
+      return refuse({503, "out of memory for request bodies; retry later"}, {{"Retry-After", "1"}});
     }
     if (progress == RequestReader::Progress::kWhole) return begin_exchange();
     return mark_progress_of_body();
@@ -334,7 +334,7 @@ void Connection::pump() {
 bool Connection::take_portion() {
   Reply::Portion portion = reply_->take();
   if (portion.is_cut && !portion.head && !response_.has_head()) {
-    portion = {.head = Response{.status = 500, .body = room_->error_body(500, "the server gave no answer", {})},
+    portion = {.head = Response{.status = 500, .body = room_->error_body(500, "the server produced no response", {})},
                .is_last = true};
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
@@ -460,7 +460,7 @@ void Connection::on_time() {
 void Connection::on_deadline() {
   deadline_ = TimePoint::max();
   if (state_ != State::kReading || !request_begun_) return close();
-  refuse({408, "the request did not come in time"});
+  refuse({408, "timeout while reading the request"});
 }
 
 }  // namespace ibid::http

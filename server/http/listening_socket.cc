@@ -49,13 +49,15 @@ void set_port(sockaddr_storage& address, uint16_t port) {
 Status cannot_listen(const std::string& address, uint16_t port, int error) {
   const std::string where = "port " + std::to_string(port) + " of " + address;
   if (error == EADDRINUSE) {
-    return {ErrorCode::kIo, where + " is in use by another program; --port N takes another one, --port 0 any free one"};
+    return {ErrorCode::kIo,
+            where + " is in use by another program; choose another with --port N, or any free one with --port 0"};
   }
   if (error == EACCES) {
-    return {ErrorCode::kIo, where + " is not for this user: ports below 1024 are root's; --port N takes another one"};
+    return {ErrorCode::kIo, where + " needs root: ports below 1024 are privileged; choose another with --port N"};
   }
-  if (error == EADDRNOTAVAIL) return {ErrorCode::kIo, address + " is no address of this machine; --host takes another"};
-  return {ErrorCode::kIo, where + " cannot be listened on: " + std::strerror(error)};
+  if (error == EADDRNOTAVAIL)
+    return {ErrorCode::kIo, address + " is not an address of this machine; choose another with --host"};
+  return {ErrorCode::kIo, "cannot listen on " + where + ": " + std::strerror(error)};
 }
 
 Result<sockaddr_un> unix_address(const std::string& path) {
@@ -74,15 +76,15 @@ Status remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
   if (!S_ISSOCK(found.st_mode)) {
-    return {ErrorCode::kIo, path + " is there and is no socket; --unix takes another path"};
+    return {ErrorCode::kIo, path + " exists and is not a socket; choose another path with --unix"};
   }
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (probe < 0) return {ErrorCode::kIo, std::string("a Unix socket cannot be made: ") + std::strerror(errno)};
+  if (probe < 0) return {ErrorCode::kIo, std::string("cannot create a Unix socket: ") + std::strerror(errno)};
   const int connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
   close(probe);
   if (connected == 0 || error != ECONNREFUSED) {
-    return {ErrorCode::kIo, path + " is in use by another program; --unix takes another path"};
+    return {ErrorCode::kIo, path + " is in use by another program; choose another path with --unix"};
   }
   unlink(path.c_str());
   return {};
@@ -114,7 +116,7 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
   hints.ai_flags = AI_PASSIVE;
   addrinfo* list = nullptr;
   if (const int error = getaddrinfo(address.c_str(), nullptr, &hints, &list); error != 0) {
-    return {ErrorCode::kInvalidArgument, "'" + address + "' is no address: " + gai_strerror(error)};
+    return {ErrorCode::kInvalidArgument, "'" + address + "' is not an address: " + gai_strerror(error)};
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
   std::vector<ListeningSocket> sockets;
@@ -156,7 +158,7 @@ Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
   TRY(remove_stale(path, address));
   ListeningSocket opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto failed = [&] {
-    return Status(ErrorCode::kIo, "the Unix socket " + path + " cannot be listened on: " + std::strerror(errno));
+    return Status(ErrorCode::kIo, "cannot listen on the Unix socket " + path + ": " + std::strerror(errno));
   };
   if (opened.descriptor_ < 0) return failed();
   // Linux gives the file these permissions when it is created, so others can never connect.

@@ -111,7 +111,7 @@ std::string address_text(const sockaddr_storage& address) {
 Status check_readable(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) != 0) return {ErrorCode::kNotFound, path + ": " + std::strerror(errno)};
-  if (!S_ISREG(found.st_mode)) return {ErrorCode::kIo, path + " is no file"};
+  if (!S_ISREG(found.st_mode)) return {ErrorCode::kIo, path + " is not a regular file"};
   return {};
 }
 
@@ -125,12 +125,12 @@ Result<std::unique_ptr<ssl::context>> make_tls(const NetworkOptions& options) {
   NetError error;
   context->use_certificate_chain_file(options.certificate_file, error);
   if (error) {
-    return {ErrorCode::kInvalidArgument, options.certificate_file + " is no certificate in PEM: " + error.message()};
+    return {ErrorCode::kInvalidArgument, options.certificate_file + " is not a PEM certificate: " + error.message()};
   }
   context->use_private_key_file(options.key_file, ssl::context::pem, error);
   if (error || SSL_CTX_check_private_key(native) != 1) {
     return {ErrorCode::kInvalidArgument, options.key_file + " is not the private key of " + options.certificate_file +
-                                             ", in PEM and without a passphrase"};
+                                             ", or not in PEM format, or has a passphrase"};
   }
   return context;
 }
@@ -228,7 +228,7 @@ Result<std::unique_ptr<Network>> Network::create(const NetworkOptions& options) 
       });
     }
   });
-  if (!all) return {ErrorCode::kOutOfMemory, "the system gives the server no threads"};
+  if (!all) return {ErrorCode::kOutOfMemory, "cannot create threads"};
   return network;
 }
 

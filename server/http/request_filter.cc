@@ -136,12 +136,12 @@ Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
     return std::move(admission);
   };
   if (!is_local && !head.host.empty() && !may_be_called(head.host)) {
-    return refuse(403, "this server is not called by the name in the Host header; --allow-host NAME allows a name");
+    return refuse(403, "host not allowed: add it with --allow-host NAME");
   }
   const std::string_view origin = field(head, "origin");
   if (!origin.empty()) {
     if (!may_ask(origin, head.host)) {
-      return refuse(403, "pages of this origin may not ask this server; --allow-origin ORIGIN allows one");
+      return refuse(403, "origin not allowed: add it with --allow-origin ORIGIN");
     }
     add_cors(head, origin, admission);
   }
@@ -158,8 +158,8 @@ Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
     if (!owner) {
       admission.headers.emplace_back("WWW-Authenticate", "Bearer");
       const bool has_one = !field(head, "authorization").empty() || !field(head, "x-api-key").empty();
-      return refuse(401, has_one ? "this API key is not known"
-                                 : "an API key is wanted, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
+      return refuse(401, has_one ? "unknown API key"
+                                 : "an API key is required, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
     }
     admission.cache_namespace = *std::move(owner);
   }
@@ -167,9 +167,9 @@ Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
     admission.match = std::move(match);
     return admission;
   }
-  if (allowed.empty()) return refuse(404, "there is nothing at this path");
+  if (allowed.empty()) return refuse(404, "no such path");
   admission.headers.emplace_back("Allow", std::move(allowed));
-  return refuse(405, "this path has other methods, which the header Allow lists");
+  return refuse(405, "method not allowed; see the Allow header");
 }
 
 }  // namespace ibid::http

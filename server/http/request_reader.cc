@@ -121,13 +121,13 @@ std::string_view view_of(boost::beast::string_view text) { return {text.data(), 
 
 // Checks the bytes before the first line is complete: a client of another protocol might never send a complete line.
 Refusal check_beginning(std::string_view bytes) {
-  if (bytes.starts_with('\x16')) return {400, "this port speaks http, and the client speaks TLS: use http://"};
+  if (bytes.starts_with('\x16')) return {400, "this port serves plain HTTP, but the client sent TLS: use http://"};
   for (size_t i = 0; i < std::min(bytes.size(), kMaxMethod + 1); ++i) {
     const char c = bytes[i];
     if (c == ' ' && i > 0) return {};
-    if ((c < 'A' || c > 'Z') && c != '-' && c != '_') return {400, "the request does not begin with a method of HTTP"};
+    if ((c < 'A' || c > 'Z') && c != '-' && c != '_') return {400, "the request does not begin with an HTTP method"};
   }
-  if (bytes.size() > kMaxMethod) return {400, "the request does not begin with a method of HTTP"};
+  if (bytes.size() > kMaxMethod) return {400, "the request does not begin with an HTTP method"};
   return {};
 }
 
@@ -137,7 +137,7 @@ Refusal refusal_of(const BoostError& error) {
   }
   if (error == beast::error::body_limit) return {413, "the request's body is too long"};
   if (error == beast::error::bad_chunk || error == beast::error::bad_chunk_extension) {
-    return {400, "the request's body is not in chunks as HTTP wants them"};
+    return {400, "invalid chunked encoding"};
   }
   return {400, "the request is not HTTP/1.1"};
 }
@@ -231,7 +231,7 @@ RequestReader::Progress RequestReader::take_head() {
     head_.headers.emplace_back(view_of(field.name_string()), view_of(field.value()));
   }
   std::optional<RequestTarget> target = parse_target(view_of(message.target()));
-  if (!target) return refuse(400, "the request's target is not a path that is UTF-8 and percent-encoded");
+  if (!target) return refuse(400, "invalid request path: must be percent-encoded UTF-8");
   head_.target = *std::move(target);
   if (const Refusal refusal = check_framing()) return refuse(refusal.status, refusal.message);
   parser.eager(true);
@@ -240,27 +240,27 @@ RequestReader::Progress RequestReader::take_head() {
 
 Refusal RequestReader::check_framing() {
   std::string_view host, length, encoding, content, expect;
-  if (!find_only(head_.headers, "host", host)) return {400, "the request has more than one Host"};
-  if (host.empty() && !head_.is_old) return {400, "the request has no Host"};
+  if (!find_only(head_.headers, "host", host)) return {400, "the request has more than one Host header"};
+  if (host.empty() && !head_.is_old) return {400, "the request has no Host header"};
   head_.host = head_.target.authority.empty() ? host : head_.target.authority;
   if (!find_only(head_.headers, "content-length", length) || !find_only(head_.headers, "transfer-encoding", encoding)) {
-    return {400, "the request says more than once how long its body is"};
+    return {400, "the request has more than one Content-Length or Transfer-Encoding header"};
   }
   if (length.find_first_not_of("0123456789") != std::string_view::npos) {
-    return {400, "the length of the request's body is no number"};
+    return {400, "Content-Length is not a number"};
   }
   if (!encoding.empty()) {
-    if (!length.empty()) return {400, "the request's body has a length and is in chunks"};
-    if (head_.is_old) return {400, "chunks are not of HTTP/1.0"};
-    if (!equals_ignoring_case(encoding, "chunked")) return {415, "the only Transfer-Encoding that is read is chunked"};
+    if (!length.empty()) return {400, "the request has both Content-Length and Transfer-Encoding"};
+    if (head_.is_old) return {400, "HTTP/1.0 does not support chunked encoding"};
+    if (!equals_ignoring_case(encoding, "chunked")) return {415, "the only supported Transfer-Encoding is chunked"};
   }
   if (!find_only(head_.headers, "content-encoding", content) ||
       (!content.empty() && !equals_ignoring_case(content, "identity"))) {
-    return {415, "compressed bodies are not read"};
+    return {415, "compressed bodies are not supported"};
   }
-  if (!find_only(head_.headers, "expect", expect)) return {417, "the request expects what this server does not do"};
+  if (!find_only(head_.headers, "expect", expect)) return {417, "the only supported Expect is 100-continue"};
   if (!expect.empty() && !head_.is_old) {
-    if (!equals_ignoring_case(expect, "100-continue")) return {417, "the request expects what this server does not do"};
+    if (!equals_ignoring_case(expect, "100-continue")) return {417, "the only supported Expect is 100-continue"};
     head_.expects_continue = head_.has_body;
   }
   return {};

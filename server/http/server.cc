@@ -26,10 +26,10 @@ void turn_away(const std::shared_ptr<Transport>& transport) {
 
 Status check_options(const ServerOptions& options) {
   if (options.certificate_file.empty() != options.key_file.empty()) {
-    return {ErrorCode::kInvalidArgument, "TLS needs both, a certificate and its key: --cert FILE --key FILE"};
+    return {ErrorCode::kInvalidArgument, "TLS needs both a certificate and its key: --cert FILE --key FILE"};
   }
   if (options.address.empty() && options.unix_socket.empty()) {
-    return {ErrorCode::kInvalidArgument, "there is nothing to listen on: --host, or --unix"};
+    return {ErrorCode::kInvalidArgument, "no address to listen on: give --host or --unix"};
   }
   return {};
 }
@@ -41,10 +41,9 @@ Result<std::vector<ListeningSocket>> open_sockets(const ServerOptions& options) 
   }
   for (const ListeningSocket& socket : sockets) {
     if (!socket.is_reachable_from_outside() || options.insecure || !options.api_keys.empty()) continue;
-    return {ErrorCode::kInvalidArgument,
-            options.address +
-                " can be reached from other machines, and everybody there could ask; give an API key "
-                "(--api-key-file FILE, or IBID_API_KEY), or say --insecure"};
+    return {ErrorCode::kInvalidArgument, options.address +
+                                             " can be reached from other machines without an API key; give one "
+                                             "(--api-key-file FILE, or IBID_API_KEY), or use --insecure"};
   }
   if (!options.unix_socket.empty()) {
     TRY_ASSIGN(ListeningSocket local, ListeningSocket::open_unix(options.unix_socket));
@@ -89,7 +88,7 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, Router rou
         options.api_keys, std::move(router));
     parts->room = std::make_shared<ServerRoom>(options, std::move(door), std::move(error_body));
   });
-  if (!has_room) return {ErrorCode::kOutOfMemory, "the system gives the server no threads"};
+  if (!has_room) return {ErrorCode::kOutOfMemory, "cannot create threads"};
   for (ListeningSocket& socket : sockets) {
     const auto on_client = [room = parts->room](const std::shared_ptr<Transport>& transport) {
       guarded([&] {

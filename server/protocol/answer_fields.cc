@@ -28,11 +28,11 @@ void read_tool(const Json& tool, AnswerRequest& request) {
   if (function == nullptr || !function->is_object()) throw wrong_type("must be an object", ".function");
   const std::string* name = text_member(*function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxToolNameBytes) {
-    throw wrong_type("must be a text of 1 to 256 bytes", ".function.name");
+    throw wrong_type("must be a string of 1 to 256 bytes", ".function.name");
   }
   const Json* parameters = member(*function, "parameters");
   if (parameters != nullptr && !parameters->is_object()) {
-    throw wrong_type("must be a JSON schema, which is an object", ".function.parameters");
+    throw wrong_type("must be a JSON schema (an object)", ".function.parameters");
   }
   read_at(".function", [&] { check_strict(*function); });
   add_tool(request, *function);
@@ -58,7 +58,7 @@ void read_tool_choice(const Json& value, AnswerRequest& request) {
   // Chat completions have the name in "function", responses next to the type.
   const Json* function = member(value, "function");
   const std::string* name = text_member(function == nullptr ? value : *function, "name");
-  if (name == nullptr) throw wrong_type("must be a text", ".function.name");
+  if (name == nullptr) throw wrong_type("must be a string", ".function.name");
   choice.kind = Kind::kNamed;
   choice.name = *name;
 }
@@ -90,7 +90,7 @@ void read_template_variables(const Json& value, AnswerRequest& request) {
   for (const auto& [name, variable] : value.get_ref<const Json::object_t&>()) {
     // A client must not replace parts of the prompt by a variable.
     if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name == "chat_template") {
-      throw Fault{.message = "is not a variable that a request may set", .param = "." + name};
+      throw Fault{.message = "is reserved and cannot be set by a request", .param = "." + name};
     }
     request.variables[name] = variable;
   }
@@ -137,7 +137,7 @@ void read_json_form(const Json& value, AnswerRequest& request) {
     try {
       schema = parse_body(value.get_ref<const std::string&>());
     } catch (const Fault&) {
-      throw Fault{.message = "must be a JSON schema, which is an object"};
+      throw Fault{.message = "must be a JSON schema (an object)"};
     }
   }
   set_form(request, ResponseFormat::Kind::kJsonSchema, schema, Name.text);
@@ -185,45 +185,45 @@ constexpr std::string_view kTruncateSchema = R"({"enum":[true,false,"none","olde
 constexpr Field<AnswerRequest> kChatAnswerFields[] = {
     {{"tools", Shape::kList, "functions that the model may call", 0, kMaxTools, Standing::kRead, kToolsSchema},
      read_tools},
-    {{"tool_choice", Shape::kAny, "which of them: auto, none, required, or the one that is named", 0, 0,
+    {{"tool_choice", Shape::kAny, "whether a tool is called: auto, none, required, or a named function", 0, 0,
       Standing::kRead, kChoiceSchema},
      read_tool_choice},
-    {{"parallel_tool_calls", Shape::kBoolean, "more than one call in an answer"},
+    {{"parallel_tool_calls", Shape::kBoolean, "allow several tool calls in one answer"},
      set<&AnswerRequest::tool_choice, &ToolChoice::parallel>},
-    {{"response_format", Shape::kObject, "what the text must be: text, json_object, json_schema", 0, 0, Standing::kRead,
-      kFormatSchema},
+    {{"response_format", Shape::kObject, "format of the answer: text, json_object or json_schema", 0, 0,
+      Standing::kRead, kFormatSchema},
      read_response_format},
-    {{"reasoning_effort", Shape::kText, "for the template; none: no thinking", 1, 16, Standing::kRead, kEffortSchema},
+    {{"reasoning_effort", Shape::kText, "passed to the template; none: no thinking", 1, 16, Standing::kRead,
+      kEffortSchema},
      read_effort},
-    {{"enable_thinking", Shape::kBoolean, "for the template: whether the model thinks first"},
+    {{"enable_thinking", Shape::kBoolean, "passed to the template: whether the model thinks before it answers"},
      [](const Json& value, AnswerRequest& request) { set_thinking(request, value.get<bool>()); }},
-    {{"chat_template_kwargs", Shape::kObject, "variables of the template", 0, 0, Standing::kRead, kKwargsSchema},
+    {{"chat_template_kwargs", Shape::kObject, "variables for the chat template", 0, 0, Standing::kRead, kKwargsSchema},
      read_template_variables},
-    refused_field<AnswerRequest>("functions", "the old form of tools"),
-    refused_field<AnswerRequest>("function_call", "the old form of tool_choice"),
-    refused_field<AnswerRequest>("chat_template", "the template is the model's"),
+    refused_field<AnswerRequest>("functions", "deprecated form of tools"),
+    refused_field<AnswerRequest>("function_call", "deprecated form of tool_choice"),
+    refused_field<AnswerRequest>("chat_template", "the model's own template is always used"),
 };
 
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
-    {{"n", Shape::kInteger, "answers to the same request", 1, ChatSession::kMaxAnswers}, set<&AnswerRequest::n>},
+    {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers}, set<&AnswerRequest::n>},
     {{"truncate", Shape::kAny,
-      "what to do when the context is full: none (an error), oldest (whole turns go), middle "
-      "(of the newest message)",
+      "if the context is full: none (an error), oldest (drops the oldest turns), middle (truncates the newest message)",
       0, 0, Standing::kRead, kTruncateSchema},
      read_truncate},
-    {{"cache_salt", Shape::kText, "shares no keys and values with requests that have another one", 1, kMaxSaltBytes,
+    {{"cache_salt", Shape::kText, "requests with different salts share no cached keys and values", 1, kMaxSaltBytes,
       Standing::kRead, R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},
      read_salt},
-    {{"grammar", Shape::kText, "what the text must be, as GBNF", 1, kMaxFormBytes},
+    {{"grammar", Shape::kText, "constrains the output to this GBNF grammar", 1, kMaxFormBytes},
      read_form<ResponseFormat::Kind::kGbnf, "grammar">},
-    {{"json_schema", Shape::kObject, "what the text must be, as a JSON schema"},
+    {{"json_schema", Shape::kObject, "constrains the output to this JSON schema"},
      read_form<ResponseFormat::Kind::kJsonSchema, "json_schema">},
-    {{"guided_json", Shape::kAny, "the same as json_schema, or its text", 0, 0, Standing::kRead,
+    {{"guided_json", Shape::kAny, "the same as json_schema; may also be a string", 0, 0, Standing::kRead,
       R"({"type":["object","string"]})"},
      read_json_form<"guided_json">},
-    {{"guided_regex", Shape::kText, "what the text must be, as a regular expression", 1, kMaxFormBytes},
+    {{"guided_regex", Shape::kText, "constrains the output to this regular expression", 1, kMaxFormBytes},
      read_form<ResponseFormat::Kind::kRegex, "guided_regex">},
-    {{"guided_choice", Shape::kList, "the texts that the answer may be", 1, kMaxChoices, Standing::kRead,
+    {{"guided_choice", Shape::kList, "constrains the output to one of these strings", 1, kMaxChoices, Standing::kRead,
       R"({"type":"array","items":{"type":"string","minLength":1}})"},
      read_form<ResponseFormat::Kind::kChoices, "guided_choice">},
     {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes},
@@ -231,17 +231,17 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object", 0, 0, Standing::kRead,
       kStructuredSchema},
      read_structured_outputs},
-    {{"best_of", Shape::kInteger, "answers of which the best is chosen", 1, 1, Standing::kRefused}},
+    {{"best_of", Shape::kInteger, "number of answers from which the best is chosen", 1, 1, Standing::kRefused}},
     refused_field<AnswerRequest>("prompt_logprobs", "log-probabilities of the prompt"),
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
-    refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are no part of the answer"),
+    refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are never part of the answer"),
     refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
     user_field<AnswerRequest>(),
     ignored_field<AnswerRequest>("metadata", ""),
     ignored_field<AnswerRequest>("service_tier", ""),
     ignored_field<AnswerRequest>("safety_identifier", ""),
-    ignored_field<AnswerRequest>("prompt_cache_key", "whatever was read before is found without"),
-    ignored_field<AnswerRequest>("cache_prompt", "an answer is the same with and without"),
+    ignored_field<AnswerRequest>("prompt_cache_key", "cached prompts are found without a key"),
+    ignored_field<AnswerRequest>("cache_prompt", "prompts are always cached; the answer is the same"),
 };
 
 // Checks combinations of fields, and that a chosen tool is among the request's.
@@ -250,14 +250,14 @@ void check_answer(const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool has_tools = request.tools.is_array() && !request.tools.empty();
   if (choice.kind == Kind::kRequired && !has_tools) {
-    throw Fault{.message = "is \"required\", and there are no tools", .param = "tool_choice"};
+    throw Fault{.message = "is \"required\", but the request has no tools", .param = "tool_choice"};
   }
   if (choice.kind != Kind::kNamed) return;
   const bool is_there = has_tools && std::any_of(request.tools.begin(), request.tools.end(), [&](const Json& tool) {
                           const std::string* name = text_member(tool["function"], "name");
                           return name != nullptr && *name == choice.name;
                         });
-  if (!is_there) throw Fault{.message = "names a function that is none of the tools", .param = "tool_choice"};
+  if (!is_there) throw Fault{.message = "names a function that is not in tools", .param = "tool_choice"};
 }
 
 }  // namespace
@@ -322,17 +322,17 @@ void read_effort(const Json& value, AnswerRequest& request) {
 void set_form(AnswerRequest& request, ResponseFormat::Kind kind, const Json& value, std::string field) {
   ResponseFormat& form = request.form;
   if (form.kind != ResponseFormat::Kind::kText) {
-    throw Fault{.message = "is a second form of the answer; a request has one at most"};
+    throw Fault{.message = "conflicts with another response format field"};
   }
   if (kind == ResponseFormat::Kind::kJsonSchema) {
-    if (!value.is_object()) throw wrong_type("must be a JSON schema, which is an object");
+    if (!value.is_object()) throw wrong_type("must be a JSON schema (an object)");
     form.text = json_to_string(value);
   } else if (kind == ResponseFormat::Kind::kChoices) {
     read_each(value, [&](const Json& choice) {
-      if (!choice.is_string() || is_text(choice, "")) throw wrong_type("must be a text");
+      if (!choice.is_string() || is_text(choice, "")) throw wrong_type("must be a string");
       form.choices.push_back(choice.get<std::string>());
     });
-    if (form.choices.empty()) throw Fault{.message = "must have a choice"};
+    if (form.choices.empty()) throw Fault{.message = "must not be empty"};
   } else if (kind != ResponseFormat::Kind::kJsonObject) {
     form.text = value.get<std::string>();
   }

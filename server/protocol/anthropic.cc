@@ -54,7 +54,7 @@ void read_tool_result(const Json& block, Blocks& blocks) {
 
 void read_block(const Json& block, bool is_assistant, Blocks& blocks) {
   const std::string* type = text_member(block, "type");
-  if (type == nullptr) throw wrong_type("must be an object with a type, which is a text");
+  if (type == nullptr) throw wrong_type("must be an object with a string \"type\"");
   if (*type == "text") {
     const std::string& text = need_text(block, "text");
     if (blocks.has_text) blocks.text += '\n';
@@ -69,7 +69,7 @@ void read_block(const Json& block, bool is_assistant, Blocks& blocks) {
   } else if (!is_assistant || *type != "redacted_thinking") {
     throw Fault{.message = std::string("must be \"text\"") +
                            (is_assistant ? ", \"tool_use\" or \"thinking\"" : " or \"tool_result\"") +
-                           ": the model reads text alone",
+                           ": only text is supported",
                 .param = ".type",
                 .code = "unsupported_content"};
   }
@@ -81,7 +81,7 @@ void read_blocks(const Json& content, bool is_assistant, Blocks& blocks) {
     blocks.has_text = true;
     return;
   }
-  if (!content.is_array()) throw wrong_type("must be a text or a list of blocks");
+  if (!content.is_array()) throw wrong_type("must be a string or a list of blocks");
   read_each(content, [&](const Json& block) { read_block(block, is_assistant, blocks); });
 }
 
@@ -117,7 +117,7 @@ void read_named_tool(const Json& tool, AnswerRequest& request) {
   const std::string& name = need_text(tool, "name", 1);
   const Json* schema = member(tool, "input_schema");
   if (schema == nullptr || !schema->is_object()) {
-    throw wrong_type("must be a JSON schema, which is an object", ".input_schema");
+    throw wrong_type("must be a JSON schema (an object)", ".input_schema");
   }
   check_strict(tool);
   Json function = {{"name", name}};
@@ -207,19 +207,19 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
     model_field<MessagesCall>(),
     one_answer_field<MessagesCall>(),
     {{"messages", Shape::kList,
-      "the conversation, the whole of it each time: texts, or blocks text, tool_use, "
-      "tool_result, thinking",
-      1, kMaxMessages, Standing::kRead, kAnthropicMessagesSchema, true},
+      "the whole conversation; content is a string, or blocks of type text, tool_use, tool_result, thinking", 1,
+      kMaxMessages, Standing::kRead, kAnthropicMessagesSchema, true},
      [](const Json& list, MessagesCall& call) {
        read_each(list, [&](const Json& message) { read_turn(message, call.conversation); });
      }},
-    {{"max_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens}, of_request<set_max_tokens>},
-    {{"system", Shape::kAny, "the system message: a text, or blocks of text", 0, 0, Standing::kRead,
+    {{"max_tokens", Shape::kInteger, "maximum number of tokens of the answer", 1, kMostMaxTokens},
+     of_request<set_max_tokens>},
+    {{"system", Shape::kAny, "the system message: a string, or blocks of type text", 0, 0, Standing::kRead,
       R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type","text"],)"
       R"("properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]})"},
      [](const Json& value, MessagesCall& call) { call.system = read_content(value); }},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&MessagesCall::stream>},
-    {{"stop_sequences", Shape::kList, "texts that end the answer and are not part of it", 0, kMaxStopStrings,
+    {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&MessagesCall::stream>},
+    {{"stop_sequences", Shape::kList, "strings that end the answer and are not part of it", 0, kMaxStopStrings,
       Standing::kRead, R"({"type":"array","items":{"type":"string","minLength":1},"maxItems":16})"},
      of_request<read_stop>},
     {{"tools", Shape::kList, "tools that the model may call", 0, 1024, Standing::kRead,
@@ -232,19 +232,19 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
     {{"tool_choice", Shape::kObject, "auto, any, tool with its name, none; disable_parallel_tool_use", 0, 0,
       Standing::kRead, kAnthropicToolChoiceSchema},
      read_choice},
-    {{"thinking", Shape::kObject, "enabled, adaptive or disabled: for the template; a budget is not held", 0, 0,
-      Standing::kRead,
+    {{"thinking", Shape::kObject,
+      "enabled, adaptive or disabled: passed to the template; budget_tokens is not enforced", 0, 0, Standing::kRead,
       R"({"type":"object","required":["type"],"properties":{"type":{"enum":["enabled","adaptive",)"
       R"("disabled"]},"budget_tokens":{"type":"integer"}}})"},
      read_thinking},
-    {{"output_config", Shape::kObject, "format: a JSON schema; effort: for the template", 0, 0, Standing::kRead,
+    {{"output_config", Shape::kObject, "format: a JSON schema; effort: passed to the template", 0, 0, Standing::kRead,
       kAnthropicConfigSchema},
      read_output_config},
     {{"output_format", Shape::kObject, "the same as output_config.format", 0, 0, Standing::kRead,
       kAnthropicFormatSchema},
      [](const Json& format, MessagesCall& call) { read_format_at(format, "output_format", call); }},
-    refused_field<MessagesCall>("mcp_servers", "tools are the client's to call"),
-    refused_field<MessagesCall>("container", "nothing is run"),
+    refused_field<MessagesCall>("mcp_servers", "tools are called by the client"),
+    refused_field<MessagesCall>("container", "the server runs no code"),
     ignored_field<MessagesCall>("context_management", "see truncate"),
     ignored_field<MessagesCall>("inference_geo", ""),
 };

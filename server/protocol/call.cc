@@ -30,7 +30,7 @@ class NamedUser {
     }
     if (name.empty() || name == name_) return;
     if (!name_.empty()) {
-      throw Fault{.message = "names another user than the rest of the request", .param = std::string(param)};
+      throw Fault{.message = "differs from the user named elsewhere in the request", .param = std::string(param)};
     }
     name_ = name;
   }
@@ -44,9 +44,9 @@ class NamedUser {
 
  private:
   static Fault no_user(std::string_view param) {
-    return {
-        .message = "must be a text of at most " + std::to_string(kMaxUserBytes) + " bytes, without control characters",
-        .param = std::string(param)};
+    return {.message =
+                "must be a string of at most " + std::to_string(kMaxUserBytes) + " bytes, without control characters",
+            .param = std::string(param)};
   }
 
   std::string name_;

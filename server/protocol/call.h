@@ -34,19 +34,19 @@ void read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>
 // "model", for the tables that describe endpoints; begin_request() has read it.
 template <typename Target>
 constexpr Field<Target> model_field() {
-  return {{"model", Shape::kText, "a name of /v1/models; empty or absent: the first of them", 0, 512}};
+  return {{"model", Shape::kText, "a model name listed by /v1/models; empty or absent: the first one", 0, 512}};
 }
 
 // "user", likewise; read_namespace() has read it.
 template <typename Target>
 constexpr Field<Target> user_field() {
-  return ignored_field<Target>("user", "a namespace of its own, where the server has --namespace-by-user");
+  return ignored_field<Target>("user", "selects a namespace of its own if the server runs with --namespace-by-user");
 }
 
 // "n" for protocols with one answer per request; replaces the shared row, which allows several.
 template <typename Target>
 constexpr Field<Target> one_answer_field() {
-  return {{"n", Shape::kInteger, "a request has one answer", 1, 1}};
+  return {{"n", Shape::kInteger, "only one answer per request is supported", 1, 1}};
 }
 
 }  // namespace ibid::serve

@@ -17,15 +17,15 @@ Fault refused_part(const std::string& type) {
   const bool is_medium = type.find("image") != std::string::npos || type.find("audio") != std::string::npos ||
                          type.find("video") != std::string::npos || type.find("file") != std::string::npos ||
                          type == "document";
-  return {.message = is_medium ? "the model reads text alone: images, sound, videos and files are not supported"
-                               : "is no known type of content; \"text\" is",
+  return {.message = is_medium ? "only text is supported: no images, audio, video or files"
+                               : "is not a known content type; \"text\" is supported",
           .param = ".type",
           .code = is_medium ? "unsupported_content" : "invalid_value"};
 }
 
 void read_part(const Json& part, std::string& text) {
   const std::string* type = text_member(part, "type");
-  if (type == nullptr) throw wrong_type("must be an object with a type, which is a text");
+  if (type == nullptr) throw wrong_type("must be an object with a string \"type\"");
   if (*type == "refusal") {
     if (const std::string* words = text_member(part, "refusal")) text += *words;
     return;
@@ -50,11 +50,11 @@ void read_tool_call(const Json& call, Json& calls) {
   const Json* function = member(call, "function");
   const std::string* name = function == nullptr ? nullptr : text_member(*function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxNameBytes) {
-    throw wrong_type("must be a text of 1 to 256 bytes", ".function.name");
+    throw wrong_type("must be a string of 1 to 256 bytes", ".function.name");
   }
   const Json* arguments = member(*function, "arguments");
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
-    throw wrong_type("must be JSON as a text", ".function.arguments");
+    throw wrong_type("must be a string that contains JSON", ".function.arguments");
   }
   // Unchanged, so that a message that a client sends back has the same tokens. Ollama's clients send an object.
   const std::string text = arguments == nullptr     ? "{}"
@@ -110,7 +110,7 @@ void read_chat_message(const Json& message, Json& messages) {
 
 std::string read_content(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) throw wrong_type("must be a text or a list of parts");
+  if (!content.is_array()) throw wrong_type("must be a string or a list of parts");
   std::string text;
   read_each(content, [&](const Json& part) {
     if (&part != &content[0]) text += '\n';
@@ -136,9 +136,9 @@ Json tool_message(std::string_view call_id, std::string content) {
 
 void check_awaits_answer(const Json& messages) {
   if (!messages.empty() && !is_from(messages.back(), Role::kAssistant)) return;
-  throw Fault{.message = messages.empty() ? "must have a message"
-                                          : "the last message is the assistant's, and an answer is not gone on with: "
-                                            "the last has to be one that is to be answered",
+  throw Fault{.message = messages.empty()
+                             ? "must not be empty"
+                             : "the last message must not be from the assistant: continuing an answer is not supported",
               .param = "messages"};
 }
 

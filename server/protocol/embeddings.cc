@@ -43,7 +43,7 @@ constexpr std::string_view kTextsSchema =
 // Adds one input: a text, or tokens if the protocol allows them.
 void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (!value.is_string() && !(takes_ids && value.is_array())) {
-    throw wrong_type(takes_ids ? "must be a text or a list of token ids" : "must be a text");
+    throw wrong_type(takes_ids ? "must be a string or a list of token ids" : "must be a string");
   }
   if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
   if (value.is_string()) {
@@ -62,7 +62,7 @@ void read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (takes_ids && value[0].is_number()) return add_input(value, true, call);
   if (value.size() > kMaxInputs) {
     throw Fault{.message = "has " + std::to_string(value.size()) + " inputs, at most " + std::to_string(kMaxInputs) +
-                           " are taken at once"};
+                           " are allowed"};
   }
   read_each(value, [&](const Json& input) { add_input(input, takes_ids, call); });
 }
@@ -75,15 +75,15 @@ void read_encoding(const Json& value, EmbeddingCall& call) {
 }
 
 constexpr const char* kAboutDimensions =
-    "the first numbers of each vector alone, brought to length 1 again: for models that are trained for it "
-    "(Matryoshka)";
+    "truncate each vector to this many dimensions and normalize it again: for models trained for it (Matryoshka)";
 
 constexpr Field<EmbeddingCall> kOpenAiFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
-    {{"input", Shape::kAny, "a text, a list of texts, the token ids of one, or a list of such lists; 2,048 at most", 0,
-      0, Standing::kRead, kEmbeddingInputSchema, true},
+    {{"input", Shape::kAny,
+      "a string, a list of strings, a list of token ids, or a list of such lists; at most 2,048 inputs", 0, 0,
+      Standing::kRead, kEmbeddingInputSchema, true},
      [](const Json& value, EmbeddingCall& call) { read_inputs(value, true, call); }},
-    {{"encoding_format", Shape::kText, "float: numbers; base64: the bytes of floats of 32 bits", 0, 64, Standing::kRead,
+    {{"encoding_format", Shape::kText, "float: numbers; base64: encoded 32-bit floats", 0, 64, Standing::kRead,
       R"({"enum":["float","base64"]})"},
      read_encoding},
     {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims},
@@ -92,31 +92,31 @@ constexpr Field<EmbeddingCall> kOpenAiFields[] = {
 };
 
 constexpr Field<EmbeddingCall> kKeepAlive = {
-    {"keep_alive", Shape::kAny, "how long the model stays behind the answer, as in /api/chat", 0, 0, Standing::kRead,
-     R"({"type":["number","string"]})"},
+    {"keep_alive", Shape::kAny, "how long the model stays loaded after the answer, as in /api/chat", 0, 0,
+     Standing::kRead, R"({"type":["number","string"]})"},
     [](const Json& value, EmbeddingCall& call) { read_keep_alive(value, call.request.keep_alive); }};
 
 constexpr Field<EmbeddingCall> kEmbedFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
-    {{"input", Shape::kAny, "a text, or a list of texts; 2,048 at most", 0, 0, Standing::kRead, kTextsSchema, true},
+    {{"input", Shape::kAny, "a string, or a list of at most 2,048 strings", 0, 0, Standing::kRead, kTextsSchema, true},
      [](const Json& value, EmbeddingCall& call) { read_inputs(value, false, call); }},
-    {{"truncate", Shape::kBoolean, "the end of a text that is too long is left out; true where it is absent"},
+    {{"truncate", Shape::kBoolean, "truncate the end of inputs that are too long; default true"},
      set<&EmbeddingCall::request, &EmbeddingRequest::cuts>},
     {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims},
      set<&EmbeddingCall::request, &EmbeddingRequest::n_dims>},
     kKeepAlive,
     user_field<EmbeddingCall>(),
-    ignored_field<EmbeddingCall>("options", "they are for answers"),
+    ignored_field<EmbeddingCall>("options", "apply to answers only"),
 };
 
 constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
-    {{"prompt", Shape::kText, "the text; the end of one that is too long is left out", 1, 1 << 30, Standing::kRead, "",
+    {{"prompt", Shape::kText, "the text; its end is truncated if it is too long", 1, 1 << 30, Standing::kRead, "",
       true},
      [](const Json& value, EmbeddingCall& call) { add_input(value, false, call); }},
     kKeepAlive,
     user_field<EmbeddingCall>(),
-    ignored_field<EmbeddingCall>("options", "they are for answers"),
+    ignored_field<EmbeddingCall>("options", "apply to answers only"),
 };
 
 std::string openai_body(const EmbeddingReply& reply, bool as_base64) {

@@ -46,8 +46,8 @@ std::string code_of_status(int status) {
 // After the numbers, the runtime's message has advice for programs; replaces it by advice for HTTP clients.
 std::string for_clients(const std::string& context_full) {
   return context_full.substr(0, context_full.find("; ")) +
-         "; send fewer or shorter messages, or \"truncate\": \"oldest\", which leaves old turns out, or \"middle\", "
-         "which cuts the newest message";
+         "; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or \"middle\" "
+         "(truncates the newest message)";
 }
 
 // Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Those of

@@ -44,7 +44,7 @@ const char* kind_text(const Json& value) {
   switch (value.type()) {
     case Json::value_t::null: return "null";
     case Json::value_t::boolean: return "a boolean";
-    case Json::value_t::string: return "a text";
+    case Json::value_t::string: return "a string";
     case Json::value_t::array: return "a list";
     case Json::value_t::object: return "an object";
     default: return "a number";
@@ -81,7 +81,7 @@ const Json* member(const Json& object, std::string_view name) {
 
 const std::string& need_text(const Json& object, std::string_view name, size_t least) {
   const std::string* text = text_member(object, name);
-  if (text == nullptr || text->size() < least) throw wrong_type("must be a text", "." + std::string(name));
+  if (text == nullptr || text->size() < least) throw wrong_type("must be a string", "." + std::string(name));
   return *text;
 }
 
@@ -103,8 +103,8 @@ void check_shape(const FieldRule& rule, const Json& value) {
     case Shape::kInteger:
     case Shape::kNumber: return check_number(rule, value);
     case Shape::kText:
-      if (!value.is_string()) throw wrong_kind("must be a text", value);
-      return check_size(rule, value.get_ref<const std::string&>().size(), "a text", "bytes");
+      if (!value.is_string()) throw wrong_kind("must be a string", value);
+      return check_size(rule, value.get_ref<const std::string&>().size(), "a string", "bytes");
     case Shape::kList:
       if (!value.is_array()) throw wrong_kind("must be a list", value);
       return check_size(rule, value.size(), "a list", "entries");

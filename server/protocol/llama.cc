@@ -36,21 +36,21 @@ void read_n_predict(const Json& value, LlamaCall& call) {
 constexpr Field<LlamaCall> kLlamaFields[] = {
     model_field<LlamaCall>(),
     one_answer_field<LlamaCall>(),
-    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
-      kPromptSchema, true},
+    {{"prompt", Shape::kAny, "the text to continue: a string, or token ids", 0, 0, Standing::kRead, kPromptSchema,
+      true},
      of_request<read_prompt>},
-    {{"n_predict", Shape::kInteger, "the most tokens of the answer; 0: the prompt is only read; below 0: no limit", -2,
-      kMostMaxTokens},
+    {{"n_predict", Shape::kInteger,
+      "maximum number of tokens of the answer; 0: only prefill the prompt; negative: no limit", -2, kMostMaxTokens},
      read_n_predict},
     {{"max_tokens", Shape::kInteger, "the same as n_predict", 1, kMostMaxTokens}, read_n_predict},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&LlamaCall::stream>},
-    {{"n_probs", Shape::kInteger, "the likeliest tokens in each place", 0, 20},
+    {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&LlamaCall::stream>},
+    {{"n_probs", Shape::kInteger, "number of most likely alternatives per token", 0, 20},
      [](const Json& value, LlamaCall& call) {
        if (integer_of(value) > 0) store(value, call.request.options.n_logprobs);
      }},
-    ignored_field<LlamaCall>("id_slot", "there are no slots"),
+    ignored_field<LlamaCall>("id_slot", "the server has no slots"),
     ignored_field<LlamaCall>("n_keep", "see truncate"),
-    refused_field<LlamaCall>("lora", "there are no adapters"),
+    refused_field<LlamaCall>("lora", "adapters are not supported"),
 };
 
 const char* stop_type(FinishReason reason) {
@@ -149,12 +149,12 @@ constexpr Field<TokenCall> kModelOfTokens = {model_field<TokenCall>().rule, set<
 constexpr Field<TokenCall> kTokenizeFields[] = {
     kModelOfTokens,
     user_field<TokenCall>(),
-    {{"content", Shape::kText, "the text", 0, 1 << 30, Standing::kRead, "", true}, set<&TokenCall::content>},
-    {{"add_special", Shape::kBoolean, "with what the model's texts begin and end with (BOS)"},
-     set<&TokenCall::add_special>},
-    {{"parse_special", Shape::kBoolean, "special tokens in the text are meant; true where it is absent"},
+    {{"content", Shape::kText, "the text to tokenize", 0, 1 << 30, Standing::kRead, "", true},
+     set<&TokenCall::content>},
+    {{"add_special", Shape::kBoolean, "add BOS/EOS as the model requires"}, set<&TokenCall::add_special>},
+    {{"parse_special", Shape::kBoolean, "recognize special tokens in the text; default true"},
      set<&TokenCall::parse_special>},
-    {{"with_pieces", Shape::kBoolean, "each token with its text, or its bytes where they are none"},
+    {{"with_pieces", Shape::kBoolean, "return each token with its text, or with its bytes if they are not valid UTF-8"},
      set<&TokenCall::with_pieces>},
 };
 
@@ -186,7 +186,7 @@ Json tokenize(const TokenCall& call, const Tokenizer& tokenizer) {
 Json detokenize(const TokenCall& call, const Tokenizer& tokenizer) {
   for (size_t i = 0; i < call.tokens.size(); ++i) {
     if (static_cast<size_t>(call.tokens[i]) < tokenizer.vocab_size()) continue;
-    throw Fault{.message = "is beyond the model's vocabulary", .param = "tokens" + place_in_list(i)};
+    throw Fault{.message = "is outside the model's vocabulary", .param = "tokens" + place_in_list(i)};
   }
   return {{"content", tokenizer.decode(call.tokens)}};
 }

@@ -39,7 +39,7 @@ void get_model(const Site& site, const http::ExchangePtr& exchange, const std::s
     if (meant.ok() && card.name == *meant) return respond_json(*exchange, openai_model(card));
   }
   throw Fault{.status = 404,
-              .message = "there is no model of that name; GET /v1/models has those there are",
+              .message = "no model has this name; GET /v1/models lists the models",
               .param = "model",
               .code = "model_not_found"};
 }

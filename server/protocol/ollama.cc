@@ -42,9 +42,8 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
     if (!message.is_object()) continue;
     const Json* images = member(message, "images");
     if (images != nullptr && !(images->is_array() && images->empty())) {
-      throw Fault{.message = "the model reads text alone",
-                  .param = place_in_list(i) + ".images",
-                  .code = "unsupported_content"};
+      throw Fault{
+          .message = "only text is supported", .param = place_in_list(i) + ".images", .code = "unsupported_content"};
     }
     if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
     // A tool's result has no id here; templates that print the name get it.
@@ -75,14 +74,14 @@ void read_num_predict(const Json& value, AnswerRequest& request) {
 
 void read_images(const Json& value, OllamaCall&) {
   if (value.is_array() && value.empty()) return;
-  throw Fault{.message = "the model reads text alone", .code = "unsupported_content"};
+  throw Fault{.message = "only text is supported", .code = "unsupported_content"};
 }
 
 constexpr Field<AnswerRequest> kOptionFields[] = {
-    {{"num_predict", Shape::kInteger, "the most tokens of the answer; 0, -1 and -2: what the context has room for", -2,
-      kMostMaxTokens},
+    {{"num_predict", Shape::kInteger,
+      "maximum number of tokens of the answer; 0, -1 and -2: as many as the context has room for", -2, kMostMaxTokens},
      read_num_predict},
-    ignored_field<AnswerRequest>("num_ctx", "the context is the server's to choose"),
+    ignored_field<AnswerRequest>("num_ctx", "the server sets the context size"),
     ignored_field<AnswerRequest>("num_keep", "see truncate"),
     ignored_field<AnswerRequest>("num_batch", ""),
     ignored_field<AnswerRequest>("num_gpu", ""),
@@ -90,7 +89,7 @@ constexpr Field<AnswerRequest> kOptionFields[] = {
     ignored_field<AnswerRequest>("main_gpu", ""),
     ignored_field<AnswerRequest>("use_mmap", ""),
     ignored_field<AnswerRequest>("penalize_newline", ""),
-    refused_field<AnswerRequest>("tfs_z", "another sampler"),
+    refused_field<AnswerRequest>("tfs_z", "this sampler is not supported"),
 };
 
 void read_ollama_options(const Json& value, OllamaCall& call) {
@@ -101,49 +100,46 @@ void read_ollama_options(const Json& value, OllamaCall& call) {
 constexpr Field<OllamaCall> kOllamaFields[] = {
     model_field<OllamaCall>(),
     one_answer_field<OllamaCall>(),
-    {{"stream", Shape::kBoolean, "the answer comes in parts, a line each; true where it is absent"},
-     set<&OllamaCall::stream>},
-    {{"format", Shape::kAny, "what the text must be: json, or a JSON schema", 0, 0, Standing::kRead,
+    {{"stream", Shape::kBoolean, "stream the answer as lines of JSON; default true"}, set<&OllamaCall::stream>},
+    {{"format", Shape::kAny, "format of the answer: json, or a JSON schema", 0, 0, Standing::kRead,
       R"({"oneOf":[{"enum":["json",""]},{"type":"object"}]})"},
      read_ollama_format},
-    {{"options", Shape::kObject, "samplers, num_predict, stop"}, read_ollama_options},
-    {{"think", Shape::kAny, "whether the model thinks first, or how much: for the template", 0, 0, Standing::kRead,
-      R"({"enum":[true,false,"low","medium","high"]})"},
+    {{"options", Shape::kObject, "sampling parameters, num_predict, stop"}, read_ollama_options},
+    {{"think", Shape::kAny, "whether, or how much, the model thinks before it answers: passed to the template", 0, 0,
+      Standing::kRead, R"({"enum":[true,false,"low","medium","high"]})"},
      read_think},
     {{"keep_alive", Shape::kAny,
-      "how long the model stays behind the answer: seconds, or \"5m\"; 0: not at all; "
-      "below 0: for good",
-      0, 0, Standing::kRead, R"({"type":["number","string"]})"},
+      "how long the model stays loaded after the answer: seconds, or \"5m\"; 0: unload at once; negative: forever", 0,
+      0, Standing::kRead, R"({"type":["number","string"]})"},
      [](const Json& value, OllamaCall& call) { read_keep_alive(value, call.request.keep_alive); }},
-    {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
+    {{"logprobs", Shape::kBoolean, "return the log-probability of each token of the answer"},
      [](const Json& value, OllamaCall& call) {
        if (value.get<bool>()) call.request.options.n_logprobs = 0;
      }},
-    {{"top_logprobs", Shape::kInteger, "and so many in its place; with logprobs", 0, 20},
+    {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs logprobs", 0, 20},
      set<&OllamaCall::top_logprobs>},
     ignored_field<OllamaCall>("shift", "see truncate"),
 };
 
 constexpr Field<OllamaCall> kOllamaChatFields[] = {
-    {{"messages", Shape::kList, "the conversation, the whole of it each time; empty: the model is loaded", 0,
-      kMaxMessages, Standing::kRead,
+    {{"messages", Shape::kList, "the whole conversation; empty: only load the model", 0, kMaxMessages, Standing::kRead,
       R"({"type":"array","items":{"type":"object","required":["role","content"],"properties":{"role":)"
       R"({"enum":["system","user","assistant","tool"]},"content":{"type":"string"},"thinking":{"type":"string"}}}})"},
      read_ollama_messages},
 };
 
 constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
-    {{"prompt", Shape::kText, "the user's message; empty: the model is loaded", 0, 1 << 30}, set<&OllamaCall::prompt>},
+    {{"prompt", Shape::kText, "the user's message; empty: only load the model", 0, 1 << 30}, set<&OllamaCall::prompt>},
     {{"system", Shape::kText, "the system message", 0, 1 << 30}, set<&OllamaCall::system>},
-    {{"raw", Shape::kBoolean, "the prompt is the model's whole text: no template"}, set<&OllamaCall::raw>},
-    {{"images", Shape::kAny, "the model reads text alone", 0, 0, Standing::kRefused}, read_images},
-    refused_field<OllamaCall>("template", "the template is the model's"),
-    refused_field<OllamaCall>("suffix", "a text behind the answer"),
+    {{"raw", Shape::kBoolean, "use the prompt as it is, without a template"}, set<&OllamaCall::raw>},
+    {{"images", Shape::kAny, "only text is supported", 0, 0, Standing::kRefused}, read_images},
+    refused_field<OllamaCall>("template", "the model's own template is always used"),
+    refused_field<OllamaCall>("suffix", "text that follows the answer"),
     refused_field<OllamaCall>("context", "see /api/chat: messages"),
 };
 
 constexpr Field<OllamaCall> kOllamaShowFields[] = {
-    {{"model", Shape::kText, "a name of /api/tags", 0, 512, Standing::kRead, "", true},
+    {{"model", Shape::kText, "a model name listed by /api/tags", 0, 512, Standing::kRead, "", true},
      set<&OllamaCall::request, &AnswerRequest::model>},
 };
 
@@ -384,7 +380,7 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   for (const ModelCard& card : site.backend->models()) {
     if (wanted.ok() && card.name == *wanted) return respond_json(*exchange, shown_model(site, card));
   }
-  throw Fault{.status = 404, .message = "there is no model of that name", .param = "model"};
+  throw Fault{.status = 404, .message = "no model has this name", .param = "model"};
 }
 
 void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange) {

@@ -22,7 +22,7 @@ void read_stream_options(const Json& value, ChatCall& call) {
 void read_modalities(const Json& value, ChatCall&) {
   for (const Json& modality : value) {
     if (is_text(modality, "text")) continue;
-    throw Fault{.message = "must be [\"text\"]: the model writes text alone", .code = "unsupported_value"};
+    throw Fault{.message = "must be [\"text\"]: only text output is supported", .code = "unsupported_value"};
   }
 }
 
@@ -31,28 +31,30 @@ constexpr std::string_view kMessagesSchema =
 
 constexpr Field<ChatCall> kChatFields[] = {
     model_field<ChatCall>(),
-    {{"messages", Shape::kList, "the conversation, the last of which is answered; the whole of it each time", 1,
-      kMaxMessages, Standing::kRead, kMessagesSchema, true},
+    {{"messages", Shape::kList, "the whole conversation; its last message is answered", 1, kMaxMessages,
+      Standing::kRead, kMessagesSchema, true},
      [](const Json& value, ChatCall& call) { read_chat_messages(value, call.request.messages); }},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&ChatCall::stream>},
-    {{"stream_options", Shape::kObject, "include_usage: a last chunk with the usage", 0, 0, Standing::kRead,
+    {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&ChatCall::stream>},
+    {{"stream_options", Shape::kObject, "include_usage: send a last chunk with the usage", 0, 0, Standing::kRead,
       R"({"type":"object","properties":{"include_usage":{"type":"boolean"}}})"},
      read_stream_options},
-    {{"max_tokens", Shape::kInteger, "the most tokens of an answer; absent: what the context has room for", 1,
-      kMostMaxTokens},
+    {{"max_tokens", Shape::kInteger,
+      "maximum number of tokens of an answer; default: as many as the context has room for", 1, kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"max_completion_tokens", Shape::kInteger, "the same; it wins", 1, kMostMaxTokens}, of_request<set_max_tokens>},
-    {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"}, set<&ChatCall::logprobs>},
-    {{"top_logprobs", Shape::kInteger, "and so many in its place; with logprobs", 0, 20}, set<&ChatCall::top_logprobs>},
-    {{"return_progress", Shape::kBoolean, "chunks with prompt_progress while the prompt is read; with stream"},
+    {{"max_completion_tokens", Shape::kInteger, "the same as max_tokens, and takes precedence", 1, kMostMaxTokens},
+     of_request<set_max_tokens>},
+    {{"logprobs", Shape::kBoolean, "return the log-probability of each token of the answer"}, set<&ChatCall::logprobs>},
+    {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs logprobs", 0, 20},
+     set<&ChatCall::top_logprobs>},
+    {{"return_progress", Shape::kBoolean, "send chunks with prompt_progress during prefill; needs stream"},
      set<&ChatCall::return_progress>},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
       R"({"type":"array","items":{"const":"text"},"minItems":1,"maxItems":8})"},
      read_modalities},
-    refused_field<ChatCall>("audio", "the model writes text alone"),
-    {{"web_search_options", Shape::kAny, "nothing is searched", 0, 0, Standing::kRefused},
+    refused_field<ChatCall>("audio", "only text output is supported"),
+    {{"web_search_options", Shape::kAny, "the server does not search the web", 0, 0, Standing::kRefused},
      [](const Json&, ChatCall&) { throw Fault{.message = "is not supported", .code = "unsupported_parameter"}; }},
-    ignored_field<ChatCall>("prediction", "guesses come from the conversation"),
+    ignored_field<ChatCall>("prediction", "drafts come from the conversation"),
     ignored_field<ChatCall>("store", "see /v1/responses"),
     ignored_field<ChatCall>("verbosity", ""),
 };

@@ -32,25 +32,25 @@ struct CompletionCall {
 constexpr Field<CompletionCall> kCompletionFields[] = {
     model_field<CompletionCall>(),
     {{"prompt", Shape::kAny,
-      "what the model goes on with: a text, or its token ids; or a list of these, whose "
-      "choices stand one behind the other, n of each",
+      "the text to continue: a string, or token ids, or a list of these; choices are in the order of the prompts, n of "
+      "each",
       0, 0, Standing::kRead, kPromptsSchema, true},
      [](const Json& value, CompletionCall& call) { read_prompts(value, call.prompts); }},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&CompletionCall::stream>},
-    {{"stream_options", Shape::kObject, "include_usage: a last chunk with the usage", 0, 0, Standing::kRead,
+    {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&CompletionCall::stream>},
+    {{"stream_options", Shape::kObject, "include_usage: send a last chunk with the usage", 0, 0, Standing::kRead,
       R"({"type":"object","properties":{"include_usage":{"type":"boolean"}}})"},
      [](const Json& value, CompletionCall& call) {
        const Json* wanted = member(value, "include_usage");
        call.include_usage = wanted != nullptr && *wanted == Json(true);
      }},
-    {{"max_tokens", Shape::kInteger, "the most tokens of an answer; absent: what the context has room for", 1,
-      kMostMaxTokens},
+    {{"max_tokens", Shape::kInteger,
+      "maximum number of tokens of an answer; default: as many as the context has room for", 1, kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"echo", Shape::kBoolean, "the prompt stands in front of the answer; not with logprobs"},
-     set<&CompletionCall::echo>},
-    {{"logprobs", Shape::kInteger, "how likely each token of the answer was, and so many in its place", 0, 20},
+    {{"echo", Shape::kBoolean, "return the prompt before the answer; not with logprobs"}, set<&CompletionCall::echo>},
+    {{"logprobs", Shape::kInteger,
+      "return the log-probability of each token, and of this many most likely alternatives", 0, 20},
      [](const Json& value, CompletionCall& call) { store(value, call.request.options.n_logprobs); }},
-    refused_field<CompletionCall>("suffix", "a text behind the answer"),
+    refused_field<CompletionCall>("suffix", "text that follows the answer"),
 };
 
 // A token as a key of an object: if it is not valid UTF-8 by itself, its bytes ("bytes:\xe2\x80"), as OpenAI does,
@@ -208,7 +208,7 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   read_fields<CompletionCall>(body, kCompletionFields, call);
   read_answer_fields(body, request, false);
   if (call.echo && request.options.n_logprobs) {
-    throw Fault{.message = "goes without logprobs: those of a prompt are not computed",
+    throw Fault{.message = "cannot be combined with logprobs: those of the prompt are not computed",
                 .param = "echo",
                 .code = "unsupported_value"};
   }

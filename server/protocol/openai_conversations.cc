@@ -28,18 +28,18 @@ void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = 
 
 constexpr Field<ConversationCall> kConversationFields[] = {
     user_field<ConversationCall>(),
-    {{"items", Shape::kList, "what it begins with, as the input of a response", 0, kMostItems, Standing::kRead,
-      kItemsSchema},
+    {{"items", Shape::kList, "the first items of the conversation, in the form of a response's input", 0, kMostItems,
+      Standing::kRead, kItemsSchema},
      keep_items},
-    {{"metadata", Shape::kObject, "comes back with the conversation"}, keep_metadata},
+    {{"metadata", Shape::kObject, "returned with the conversation"}, keep_metadata},
 };
 constexpr Field<ConversationCall> kMetadataFields[] = {
     user_field<ConversationCall>(),
-    {{"metadata", Shape::kObject, "in place of what it had", 0, 0, Standing::kRead, "", true}, keep_metadata},
+    {{"metadata", Shape::kObject, "replaces the previous metadata", 0, 0, Standing::kRead, "", true}, keep_metadata},
 };
 constexpr Field<ConversationCall> kItemsFields[] = {
     user_field<ConversationCall>(),
-    {{"items", Shape::kList, "what is added to its end, as the input of a response", 1, kMostItems, Standing::kRead,
+    {{"items", Shape::kList, "the items to append, in the form of a response's input", 1, kMostItems, Standing::kRead,
       kAddedSchema, true},
      keep_items},
 };
@@ -81,7 +81,7 @@ size_t place_of(const Json& items, const std::string& id) {
 }
 
 Fault no_such_item() {
-  return {.status = 404, .message = "there is no item of that id", .param = "item_id", .code = "not_found"};
+  return {.status = 404, .message = "no item has this id", .param = "item_id", .code = "not_found"};
 }
 
 }  // namespace
@@ -93,23 +93,24 @@ std::span<const Field<ConversationCall>> conversation_items_fields() { return kI
 Fault fault_of_store(const Site& site, const Status& status) {
   site.store->say(status);
   if (status.code() == ErrorCode::kCorrupt) {
-    return {.status = 500, .message = "what was kept of it is damaged", .code = "server_error"};
+    return {.status = 500, .message = "the stored data is damaged", .code = "server_error"};
   }
-  return {.status = 503, .message = "what is kept cannot be read or written now", .code = "service_unavailable"};
+  return {.status = 503, .message = "the store is not available", .code = "service_unavailable"};
 }
 
 Fault fault_of_conversation(const Site& site, const Status& status) {
   switch (status.code()) {
     case ErrorCode::kNotFound:
-      return {.status = 404, .message = "there is no conversation of that id", .param = "id", .code = "not_found"};
+      return {.status = 404, .message = "no conversation has this id", .param = "id", .code = "not_found"};
     case ErrorCode::kBusy:
       return {.status = 409,
-              .message = "an answer of this conversation is under way",
+              .message = "another request is using this conversation",
               .param = "id",
               .code = "conversation_busy"};
     case ErrorCode::kLimitExceeded:
       return {.status = 503,
-              .message = "conversations may take " + std::to_string(site.store->budget_bytes()) + " bytes: delete some",
+              .message = "conversation storage is full (" + std::to_string(site.store->budget_bytes()) +
+                         " bytes): delete conversations",
               .code = "conversations_full"};
     default: return fault_of_store(site, status);
   }

@@ -273,23 +273,23 @@ struct StatusText {
   const char* text;
 };
 constexpr StatusText kErrors[] = {
-    {"400", Answers::kAll, "The request has to change; the message names the field."},
-    {"401", Answers::kAll, "No API key, or a wrong one."},
-    {"403", Answers::kAll, "The header Host or Origin is none that may ask."},
-    {"404", Answers::kNamed, "There is no model, response, conversation or item of that name."},
-    {"405", Answers::kNone, "The path has other methods, which the header Allow lists."},
-    {"408", Answers::kAll, "The request did not come in time."},
-    {"409", Answers::kHeld, "An answer of this conversation is under way."},
+    {"400", Answers::kAll, "Invalid request; the message names the field."},
+    {"401", Answers::kAll, "Missing or unknown API key."},
+    {"403", Answers::kAll, "Host or Origin not allowed."},
+    {"404", Answers::kNamed, "No such model, response, conversation or item."},
+    {"405", Answers::kNone, "Method not allowed; see the Allow header."},
+    {"408", Answers::kAll, "Timeout while reading the request."},
+    {"409", Answers::kHeld, "Another request is using this conversation."},
     {"413", Answers::kAll, "The body is too large."},
-    {"415", Answers::kAll, "The body is compressed."},
-    {"417", Answers::kAll, "What the header Expect wants is not known."},
-    {"429", Answers::kComputing, "The server takes no more now; Retry-After says when to come again."},
-    {"431", Answers::kAll, "The line and the headers of the request are too large."},
-    {"500", Answers::kAll, "The server's own mistake."},
-    {"501", Answers::kAll, "Understood, and not supported."},
-    {"503", Answers::kComputingNotAnthropic, "Memory is short, or the server ends; see Retry-After."},
-    {"504", Answers::kComputing, "A deadline passed."},
-    {"529", Answers::kComputingAnthropic, "As 503, in Anthropic's words."}};
+    {"415", Answers::kAll, "Compressed bodies are not supported."},
+    {"417", Answers::kAll, "The value of the Expect header is not supported."},
+    {"429", Answers::kComputing, "Too many requests; see Retry-After."},
+    {"431", Answers::kAll, "The request line and headers are too large."},
+    {"500", Answers::kAll, "Internal error."},
+    {"501", Answers::kAll, "Not supported."},
+    {"503", Answers::kComputingNotAnthropic, "Out of memory, or the server is shutting down; see Retry-After."},
+    {"504", Answers::kComputing, "Deadline exceeded."},
+    {"529", Answers::kComputingAnthropic, "The same as 503, with Anthropic's status code."}};
 
 bool does_answer(const Endpoint& endpoint, Answers answers) {
   const bool has_body = endpoint.fields != nullptr;
@@ -456,11 +456,12 @@ struct ServerPath {
   bool needs_key;
 };
 constexpr ServerPath kServerPaths[] = {
-    {"/health", "The process lives. It waits for nothing that a model computes.", "application/json", false},
-    {"/v1/health", "The same.", "application/json", false},
-    {"/ready", "200, or 503 while the first model is loaded and from the first SIGTERM on.", "application/json", false},
+    {"/health", "200 while the process runs; never waits for a model.", "application/json", false},
+    {"/v1/health", "The same as /health.", "application/json", false},
+    {"/ready", "200, or 503 while the first model is being loaded and after the first SIGTERM.", "application/json",
+     false},
     {"/version", "The program's version.", "application/json", true},
-    {"/metrics", "Counters for Prometheus.", "text/plain", true},
+    {"/metrics", "Metrics in the Prometheus format.", "text/plain", true},
 };
 
 void add_server_paths(Json& paths) {
@@ -470,7 +471,7 @@ void add_server_paths(Json& paths) {
     const bool is_json = row.type == std::string_view("application/json");
     const Json content = content_of(row.type, {{"type", is_json ? "object" : "string"}});
     if (row.path == std::string_view("/ready")) {
-      operation["responses"]["503"] = {{"description", "Not now."}, {"content", content}};
+      operation["responses"]["503"] = {{"description", "Not ready."}, {"content", content}};
     }
     operation["responses"]["200"] = {{"description", "The answer."}, {"content", content}};
     paths[row.path]["get"] = std::move(operation);

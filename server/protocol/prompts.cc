@@ -13,13 +13,16 @@ void check_text_body(const http::Request& request) {
   if (request.body.size() <= kMaxTextBodyBytes) return;
   throw Fault{.status = 413,
               .message = "the body has " + std::to_string(request.body.size()) + " bytes, at most " +
-                         std::to_string(kMaxTextBodyBytes) + " are taken here",
+                         std::to_string(kMaxTextBodyBytes) + " are allowed",
               .code = "request_too_large"};
 }
 
 void read_token_ids(const Json& list, Tokens& ids) {
   const FieldRule rule{.shape = Shape::kInteger, .least = 0, .most = 2147483647};
-  if (list.size() > kMaxPromptIds) throw Fault{.message = "has more ids than any context"};
+  if (list.size() > kMaxPromptIds) {
+    throw Fault{.message = "has " + std::to_string(list.size()) + " token ids, at most " +
+                           std::to_string(kMaxPromptIds) + " are allowed"};
+  }
   ids.reserve(list.size());
   read_each(list, [&](const Json& id) {
     check_shape(rule, id);
@@ -32,7 +35,7 @@ namespace {
 void read_one(const Json& value, Prompt& prompt) {
   // Deeper nesting is not a prompt.
   const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
-  if (!is_list && !value.is_string()) throw wrong_type("must be a text or a list of token ids");
+  if (!is_list && !value.is_string()) throw wrong_type("must be a string or a list of token ids");
   if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
   if (is_list) return read_token_ids(value, prompt.emplace<Tokens>());
   prompt = value.get<std::string>();
@@ -45,7 +48,7 @@ void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
   if (!is_list) return read_one(value, prompts.emplace_back());
   if (value.size() > kMaxPrompts) {
     throw Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " + std::to_string(kMaxPrompts) +
-                           " are taken in one request"};
+                           " are allowed in one request"};
   }
   read_each(value, [&](const Json& one) { read_one(one, prompts.emplace_back()); });
 }

@@ -294,7 +294,7 @@ void get_input_items(const Site& site, const http::ExchangePtr& exchange, const 
 void cancel_response(const Site& site, const http::ExchangePtr&, const std::string& cache_namespace,
                      const std::string& id) {
   (void)find_response(site, cache_namespace, id, "response_id");
-  throw Fault{.message = "is over: an answer comes with its request, and ends with its connection",
+  throw Fault{.message = "cannot be cancelled: background responses are not supported",
               .param = "response_id",
               .code = "not_cancellable"};
 }

@@ -74,7 +74,7 @@ void read_truncation(const Json& value, ResponseCall& call) {
 
 void read_conversation(const Json& value, ResponseCall& call) {
   const std::string* id = value.is_string() ? &value.get_ref<const std::string&>() : text_member(value, "id");
-  if (id == nullptr || id->empty()) throw wrong_type("must be an id, or an object with one");
+  if (id == nullptr || id->empty()) throw wrong_type("must be an id, or an object with an id");
   call.conversation_id = *id;
 }
 
@@ -101,22 +101,22 @@ constexpr std::string_view kReasoningSchema =
 constexpr Field<ResponseCall> kResponseFields[] = {
     model_field<ResponseCall>(),
     one_answer_field<ResponseCall>(),
-    {{"input", Shape::kAny, "a text, or items: messages, calls of functions, their outputs, reasoning", 0, 0,
+    {{"input", Shape::kAny, "a string, or items: messages, function calls and their outputs, reasoning", 0, 0,
       Standing::kRead, kResponseInputSchema, true},
      set<&ResponseCall::input>},
     {{"instructions", Shape::kText, "the system message of this request", 0, 64 << 20},
      set<&ResponseCall::instructions>},
-    {{"previous_response_id", Shape::kText, "goes on from that response, which may be any that is stored", 1, 256},
+    {{"previous_response_id", Shape::kText, "the stored response to continue", 1, 256},
      set<&ResponseCall::previous_id>},
-    {{"conversation", Shape::kAny, "the id of a stored conversation, or an object with it: it is gone on with", 0, 0,
+    {{"conversation", Shape::kAny, "the stored conversation to continue: its id, or an object with its id", 0, 0,
       Standing::kRead,
       R"({"oneOf":[{"type":"string","minLength":1},{"type":"object","required":["id"],"properties":)"
       R"({"id":{"type":"string","minLength":1}}}]})"},
      read_conversation},
-    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set<&ResponseCall::stream>},
-    {{"store", Shape::kBoolean, "whether others may go on from it; true where it is absent"},
+    {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&ResponseCall::stream>},
+    {{"store", Shape::kBoolean, "store the response so that it can be continued; default true"},
      set<&ResponseCall::store>},
-    {{"max_output_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens},
+    {{"max_output_tokens", Shape::kInteger, "maximum number of tokens of the answer", 1, kMostMaxTokens},
      [](const Json& value, ResponseCall& call) {
        call.echo["max_output_tokens"] = value;
        set_max_tokens(value, call.request);
@@ -128,27 +128,26 @@ constexpr Field<ResponseCall> kResponseFields[] = {
      read_bare_tools},
     {{"text", Shape::kObject, "format: text, json_object, json_schema", 0, 0, Standing::kRead, kResponseTextSchema},
      read_text},
-    {{"reasoning", Shape::kObject, "effort: for the template", 0, 0, Standing::kRead, kReasoningSchema},
+    {{"reasoning", Shape::kObject, "effort: passed to the template", 0, 0, Standing::kRead, kReasoningSchema},
      read_reasoning},
     {{"include", Shape::kList, "message.output_text.logprobs", 0, 32}, read_include},
-    {{"top_logprobs", Shape::kInteger, "the likeliest tokens in each place; with include", 0, 20},
+    {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs include", 0, 20},
      [](const Json& value, ResponseCall& call) { store(value, call.request.options.n_logprobs); }},
-    {{"truncation", Shape::kText, "auto: whole turns go where the context is full; disabled: an error", 1, 16,
+    {{"truncation", Shape::kText, "if the context is full: auto (drops the oldest turns), disabled (an error)", 1, 16,
       Standing::kRead, R"({"enum":["auto","disabled"]})"},
      read_truncation},
-    {{"metadata", Shape::kObject, "comes back with the response"},
+    {{"metadata", Shape::kObject, "returned with the response"},
      [](const Json& value, ResponseCall& call) { call.echo["metadata"] = value; }},
-    refused_field<ResponseCall>("background", "an answer comes with its request"),
-    refused_field<ResponseCall>("prompt", "there are no stored prompts"),
-    ignored_field<ResponseCall>("max_tool_calls", "tools are the client's to call"),
+    refused_field<ResponseCall>("background", "background responses are not supported"),
+    refused_field<ResponseCall>("prompt", "stored prompts are not supported"),
+    ignored_field<ResponseCall>("max_tool_calls", "tools are called by the client"),
 };
 
 // Finds the response or the conversation that the request continues, if any.
 void find_history(const Site& site, ResponseContext& context) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {
-    throw Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
-                .param = "conversation"};
+    throw Fault{.message = "cannot be combined with previous_response_id", .param = "conversation"};
   }
   if (!call.conversation_id.empty()) {
     auto taken = site.store->take_conversation(context.cache_namespace, call.conversation_id);
@@ -186,7 +185,7 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
       }
       if (found.is_null()) {
         throw Fault{.status = 404,
-                    .message = "there is no item of that id, or it is no longer stored",
+                    .message = "no item has this id, or it is no longer stored",
                     .param = ".id",
                     .code = "not_found"};
       }
@@ -229,7 +228,7 @@ std::vector<FieldRule> response_rules() { return message_rules(rules_of<Response
 Fault fault_of_response(const Site& site, const Status& status, const char* param) {
   if (status.code() != ErrorCode::kNotFound) return fault_of_store(site, status);
   return {.status = 404,
-          .message = "there is no response of that id, or it is no longer stored",
+          .message = "no response has this id, or it is no longer stored",
           .param = param,
           .code = "not_found"};
 }
@@ -251,7 +250,7 @@ Json items_of(const Site& site, const std::string& cache_namespace, const Stored
   if (!conversation.ok()) throw fault_of_response(site, conversation.status(), param);
   Json& all = conversation->items;
   const auto last = std::ranges::find(all, response.items.back()["id"], [](const Json& item) { return item["id"]; });
-  if (last == all.end()) throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items are gone"), param);
+  if (last == all.end()) throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items were deleted"), param);
   all.erase(last + 1, all.end());
   return std::move(all);
 }

@@ -58,7 +58,7 @@ class ItemReader {
   void read_output(const Json& item) {
     const std::string& id = need_text(item, "call_id");
     const Json* output = member(item, "output");
-    if (output == nullptr) throw wrong_type("must be a text", ".output");
+    if (output == nullptr) throw wrong_type("must be a string", ".output");
     std::string text;
     read_at(".output", [&] { text = read_content(*output); });
     messages_.push_back(tool_message(id, std::move(text)));
@@ -102,7 +102,7 @@ void read_input(const Json& input, Json& messages) {
     messages.push_back(make_message(Role::kUser, input.get<std::string>()));
     return;
   }
-  if (!input.is_array()) throw wrong_type("must be a text or a list of items");
+  if (!input.is_array()) throw wrong_type("must be a string or a list of items");
   check_shape({.shape = Shape::kList, .least = 0, .most = kMaxMessages}, input);
   ItemReader reader(messages);
   read_each(input, [&](const Json& item) { reader.read(item); });
@@ -189,7 +189,7 @@ void respond_items(http::Exchange& exchange, Json items) {
   size_t first = 0;
   if (!page.after.empty()) {
     while (first < items.size() && items[first]["id"] != page.after) ++first;
-    if (first == items.size()) throw Fault{.message = "is no item of this list", .param = "after"};
+    if (first == items.size()) throw Fault{.message = "is not an item of this list", .param = "after"};
     ++first;
   }
   const size_t end = std::min(items.size(), first + page.limit);

@@ -90,7 +90,7 @@ void add_bias(const std::string& id_text, const Json& value, AnswerRequest& requ
   TokenId id = 0;
   const auto [end, error] = std::from_chars(id_text.data(), id_text.data() + id_text.size(), id);
   refuse_unless(error == std::errc() && end == id_text.data() + id_text.size() && id >= 0,
-                "is no token id: keys are whole numbers from 0 on");
+                "is not a token id: keys must be whole numbers, at least 0");
   refuse_unless(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100,
                 "must be a number, -100 to 100");
   // -100 is a ban, as with OpenAI.
@@ -143,55 +143,59 @@ constexpr Field<AnswerRequest> window(std::string_view name, std::string_view ab
 
 // If two rows set the same option, the later one wins.
 constexpr Field<AnswerRequest> kSamplerFields[] = {
-    real<&S::temperature>("temperature", 0, 100, "0 always takes the likeliest token"),
-    share<&S::top_p>("top_p", "keep the fewest tokens that hold this share"),
-    {{"top_k", Shape::kInteger, "keep the k likeliest tokens; 0 or -1: all", -1, kMostTokens}, set_top_k},
-    real<&S::min_p>("min_p", 0, 1, "drop tokens below this share of the likeliest"),
-    share<&S::typical_p>("typical_p", "keep the most typical tokens that hold this share; 1: off"),
+    real<&S::temperature>("temperature", 0, 100, "0: always the most likely token"),
+    share<&S::top_p>("top_p", "keep the fewest tokens whose probabilities add up to this"),
+    {{"top_k", Shape::kInteger, "keep the k most likely tokens; 0 or -1: all", -1, kMostTokens}, set_top_k},
+    real<&S::min_p>("min_p", 0, 1, "drop tokens below this fraction of the highest probability"),
+    share<&S::typical_p>("typical_p", "keep the most typical tokens whose probabilities add up to this; 1: off"),
     share<&S::typical_p>("typical", "the same as typical_p"),
-    {{"seed", Shape::kInteger, "gives the same answer again; -1: a random one", kLeast64, kMost64, Standing::kRead,
+    {{"seed", Shape::kInteger, "the same seed gives the same answer; -1: random", kLeast64, kMost64, Standing::kRead,
       R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})"},
      set_seed},
     real<&S::repetition_penalty>("repetition_penalty", 0.001, 100,
-                                 "divides the logits of tokens that prompt or answer hold; 1: off"),
+                                 "penalty on tokens that occur in the prompt or the answer; 1: off"),
     real<&S::repetition_penalty>("repeat_penalty", 0.001, 100, "the same as repetition_penalty"),
-    window<&S::repetition_window>("repeat_last_n", "how many tokens repetition_penalty looks back; -1: all"),
-    real<&S::frequency_penalty>("frequency_penalty", -2, 2, "taken off for each time the answer holds a token"),
-    real<&S::presence_penalty>("presence_penalty", -2, 2, "taken off tokens that the answer holds"),
-    real<&S::dry_multiplier>("dry_multiplier", 0, 1000, "DRY: a penalty on going on with a repetition; 0: off"),
-    real<&S::dry_base>("dry_base", 1, 100, "DRY: by this it grows with each repeated token"),
-    {{"dry_allowed_length", Shape::kInteger, "DRY: shorter repetitions cost nothing", 1, 50},
+    window<&S::repetition_window>("repeat_last_n", "number of last tokens that repetition_penalty counts; -1: all"),
+    real<&S::frequency_penalty>("frequency_penalty", -2, 2,
+                                "subtracted from a token's logit for each occurrence in the answer"),
+    real<&S::presence_penalty>("presence_penalty", -2, 2,
+                               "subtracted from the logits of tokens that occur in the answer"),
+    real<&S::dry_multiplier>("dry_multiplier", 0, 1000, "DRY: penalty on continuing a repetition; 0: off"),
+    real<&S::dry_base>("dry_base", 1, 100, "DRY: factor by which the penalty grows with each repeated token"),
+    {{"dry_allowed_length", Shape::kInteger, "DRY: shorter repetitions are not penalized", 1, 50},
      set_sampler<&S::dry_allowed_length>},
-    window<&S::dry_window>("dry_penalty_last_n", "DRY: how many tokens it looks back; -1: all"),
-    {{"dry_sequence_breakers", Shape::kList, "DRY: no repetition reaches across a token that holds one", 0,
-      kMaxBreakers, Standing::kRead, kBreakersSchema},
+    window<&S::dry_window>("dry_penalty_last_n", "DRY: number of last tokens searched for repetitions; -1: all"),
+    {{"dry_sequence_breakers", Shape::kList,
+      "DRY: repetitions do not extend across a token that contains one of these strings", 0, kMaxBreakers,
+      Standing::kRead, kBreakersSchema},
      read_breakers},
-    real<&S::xtc_probability>("xtc_probability", 0, 1, "how often the top choices are excluded; 0: never"),
-    real<&S::xtc_threshold>("xtc_threshold", 0, 1, "share from which a token is a top choice; the least likely stays"),
-    {{"logit_bias", Shape::kAny, "added to the logits of token ids; -100: never chosen", 0, 0, Standing::kRead,
+    real<&S::xtc_probability>("xtc_probability", 0, 1, "XTC: probability of excluding the top choices; 0: never"),
+    real<&S::xtc_threshold>("xtc_threshold", 0, 1,
+                            "XTC: minimum probability of a top choice; the least likely top choice is kept"),
+    {{"logit_bias", Shape::kAny, "added to the logits of these tokens; -100: never sampled", 0, 0, Standing::kRead,
       kBiasSchema},
      read_logit_bias},
-    {{"stop", Shape::kAny, "texts that end the answer and are not part of it: one, or up to 16 of 1 to 1024 bytes", 0,
+    {{"stop", Shape::kAny, "strings that end the answer and are not part of it: one, or up to 16 of 1 to 1024 bytes", 0,
       0, Standing::kRead, kStopSchema},
      read_stop},
-    {{"min_tokens", Shape::kInteger, "the model cannot end its answer earlier", 0, kMostTokens},
+    {{"min_tokens", Shape::kInteger, "number of tokens before which the model cannot end its answer", 0, kMostTokens},
      set_option<&TurnOptions::min_tokens>},
-    {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer at all: max_tokens, the context or stop does"},
+    {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer: only max_tokens, the context or stop ends it"},
      set_ignore_eos},
-    {{"stop_repetition", Shape::kBoolean, "end an answer that says the same again and again"},
+    {{"stop_repetition", Shape::kBoolean, "end an answer that repeats itself"},
      set_option<&TurnOptions::stop_repetition>},
-    {{"speculate", Shape::kBoolean, "verify guesses from the conversation: the same answer, sooner"},
+    {{"speculate", Shape::kBoolean, "speculative decoding with drafts from the conversation: the same answer, sooner"},
      set_option<&TurnOptions::speculate>},
-    refused_field<AnswerRequest>("mirostat", "another sampler"),
-    refused_field<AnswerRequest>("dynatemp_range", "another sampler"),
-    refused_field<AnswerRequest>("top_a", "another sampler"),
+    refused_field<AnswerRequest>("mirostat", "this sampler is not supported"),
+    refused_field<AnswerRequest>("dynatemp_range", "this sampler is not supported"),
+    refused_field<AnswerRequest>("top_a", "this sampler is not supported"),
     refused_field<AnswerRequest>("samplers", "the order of the samplers is fixed"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
     refused_field<AnswerRequest>("bad_words", "see logit_bias"),
     refused_field<AnswerRequest>("allowed_token_ids", "see grammar"),
-    refused_field<AnswerRequest>("top_n_sigma", "another sampler"),
-    refused_field<AnswerRequest>("post_sampling_probs", "log-probabilities are the model's, in front of the sampler"),
-    refused_field<AnswerRequest>("use_beam_search", "answers are sampled"),
+    refused_field<AnswerRequest>("top_n_sigma", "this sampler is not supported"),
+    refused_field<AnswerRequest>("post_sampling_probs", "log-probabilities are always those before sampling"),
+    refused_field<AnswerRequest>("use_beam_search", "beam search is not supported"),
 };
 
 }  // namespace
@@ -206,7 +210,7 @@ void read_stop(const Json& value, AnswerRequest& request) {
     check_shape(kStopText, value);
     stops = {value.get<std::string>()};
   } else {
-    throw wrong_type("must be a text or a list of texts");
+    throw wrong_type("must be a string or a list of strings");
   }
 }
 

@@ -234,11 +234,11 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
 Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools, Arguments arguments,
                      CompileBudget& budget) {
   std::vector<Call> calls;
-  if (syntax.parts.empty()) return {ErrorCode::kUnsupported, "the model's way of writing calls is not known"};
+  if (syntax.parts.empty()) return {ErrorCode::kUnsupported, "the model's tool call syntax is not supported"};
   for (const CallableTool& tool : tools) {
     TRY(add_calls(syntax, tool, arguments, budget, calls));
   }
-  if (calls.empty()) return {ErrorCode::kInvalidArgument, "tools: there is none that may be called"};
+  if (calls.empty()) return {ErrorCode::kInvalidArgument, "tools: a tool call is required, but no tool is available"};
   return joined(std::move(calls));
 }
 

@@ -99,7 +99,7 @@ void take_over_conversation_files(const std::string& directory, FileOps& files, 
     if (!begins_as_ours(name)) continue;
     const Result<FileInfo> file = (*opened)->info(name);
     if (!file.ok() || file->kind != FileKind::kRegular) {
-      say(directory + "/" + name + ": not a regular file, and not read");
+      say(directory + "/" + name + ": not a regular file");
     } else if (name.ends_with(kUnfinished)) {
       (void)(*opened)->remove(name);
     } else if (name.size() == kNameDigits + kEnding.size()) {
@@ -196,10 +196,10 @@ void Conversations::Parts::say_versions() {
   if (!versions.ok()) return remark("conversations on disk cannot be read: " + versions.status().message());
   for (const auto& [version, n] : *versions) {
     if (version == kNumericsVersion) continue;
-    remark(std::to_string(n) + (n == 1 ? " conversation was" : " conversations were") + " kept by " +
+    remark(std::to_string(n) + (n == 1 ? " conversation was" : " conversations were") + " stored by " +
            (version == 0 ? "an earlier version" : "version " + std::to_string(version)) +
            " of the numerics, this program has version " + std::to_string(kNumericsVersion) +
-           ": the text that clients send is read anew");
+           ": their prompts are prefilled again");
   }
 }
 
@@ -251,7 +251,7 @@ Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& e
   TRY_ASSIGN(Conversation conversation,
              Conversation::resume(engine, wanted.cache_namespace, saved, store->hash_seed()));
   if (!conversation.begins(wanted.messages, found.n)) {
-    return Status(ErrorCode::kMismatch, found.name + ": it is not the conversation that it was");
+    return Status(ErrorCode::kMismatch, found.name + ": the stored conversation does not match its hash");
   }
   return conversation;
 }
@@ -291,7 +291,7 @@ void Conversations::Parts::write(uint64_t number) {
   if (text.ok()) history.text = *std::move(text);
   const Status status = text.ok() ? store->put_history(holder_of(cache_namespace), history) : text.status();
   if (!status.ok() && !has_failed.exchange(true)) {
-    remark("a conversation could not be kept on disk: " + status.message());
+    remark("a conversation could not be stored on disk: " + status.message());
   }
 }
 
@@ -309,7 +309,7 @@ Conversations::~Conversations() = default;
 Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
                                          const Json& messages, const Json& variables, WhenFull when_full) {
   if (!messages.is_array() || messages.empty()) {
-    return {ErrorCode::kInvalidArgument, "messages is an array of at least one message"};
+    return {ErrorCode::kInvalidArgument, "messages must be an array of at least one message"};
   }
   const uint64_t seed = parts_->store->hash_seed();
   Parts::Wanted wanted{*engine, cache_namespace, messages, {}};
@@ -373,7 +373,7 @@ void Conversations::forget_namespace(std::string_view cache_namespace) {
   }
   parts_->wait_for_writer();  // it may be writing one of them
   if (const Status status = parts_->store->forget(std::string(cache_namespace)); !status.ok()) {
-    parts_->remark("what is kept of a namespace could not be removed: " + status.message());
+    parts_->remark("cannot delete the stored data of a namespace: " + status.message());
   }
 }
 

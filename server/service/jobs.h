@@ -68,7 +68,7 @@ class Job {
   bool is_stopped() const { return stop_.stop_requested(); }
   // The error that is reported to the client. REQUIRES: is_stopped().
   Status why_stopped() const {
-    if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "the time for the answer is over"};
+    if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "deadline exceeded"};
     return {ErrorCode::kCancelled, "the request was cancelled"};
   }
 

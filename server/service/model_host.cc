@@ -144,7 +144,7 @@ Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
 
 Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> sources, Loader loader, Clock& clock,
                                                      const ModelHostOptions& options) {
-  if (sources.empty()) return {ErrorCode::kInvalidArgument, "a server has at least one model"};
+  if (sources.empty()) return {ErrorCode::kInvalidArgument, "a server needs at least one model"};
   std::unique_ptr<ModelHost> host(new ModelHost(std::move(loader), clock, options));
   for (ModelSource& source : sources) {
     auto model = std::make_shared<Model>();
@@ -156,7 +156,7 @@ Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> so
     for (const std::shared_ptr<Model>& other : host->models_) {
       if (!equals_ignoring_case(other->name, model->name)) continue;
       return {ErrorCode::kInvalidArgument,
-              "two models are called " + model->name + ": " + other->path + " and " + model->path};
+              "two models have the name " + model->name + ": " + other->path + " and " + model->path};
     }
     host->models_.push_back(std::move(model));
   }
@@ -181,7 +181,7 @@ Result<ModelHost::Model*> ModelHost::find(std::string_view name) const {
   }
   std::string names;
   for (const std::shared_ptr<Model>& model : models_) names += (names.empty() ? "" : ", ") + model->name;
-  return {ErrorCode::kNotFound, "there is no model \"" + std::string(name) + "\"; there is " + names};
+  return {ErrorCode::kNotFound, "no model \"" + std::string(name) + "\"; available: " + names};
 }
 
 Result<std::string> ModelHost::resolve(std::string_view name) const {
@@ -295,7 +295,7 @@ Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock
   const uint64_t budget = options_.memory_budget_bytes;
   if (budget == 0) return true;
   if (bytes > budget) {
-    return {ErrorCode::kOutOfMemory, wants.name + " takes " + std::to_string(bytes) + " bytes, and the budget is " +
+    return {ErrorCode::kOutOfMemory, wants.name + " needs " + std::to_string(bytes) + " bytes, the memory budget is " +
                                          std::to_string(budget) + " bytes"};
   }
   std::vector<Model*> by_age;

@@ -72,12 +72,12 @@ void Queue::move(Scheduled& request, State to) {
 Status Queue::enter(const ScheduledPtr& request) {
   Lane& lane = lane_of(*request);
   if (lane.n_waiting > 0 && lane.n_waiting >= lane.limits.max_waiting) {
-    return {ErrorCode::kBusy, std::to_string(lane.n_waiting) + " requests are waiting, and no more may"};
+    return {ErrorCode::kBusy, "the queue is full: " + std::to_string(lane.n_waiting) + " requests are waiting"};
   }
   const size_t n_bytes = lane.waiting_bytes + request->job->asked().prompt_bytes;
   if (lane.n_waiting > 0 && n_bytes > lane.limits.max_waiting_prompt_bytes) {
     return {ErrorCode::kBusy,
-            "requests with prompts of " + std::to_string(lane.waiting_bytes) + " bytes are waiting, and no more may"};
+            "the queue is full: requests with prompts of " + std::to_string(lane.waiting_bytes) + " bytes are waiting"};
   }
   requests_.push_back(request);
   lane.turns.push(request);

@@ -104,7 +104,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
         const ReplyFormat& format = engine->state().reply_format();
         if (!format.calls || !format.shows_tools) {
           return {ErrorCode::kUnsupported,
-                  "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
+                  "tool_choice: the chat template of " + engine->name() + " does not support tools"};
         }
         const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
         if (tools.empty())
@@ -206,7 +206,7 @@ Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const A
   const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
   const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
   if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
-  if (has_form) return {ErrorCode::kUnsupported, "an answer cannot have a form and call a tool at once"};
+  if (has_form) return {ErrorCode::kUnsupported, "a response format and a required tool call cannot be combined"};
   return constraint_of_call(engine, request);
 }
 

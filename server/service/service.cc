@@ -141,8 +141,7 @@ void Service::enter(std::unique_ptr<Job> job) {
   std::chrono::seconds wait{0};
   {
     const std::lock_guard lock(mutex_);
-    status = admits_ ? queue_.enter(request)
-                     : Status(ErrorCode::kIo, "the server is about to end, and takes no more requests");
+    status = admits_ ? queue_.enter(request) : Status(ErrorCode::kIo, "the server is shutting down");
     if (!status.ok()) {
       ++stats_.n_refused;
       wait = retry_after();

@@ -14,7 +14,7 @@ constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .
 constexpr size_t kMostUses = 1024;  // that are not written yet; the oldest are dropped
 
 Result<Json> parse_stored(const std::string& text) {
-  Result<Json> json = parse_json(text, "what was kept", kStoredLimits);
+  Result<Json> json = parse_json(text, "stored data", kStoredLimits);
   if (!json.ok()) return Status(ErrorCode::kCorrupt, json.status().message());
   return json;
 }
@@ -22,7 +22,7 @@ Result<Json> parse_stored(const std::string& text) {
 // Appends the items of a JSON text.
 Status append_items(Json& items, const std::string& text) {
   TRY_ASSIGN(const Json more, parse_stored(text));
-  if (!more.is_array()) return {ErrorCode::kCorrupt, "what was kept: it is no list of items"};
+  if (!more.is_array()) return {ErrorCode::kCorrupt, "stored data: not a list of items"};
   items.insert(items.end(), more.begin(), more.end());
   return {};
 }
@@ -48,7 +48,7 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
   Options in_memory{.budget_bytes = options.budget_bytes, .remark = options.remark};
   Result<std::unique_ptr<ConversationStore>> opened = open(std::move(options));
   if (!opened.ok()) {
-    if (in_memory.remark) in_memory.remark("conversations are not kept on disk: " + opened.status().message());
+    if (in_memory.remark) in_memory.remark("conversations are not stored on disk: " + opened.status().message());
     opened = open(std::move(in_memory));
     CHECK(opened.ok()) << opened.status().message();
   }
@@ -106,7 +106,7 @@ Status ConversationStore::remove(Kept kind, const std::string& space, const std:
                                                   "select id from kept where kind = ? and space = ? and name = ? "
                                                   "and is_gone = 0",
                                                   static_cast<int64_t>(kind), space, name));
-    return id < 0 ? Status(ErrorCode::kNotFound, "nothing of that id is kept") : rows.remove(id);
+    return id < 0 ? Status(ErrorCode::kNotFound, "nothing is stored under this id") : rows.remove(id);
   });
 }
 
@@ -218,7 +218,8 @@ Result<std::unique_ptr<TakenConversation>> ConversationStore::take_conversation(
   Holder holder = holder_of(cache_namespace);
   {
     const Lock lock(mutex_);
-    if (!taken_.emplace(holder.space, id).second) return Status(ErrorCode::kBusy, "the conversation is being changed");
+    if (!taken_.emplace(holder.space, id).second)
+      return Status(ErrorCode::kBusy, "another request is changing the conversation");
   }
   std::unique_ptr<TakenConversation> taken(new TakenConversation(*this, std::move(holder), id));
   TRY_ASSIGN(taken->conversation_, find_conversation(cache_namespace, id));
@@ -313,7 +314,7 @@ Status ConversationStore::forget(const std::string& cache_namespace) {
 }
 
 void ConversationStore::say(const Status& error) const {
-  if (options_.remark) options_.remark("what clients keep: " + error.message());
+  if (options_.remark) options_.remark("conversation store: " + error.message());
 }
 
 Result<uint64_t> ConversationStore::bytes() {

@@ -74,12 +74,12 @@ Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& 
                      .body = rows.text(8)});
     const Row& row = chain.back();
     if (rows.number(9) != checksum_of(row)) {
-      return db_->corrupt(row.name + " is not what was written, as its checksum says");
+      return db_->corrupt(row.name + " does not match its checksum");
     }
     const int64_t before = chain.size() == 1 ? 0 : chain[chain.size() - 2].id;
-    if (row.previous != before) return db_->corrupt(row.name + " continues a response that is not there");
+    if (row.previous != before) return db_->corrupt(row.name + " continues a response that does not exist");
   }
-  if (chain.empty()) return Status(ErrorCode::kNotFound, "nothing of that id is kept");
+  if (chain.empty()) return Status(ErrorCode::kNotFound, "nothing is stored under this id");
   return chain;
 }
 
@@ -117,7 +117,7 @@ Status KeptRows::make_room(int64_t for_row) {
     }
     if (oldest < 0) {
       return {ErrorCode::kLimitExceeded,
-              "what is kept for clients may take " + std::to_string(budget_bytes_) + " bytes"};
+              "the conversation store is full: its limit is " + std::to_string(budget_bytes_) + " bytes"};
     }
     TRY(remove(oldest));
   }

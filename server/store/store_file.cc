@@ -90,7 +90,7 @@ Status check_tables(Database& db, const std::string& path) {
   }
   for (const char* probe : kProbes) TRY(db.run(probe));
   TRY_ASSIGN(const int64_t n_rows, db.number(0, "select count(*) from store"));
-  return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store has no row of its own");
+  return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store must have one row");
 }
 
 // Opens an existing or new file. Nothing is written before its version is known to be supported.
@@ -100,12 +100,12 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   TRY(db->execute(kSettings));
   TRY_ASSIGN(const int64_t version, db->number(0, "pragma user_version"));
   if (version > kVersion) {
-    return Status(ErrorCode::kUnsupportedVersion, path + ": it has version " + std::to_string(version) +
-                                                      " of the store, this program reads up to " +
+    return Status(ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(version) +
+                                                      " of the store, this program reads up to version " +
                                                       std::to_string(kVersion));
   }
   TRY_ASSIGN(const int64_t n_tables, db->number(0, "select count(*) from sqlite_schema"));
-  if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": it is a database of something else");
+  if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": not a database of ibid");
   TRY(db->set_merges_at_close(true));
   // The log is merged into the file at 4 MiB, and truncated to 16 MiB.
   TRY(
@@ -149,16 +149,16 @@ Result<std::unique_ptr<Database>> open_store_file(const std::string& directory, 
     return made;
   }
   TRY_ASSIGN(const FileInfo info, files.info(path));
-  if (info.kind != FileKind::kRegular) return Status(ErrorCode::kNotRegularFile, path + ": it is no regular file");
+  if (info.kind != FileKind::kRegular) return Status(ErrorCode::kNotRegularFile, path + ": not a regular file");
   std::error_code error;
   using std::filesystem::perms;
   std::filesystem::permissions(path, perms::owner_read | perms::owner_write, error);
-  if (error) return errno_status(error.value(), path, "cannot change its mode");
+  if (error) return errno_status(error.value(), path, "change its mode");
   Result<std::unique_ptr<Database>> opened = open_path(path, vfs);
   if (opened.ok() || opened.status().code() != ErrorCode::kCorrupt) return opened;
   TRY(set_aside(files, path));
   if (remark) {
-    remark("what was kept for clients is damaged, and was renamed to end in " + std::string(kDamagedEnding) + ": " +
+    remark("the conversation store is damaged and was renamed to *" + std::string(kDamagedEnding) + ": " +
            opened.status().message());
   }
   TRY(files.create_new(path).status());

@@ -51,7 +51,7 @@ class App {
     this.list.show();
     this.composer.focus();
     await this.loadModels();
-    if (!storage.isLasting) this.say("The browser keeps nothing here: conversations end with this page.");
+    if (!storage.isLasting) this.say("This browser has no storage: conversations are lost when the page is closed.");
   }
 
   #newTree() {
@@ -105,7 +105,7 @@ class App {
       this.settings.set({theme});
       applyTheme(theme);
       at("settings").elements.theme.value = theme;
-      this.announce({auto: "As the system has it", light: "Light", dark: "Dark"}[theme]);
+      this.announce({auto: "Theme of the system", light: "Light", dark: "Dark"}[theme]);
     });
   }
 
@@ -153,7 +153,7 @@ class App {
 
   #sayError(error) {
     if (error.status === 401) {
-      this.say("The server wants an API key: enter it in the settings.");
+      this.say("The server requires an API key: enter it in the settings.");
     } else {
       this.say(error.words ?? error.message);
     }

@@ -49,25 +49,25 @@ function fail(where, what) {
 }
 
 function object(value, where) {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) fail(where, "is no object");
+  if (value === null || typeof value !== "object" || Array.isArray(value)) fail(where, "is not an object");
   return value;
 }
 
 function list(value, where, most) {
-  if (!Array.isArray(value)) fail(where, "is no list");
+  if (!Array.isArray(value)) fail(where, "is not a list");
   if (value.length > most) fail(where, `has ${value.length} elements, at most ${most}`);
   return value;
 }
 
 function text(value, where, most) {
   if (value === undefined || value === null) return "";
-  if (typeof value !== "string") fail(where, "is no text");
+  if (typeof value !== "string") fail(where, "is not a string");
   if (value.length > most) fail(where, `has ${value.length} characters, at most ${most}`);
   return value;
 }
 
 function id(value, where) {
-  if (typeof value !== "string" || !/^[A-Za-z0-9-]{1,64}$/.test(value)) fail(where, "is no identifier");
+  if (typeof value !== "string" || !/^[A-Za-z0-9-]{1,64}$/.test(value)) fail(where, "is not an identifier");
   return value;
 }
 
@@ -127,8 +127,8 @@ function conversation(value, where) {
   const roles = new Map([[ROOT, "assistant"]]);
   const nodes = list(value.nodes ?? [], `${where}.nodes`, LIMITS.nodes).map((each, i) => {
     const checked = node(each, `${where}.nodes[${i}]`);
-    if (roles.has(checked.id)) fail(`${where}.nodes[${i}].id`, "is there twice");
-    if (!roles.has(checked.parent)) fail(`${where}.nodes[${i}].parent`, "is not in front of it");
+    if (roles.has(checked.id)) fail(`${where}.nodes[${i}].id`, "is a duplicate");
+    if (!roles.has(checked.parent)) fail(`${where}.nodes[${i}].parent`, "is not an earlier node");
     if (roles.get(checked.parent) === checked.role) fail(`${where}.nodes[${i}].role`, "is that of its parent");
     roles.set(checked.id, checked.role);
     return checked;

@@ -24,17 +24,17 @@ export function figuresLine(figures) {
   if (typeof figures.cached === "number" && typeof figures.read === "number") {
     line.append(
       promptBar(figures),
-      figure(number(figures.cached), "cached", "tokens of the prompt that had been read before"),
-      figure(number(figures.read), "new", "tokens of the prompt that were read now"));
+      figure(number(figures.cached), "cached", "prompt tokens reused from the cache"),
+      figure(number(figures.read), "new", "prompt tokens that were prefilled"));
   }
   if (figures.fromDisk) line.append(figure(number(figures.fromDisk), "from disk", "cached tokens that came from disk"));
   if (typeof figures.written === "number") {
     line.append(figure(number(figures.written), "written", "tokens of the answer"));
   }
   if (typeof figures.firstMs === "number") {
-    line.append(figure(duration(figures.firstMs), "to first token", "from sending to the first word, seen from here"));
+    line.append(figure(duration(figures.firstMs), "to first token", "from sending to the first word, in the browser"));
   }
-  if (figures.tps) line.append(figure(rate(figures.tps), "", "tokens a second, as the server counts"));
+  if (figures.tps) line.append(figure(rate(figures.tps), "", "tokens per second, measured by the server"));
   return line.childElementCount > 0 ? [line] : [];
 }
 
@@ -44,7 +44,7 @@ export function lostLines(figures, roles) {
   const lost = lostInWords(figures?.lost, roles);
   if (lost) reasons.push(lost);
   if (figures?.readAgain) {
-    reasons.push(`${number(figures.readAgain)} tokens were read again: their memory was needed for others meanwhile.`);
+    reasons.push(`${number(figures.readAgain)} tokens were read again: they were evicted from the cache meanwhile.`);
   }
   return reasons.map((reason) => element("p", {class: "lost"}, reason));
 }

@@ -134,7 +134,7 @@ export class MessageView {
     field.value = this.node.text;
     const send = element("button", {type: "submit", class: "primary"}, "Send");
     const cancel = element("button", {type: "button", class: "quiet"}, "Cancel");
-    const hint = element("p", {class: "soft"}, "What stands here now stays, as another branch.");
+    const hint = element("p", {class: "soft"}, "The present text is kept as another branch.");
     this.form = element("form", {class: "editor"}, field, element("div", {class: "row"}, hint, cancel, send));
     const close = () => {
       this.form?.remove();

@@ -43,7 +43,7 @@ function memory(model) {
       shown.map((part) => element("li", {class: `part-${part.i}`}, `${part.name} ${bytes(part.bytes)}`)),
       element("li", {}, `free ${bytes(Math.max(0, budget - used))} of ${bytes(budget)}`)),
     element("p", {class: "soft"},
-      `${bytes(findable)} can be found again; at most ${bytes(model.pool.peak_bytes)} were in use at once.`),
+      `${bytes(findable)} are reusable; at most ${bytes(model.pool.peak_bytes)} were in use at once.`),
   ];
 }
 
@@ -116,7 +116,7 @@ async function refresh() {
 at("pause").addEventListener("click", () => {
   isPaused = !isPaused;
   at("pause").setAttribute("aria-pressed", String(isPaused));
-  at("pause").textContent = isPaused ? "Go on" : "Pause";
+  at("pause").textContent = isPaused ? "Continue" : "Pause";
   if (isPaused && samples.length > 0) show();
   refresh();
 });

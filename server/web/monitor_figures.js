@@ -71,9 +71,9 @@ export function serverFigures(samples) {
     {name: "Keys and values", value: bytes(readBytes(now)), unit: "",
      note: `of ${bytes(readBudget(now))}`, line: levels(samples, readBytes), highest: readBudget(now)},
     {name: "Evictions", value: number(readEvicted(now)), unit: readEvicted(now) === 1 ? "page" : "pages",
-     note: "for want of memory", line: rates(samples, readEvicted)},
-    {name: "Conversations known", value: number(conversations.known), unit: "",
-     note: `${number(conversations.continued)} gone on with · ${number(conversations.forked)} branched · ` +
+     note: "to free memory", line: rates(samples, readEvicted)},
+    {name: "Conversations in memory", value: number(conversations.known), unit: "",
+     note: `${number(conversations.continued)} continued · ${number(conversations.forked)} branched · ` +
        `${number(conversations.unknown)} new`, line: levels(samples, (sample) => sample.conversations.known)},
   ];
 }

@@ -5,14 +5,14 @@ const PLACE = "ibid.settings", KEY_PLACE = "ibid.key";
 
 // Fields of a request. An empty one is not sent: the server's default applies.
 export const SAMPLING = [
-  {name: "temperature", label: "Temperature", min: 0, max: 5, step: 0.05, hint: "0 always takes the likeliest word"},
-  {name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "the likeliest words that together have this much"},
-  {name: "top_k", label: "Top k", min: 0, max: 100000, step: 1, hint: "so many of the likeliest words"},
-  {name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "words at least this likely, beside the likeliest"},
+  {name: "temperature", label: "Temperature", min: 0, max: 5, step: 0.05, hint: "0: always the most likely word"},
+  {name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "most likely words with this total probability"},
+  {name: "top_k", label: "Top k", min: 0, max: 100000, step: 1, hint: "only this number of the most likely words"},
+  {name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "minimum share of the highest probability"},
   {name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "against repeating words"},
   {name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, hint: "for new words"},
   {name: "max_completion_tokens", label: "Longest answer", min: 1, max: 10000000, step: 1, hint: "in tokens"},
-  {name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, hint: "gives the same answer again"},
+  {name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, hint: "repeats the same answer"},
 ];
 
 export const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];

@@ -19,7 +19,7 @@ function promised(request) {
 function ended(transaction) {
   const end = new Promise((resolve, reject) => {
     transaction.oncomplete = resolve;
-    transaction.onabort = () => reject(transaction.error ?? new Error("The browser keeps nothing."));
+    transaction.onabort = () => reject(transaction.error ?? new Error("The browser could not store it."));
   });
   end.catch(() => {});  // the caller that waits for `end` gets the error
   return end;

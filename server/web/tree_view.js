@@ -59,7 +59,7 @@ export function showTree(place, tree, choose) {
     labels.setAttribute("role", "tree");
     labels.setAttribute("aria-labelledby", "tree-title");
   } else {
-    notes.textContent = "Nothing has been said yet.";
+    notes.textContent = "There are no messages yet.";
   }
   if (placed.length > MAX_ROWS) {
     notes.textContent = `${number(placed.length - MAX_ROWS)} more messages are not drawn.`;

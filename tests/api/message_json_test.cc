@@ -33,9 +33,9 @@ TEST(MessageJson, ContentMayBeInFields) {
 
 TEST(MessageJson, RepeatedRoleOrContentIsRejected) {
   EXPECT_EQ(seen({.role = "user", .fields = R"({"role": "system"})"}),
-            R"(InvalidArgument: the message's fields: "role" stands there a second time)");
+            R"(InvalidArgument: the message's fields: "role" is given twice)");
   EXPECT_EQ(seen({.role = "user", .content = "a", .fields = R"({"content": "b"})"}),
-            R"(InvalidArgument: the message's fields: "content" stands there a second time)");
+            R"(InvalidArgument: the message's fields: "content" is given twice)");
 }
 
 TEST(MessageJson, InvalidFieldsAreRejected) {

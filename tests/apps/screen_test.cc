@@ -70,8 +70,8 @@ TEST(EndingLine, GivesAdviceForTheInterfaceOfATruncatedAnswer) {
 
 TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
   const Status full(ErrorCode::kContextFull,
-                    "the prompt has 600 tokens, the context has room for 500; rewind_to() or "
-                    "reset() makes room");
+                    "the prompt has 600 tokens, the context has room for 500; make room with rewind_to() or "
+                    "reset()");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe, AnswerPlace::kAsk}) {
     const std::string text = failure_text(full, place);
     EXPECT_THAT(text,
@@ -85,8 +85,8 @@ TEST(FailureText, NamesCommandsAndOptionsNotFunctions) {
 
 TEST(FailureText, OmitsAdviceThatWasAlreadyFollowed) {
   const Status full(ErrorCode::kContextFull,
-                    "without the turns that may go the conversation has 600 tokens, the context "
-                    "has room for 500; a shorter message");
+                    "even without all removable turns the conversation has 600 tokens, the context "
+                    "has room for 500; shorten the message");
   for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe}) {
     EXPECT_THAT(failure_text(full, place), AllOf(HasSubstr("when-full cut"), HasSubstr("a shorter message"),
                                                  Not(HasSubstr("when-full drop")), Not(HasSubstr("/undo"))));

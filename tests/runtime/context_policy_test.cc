@@ -87,17 +87,18 @@ TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailable) {
       fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
   EXPECT_EQ(fitted.status().message(),
-            "without the turns that may go the conversation has 20 tokens, the context has room for 19; a shorter "
-            "message, rewind_to() or reset() makes room");
+            "even without all removable turns the conversation has 20 tokens, the context has room for 19; shorten the "
+            "message, or make room with rewind_to() or reset()");
 }
 
 TEST(ContextPolicyTest, CutErrorReportsNeededAndAvailable) {
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 12}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
-  EXPECT_EQ(fitted.status().message(),
-            "even with nothing of the newest message the conversation has 13 tokens, the context has room for 12; a "
-            "shorter message, rewind_to() or reset() makes room");
+  EXPECT_EQ(
+      fitted.status().message(),
+      "even with an empty newest message the conversation has 13 tokens, the context has room for 12; shorten the "
+      "message, or make room with rewind_to() or reset()");
 }
 
 TEST(ContextPolicyTest, LongestTextsAreCutIfOldMessagesFillTheContext) {

@@ -195,7 +195,7 @@ TEST_F(ChatResumeTest, AnswersFromFirstDamagedOneOnBecomeText) {
       ASSERT_TRUE(chat.ok()) << chat.status().to_string();
       EXPECT_EQ(chat->state().messages(), messages) << "all messages are loaded";
       EXPECT_EQ(chat->load_warnings().n_replies, 2 - unsound);
-      EXPECT_EQ(chat->load_warnings().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
+      EXPECT_EQ(chat->load_warnings().to_string(), unsound == 0 ? "the tokens of 2 answers" : "the tokens of 1 answer");
       must(chat->send("and", greedy()));
       EXPECT_EQ(chat->state().transcript().bytes().substr(0, bytes.size()), bytes);
       EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "of the sound answers and the new one";

@@ -174,12 +174,12 @@ TEST_F(EmbeddingsTest, OnlyEmbeddingModelsMakeEmbeddings) {
   write_talking_model(dir_.file("talk.gguf"));
   const Status refused = embed(load(dir_.file("talk.gguf"))->state(), {{1, 2}}).status();
   EXPECT_EQ(refused.code(), ErrorCode::kUnsupported);
-  EXPECT_TRUE(refused.message().starts_with("talk.gguf makes no embeddings")) << "has a path: " << refused.message();
+  EXPECT_TRUE(refused.message().starts_with("talk.gguf cannot make embeddings")) << "has a path: " << refused.message();
   EXPECT_THAT(refused.message(), HasSubstr("--pooling"));
   // Embedding models give no answers.
   const auto chat = ChatSession::create(load(path_), {});
   EXPECT_EQ(chat.status().code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(chat.status().message(), HasSubstr("makes embeddings of texts and no answers"));
+  EXPECT_THAT(chat.status().message(), HasSubstr("makes embeddings only, no answers"));
   EXPECT_EQ(SessionState::create(load(path_), {.plain = true}).status().code(), ErrorCode::kUnsupported);
 }
 

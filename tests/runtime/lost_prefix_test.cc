@@ -77,7 +77,7 @@ TEST(LostPrefixTest, EvictedRowsAreExplained) {
     EXPECT_EQ(l.n_tokens, 7u);
     EXPECT_EQ(l.token, n_found);
     EXPECT_EQ(l.message, 1u);
-    EXPECT_THAT(l.to_string(), HasSubstr("7 cached tokens are read again, from token " + std::to_string(n_found)));
+    EXPECT_THAT(l.to_string(), HasSubstr("7 cached tokens are prefilled again, from token " + std::to_string(n_found)));
     EXPECT_THAT(l.to_string(), HasSubstr(std::string(lost_cause_text(cause))));
   }
   EXPECT_FALSE(is_missing_rows(LostCause::kMessageChanged));

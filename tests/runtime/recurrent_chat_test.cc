@@ -175,10 +175,10 @@ TEST(RecurrentChatTest, TurnReportsMissingState) {
   EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
   EXPECT_EQ(turn.lost_prefix->token, turn.usage.n_cached);
   EXPECT_EQ(turn.lost_prefix->message, 1u);
-  EXPECT_EQ(turn.lost_prefix->to_string(),
-            std::to_string(turn.usage.n_read_again) + " cached tokens are read again, from token " +
-                std::to_string(turn.usage.n_cached) +
-                " in message 1 on: the recurrent state behind them was not kept any more");
+  EXPECT_EQ(turn.lost_prefix->to_string(), std::to_string(turn.usage.n_read_again) +
+                                               " cached tokens are prefilled again, from token " +
+                                               std::to_string(turn.usage.n_cached) +
+                                               " in message 1 on: the recurrent state after them is no longer stored");
   const Turn next = must(chat.send("Hello", greedy()));
   EXPECT_FALSE(next.lost_prefix.has_value());
   expect_replays(chat);

@@ -36,7 +36,8 @@ TEST_F(ChatResumeTest, ValuesThatAFileCannotStoreAreNamed) {
   const std::vector<std::tuple<Json, ErrorCode, const char*>> odd = {
       {std::nan(""), ErrorCode::kInvalidArgument, "messages[1].extra holds a number that is not finite"},
       {-INFINITY, ErrorCode::kInvalidArgument, "messages[1].extra holds a number that is not finite"},
-      {Json::binary({1, 2, 255}), ErrorCode::kInvalidArgument, "messages[1].extra holds a value that JSON does not"},
+      {Json::binary({1, 2, 255}), ErrorCode::kInvalidArgument,
+       "messages[1].extra holds a value that JSON cannot represent"},
       {{{"a", {1, INFINITY}}}, ErrorCode::kInvalidArgument, "messages[1].extra.a[1] holds"},
       {deep, ErrorCode::kLimitExceeded, "messages[1].extra[0][0][0]"},
   };

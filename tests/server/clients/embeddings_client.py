@@ -65,7 +65,7 @@ def errors(client):
         client.chat.completions.create(model="embed", messages=[{"role": "user", "content": "x"}])
         raise AssertionError("a model of embeddings answered")
     except openai.BadRequestError as error:
-        expect("makes embeddings of texts and no answers" in error.message, error)
+        expect("makes embeddings only, no answers" in error.message, error)
 
 
 def main():

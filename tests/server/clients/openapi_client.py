@@ -41,17 +41,17 @@ SOUND = {
 }
 # Valid reasons to refuse a request that matches the schema, which a schema cannot express. Patterns of the message.
 REASONS = [
-    r"the last message is the assistant's|must have a message|no message awaits an answer",
-    r"needs logprobs to be true|goes without logprobs",
-    r"is a second form of the answer",
-    r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
+    r"the last message must not be from the assistant|^(messages|input): must not be empty|no message awaits an answer",
+    r"needs logprobs to be true|cannot be combined with logprobs",
+    r"conflicts with another response format field",
+    r"tool_choice: (names a function that is not in tools|is \"required\", but the request has no tools)",
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
-    r"token id \d+, allowed:|prompt's id \d+|beyond the model's vocabulary",
+    r"token id \d+, allowed(:| is)|prompt's token id \d+|outside the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
     r"send fewer or shorter messages",  # the context is full
-    r"makes no embeddings",  # nor does this model
+    r"cannot make embeddings",  # nor does this model
     r"^keep_alive: must be a number of seconds",  # the schema does not define the format of durations
-    r"is over: an answer comes with its request",  # always the response of /cancel
+    r"cannot be cancelled: background responses",  # always the response of /cancel
 ]
 
 

@@ -108,7 +108,7 @@ TEST_F(ServerEndTest, PortInUseErrorSuggestsAlternative) {
   const auto second = listen(options);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), ErrorCode::kIo);
-  EXPECT_THAT(second.status().message(), HasSubstr("in use by another program; --port N"));
+  EXPECT_THAT(second.status().message(), HasSubstr("in use by another program; choose another with --port N"));
 }
 
 TEST_F(ServerEndTest, PublicAddressNeedsAKey) {
@@ -130,7 +130,7 @@ TEST_F(ServerEndTest, InvalidAddressesAreRefused) {
   options.address = "no.such.host.invalid";
   EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument);
   options.address = "192.0.2.1";  // a test address (RFC 5737)
-  EXPECT_THAT(listen(options).status().message(), HasSubstr("no address of this machine"));
+  EXPECT_THAT(listen(options).status().message(), HasSubstr("is not an address of this machine"));
   options.address = "";
   EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument);
 }
@@ -182,7 +182,7 @@ TEST_F(ServerEndTest, StaleUnixSocketIsReplaced) {
 TEST_F(ServerEndTest, FileThatIsNotASocketIsKept) {
   ServerOptions options = quick_options();
   options.unix_socket = dir_.write("precious", "text");
-  EXPECT_THAT(listen(options).status().message(), HasSubstr("is no socket"));
+  EXPECT_THAT(listen(options).status().message(), HasSubstr("is not a socket"));
   EXPECT_EQ(read_whole_file(options.unix_socket), "text");
   options.unix_socket = dir_.file(std::string(200, 'x'));
   EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument);

@@ -152,7 +152,7 @@ TEST_F(ServerLimitsTest, NonHttpIsRefusedAtOnce) {
     EXPECT_EQ(status_of(one.read_response()), 400) << garbage;
     EXPECT_TRUE(one.is_closed_within(5000));
   }
-  EXPECT_THAT(ask(std::string("\x16\x03\x01", 3)), HasSubstr("speaks TLS"));
+  EXPECT_THAT(ask(std::string("\x16\x03\x01", 3)), HasSubstr("sent TLS"));
 }
 
 TEST_F(ServerLimitsTest, AmbiguousRequestIsRefusedAndConnectionClosed) {

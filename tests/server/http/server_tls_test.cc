@@ -165,7 +165,7 @@ TEST_F(ServerTlsTest, ErrorsNameBadCertificateFiles) {
   EXPECT_THAT(refused(dir_.file("none"), options_.key_file).message(), HasSubstr(dir_.file("none")));
   EXPECT_EQ(refused(options_.certificate_file, "").code(), ErrorCode::kInvalidArgument);
   const std::string text = dir_.write("text", "no PEM");
-  EXPECT_THAT(refused(text, options_.key_file).message(), HasSubstr("no certificate in PEM"));
+  EXPECT_THAT(refused(text, options_.key_file).message(), HasSubstr("is not a PEM certificate"));
   EXPECT_THAT(refused(options_.certificate_file, text).message(), HasSubstr("is not the private key of"));
   write_certificate(dir_.file("other.pem"), dir_.file("other_key.pem"));
   EXPECT_THAT(refused(options_.certificate_file, dir_.file("other_key.pem")).message(),

@@ -99,12 +99,12 @@ TEST(EmbeddingsTest, ServiceErrorsHaveTheProtocolsFormat) {
     door.backend->embedding_status = status;
     return door.post(path, body);
   };
-  const Status chat(ErrorCode::kUnsupported, "chat.gguf makes no embeddings");
+  const Status chat(ErrorCode::kUnsupported, "chat.gguf cannot make embeddings");
   auto exchange = refused(chat, "/v1/embeddings", R"({"input": "a"})");
   EXPECT_EQ(exchange->status, 400);
-  EXPECT_EQ(exchange->json()["error"]["message"], "chat.gguf makes no embeddings");
+  EXPECT_EQ(exchange->json()["error"]["message"], "chat.gguf cannot make embeddings");
   exchange = refused(chat, "/api/embed", R"({"input": "a"})");
-  EXPECT_EQ(exchange->body, R"({"error":"chat.gguf makes no embeddings"})");
+  EXPECT_EQ(exchange->body, R"({"error":"chat.gguf cannot make embeddings"})");
   exchange = refused({ErrorCode::kContextFull, "text 1 of 1 has 9 tokens, the context has room for 4"},
                      "/v1/embeddings", R"({"input": "a"})");
   EXPECT_EQ(exchange->status, 400);

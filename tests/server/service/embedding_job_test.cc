@@ -103,7 +103,7 @@ TEST(EmbeddingJobTest, ErrorsAreReported) {
   request.inputs = {std::string("a")};
   request.model = "talk";
   EXPECT_EQ(s.start(request)->wait().code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(s.start(request)->wait().message(), HasSubstr("talk.gguf makes no embeddings"));
+  EXPECT_THAT(s.start(request)->wait().message(), HasSubstr("talk.gguf cannot make embeddings"));
   request.model = "nobody";
   EXPECT_EQ(s.start(request)->wait().code(), ErrorCode::kNotFound);
   request.model = "embed";
@@ -128,7 +128,7 @@ TEST(EmbeddingJobTest, ErrorsAreReported) {
   ask_it.model = "embed";
   s.service->start(ask_it, heard, {});
   EXPECT_EQ(heard->wait().code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(heard->wait().message(), HasSubstr("makes embeddings of texts and no answers"));
+  EXPECT_THAT(heard->wait().message(), HasSubstr("makes embeddings only, no answers"));
 }
 
 TEST(EmbeddingJobTest, EndsWhenTheClientDisconnectsOrAtItsDeadline) {

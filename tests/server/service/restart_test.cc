@@ -381,7 +381,7 @@ TEST(RestartTest, WriteErrorsFailNoAnswer) {
   life.talk(messages, 0, 2);
   EXPECT_EQ(life.last.content, "ab");
   ASSERT_EQ(remarks.size(), 1u);
-  EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not kept on disk"));
+  EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not stored on disk"));
 }
 
 // Without the store, the history is rendered and encoded. Its longest prefix of tokens that were prefilled before comes
@@ -445,7 +445,7 @@ TEST(RestartTest, ConversationsOfAnEarlierNumericsVersionAreLoggedAndPrefilledAg
     life.talk(messages, n_kept, 1);
     EXPECT_THAT(remarks,
                 testing::Contains(testing::HasSubstr(
-                    "1 conversation was kept by an earlier version of the numerics, this program has version " +
+                    "1 conversation was stored by an earlier version of the numerics, this program has version " +
                     std::to_string(kNumericsVersion))));
     life.service->forget_namespace("nobody");  // returns after all writes
     EXPECT_EQ(life.kept().n_kept, n_kept) << "it is evicted in its turn";

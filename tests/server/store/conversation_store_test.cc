@@ -486,7 +486,7 @@ TEST(StoreFileTest, UnsafeOrIrregularFileIsNotUsed) {
   std::filesystem::create_symlink(dir.file("elsewhere"), path);
   std::vector<std::string> remarks;
   EXPECT_FALSE(open_in(dir, 1u << 20, &remarks)->is_on_disk());
-  EXPECT_THAT(remarks, testing::ElementsAre(testing::HasSubstr("no regular file")));
+  EXPECT_THAT(remarks, testing::ElementsAre(testing::HasSubstr("not a regular file")));
   std::filesystem::remove(path);
   std::filesystem::permissions(dir.file("cache"), std::filesystem::perms::all);
   EXPECT_FALSE(open_in(dir)->is_on_disk());
