@@ -29,7 +29,7 @@ constexpr uint64_t kMaxBudgetBytes = 1'000'000'000'000'000;
 constexpr double kMaxLatencyTargetMs = 3'600'000;
 
 Status out_of_range(const std::string& name, const std::string& value, const std::string& range) {
-  return {ErrorCode::kInvalidArgument, name + ": " + value + ", allowed is " + range};
+  return {ErrorCode::kInvalidArgument, name + ": " + value + ", allowed: " + range};
 }
 
 Status check_budget(const char* name, uint64_t bytes) {
@@ -153,7 +153,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
   if (parts.model->max_chunk() == 0 || parts.model->max_seq_len() == 0) {
     return {ErrorCode::kInvalidArgument, parts.name + ": a pass of " + std::to_string(parts.model->max_chunk()) +
                                              " rows and a context of " + std::to_string(parts.model->max_seq_len()) +
-                                             " positions, allowed is 1 and more"};
+                                             " positions, allowed: 1 and more"};
   }
   const KvLayout& layout = parts.model->kv_layout();
   TRY(check_kv_budget(parts.kv_budget_bytes, layout.page_bytes(), layout.state_bytes(), ""));

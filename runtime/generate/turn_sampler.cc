@@ -8,16 +8,16 @@ namespace ibid {
 
 Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer) {
   if (options.n_logprobs && *options.n_logprobs > kMaxTopLogprobs) {
-    return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) + ", allowed is 0 to " +
+    return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) + ", allowed: 0 to " +
                                              std::to_string(kMaxTopLogprobs)};
   }
   if (options.priority < Priority::kHigh || options.priority > Priority::kLow) {
     return {ErrorCode::kInvalidArgument, "priority: " + std::to_string(static_cast<int>(options.priority)) +
-                                             ", allowed is one of the values of Priority"};
+                                             ", allowed: one of the values of Priority"};
   }
   if (options.stop_mode != StopMode::kKeepPartial && options.stop_mode != StopMode::kDiscard) {
     return {ErrorCode::kInvalidArgument, "stop_mode: " + std::to_string(static_cast<int>(options.stop_mode)) +
-                                             ", allowed is one of the values of StopMode"};
+                                             ", allowed: one of the values of StopMode"};
   }
   const std::vector<std::string>& breakers = options.dry_sequence_breakers;
   if (std::find(breakers.begin(), breakers.end(), "") != breakers.end()) {

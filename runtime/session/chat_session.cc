@@ -59,7 +59,7 @@ Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message
     TRY_ASSIGN(PendingEdit proposal, state_->proposal_of(TurnStart::send(message)));
     if (n < 1 || n > kMaxAnswers) {
       return {ErrorCode::kInvalidArgument,
-              "answers: " + std::to_string(n) + ", allowed is 1 to " + std::to_string(kMaxAnswers)};
+              "answers: " + std::to_string(n) + ", allowed: 1 to " + std::to_string(kMaxAnswers)};
     }
     return state_->run_turns(std::move(proposal), n, options, on_event);
   });

@@ -206,7 +206,7 @@ Status check_when_full(WhenFull policy) {
     case WhenFull::kCutNewestMessage: return {};
   }
   return {ErrorCode::kInvalidArgument,
-          "when_full: " + std::to_string(static_cast<int>(policy)) + ", allowed is one of the values of WhenFull"};
+          "when_full: " + std::to_string(static_cast<int>(policy)) + ", allowed: one of the values of WhenFull"};
 }
 
 bool leaves_an_answer(size_t n_prompt, const ContextRoom& room) {

@@ -150,7 +150,7 @@ Status AnswerJob::prepare(const Place& place) try { return find_out(place); } ca
 Status AnswerJob::find_out(const Place& place) {
   if (request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument,
-            "n: " + std::to_string(request_.n) + ", allowed is 1 to " + std::to_string(ChatSession::kMaxAnswers)};
+            "n: " + std::to_string(request_.n) + ", allowed: 1 to " + std::to_string(ChatSession::kMaxAnswers)};
   }
   request_.options.stop = stop_token();
   request_.options.parse_reply = !request_.prompt;

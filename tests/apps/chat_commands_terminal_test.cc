@@ -86,8 +86,8 @@ TEST_F(ChatCommands, UnknownCommandsAndWrongArgumentsAreExplained) {
   ASSERT_TRUE(says(terminal, "/regen", "nothing to answer yet"));
   ASSERT_TRUE(says(terminal, "/edit 3 text", "none of your messages has this number"));
   ASSERT_TRUE(says(terminal, "/answers three text", "/answers N TEXT: the number of answers"));
-  ASSERT_TRUE(says(terminal, "/answers 17 text", "answers: 17, allowed is 1 to 16"));
-  ASSERT_TRUE(says(terminal, "/answers 0 text", "answers: 0, allowed is 1 to 16"));
+  ASSERT_TRUE(says(terminal, "/answers 17 text", "answers: 17, allowed: 1 to 16"));
+  ASSERT_TRUE(says(terminal, "/answers 0 text", "answers: 0, allowed: 1 to 16"));
   ASSERT_TRUE(says(terminal, "/history 99999999999999999999", "no message has this number"));
   ASSERT_TRUE(says(terminal, "/pin x", "/pin N: the number of a message"));
   ASSERT_TRUE(says(terminal, "/when-full never", "is not one of error, drop, cut"));

@@ -54,12 +54,12 @@ TEST(EngineTest, OutOfRangeOptionErrorsNameOptionAndRange) {
       {{.max_chunk = SIZE_MAX}, "max_chunk: "},
       {{.numerics = static_cast<Numerics>(9)}, "numerics: 9"},
       {{.kv_dtype = static_cast<KvDType>(9)}, "kv_dtype: 9"},
-      {{.scheduling = {.latency_target_ms = 0}}, "latency_target_ms: 0, allowed is above 0, to 3600000"},
+      {{.scheduling = {.latency_target_ms = 0}}, "latency_target_ms: 0, allowed: above 0, to 3600000"},
       {{.scheduling = {.latency_target_ms = -1}}, "latency_target_ms: -1"},
       {{.scheduling = {.latency_target_ms = nan}}, "latency_target_ms: nan"},
       {{.scheduling = {.latency_target_ms = infinity}}, "latency_target_ms: inf"},
-      {{.cache_directory_bytes = UINT64_MAX}, "cache_directory_bytes: 18446744073709551615, allowed is 0 to"},
-      {{.kv_budget_bytes = SIZE_MAX}, "kv_budget_bytes: 18446744073709551615, allowed is 0 to"},
+      {{.cache_directory_bytes = UINT64_MAX}, "cache_directory_bytes: 18446744073709551615, allowed: 0 to"},
+      {{.kv_budget_bytes = SIZE_MAX}, "kv_budget_bytes: 18446744073709551615, allowed: 0 to"},
       {{.kv_budget_bytes = 1}, "kv_budget_bytes: 1, allowed is"},
   };
   for (const auto& [options, words] : bad) {
@@ -99,7 +99,7 @@ TEST(EngineTest, TooSmallBudgetErrorNamesBudgetAndMinimum) {
     EXPECT_TRUE(status(least).ok());
     EXPECT_EQ(status(least - 1).code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(status(least - 1).message(),
-              "kv_budget_bytes: " + std::to_string(least - 1) + ", allowed is " + std::to_string(least) +
+              "kv_budget_bytes: " + std::to_string(least - 1) + ", allowed: " + std::to_string(least) +
                   (recurrent ? " (a page and three recurrent states of this model) and more"
                              : " (a page of this model) and more"));
   }

@@ -46,7 +46,7 @@ REASONS = [
     r"conflicts with another response format field",
     r"tool_choice: (names a function that is not in tools|is \"required\", but the request has no tools)",
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
-    r"token id \d+, allowed(:| is)|prompt's token id \d+|outside the model's vocabulary",
+    r"token id \d+, allowed:|prompt's token id \d+|outside the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
     r"send fewer or shorter messages",  # the context is full
     r"cannot make embeddings",  # nor does this model
