@@ -60,7 +60,7 @@ TEST(EngineTest, OutOfRangeOptionErrorsNameOptionAndRange) {
       {{.scheduling = {.latency_target_ms = infinity}}, "latency_target_ms: inf"},
       {{.cache_directory_bytes = UINT64_MAX}, "cache_directory_bytes: 18446744073709551615, allowed: 0 to"},
       {{.kv_budget_bytes = SIZE_MAX}, "kv_budget_bytes: 18446744073709551615, allowed: 0 to"},
-      {{.kv_budget_bytes = 1}, "kv_budget_bytes: 1, allowed is"},
+      {{.kv_budget_bytes = 1}, "kv_budget_bytes: 1, allowed:"},
   };
   for (const auto& [options, words] : bad) {
     const Result<std::shared_ptr<Engine>> engine = Engine::load(dir.file("m.gguf"), options);
