@@ -36,7 +36,7 @@ TEST_F(RealModelCommandLine, FailureToWriteAnAnswerIsReported) {
   for (const std::string& command : {"chat " + model, "ask " + model + " Hello"}) {
     const std::string streams = " <" + dir_.file("stdin") + " >/dev/full 2>" + dir_.file("err");
     EXPECT_EQ(run(command + " --max-tokens 4" + streams + "; exit $? #", "Hello\n").status, 1) << command;
-    EXPECT_THAT(read_whole_file(dir_.file("err")), HasSubstr("cannot be written")) << command;
+    EXPECT_THAT(read_whole_file(dir_.file("err")), HasSubstr("cannot write to standard output")) << command;
   }
 }
 
