@@ -332,7 +332,7 @@ void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
   std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by rule: (waiting rule, its next state)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // every state belongs to one rule
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // one set for all rules: no two share a state
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);

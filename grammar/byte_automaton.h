@@ -42,7 +42,7 @@ class ByteAutomaton {
     StateId base;
     uint32_t min, max;  // max may be kUnbounded: then state base + min repeats
     StateId after;
-    bool calls;              // the body is `rule`; else one byte of `ranges`
+    bool calls;              // true: the body is `rule`; false: it is one byte of `ranges`
     bool dead = false;       // the body matches no text
     bool outermost = false;  // is_outermost() of its states
     RuleId rule = 0;

@@ -262,7 +262,7 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);
   };
   std::vector<ListedValue> values;  // values of all items
-  std::vector<uint32_t> allowed;    // by position: bits of `values`
+  std::vector<uint32_t> allowed;    // [position]: bit k is set if values[k] is allowed
   for (size_t i = 0; i < std::min<size_t>(part.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part, i)));
     if (!listed) return refused("only supported for items with few values (enum, const, boolean, null)");

@@ -71,7 +71,7 @@ struct AttendSums {
 struct AttendTile {
   const std::byte* const* heads;   // the head's block of each page that covers the tile, in order; the first
                                    // holds position `begin`
-  const std::byte* const* values;  // latent rows: the output of latent_values() for each; else not read
+  const std::byte* const* values;  // for latent rows only: the output of latent_values() for each block
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope, and Hadamard-transformed if the keys
                                    // are (KvHeadBlock)

@@ -323,7 +323,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
   if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
   const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
   const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
-  // The least likely of the top choices is kept; of equals the last.
+  // Finds the least likely of the top choices, which stays; among equals, the last.
   const Candidate* least = nullptr;
   for (const Candidate& c : candidates_) {
     if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;

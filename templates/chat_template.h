@@ -88,7 +88,7 @@ class ConversationRenderer {
 
   struct Delta {
     size_t keep_bytes = 0;         // first bytes of the last render() that are known to be unchanged
-    MarkedText text;               // everything after them, up to the end of the new render
+    MarkedText text;               // the new render after these bytes
     size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
     size_t bytes_rendered = 0;     // bytes of `text`
     uint64_t steps = 0;            // interpreter steps: the cost of the call

@@ -113,7 +113,8 @@ struct AddedTokenSet::Search {
   Split out{{}, {}, 0};
 };
 
-// Adds a section for a match, or hides it. Returns false if that depends on an append.
+// Adds a section for a match, or, for a special token in input text, leaves it as text. Returns false if text that is
+// appended later may decide.
 bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) const {
   const AddedToken& token = tokens_[static_cast<size_t>(found.token)];
   if (token.special && origin == TextOrigin::kInput) {

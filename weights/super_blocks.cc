@@ -145,7 +145,7 @@ void split_nibble_scales(const uint8_t* packed, size_t n, SuperBlock& block) {
   }
 }
 
-// Eight codes 8 g + 1 or 8 g - 1 for the values g in {-1, 0, 1} of the entry.
+// Writes eight codes for the values g in {-1, 0, 1} of entry `index`: 8 g - 1 if `down`, else 8 g + 1.
 void put_shifted(const int8_t* book, unsigned index, bool down, int8_t* codes) {
   const int8_t* entry = book + 8 * index;
   for (size_t i = 0; i < 8; ++i) codes[i] = static_cast<int8_t>(8 * entry[i] + (down ? -1 : 1));

@@ -44,7 +44,8 @@ std::string left_out_line(const LeftOut& left_out);
 
 // An answer as JSON, the same for every command that prints one (docs/json.md). Fields follow OpenAI's chat completions
 // where they exist; others are added beside them.
-// Identification fields of an object.
+
+// The fields that identify a completion.
 struct CompletionIdentity {
   std::string id;       // "chatcmpl-" and 32 hexadecimal digits, random
   int64_t created = 0;  // seconds since 1970

@@ -85,7 +85,8 @@ int run(const std::string& editor, const std::string& path) {
 }
 
 // Edits `text` in the user's editor ($VISUAL, else $EDITOR, else vi), through a temporary file of mode 0600, and
-// returns the result without trailing newlines. REQUIRES: terminal mode kFound. Errors: kIo; kInvalidArgument if the
+// returns the result without trailing newlines. REQUIRES: the terminal has the mode
+// that it was found in. Errors: kIo; kInvalidArgument if the
 // editor failed or the result is not valid text. On error nothing has changed.
 Result<std::string> edit_externally(const std::string& text) {
   const std::string editor = editor_command();

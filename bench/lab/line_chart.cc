@@ -52,7 +52,7 @@ class Axes {
     x_step_ = step_of(most_x_, (right_ - kLeft) / kTickRoom);
     most_x_ = std::max(most_x_ * 1.02, x_step_);
     if (log_y_) {
-      low_ = -std::log10(step_of(1 / least, 1));  // the next of 1, 2, 5 ... below, and above
+      low_ = -std::log10(step_of(1 / least, 1));  // limits: 1, 2 or 5 times a power of ten, rounded outwards
       high_ = std::max(std::log10(step_of(most, 1)), low_ + 1);
     } else {
       y_step_ = step_of(most, (bottom_ - kTop) / kStepRoom);

@@ -174,7 +174,7 @@ SequenceState::LogPages SequenceState::pages_of_logs() const {
           .of_full_log = full_log_.state && full_log_.state.use_count() == 1};
 }
 
-// Drops the logs, and gives their own pages to the pass.
+// Drops the logs. The current pass reuses the pages that only they held.
 void SequenceState::take_logs() noexcept {
   const LogPages pages = pages_of_logs();
   if (pages.of_full_log) staged_.push_back(std::move(full_log_.state));

@@ -99,8 +99,8 @@ class SequenceState {
   // REQUIRES: one of them reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Keeps a snapshot of the current position; or of the last pass: the state before it and its rows or, if it was too
-  // long, the state after it. May throw std::bad_alloc.
+  // Keep a snapshot of the current position, or of the last pass: the state before the pass and the rows of the pass;
+  // after a long pass, the state after it. May throw std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
   // Drops all snapshots but one of the current position. May throw std::bad_alloc.

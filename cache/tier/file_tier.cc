@@ -81,7 +81,7 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   try {
     if (!limits.reached(clock_)) n_added = read_into(identity_of(name_space), ids, entry, limits);
   } catch (const std::bad_alloc&) {
-    // Nothing was adopted: that is the last step.
+    // Nothing to undo: pages are adopted in the last step.
   }
   ++(n_added > 0 ? n_hits_ : n_misses_);
   n_tokens_read_ += n_added;

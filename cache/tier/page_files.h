@@ -93,7 +93,7 @@ class TierDirectory {
   Status sync();
 
   // Moves a file to quarantine/, for diagnosis, and removes older ones beyond the limit. Removes the file if
-  // quarantine/ is foreign.
+  // another program made quarantine/.
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 

@@ -19,8 +19,8 @@ enum class KvDType : uint8_t {
   kF32,
   kF16,
   kInt8,  // 8 bits and one scale per row, after a Hadamard rotation: nearly lossless
-  kK8V4,  // keys as kInt8, values in 4 bits, 32 of them with one scale and one minimum: 0.8 times its bytes
-  kInt4,  // keys and values in 4 bits: 0.6 times its bytes. The loss is measurable
+  kK8V4,  // keys as kInt8; values in 4 bits, one scale and minimum for 32: 0.8 times the bytes of kInt8
+  kInt4,  // keys and values in 4 bits: 0.6 times the bytes of kInt8. The loss is measurable
 };
 
 }  // namespace ibid

@@ -67,7 +67,7 @@ class IBID_EXPORT TurnStream {
 
  private:
   class Pulled;
-  std::unique_ptr<Pulled> pulled_;  // null: no memory for it, and the turn is over
+  std::unique_ptr<Pulled> pulled_;  // null: its allocation failed; the turn is over
 };
 
 }  // namespace ibid

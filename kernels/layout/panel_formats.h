@@ -66,7 +66,9 @@ struct PanelFormat {
   constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
   constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // scales, or mins, of a chunk
+  constexpr size_t group_codes() const {
+    return groups_per_chunk() * kPanelRows;
+  }  // number of scales in a chunk, and of mins
   // Byte offsets in the chunk.
   constexpr size_t mins_at() const { return 2 * group_codes(); }     // halves
   constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // super scales: the mins' halves

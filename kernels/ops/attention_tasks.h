@@ -94,8 +94,8 @@ struct TaskPosition {
   size_t read = 0;
 };
 
-// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. Sharing never splits a sequence
-// into more tiles, so that its unshared blocks are not read more often.
+// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. A sequence has as many
+// tiles as without sharing: with more, the blocks that it does not share would be read more often.
 class AttentionTaskList {
  public:
   AttentionTaskList(const AttentionShape& shape, std::span<const AttentionSequence> sequences)

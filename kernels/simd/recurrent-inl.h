@@ -45,8 +45,9 @@ void short_conv(const ConvStep& s, Range channels) {
   }
 }
 
-// Updates kN vectors of columns of S from `column` on, at `from` and `to` as rows of `width` floats, by all rows of the
-// step while they stay in the L1 cache. `told` of the next row is summed while the new S is in registers.
+// Updates kN vectors of columns of the state S, from `column` on, with all rows of the step while they stay in the L1
+// cache. Reads S at `from` and writes it at `to`, both in rows of `width` floats. While the new S is in registers,
+// `told` sums what S predicts for the next row.
 template <size_t kN, bool kDelta, bool kPerKey>
 IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width, const float* from, float* to) {
   V16 told[kN];

@@ -122,7 +122,7 @@ void number_kv_layers(ModelConfig& config) {
   }
 }
 
-// LFM2's width is that before the factor 2/3 and rounding up to whole multiples.
+// The width in an LFM2 file is multiplied by 2/3 (and a factor of the file) and rounded up to a multiple.
 Status adjust_width(const Hyperparameters& file, size_t& width) {
   constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
   constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};

@@ -290,8 +290,8 @@ class Mixture {
     kernels_.multiply(gate, up, n);
   }
 
-  // out = the weighted sum of W_down gated. A worker computes its columns for all rows, expert by expert in ascending
-  // order.
+  // out = sum over experts of weight * (W_down * gated). A worker computes its columns for all rows, with the experts
+  // in ascending order.
   void down() {
     const Range panels = s_.worker.share((s_.h.n_cols + kPanelRows - 1) / kPanelRows);
     for_parts(panels, kMoeTilePanels, [&](Range part) {

@@ -36,7 +36,7 @@ struct TensorSource {
   size_t source_row(size_t row) const { return order.source_row(tiles.rows.source(row)); }
 };
 
-// Order of the rows of `row` in the fused tensor that holds it (TensorRow::part_of), in a file described by `config`.
+// Returns the order in which the fused tensor (TensorRow::part_of) has the rows of the tensor that `row` describes.
 RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer);
 
 // Finds the tensor and checks its shape against the configuration; !found() if the model does not have it.

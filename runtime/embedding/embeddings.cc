@@ -12,8 +12,8 @@
 namespace ibid {
 namespace {
 
-// If no text is longer: pages for 2,048 positions, so that short texts fill a pass, but at most 1/4 of the budget,
-// because these pages are evicted from idle conversations.
+// Pages, unless a text needs more: 2,048 positions, so that short texts fill a pass, but at most 1/4 of the budget,
+// because idle conversations lose these pages.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
 // Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it.

@@ -95,7 +95,7 @@ void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, En
 
 void Transcript::prepare(const TranscriptPatch& patch) {
   const size_t n_kept = n_spans_kept(patch.keep_bytes, patch.keep_ids);
-  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // grows geometrically by itself
+  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // std::string grows geometrically
   reserve_geometric(ids_, patch.keep_ids + patch.ids.size());
   reserve_geometric(spans_, n_kept + patch.spans.size());
   // In ascending order, so that n_stable rises along the spans even if this throws half-way.

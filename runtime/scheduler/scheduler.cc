@@ -63,7 +63,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock
 Scheduler::~Scheduler() {
   if (thread_ == nullptr) return;
   if (!check_process().ok()) {
-    (void)thread_.release();  // the thread does not exist here, so its handle is leaked
+    (void)thread_.release();  // a child of fork() does not have the thread: leak its handle
     return;
   }
   CHECK(thread_->get_id() != std::this_thread::get_id()) << "the compute thread cannot end itself";

@@ -156,7 +156,7 @@ Status ChatSession::set_when_full(WhenFull policy) {
       IdleWork::kGoesOn);
 }
 
-// Idle work continues: save() does not read what it writes, and a program may save after every turn.
+// Does not stop idle work: save() reads nothing that idle work writes, and a program may save after every turn.
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
   return state_->exclusively(
       [&]() -> Status {

@@ -247,7 +247,7 @@ std::optional<size_t> Dialogue::n_ids_that_stay() {
 
 // --- answers
 
-// Results follow calls. Their text does not matter here; a template may require one for each call.
+// Adds a placeholder result for each call, because a template may require one.
 std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, const SampledReply& reply,
                                                   const Json& message) {
   if (!reply.end_of_turn || reply.end_of_turn_text.empty()) return std::nullopt;

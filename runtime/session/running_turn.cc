@@ -252,8 +252,8 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   ReplyContext context;
   context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
-  // A constraint allows only valid calls, so none is withdrawn later. An id after the arguments would be emitted too
-  // late, hence no streaming then.
+  // Calls are streamed only if a constraint makes each valid, because an emitted event cannot be withdrawn, and only if
+  // their ids come before the arguments.
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
   shown_ = shown_tokens(engine_, context.tools != nullptr);
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);

@@ -50,7 +50,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Waker>();
-  bool heard_text = false;  // of any of them: then a stop keeps the beginnings of the others too
+  bool heard_text = false;  // any answer has text; a stop then keeps what the others have as well
   std::vector<Running> running(branches.size());
   for (size_t i = 0; i < running.size(); ++i) {
     Running& one = running[i];

@@ -1,5 +1,5 @@
-// Saving and loading sessions: a file has the messages and the sampled tokens; loading plans turn after turn to rebuild
-// the transcript, without the model.
+// Saving and loading sessions. A file has the messages and the sampled tokens; loading rebuilds the transcript by
+// planning each turn again, without running the model.
 #include <algorithm>
 #include <array>
 #include <new>

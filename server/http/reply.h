@@ -75,8 +75,8 @@ class Reply {
   KeepAlive keep_alive() const;
   // Call when the last portion was sent; n_bytes: with its framing.
   void sent(size_t n_bytes);
-  // The client's input has ended, or it does not read. Ends a stream for the handler; a whole response is still
-  // accepted. The client counts as gone if bytes of the response are not sent after this.
+  // Call when the client's input has ended, or when it does not read. The handler cannot go on with a stream; a whole
+  // response is still accepted. If bytes of the response stay unsent after this, the client counts as gone.
   void lose_client(bool slow = false);
   // Bytes that were sent were not delivered.
   void lose_bytes();

@@ -43,7 +43,7 @@ constexpr Field<Target> user_field() {
   return ignored_field<Target>("user", "selects a namespace of its own if the server runs with --namespace-by-user");
 }
 
-// "n" for protocols with one answer per request; replaces the shared row, which allows several.
+// Field "n" of protocols with one answer per request. The common definition allows several.
 template <typename Target>
 constexpr Field<Target> one_answer_field() {
   return {{"n", Shape::kInteger, "only one answer per request is supported", 1, 1}};

@@ -355,7 +355,7 @@ Json error_responses() {
   return responses;
 }
 
-// The response to a success: whole, or also a stream if the request may ask for one.
+// Describes a successful response: JSON, and an event stream too if the endpoint can stream.
 Json answer_response(const Endpoint& endpoint) {
   const std::string_view schema = answer_schema(endpoint);
   Json content = content_of("application/json",

@@ -35,7 +35,7 @@ struct ResponseContext {
   std::string cache_namespace;
   ResponseCall call;              // without its request's messages, which were passed to the service
   std::string previous_id = {};   // the response that it continues, if its items are stored with that one
-  Json in_front = Json::array();  // the preceding items: of that response, or of the conversation
+  Json in_front = Json::array();  // items before this input: of the previous response or the conversation
   std::shared_ptr<TakenConversation> conversation = {};  // the conversation of the response; nullptr: none
   int64_t created = 0;
   Json items = Json::array();  // of a stream, as they were sent

@@ -31,7 +31,7 @@ Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_
 // How strictly the arguments of a call follow its tool's schema.
 enum class Arguments {
   kBySchema,    // exactly; a schema that no grammar can express is an error
-  kAsToolsSay,  // strictly for tools with `strict`; for others, the part that a grammar can express
+  kAsToolsSay,  // exactly for tools with `strict`; for others as far as a grammar can express it
 };
 
 // A tool that may be called.

@@ -44,7 +44,7 @@ class JsonDocument {
   std::optional<std::vector<VocabularyEntry>> vocabulary_;
   std::optional<std::vector<TextMerge>> merges_;
   bool has_scores_ = false;
-  std::deque<std::string> unescaped_;  // texts that contain escapes
+  std::deque<std::string> unescaped_;  // decoded forms of strings with escapes
 };
 
 }  // namespace ibid
