@@ -219,7 +219,7 @@ Status claims_of_cancelling(const std::shared_ptr<Engine>& engine, size_t rounds
   const double pass_ms = SchedulerOptions{}.latency_target_ms + spread_of(steps).median;
   sink(cancel_claim("a prefill cancelled alone (a layer)", alone, 0));
   sink(cancel_claim("  beside a session that decodes (a pass)", beside, pass_ms));
-  sink(cancel_claim("a decoding cancelled alone", decoding, 0));
+  sink(cancel_claim("cancelling a decode, no other session running", decoding, 0));
   return {};
 }
 

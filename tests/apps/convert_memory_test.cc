@@ -63,7 +63,7 @@ std::string write_gguf(const TempDir& dir, size_t n_tensors, uint64_t n_rows) {
   return dir.file("in.gguf");
 }
 
-TEST(ConvertMemory, PeakMemoryDoesNotGrowWithAGguf) {
+TEST(ConvertMemory, PeakMemoryDoesNotGrowWithGgufSize) {
   if (kMarksMemory) GTEST_SKIP() << "a sanitizer uses additional memory";
   const TempDir dir;
   const std::string out = dir.file("out.gguf");

@@ -63,7 +63,7 @@ TEST(Nfc, NormalisedTextIsNotCopied) {
   EXPECT_EQ(NfcText(text).text().data(), text.data());
 }
 
-TEST(Nfc, PositionsMapBackOutsideOfChanges) {
+TEST(Nfc, PositionsInUnchangedTextMapBack) {
   const std::string raw =
       "ab"
       "e\u0301"

@@ -94,7 +94,7 @@ TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
   EXPECT_EQ(store_.charge_bytes(), store_.stats().pages * store_.page_charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, LogitsOfAPromptOutliveTheAnswerThatHoldsThem) {
+TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
   const Tokens prompt = random_tokens(3, 84);
   // The first in token order is evicted first.
   for (TokenId i = 0; i < 6; ++i) store(concat(prompt, Tokens{i, 7}));

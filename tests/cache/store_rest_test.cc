@@ -185,7 +185,7 @@ TEST(StoreRest, AMarkFollowsAPageThatBecomesShared) {
   EXPECT_EQ(world.there(of_bob), 80u);
 }
 
-TEST(StoreRest, ACopyMarksTheSamePages) {
+TEST(StoreRest, CopyOfAnIdleSequenceMarksTheSamePages) {
   World world;
   std::optional<IdleSequence> rest = world.rest(random_tokens(1, 150));
   IdleSequence copy = world.store.copy(*rest);

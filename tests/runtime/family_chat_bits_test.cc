@@ -133,7 +133,7 @@ TEST_P(FamilyChatBits, EditResumesFromLastStateBeforeIt) {
   expect_cold_bits(chat, *cold_);
 }
 
-TEST_P(FamilyChatBits, RegenerateForkAndRewind) {
+TEST_P(FamilyChatBits, RegenerateForkAndRewindChangeNoBit) {
   ChatSession chat = session(engine(), std::string(80, 'z'));
   for (uint64_t i = 0; i < 4; ++i) must(chat.send(std::string(150, 'q') + " Hello", spoken(i + 1, 40)));
   for (uint64_t i = 0; i < 3; ++i) {

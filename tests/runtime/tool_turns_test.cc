@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":2}}</tool_call>",
                     "Let me see.\n\n<tool_call>\n{\"arguments\": {\"a\": 1.0}, \"name\": \"add\"}\n</tool_call>\n"));
 
-TEST(ToolTurns, AnswerIsTextWithoutParseReply) {
+TEST(ToolTurns, WithoutParseReplyTheAnswerIsPlainText) {
   ChatFixture f(kHermes);
   const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
   f.say({spelled(f, call)});

@@ -44,7 +44,7 @@ TEST(JinjaOrigin, Concatenation) {
   expect_origin("('<' ~ c) * 2", "<in put<in put", "tiiiiiitiiiiii");
 }
 
-TEST(JinjaOrigin, SlicesAndStripping) {
+TEST(JinjaOrigin, SlicedAndStrippedTextKeepsItsOrigin) {
   expect_origin("('<' + c + '>')[:3]", "<in", "tii");
   expect_origin("('<' + c + '>')[::-1]", ">tup ni<", "tiiiiiit");
   expect_origin("('<' + c)[1]", "i", "i");

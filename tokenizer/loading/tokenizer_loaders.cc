@@ -168,7 +168,7 @@ class Comparison {
     std::ranges::sort(ends);
     std::ranges::sort(got);
     if (wanted_.bos() != got_.bos() || wanted_.eos() != got_.eos()) return differs("BOS or EOS would differ");
-    return ends == got ? Status() : differs("other tokens would end a turn");
+    return ends == got ? Status() : differs("the end-of-turn tokens would differ");
   }
 
   Status check_text(std::string_view text) const {
