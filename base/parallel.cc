@@ -144,7 +144,7 @@ Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, Oversubscr
   TRY(team->start());
   return team;
 } catch (const std::bad_alloc&) {
-  return {ErrorCode::kOutOfMemory, "no heap memory"};
+  return out_of_heap();
 }
 
 Status ThreadTeam::start() {

@@ -60,10 +60,6 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
   return std::unique_ptr<KvTier>(std::move(tier));
 }
 
-}  // namespace
-
-namespace {
-
 // KvLayout::work_bytes() of one page.
 size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) {
   return page_bytes + KvLayout::kStatesAtWork * state_bytes;

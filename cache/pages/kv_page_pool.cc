@@ -370,7 +370,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
     return pages;
   } catch (const std::bad_alloc&) {
     // Short enough for the string to need no memory.
-    return Status(ErrorCode::kOutOfMemory, "no heap memory");
+    return out_of_heap();
   }
 }
 

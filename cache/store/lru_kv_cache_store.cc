@@ -167,7 +167,7 @@ Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry,
                  ? insert_or_throw(name_space, entry, options)
                  : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
   } catch (const std::bad_alloc&) {
-    status = {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
+    status = out_of_heap();
   }
   if (!status.ok() && options.rest != nullptr) options.rest->unmark();
   return status;
@@ -197,7 +197,7 @@ Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan i
   ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
   return remember(name_space, ids, std::move(ending));
 } catch (const std::bad_alloc&) {
-  return {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
+  return out_of_heap();
 }
 
 // --- eviction

@@ -26,7 +26,7 @@ Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan id
   tree_.touch(*match.node, true);
   return PrefixPin(this, pin);
 } catch (const std::bad_alloc&) {
-  return Status(ErrorCode::kOutOfMemory, "no heap memory");
+  return out_of_heap();
 }
 
 void LruKvCacheStore::unpin(uint64_t pin) {
@@ -86,7 +86,7 @@ Status LruKvCacheStore::wake(IdleSequence& rest, KvCacheEntry& entry) try {
   AtRest found = at_rest(rest, true);
   return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
 } catch (const std::bad_alloc&) {
-  return {ErrorCode::kOutOfMemory, "no heap memory"};
+  return out_of_heap();
 }
 
 Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) try {
@@ -95,7 +95,7 @@ Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) try {
   TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
   return entry;
 } catch (const std::bad_alloc&) {
-  return Status(ErrorCode::kOutOfMemory, "no heap memory");
+  return out_of_heap();
 }
 
 IdleSequence LruKvCacheStore::copy(const IdleSequence& rest) {

@@ -20,15 +20,21 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/marked_text.h"
 #include "ibid/token.h"
-#include "runtime/prompt/branch_points.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/prompt/turn_meter.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
+
+// Positions at which later prompts may diverge from a prompt.
+struct BranchPoints {
+  size_t first_turn_boundary = 0;  // before the first user message; 0: unknown
+  std::vector<size_t> answers;     // before and after each answer, ascending
+};
 
 struct PromptDelta {
   size_t n_keep = 0;    // tokens of the transcript that stay
