@@ -55,20 +55,10 @@ def formats_line(label, model, prefill=512, **cells):
         **cells}
 
 
-def blas_cell(rows):
-    conditions = f"what=linear; at={rows} rows"
-    return (f"{{engine=own; {conditions}}} / {{engine=OpenBLAS; {conditions}}} "
-            f"({{engine=OpenBLAS; {conditions} : engine=own; {conditions}}})")
-
-
 def blas_ratio_cell(rows):
     conditions = f"what=linear; at={rows} rows"
     return (f"{{engine=own; {conditions}}} / {{engine=OpenBLAS; {conditions}}} "
             f"({{engine=OpenBLAS to own; {conditions}}})")
-
-
-def draft_line(label, setting):
-    return label, f"setting={setting}"
 
 
 def turn_lines(turns):
@@ -129,16 +119,12 @@ TABLES = {
         },
         "lines": [
             ("prefill of 512 tokens, tokens/s", "what=prefill; at=512"),
-            ("the same on a processor with AMX", "what=prefill; at=512; machine=Xeon with AMX, 2 CPUs"),
             ("decode, tokens/s", "what=decode; at=0"),
             ("decode at depth 4,096 tokens", "what=decode; at=4096"),
             ("second turn: 44 tokens at depth 1,024, ms", "what=turn; at=1024/44"),
             ("44 tokens at depth 4,096, ms", "what=turn; at=4096/44"),
-            ("first token of a resumed chat of 4,000 tokens, ms",
-             "file=sessions; what=resume; setting=cached"),
             ("load, ms", "what=load"),
             ("peak memory, MB", "what=memory"),
-            ("decode of a 7B Q4_K_M, tokens/s", "file=formats; model=7B Q4_K_M; what=decode; at=0"),
         ],
     },
     "turns-in-short": {
@@ -295,13 +281,6 @@ TABLES = {
                 ("while its prompt is read, SmolLM2-135M", "model=SmolLM2*", "left_prefill", "longest"))
         ],
     },
-    "openblas": {
-        "where": "file=openblas",
-        "columns": {"outputs x columns": "", "32 rows: own / OpenBLAS": blas_cell(32), "128 rows": blas_cell(128),
-                    "512 rows": blas_cell(512)},
-        "lines": [(f"{shape}", f"setting={shape}")
-                  for shape in ("3072 x 576", "576 x 1536", "4864 x 896", "4096 x 4096")],
-    },
     "openblas-avx2": {
         "where": "file=openblas",
         "columns": {"weights, outputs x columns": "", "32 rows: own / OpenBLAS": blas_ratio_cell(32),
@@ -411,43 +390,6 @@ TABLES = {
                                "+{at=mean} % (standard error {at=standard error})"}),
             ("F16", "kv=f16"),
             ("INT8", "kv=int8"),
-        ],
-    },
-    "busy": {
-        "where": "file=busy",
-        "columns": {"": "", "pinned to core 1": "{setting=pinned to core 1} %", "not pinned": "{setting=not pinned} %",
-                    "waiting for every thread": "{setting=waiting for every thread} %"},
-        "lines": [
-            ("decode at history 0", "what=decode; at=0"),
-            ("decode at 1,024", "what=decode; at=1024"),
-            ("decode at 4,096", "what=decode; at=4096"),
-            ("prefill of 8", "what=prefill; at=8"),
-            ("prefill of 44", "what=prefill; at=44"),
-            ("prefill of 512", "what=prefill; at=512"),
-        ],
-    },
-    "drafts": {
-        "where": "file=drafts",
-        "columns": {
-            "": "",
-            "with": "{what=decode; at=with}",
-            "without": "{what=decode; at=without}",
-            "accepted of drafted": "{what=accepted} of {what=drafted}",
-            "ratio (quartiles)": "{what=ratio} ({what=ratio; show=q1} to {what=ratio; show=q3})",
-        },
-        "lines": [
-            draft_line("copy with one name changed, greedy", "copy, greedy"),
-            draft_line("story, greedy", "story, greedy"),
-            ("letter, advice, history, greedy", "setting=letter, advice, history, greedy", {
-                "with": "{what=decode; at=with, lowest} to {what=decode; at=with, highest}",
-                "without": "{what=decode; at=without, lowest} to {what=decode; at=without, highest}",
-                "accepted of drafted": "{what=accepted; at=lowest} to {what=accepted; at=highest} %",
-                "ratio (quartiles)": "{what=ratio; at=lowest} to {what=ratio; at=highest}"}),
-            draft_line("story, sampled", "story, sampled"),
-            draft_line("letter, sampled", "letter, sampled"),
-            draft_line("advice, sampled, 50 rounds", "advice, sampled"),
-            draft_line("history, sampled, 50 rounds", "history, sampled"),
-            draft_line("all sampled prose, 60 rounds", "all sampled prose"),
         ],
     },
     "turns": {

@@ -25,6 +25,8 @@ import tables
 COLUMNS = ("date", "commit", "machine", "engine", "model", "threads", "kv", "setting", "what", "at", "value", "unit",
            "q1", "q3", "peak_percent", "rounds", "source", "place", "command")
 REQUIRED = ("date", "machine", "engine", "what", "value", "unit")
+MEASURED = ("commit", "command")  # required unless the engine is one of these:
+NOT_MEASURED = ("aim", "bound")
 NUMBERS = ("value", "q1", "q3", "peak_percent", "rounds")
 WAYS = ("show", "digits", "decimals", "pick")  # of a reference: how its row is shown, not which
 LESS_IS_BETTER = {"ms", "s", "us", "MB", "kB"}
@@ -62,7 +64,7 @@ def read_rows(folder):
 
 
 def check_row(row):
-    for name in REQUIRED:
+    for name in REQUIRED + (() if row["engine"] in NOT_MEASURED else MEASURED):
         if not row[name]:
             raise Untrue(f"{row['where']}: no {name}")
     for name in NUMBERS:
@@ -92,12 +94,14 @@ def fits(text, pattern):
     return text == pattern or "*" in pattern and fnmatch.fnmatchcase(text, pattern)
 
 
-def matching(rows, conditions):
+def matching(files, conditions):
+    """The rows that fulfil the conditions; `files` has those of each results file."""
     unknown = set(conditions) - {*COLUMNS, "file", *WAYS}
     if unknown:
         raise Untrue(f"tables.py: unknown in {conditions}: {unknown}")
     tests = {"place": ""} | {name: value for name, value in conditions.items() if name not in WAYS}
-    return [row for row in rows if all(fits(row[name], value) for name, value in tests.items())]
+    named = [rows for name, rows in files.items() if fits(name, tests.get("file", "*"))]
+    return [row for rows in named for row in rows if all(fits(row[name], value) for name, value in tests.items())]
 
 
 def newest(rows):
@@ -141,8 +145,8 @@ def show_ratio(ratio, decimals, losses_bold):
 
 
 class Table:
-    def __init__(self, name, description, rows):
-        self.name, self.rows = name, rows
+    def __init__(self, name, description, files):
+        self.name, self.files = name, files
         self.columns, self.lines = description["columns"], description["lines"]
         self.where = parse_conditions(description.get("where", ""))
         self.losses_bold = description.get("losses_bold", False)
@@ -151,7 +155,7 @@ class Table:
         self.missing = description.get("missing", "")  # text of a cell without a row
 
     def find(self, conditions):
-        found = matching(self.rows, conditions)
+        found = matching(self.files, conditions)
         if not found:
             return None
         return best_of_settings(found) if conditions.get("pick") == "best" else newest(found)
@@ -204,7 +208,7 @@ class Table:
                 values[i] = float(number[0].replace(",", ""))
         if len(values) < 2:
             return cells
-        less = is_less_better(matching(self.rows, self.where | of_line)[0])
+        less = is_less_better(matching(self.files, self.where | of_line)[0])
         best = (min if less else max)(values.values())
         return [f"**{cell}**" if values.get(i) == best else cell for i, cell in enumerate(cells)]
 
@@ -217,12 +221,12 @@ class Table:
         return "\n".join([rows[0], "|" + "---|" * len(headings), *rows[1:]]) + "\n"
 
 
-def write_page(page, name, rows):
+def write_page(page, name, files):
     """The page with its tables written anew."""
     def replace(found):
         if found[2] not in tables.TABLES:
             raise Untrue(f"{name}: tables.py does not describe the table {found[2]}")
-        return found[1] + Table(found[2], tables.TABLES[found[2]], rows).text() + found[4]
+        return found[1] + Table(found[2], tables.TABLES[found[2]], files).text() + found[4]
     if page.count("<!-- table ") != len(MARKED.findall(page)):
         raise Untrue(f"{name}: a table without an end")
     return MARKED.sub(replace, page)
@@ -293,10 +297,13 @@ def main(arguments):
     trees = [argument for argument in arguments if argument != "--check"]
     tree = pathlib.Path(trees[0] if trees else pathlib.Path(__file__).resolve().parent.parent)
     rows = read_rows(tree / "bench/results")
+    files = {}
+    for row in rows:
+        files.setdefault(row["file"], []).append(row)
     wrong = []
     for name in PAGES:
         old = (tree / name).read_text(encoding="utf-8")
-        new = write_page(old, name, rows)
+        new = write_page(old, name, files)
         if old != new and check:
             wrong.append(difference(name, old, new))
         elif old != new:
