@@ -121,7 +121,8 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages, const 
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);
-  // A template that trims the message removed the tag's space, and would have removed the message's.
+  // A template that removed the space at the end of the tag trims messages. It would have removed the space at the end
+  // of this message too.
   if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
   return out;
 }
@@ -146,8 +147,8 @@ struct ConversationRenderer::State {
   std::shared_ptr<const ChatTemplate::Parts> parts;
   // Shared by all copies: values in checkpoints point into it.
   std::shared_ptr<const TemplateVariables> variables;
-  std::vector<jinja::Checkpoint> checkpoints;  // of the last render, in order
-  size_t n_messages = 0;                       // of the last render
+  std::vector<jinja::Checkpoint> checkpoints;  // checkpoints of the last render, in order
+  size_t n_messages = 0;                       // number of messages of the last render
 };
 
 ConversationRenderer::ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables)
@@ -170,7 +171,7 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   State& state = *state_;
   TRY(check_arguments(messages, *state.variables));
   n_unchanged = std::min({n_unchanged, messages.size(), state.n_messages});
-  // Later checkpoints depend on more messages, so the usable ones come first.
+  // A later checkpoint depends on more messages than an earlier one, so all usable ones precede the others.
   const auto unusable = std::partition_point(
       state.checkpoints.begin(), state.checkpoints.end(), [&](const jinja::Checkpoint& checkpoint) {
         return checkpoint.usable(n_unchanged, messages.size(), add_generation_prompt);

@@ -1,14 +1,15 @@
-// ChatTemplate: a model's Jinja chat template, compiled once, and the incremental rendering of a
-// conversation that grows.
+// ChatTemplate: a model's Jinja chat template, compiled once, and the incremental rendering of a conversation that
+// grows.
 //
-// Rendered text carries its origin: bytes that come from the template are TextOrigin::kTemplate, bytes that
-// come from message contents (through concatenation, trim, slices, join, replace ...) are kInput, so
-// that message text can never become a control token.
+// Rendered text carries its origin: bytes from the template are TextOrigin::kTemplate, bytes from message contents
+// (through concatenation, trim, slices, join, replace ...) are kInput, so that message text can never become a control
+// token.
 //
 // ConversationRenderer renders in O(new messages): at the template's loop over `messages`, the interpreter records
 // whether an iteration read anything that a later append could change (loop.last of the last iteration, loop.length,
 // messages|length, negative indices, reversed scans, an index past the end). Other iterations are final: their output
-// is kept and rendering resumes after them. A template that looks ahead is rendered in full, with the same result.
+// stays valid, and a later render resumes after them. A template that looks ahead is rendered in full, with the same
+// result.
 //
 // ChatTemplate is immutable and thread-safe; ConversationRenderer is a value (copy = fork), not thread-safe.
 #pragma once
@@ -40,8 +41,6 @@ struct TemplateVariables {
   std::string now = "2026-01-31T12:00:00";
 };
 
-// --- ChatTemplate and its renderer.
-
 class ChatTemplate {
  public:
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
@@ -62,7 +61,7 @@ class ChatTemplate {
   // Renders up to the end of the last message's text, for the model to continue it: continue_final_message of
   // transformers. Further error: kInvalidArgument if that message has no text, or the template does not show it.
   Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
-  // Renders any template with any variables (`messages` not special), for tools and tests.
+  // Renders a template in which `messages` is an ordinary variable, if present at all; for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
 
  private:
@@ -76,7 +75,7 @@ class ChatTemplate {
 // protocol: most templates would print strings with a second set of quotes. The order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
-// Renders one growing conversation. Keeps checkpoints of the final part, not its text.
+// Renders one growing conversation. Keeps checkpoints of the part that is final (see above), not its text.
 class ConversationRenderer {
  public:
   ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
@@ -88,16 +87,16 @@ class ConversationRenderer {
 
   struct Delta {
     size_t keep_bytes = 0;         // first bytes of the last render() that are known to be unchanged
-    MarkedText text;               // the new render after these bytes
+    MarkedText text;               // everything after these bytes, up to the end of the new render
     size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
     size_t bytes_rendered = 0;     // bytes of `text`
     uint64_t steps = 0;            // interpreter steps: the cost of the call
-    bool resumed = false;          // false: rendered from the beginning
+    bool resumed = false;          // a checkpoint was used; false: rendered from the beginning
   };
 
   // Renders `messages` (a JSON array). REQUIRES: the first n_unchanged messages equal those of the previous render();
-  // the caller need not keep anything else of it. keep_bytes + text always equals the full render of `messages`. A
-  // failed call changes nothing.
+  // the caller may have destroyed all of its previous arguments. The first keep_bytes of the previous render, followed
+  // by `text`, equal the full render of `messages`. A failed call changes nothing.
   Result<Delta> render(const Json& messages, size_t n_unchanged, bool add_generation_prompt);
 
   // Drops all checkpoints: the next render() starts at the beginning.

@@ -31,17 +31,17 @@ inline const std::string* text_member(const Json& message, std::string_view key)
 }
 
 inline bool has_role(const Json& message) noexcept { return text_member(message, "role") != nullptr; }
-// The name of its role, also an unknown one ("developer"); empty if it has none.
+// Returns the role of a message, also an unknown one ("developer"); empty if the message has none.
 inline std::string_view role_of(const Json& message) noexcept {
   const std::string* role = text_member(message, "role");
   return role == nullptr ? std::string_view() : *role;
 }
 inline bool is_from(const Json& message, Role role) noexcept { return role_of(message) == role_name(role); }
 
-// Its content if that is one text, else nullptr.
+// Returns the content of a message if it is one text, else nullptr.
 inline const std::string* content_of(const Json& message) noexcept { return text_member(message, "content"); }
 
-// Its content of any type; nullptr if it has none.
+// Returns the content of a message, of any type; nullptr if the message has none.
 inline const Json* content_value(const Json& message) {
   if (!message.is_object()) return nullptr;
   const auto found = message.find("content");
@@ -51,7 +51,8 @@ inline const Json* content_value(const Json& message) {
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 
-// {"role": role, "content": text}. Not built from a braced list, which loses its elements if an allocation fails.
+// {"role": role, "content": text}. The object is not built from a braced list, which would leak its elements if an
+// allocation failed.
 inline Json make_message(Role role, std::string text) {
   Json message = Json::object();
   message["role"] = std::string(role_name(role));

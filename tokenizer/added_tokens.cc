@@ -16,7 +16,7 @@ bool starts_with_word(std::string_view text) {
   return c.valid && is_word(c.code_point);
 }
 
-// True if an append can change the character at `pos`.
+// True if an append can change the character at text[pos], because the text ends there or cuts that character.
 bool is_open_at(std::string_view text, size_t pos) { return pos + utf8_incomplete_tail(text) >= text.size(); }
 
 }  // namespace
@@ -42,7 +42,7 @@ AddedTokenSet::AddedTokenSet(std::vector<AddedToken> tokens) : tokens_(std::move
   if (n_starts != 1) only_start_ = -1;
 }
 
-// Breadth first over ranges of the sorted texts, so that the edges of a node are contiguous.
+// Builds the trie breadth first, from ranges of the sorted texts, so that the edges of a node are contiguous.
 void AddedTokenSet::build_trie() {
   struct Range {
     size_t begin, end, depth;
@@ -85,8 +85,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
   return from;
 }
 
-// Returns the leftmost match from `from` on, the longest there. stop_if_open: also returns (open) a start at which the
-// text ends inside a token, even if a shorter token matches there.
+// Returns the leftmost match from `from` on, and of the matches there the longest. stop_if_open: also returns (open) a
+// position from which the text may become a token by an append, even if a shorter token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
   for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};
@@ -108,13 +108,13 @@ AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, boo
 struct AddedTokenSet::Search {
   std::string_view text;
   bool after_word, growing;
-  size_t covered = 0;     // end of the last match, with the white space it took
-  size_t spaces_end = 0;  // end of the white space of the last rstrip
+  size_t covered = 0;     // end of the last match, including the white space taken with it
+  size_t spaces_end = 0;  // end of the white space that the last token with rstrip took
   Split out{{}, {}, 0};
 };
 
-// Adds a section for a match, or, for a special token in input text, leaves it as text. Returns false if text that is
-// appended later may decide.
+// Adds a section for a match; a special token in input text, and a single_word token beside a word character, stay
+// text. Returns false if text that is appended later may decide that.
 bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) const {
   const AddedToken& token = tokens_[static_cast<size_t>(found.token)];
   if (token.special && origin == TextOrigin::kInput) {
@@ -133,7 +133,8 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   size_t begin = found.begin, end = found.end;
   if (token.lstrip) begin = std::max(spaces_begin(text, begin, search.covered), search.covered);
   if (token.rstrip) {
-    // Measured before: so a run of tokens that are white space is not quadratic.
+    // The white space may have been measured for an earlier token: measuring it again for each of many tokens that are
+    // white space would take quadratic time.
     end = end <= search.spaces_end ? search.spaces_end : spaces_end(text, end);
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
@@ -166,7 +167,7 @@ AddedTokenSet::Split AddedTokenSet::split(std::string_view text, std::span<const
   }
   size_t& certain = search.out.certain_end;
   if (growing && has_lstrip_) {
-    // White space at the end may belong to a later token with lstrip.
+    // White space at the end may belong to a token with lstrip that is appended later.
     if (certain == text.size()) certain -= utf8_incomplete_tail(text);
     certain = spaces_begin(text, certain, std::min(certain, search.covered));
   }

@@ -1,11 +1,11 @@
-// Added tokens: texts that are found whole, before any pre-token or merge.
+// Added tokens: texts that are found whole, before a text is split into pre-tokens and before any merge.
 //
 // Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, no overlaps; lstrip and rstrip take white
-// space beside the match; single_word requires that no word character touches it. A special token that message text may
-// not become is still matched there, and hides matches that overlap it.
+// space beside the match; single_word requires that no word character touches the match. In message text, which may not
+// become a special token, a match of a special token stays text, but still hides matches that overlap it.
 //
-// Two stages have a set each: tokens found in the raw text, and tokens found in the normalised text between these.
-// Immutable and thread-safe.
+// There are two stages with one set each: the first finds tokens in the raw text, the second in the normalised text
+// between them. Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -28,10 +28,10 @@ struct AddedToken {
   bool special = false;
   bool lstrip = false, rstrip = false;
   bool single_word = false;
-  bool normalized = false;  // found in the normalised text
+  bool normalized = false;  // belongs to the set that is found in the normalised text
 };
 
-// End of a run of one origin. The first run starts at 0, each other where the previous one ended.
+// The end of a part of a text with one origin. The first part starts at 0, each other one where the previous one ends.
 struct OriginEnd {
   size_t end;
   TextOrigin origin;
@@ -39,7 +39,7 @@ struct OriginEnd {
 
 class AddedTokenSet {
  public:
-  // Loaders reject longer texts: the search costs up to this much per byte of hostile text.
+  // Loaders reject longer texts, because the search costs up to this much per byte of hostile text.
   static constexpr size_t kMaxTextBytes = 1024;
 
   // REQUIRES: texts are not empty and all different.
@@ -48,20 +48,20 @@ class AddedTokenSet {
   bool empty() const { return tokens_.empty(); }
   bool has_single_word() const { return has_single_word_; }
 
-  // A match, or (kNoToken) the text between two. In text order with one exception, as in the reference: a token found
-  // inside the white space that rstrip took lies inside the previous section.
+  // A match, or (kNoToken) the text between two matches. In text order with one exception, as in the reference: a token
+  // found inside the white space that a token with rstrip took lies inside that token's section.
   struct Section {
     size_t begin, end;
     TokenId token = kNoToken;
   };
   struct Split {
     std::vector<Section> sections;
-    std::vector<Section> hidden;  // rejected matches: encoding must not resume inside one
-    size_t certain_end;           // growing: no append makes text before it part of another match
+    std::vector<Section> hidden;  // matches that stay text: encoding must not resume inside one
+    size_t certain_end;           // growing: no append can make text before this position part of another match
   };
 
-  // Splits `text`. after_word: the character before it is a word character. growing: returns only the sections that no
-  // append can change, and the text up to certain_end as the last one.
+  // Splits `text`. after_word: the character before `text` is a word character. growing: returns only the sections that
+  // no append can change, the last of which is the text up to certain_end.
   Split split(std::string_view text, std::span<const OriginEnd> origins, bool after_word, bool growing) const;
 
  private:
@@ -77,7 +77,7 @@ class AddedTokenSet {
   struct Found {
     size_t begin, end;
     int32_t token;  // -1: none
-    bool open;      // the text ended inside a possible longer match
+    bool open;      // the text ends inside what may become a longer match
   };
   struct Search;
 
@@ -91,7 +91,7 @@ class AddedTokenSet {
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   std::array<bool, 256> starts_{};  // bytes that some token starts with
-  int only_start_ = -1;             // that byte, if there is only one; else -1
+  int only_start_ = -1;             // the byte that all tokens start with; -1: they start with different bytes
   bool has_lstrip_ = false;
   bool has_single_word_ = false;
 };

@@ -13,8 +13,8 @@ bool is_control(uint32_t c) { return in_classes(c, kJoinsNothingClass); }
 bool joins_previous(uint32_t c) { return in_classes(c, kJoinsPreviousClass); }
 bool joins_next(uint32_t c) { return in_classes(c, kJoinsNextClass); }
 
-// End of the grapheme cluster at `begin`, exact for clusters of fewer than six bytes: syllables, flags and emoji
-// sequences are longer.
+// Returns the end of the grapheme cluster at `begin`. It is exact for clusters of fewer than six bytes; syllables,
+// flags and emoji sequences are longer.
 size_t cluster_end(std::string_view text, size_t begin) {
   DecodedChar last = utf8_decode(text, begin);
   size_t end = begin + last.length;
@@ -40,7 +40,8 @@ std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
   if (size % sizeof(uint32_t) != 0 || size > bytes.size() - sizeof(size)) return std::nullopt;
   Charsmap out;
   out.units_.resize(size / sizeof(uint32_t));
-  if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);  // an empty vector has no data()
+  // data() of an empty vector may be null
+  if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);
   out.texts_ = bytes.substr(sizeof(size) + size);
   if (!out.texts_.empty() && out.texts_.back() != '\0') return std::nullopt;
   for (size_t c = 0; c < out.ascii_stays_.size(); ++c) {
@@ -106,13 +107,13 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// The output of a step, with the positions where it differs from its input.
+// The output of a step, and the positions at which it differs from the input.
 class Rewriting {
  public:
   Rewriting(std::string_view in, bool keeps_places, std::string& out, TextChanges& changes)
       : in_(in), keeps_places_(keeps_places), out_(out), changes_(changes) {}
 
-  // Replaces in[begin, end) by `text`, after copying the input since the previous call.
+  // Appends the input since the previous call, then `text` in place of in[begin, end).
   void replace(size_t begin, size_t end, std::string_view text) {
     out_.append(in_.substr(copied_, begin - copied_));
     if (keeps_places_) changes_.add({begin, end, out_.size(), out_.size() + text.size()});
@@ -122,7 +123,7 @@ class Rewriting {
     changed_beginning_ |= begin == 0 && end > (text.empty() ? 0 : utf8_decode(in_, 0).length);
   }
   bool changed_beginning() const { return changed_beginning_; }
-  // Returns the new text, or the old one if nothing was replaced.
+  // Returns the new text, or the input if nothing was replaced.
   std::string_view finish() {
     if (!changed_) return in_;
     out_.append(in_.substr(copied_));
@@ -184,13 +185,14 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
   }
 }
 
-// Lower case of letters new in Unicode 17, which the reference has and the tables lack; 0: not one of them.
+// Returns the lower case of letters that are new in Unicode 17, which the reference has and the tables here lack; 0 for
+// all other characters.
 uint32_t lower_case_of_unicode_17(uint32_t c) {
   if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
   return c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 ? c + 1 : 0;
 }
 
-// Lower case of one character as UTF-8; empty: unchanged.
+// Returns the lower case of one character as UTF-8; empty if it does not change.
 std::string lower_case(uint32_t c) {
   std::string out;
   if (const uint32_t lower = lower_case_of_unicode_17(c); lower != 0) {
@@ -211,7 +213,8 @@ void lower(std::string_view in, Rewriting& out) {
   }
 }
 
-// Calls replace(begin, end) for every match. Returns the length of the prefix whose matches no append can change.
+// Calls replace(begin, end) for every match. Returns the length of the prefix in which no append can change the
+// matches.
 template <typename Replace>
 size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
   const PatternWindow window{in, 0, in.size(), in.size()};
@@ -227,7 +230,7 @@ size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
   return certain;
 }
 
-// Length of the longest proper prefix of `word` that `text` ends with.
+// Returns the length of the longest proper prefix of `word` with which `text` ends.
 size_t begun(std::string_view text, std::string_view word) {
   for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
     if (text.ends_with(word.substr(0, n))) return n;
@@ -235,7 +238,7 @@ size_t begun(std::string_view text, std::string_view word) {
   return 0;
 }
 
-// Length of the prefix of a growing text whose result no append can change.
+// Returns the length of the prefix of a growing text for which no append can change the step's result.
 size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
   const size_t whole = in.size() - utf8_incomplete_tail(in);
   switch (step.kind) {
@@ -249,7 +252,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
-      // A word that begins with the mark may follow white space at the end.
+      // White space at the end may precede a word that begins with the mark.
       const size_t end = spaces_begin(in, whole);
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }
@@ -287,7 +290,7 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
-  // In the reference, a replacement by the table counts as its first character.
+  // By the reference's rules, text that the table inserted counts as coming from the first replaced character.
   out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 

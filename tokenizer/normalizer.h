@@ -1,8 +1,8 @@
-// Normalizer: the steps that a tokenizer applies to a text before it splits it. A TextPlace tells it what precedes the
+// Normalizer: the steps that a tokenizer applies to a text before splitting it. TextPlace describes what precedes the
 // text, because some steps treat a beginning differently.
 //
-// A NormalizedText maps positions back: from one in it to one where the raw text may be cut without changing the result
-// of either half. Immutable and thread-safe.
+// A NormalizedText maps a position in its text back to the raw text: to a position at which the raw text may be cut
+// without changing the result of either half. Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -22,29 +22,30 @@
 namespace ibid {
 
 // --- Charsmap: SentencePiece's precompiled table of replacements. A double array (Yata et al. 2007) over UTF-8, with
-// offsets into a list of zero-terminated texts. Applied as `tokenizers` does it: a grapheme cluster of fewer than six
-// bytes becomes the replacement of its shortest prefix in the table; else, and in longer clusters, each character does.
-// A space is always a cluster of its own. Immutable and thread-safe.
+// offsets into a list of zero-terminated texts. Applied as `tokenizers` does it: if a grapheme cluster has fewer than
+// six bytes and a prefix of it is in the table, the cluster becomes the replacement of the shortest such prefix;
+// otherwise each character is replaced separately. A space is always a cluster of its own. Immutable and thread-safe.
 
 class Charsmap {
  public:
   // Returns nullopt if `bytes` are not such a table.
   static std::optional<Charsmap> parse(std::string_view bytes);
-  // The bytes that parse() read.
+  // Returns the table in the form that parse() reads.
   std::string bytes() const;
 
-  // Calls replace(begin, end, by) for every replacement, from left to right.
+  // Calls replace(begin, end, by) for every replacement, from left to right: `by` replaces text[begin, end).
   using Replace = std::function<void(size_t begin, size_t end, std::string_view by)>;
   void apply(std::string_view text, const Replace& replace) const;
 
-  // Length of the prefix of a growing text whose result no append can change.
+  // Returns the length of the prefix of a growing text whose result no append can change.
   size_t stable_prefix(std::string_view text) const;
 
  private:
   std::optional<std::string_view> lookup(std::string_view text) const;
   uint32_t unit(size_t index) const { return index < units_.size() ? units_[index] : 0; }
 
-  // True if the ASCII character at `at` stays as it is before another one or the end: most of most texts.
+  // True if the ASCII character at text[at] certainly stays as it is, because the end or another ASCII character
+  // follows. A quick test that applies to most characters of most texts.
   bool stays(std::string_view text, size_t at) const {
     const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
     return byte(at) < 0x80 && ascii_stays_[byte(at)] && (at + 1 == text.size() || byte(at + 1) < 0x80);
@@ -52,10 +53,8 @@ class Charsmap {
 
   std::vector<uint32_t> units_;
   std::string texts_;
-  std::array<bool, 0x80> ascii_stays_{};  // by character; CR may be part of a cluster
+  std::array<bool, 0x80> ascii_stays_{};  // stays(), by character; false for CR, which may be part of a cluster
 };
-
-// --- Normalizer.
 
 struct NormalizerStep {
   enum class Kind {
@@ -63,30 +62,30 @@ struct NormalizerStep {
     kNfd,
     kNfkc,
     kNfkd,
-    kLowercase,       // character by character, independent of context
+    kLowercase,       // changes each character by itself, independent of its context
     kReplace,         // replaces every `from` by `to`, leftmost first
     kReplacePattern,  // replaces every match of `pattern` by `to`
     kPrepend,         // adds `to` at the beginning of a non-empty text
     kStrip,           // removes white space at the beginning (left) and at the end (right)
     kCollapse,        // replaces a run of two spaces or more by `to`
     kWords,           // removes runs of white space; adds `to` before every word that does not begin with it
-    kCharsmap,        // applies SentencePiece's table
+    kCharsmap,        // applies a Charsmap
   };
   Kind kind;
   std::string from = {}, to = {};
   bool first_only = false;    // kPrepend: only at the beginning of the whole text, not after an added token
-  bool unless_there = false;  // kPrepend: not if the text begins with `to` already
+  bool unless_there = false;  // kPrepend: not if the text already begins with `to`
   bool left = false, right = false;
   Charsmap charsmap = {};
-  // REQUIRES: no lookbehind; never matches an empty text.
+  // REQUIRES: the pattern has no lookbehind and never matches an empty text.
   std::optional<Pattern> pattern = {};
 };
 
-// The surroundings of a part of a text.
+// What surrounds a part of a text.
 struct TextPlace {
-  bool begins_section = true;  // no ordinary text directly before it
-  bool begins_text = true;     // nothing before it at all
-  bool open = false;           // it may grow at its end
+  bool begins_section = true;  // no ordinary text directly precedes the part
+  bool begins_text = true;     // nothing at all precedes the part
+  bool open = false;           // the part may grow at its end
   bool keeps_places = true;    // raw_position() and position_of() will be called
 };
 
@@ -102,26 +101,26 @@ class Normalizer {
 
 class NormalizedText {
  public:
-  // `normalizer` and `raw` must outlive the object. Of an open text, normalizes only the part that no append can
-  // change.
+  // `normalizer` and `raw` must outlive the object. If the text is open, only the part that no append can change is
+  // normalized.
   NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place);
-  NormalizedText(const NormalizedText&) = delete;  // stages point into each other
+  NormalizedText(const NormalizedText&) = delete;  // not copyable: stages point into each other
   NormalizedText& operator=(const NormalizedText&) = delete;
 
   std::string_view text() const { return stages_.empty() ? raw_ : stages_.back().text; }
 
-  // True if the first character of text() comes from the first character of the raw text, as the reference counts it.
+  // True if the first character of text() comes from the first character of the raw text, by the reference's rules.
   bool keeps_beginning() const { return keeps_beginning_; }
 
-  // The position in the raw text that corresponds to one in text(); nullopt inside a replacement.
+  // Returns the position in the raw text that corresponds to `position` in text(); nullopt inside a replacement.
   std::optional<size_t> raw_position(size_t position) const;
-  // The first position in text() that does not come from raw[0, raw_position).
+  // Returns the first position in text() that comes from no character of raw[0, raw_position).
   size_t position_of(size_t raw_position) const;
 
  private:
   struct Stage {
     std::string own;
-    std::string_view text;  // into `own`, `nfc`, or the previous stage's text
+    std::string_view text;  // points into `own`, `nfc`, or the previous stage's text
     TextChanges changes;
     std::optional<NfcText> nfc;
     bool changes_beginning = false;
@@ -130,7 +129,7 @@ class NormalizedText {
 
   std::string_view raw_;
   bool keeps_beginning_ = true;
-  std::vector<Stage> stages_;  // never grows beyond its reserved capacity
+  std::vector<Stage> stages_;  // must not be reallocated, so it is reserved once
 };
 
 }  // namespace ibid

@@ -1,9 +1,10 @@
 // PipelineTokenizer: the steps that all tokenizers of `tokenizers` have around their model. It finds added tokens in
-// the raw text, runs the normalizer in each section between these, and finds further added tokens in its output. Then
-// the family's own part splits each stretch of text into pieces and encodes them.
+// the raw text, runs the normalizer on each section between these tokens, and finds further added tokens in the
+// normalized text. A derived class then splits each stretch of text between added tokens into pieces and encodes the
+// pieces.
 //
-// A section is the text between two added tokens. A normalizer that adds a space before a text adds it before each
-// section. Immutable and thread-safe.
+// A section is the text between two added tokens of the raw text. A normalizer that adds a space before a text adds it
+// before each section. Immutable and thread-safe.
 #pragma once
 
 #include <memory>
@@ -25,15 +26,16 @@
 
 namespace ibid {
 
-// The content of a tokenizer file that does not depend on its family, checked: ids in range, texts distinct.
+// The part of a tokenizer file that all families have. Its content is checked: ids are in range, and texts are
+// distinct.
 struct PipelineSpec {
   explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
 
-  Vocabulary vocabulary;      // the bytes each token is decoded to; indexed: the model's tokens
-  std::vector<bool> special;  // by id: added tokens with special=true; message text must never become them
+  Vocabulary vocabulary;      // bytes that each token is decoded to; its index has the model's tokens
+  std::vector<bool> special;  // added tokens with special=true, by id; message text must never become one
   std::vector<AddedToken> added;
   Normalizer normalizer;
-  Normalizer rewriter;    // applied after the normalizer and the added tokens: Metaspace's steps
+  Normalizer rewriter;    // Metaspace's steps, applied to text between added tokens of both stages
   Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
@@ -41,7 +43,7 @@ struct PipelineSpec {
 
 class PipelineTokenizer : public Tokenizer {
  public:
-  PipelineTokenizer(const PipelineTokenizer&) = delete;  // parts point into each other
+  PipelineTokenizer(const PipelineTokenizer&) = delete;  // not copyable: parts point into each other
   PipelineTokenizer& operator=(const PipelineTokenizer&) = delete;
 
   size_t vocab_size() const override { return spec_.vocabulary.size(); }
@@ -59,12 +61,13 @@ class PipelineTokenizer : public Tokenizer {
   explicit PipelineTokenizer(PipelineSpec spec);
   const PipelineSpec& spec() const { return spec_; }
 
-  // Returns the piece that starts at text[begin], where the previous piece ended (see pretokenizer.h). `memory` is new
-  // for every text.
+  // Returns the piece that starts at text[begin], where the previous piece ended (see pretokenizer.h). `memory` is
+  // passed to all calls for one text, and is empty at the first.
   virtual Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const = 0;
-  // Appends the tokens of a piece. only_template: all of it has the template's origin, so control tokens are allowed.
+  // Appends the tokens of a piece. only_template: the whole piece has the template's origin, so control tokens are
+  // allowed.
   virtual void encode_piece(std::string_view piece, bool only_template, Tokens& out) const = 0;
-  // The model token that is written so in its vocabulary, or kNoToken.
+  // Returns the model token whose text in the vocabulary is `text`, or kNoToken.
   virtual TokenId find_model_token(std::string_view text) const = 0;
 
  private:
@@ -72,8 +75,8 @@ class PipelineTokenizer : public Tokenizer {
 
   PipelineSpec spec_;
   std::unordered_map<std::string, TokenId> added_ids_;
-  AddedTokenSet raw_added_;         // found before the normalizer
-  AddedTokenSet normalized_added_;  // found after the normalizer
+  AddedTokenSet raw_added_;         // tokens found before the normalizer
+  AddedTokenSet normalized_added_;  // tokens found after the normalizer
 };
 
 // --- ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they split a text
@@ -83,8 +86,8 @@ class PipelineTokenizer : public Tokenizer {
 struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
-  BpeModel bpe;  // is_control is set when the tokenizer is built
-  // How texts are split: by a scanner, else by steps. REQUIRES: one of them is set.
+  BpeModel bpe;  // except is_control, which the constructor of the tokenizer sets
+  // How texts are split: by this scanner, or else by the steps. REQUIRES: one of the two is set.
   ScanFunction scan = nullptr;
   std::optional<StagedSplit> split;
 };
@@ -103,23 +106,23 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
   TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
 
   ScanFunction scan_;
-  std::optional<StagedSplit> stages_;  // if there is no scanner
+  std::optional<StagedSplit> stages_;  // set if there is no scanner
   Bpe bpe_;
 };
 
-// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is written
-// as U+2581, a model over characters encodes, and decoding turns the mark back into a space. Built from a PieceSpec,
-// which the loaders fill. Immutable and thread-safe.
+// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5). A space is written
+// as the mark U+2581, a model over characters encodes the text, and decoding turns the mark back into a space. Built
+// from a PieceSpec, which the loaders fill. Immutable and thread-safe.
 
-// Where a text is split before the model encodes it.
+// Where a text is split before the model encodes the parts.
 enum class PieceCut {
   kNowhere,     // only at the model's own boundaries
   kSpaceMarks,  // before every U+2581
   kLines,       // into runs of line feeds and the text between them
-  kSteps,       // by PieceSpec::split
+  kSteps,       // by the steps of PieceSpec::split
 };
 
-// How the first token of a text is decoded.
+// How the first token of a decoded text is shown.
 enum class FirstToken {
   kAsItIs,
   kWithoutOneSpace,
@@ -152,7 +155,8 @@ class PieceTokenizer final : public PipelineTokenizer {
   std::optional<StagedSplit> split_;
   bool whole_newline_runs_;
   FirstToken first_token_;
-  std::unordered_map<TokenId, std::string> without_spaces_;  // kWithoutSpaces: bytes of tokens with space marks
+  std::unordered_map<TokenId, std::string>
+      without_spaces_;  // kWithoutSpaces: bytes of the tokens that have space marks
 };
 
 }  // namespace ibid

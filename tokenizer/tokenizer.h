@@ -1,8 +1,8 @@
-// Tokenizer: text to tokens and back, exactly as Hugging Face `tokenizers` does it for the same file. Immutable after
-// loading and thread-safe.
+// Tokenizer: converts text to tokens and back, exactly as Hugging Face `tokenizers` does with the same file. Immutable
+// after loading and thread-safe.
 //
-// Law: the text of a message can never become a control token. encode() takes the origin of its text, and
-// only TextOrigin::kTemplate finds special tokens.
+// Law: the text of a message can never become a control token. encode() takes the origin of its text, and finds special
+// tokens only in text of origin TextOrigin::kTemplate.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,21 @@ namespace ibid {
 
 class ModelFile;
 
-// The text before a text, where the encoding depends on it.
+// What precedes a text, as far as the encoding of the text depends on it.
 struct TextContext {
-  bool at_start = true;                // there is no text before it
-  bool after_word = false;             // the character before it is a word character (\w)
-  bool after_normalized_word = false;  // the same in the normalized text: "²" is not one, the "2" made of it is
-  bool after_text = false;             // ordinary text, not an added token, precedes it
+  bool at_start = true;     // nothing precedes the text
+  bool after_word = false;  // the preceding character is a word character (\w)
+  // the same after normalization: "²" is no word character, but becomes "2", which is one
+  bool after_normalized_word = false;
+  bool after_text = false;  // ordinary text precedes it directly, not an added token
 };
 
 // The tokens of a text that may still grow at its end.
 struct PartialEncoding {
-  Tokens tokens;              // of the whole text so far
-  size_t n_final_tokens = 0;  // number of first tokens that no append can change ...
-  size_t n_final_bytes = 0;   // ... and the bytes they encode; encoding may resume after these
-  TextContext resume;         // ... with this context
+  Tokens tokens;              // tokens of the whole text so far
+  size_t n_final_tokens = 0;  // number of first tokens that no append can change
+  size_t n_final_bytes = 0;   // number of bytes that these tokens encode; encoding may resume after them
+  TextContext resume;         // context in which encoding resumes
 };
 
 class Tokenizer {
@@ -42,31 +43,33 @@ class Tokenizer {
 
   virtual size_t vocab_size() const = 0;  // largest token id + 1
 
-  // Encodes one whole text. add_special: with the tokens that the file's post-processor adds (BOS, EOS). Total: every
-  // byte string has an encoding (bytes that the vocabulary lacks are dropped, as in the reference).
+  // Encodes one whole text. add_special: adds the tokens of the file's post-processor (BOS, EOS). Every byte string can
+  // be encoded: bytes that the vocabulary lacks are dropped, as in the reference.
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
-  // Encodes a text whose parts have different origins: pre-tokens may span origins, matches of added tokens may not.
-  // That is the only difference from encode() of the bytes. Additions of a post-processor are not included. The default
-  // reports no final tokens and encodes each part alone: enough for tokenizers without merges.
+  // Encodes a text whose parts have different origins. The only difference from encode() of the same bytes: matches of
+  // added tokens may not span parts of different origin (pre-tokens may). Adds no tokens of a post-processor. The
+  // default reports no final tokens and encodes each part by itself, which is enough for tokenizers without merges.
   virtual PartialEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
-  // The bytes of a token, special tokens included; empty for an id out of range. The view lives as long as the
+  // Returns the bytes of a token, also of a special one; empty for an id out of range. The view lives as long as the
   // tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
   // As token_bytes(), for the first token of a decoded text. SentencePiece's tokenizers add a space before a text, and
   // their decoders remove it.
   virtual std::string_view first_token_bytes(TokenId id) const { return token_bytes(id); }
-  // Decodes tokens, special ones included, without clean-up of spaces; may have invalid UTF-8 at its ends.
+  // Decodes tokens, special ones included, without removing spaces. The result may begin or end in the middle of a
+  // UTF-8 character.
   virtual std::string decode(TokenSpan ids) const = 0;
 
-  virtual bool is_special(TokenId id) const = 0;                               // an added token with special=true
-  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;  // by its exact text, specials included
+  virtual bool is_special(TokenId id) const = 0;  // true for an added token with special=true
+  // finds a token, special ones included, by its exact text
+  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
-  // All tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as named by the file or by
-  // their well-known texts.
+  // Returns all tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as the file names them
+  // or recognised by their well-known texts.
   virtual const std::vector<TokenId>& end_of_turn() const = 0;
 };
 
@@ -74,36 +77,38 @@ class Tokenizer {
 // pre-tokenizer or component), kBadVocab, kBadMerge, kBadByteToken, kMissingKey.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file);
 
-// --- IncrementalEncoder: keeps the tokens of a text that grows at its end, at the cost of the new text.
+// --- IncrementalEncoder: keeps the tokens of a text that grows at its end, at a cost proportional to the new text.
 // After any number of append() calls, the tokens equal a full encode of the concatenated pieces (each piece under its
-// own origin; added tokens do not match across a change of origin). Rule of exactness: a pre-token is final once its
-// match, lookahead included, did not read the end of the text; special tokens are barriers; everything after the last
-// final boundary is encoded again.
-// A value: copy it to fork a conversation, keep a copy to rewind one. Not thread-safe.
+// own origin; added tokens do not match across a change of origin). Why that is exact: a pre-token is final once its
+// match, lookahead included, did not read the end of the text; no match crosses a special token; everything after the
+// last final boundary is encoded again. A value: copy it to fork a conversation, keep a copy to rewind one. Not
+// thread-safe.
 
 class IncrementalEncoder {
  public:
-  // `tokenizer` must outlive the encoder. `before`: the text before, encoded elsewhere (sampled tokens).
+  // `tokenizer` must outlive the encoder. `before`: what precedes the text and was encoded elsewhere (sampled tokens).
   explicit IncrementalEncoder(const Tokenizer& tokenizer, TextContext before = {})
       : tokenizer_(&tokenizer), context_(before) {}
 
   struct Delta {
-    size_t keep;    // number of previous tokens that stay
-    Tokens tokens;  // the tokens after them
+    size_t keep;    // number of the previous tokens that stay
+    Tokens tokens;  // new tokens after them
   };
-  // Appends bytes and returns how the tokens changed. Work and memory are O(bytes + pending tail).
+  // Appends bytes and returns how the tokens changed. Time and memory: O(number of bytes + length of the text that is
+  // not final).
   Delta append(std::string_view bytes, TextOrigin origin);
 
   size_t n_tokens() const { return n_final_ + pending_tokens_.size(); }
 
-  // Bytes pre-tokenized since construction, re-encoded tails included, for tests of the O(delta) cost.
+  // Number of bytes pre-tokenized since construction, including text that was encoded again. Tests check the cost of
+  // append() by it.
   size_t bytes_encoded() const { return bytes_encoded_; }
 
  private:
   const Tokenizer* tokenizer_;
-  TextContext context_;    // before pending_
-  size_t n_final_ = 0;     // tokens that no append can change any more
-  Tokens pending_tokens_;  // the tokens of pending_
+  TextContext context_;    // context of pending_
+  size_t n_final_ = 0;     // number of tokens that no append can change any more
+  Tokens pending_tokens_;  // tokens of pending_
   MarkedText pending_;     // the text after the last final boundary
   size_t bytes_encoded_ = 0;
 };

@@ -112,8 +112,6 @@ std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_byte
   return copy.ok() ? *std::move(copy) : nullptr;
 }
 
-// --- further answers
-
 AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   if (messages().empty()) {
     note("nothing to answer yet");
@@ -218,8 +216,6 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   state_.save();
   return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
 }
-
-// --- attached files, and saving
 
 AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
   if (argument.empty()) {

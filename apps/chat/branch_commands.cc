@@ -110,8 +110,6 @@ BranchCommands::Next BranchCommands::go_to(std::string_view argument) {
   return Next::kGoOn;
 }
 
-// --- starting anew
-
 bool BranchCommands::make_way() {
   if (!state_.kept || n_turns(messages()) == 0 || !state_.ask_person) return true;
   const std::string proposed = free_name_like(state_.kept->files(), state_.kept->name());

@@ -181,8 +181,6 @@ RemoteBackend::RemoteBackend(std::shared_ptr<RemoteModel> model, const std::stri
   if (!system.empty()) messages_.push_back(make_message(Role::kSystem, system));
 }
 
-// --- answers
-
 Json RemoteBackend::request_of(const Json& messages, const TurnOptions& options) const {
   Json request = model_->fields;
   if (!model_->model.name.empty()) request["model"] = model_->model.name;
@@ -251,8 +249,6 @@ Result<std::vector<Turn>> RemoteBackend::send_for_answers(std::string_view, size
 
 Status RemoteBackend::choose(size_t) { return unsupported("a server generates one answer at a time"); }
 
-// --- changes
-
 Status RemoteBackend::append(Json message) {
   messages_.push_back(std::move(message));
   return {};
@@ -301,8 +297,6 @@ Result<std::unique_ptr<ChatBackend>> RemoteBackend::fork() const {
   return std::unique_ptr<ChatBackend>(std::move(copy));
 }
 
-// --- files
-
 Status RemoteBackend::can_be_kept() const {
   return unsupported(
       "a conversation with a server is not kept in a file; only those with a model of this machine "
@@ -312,8 +306,6 @@ Status RemoteBackend::can_be_kept() const {
 Status RemoteBackend::save(const std::string&) const { return can_be_kept(); }
 
 Result<std::unique_ptr<ChatBackend>> RemoteBackend::load(const std::string&) const { return can_be_kept(); }
-
-// --- queries
 
 Status RemoteBackend::take_over(const SamplingOption& option) {
   model_->given.insert(&option);

@@ -130,8 +130,6 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
           .budget_bytes = engine.state().pool().budget_bytes()};
 }
 
-// --- a work thread
-
 Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
                                                   Conversations& conversations) const {
   if (!request_.prompt) {
@@ -245,8 +243,6 @@ Status AnswerJob::begin_turn(size_t i) {
 void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
-
-// --- the event thread
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;

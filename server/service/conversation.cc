@@ -59,8 +59,6 @@ uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& 
   return start_of_digits(to_hex(digest_of_namespace(cache_namespace)), model, hash_seed);
 }
 
-// --- in a store
-
 SavedSession Conversation::to_saved() const {
   SavedSession saved = ibid::to_saved(session_.state());
   saved.notes = Json::object();

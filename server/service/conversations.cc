@@ -178,8 +178,6 @@ std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   return gone;
 }
 
-// --- the store
-
 // Imports the files of earlier versions, once for each directory.
 void Conversations::Parts::take_over_files(const Engine& engine) {
   const std::string directory = engine.state().cache_directory();
@@ -300,8 +298,6 @@ void Conversations::Parts::wait_for_writer() {
   writer.post([&done] { done.set_value(); });
   done.get_future().wait();
 }
-
-// --- Conversations
 
 Conversations::Conversations(const ConversationOptions& options) : parts_(std::make_unique<Parts>(options)) {}
 Conversations::~Conversations() = default;

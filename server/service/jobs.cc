@@ -38,8 +38,6 @@ size_t bytes_of(const std::variant<std::string, Tokens>& input) {
   return std::get<Tokens>(input).size() * sizeof(TokenId);
 }
 
-// --- embeddings
-
 size_t bytes_of_inputs(const EmbeddingRequest& request) {
   size_t n = 0;
   for (const auto& input : request.inputs) n += bytes_of(input);
@@ -155,8 +153,6 @@ std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_pt
   return std::make_unique<EmbeddingJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell),
                                         clock);
 }
-
-// --- prompts
 
 Json variables_for(const AnswerRequest& request) {
   Json variables = request.variables.is_object() ? request.variables : Json::object();

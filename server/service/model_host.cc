@@ -81,8 +81,6 @@ std::string_view type_of_most(const ModelFile& file, uint64_t& n_params) {
 
 }  // namespace
 
-// --- leases
-
 ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock)
     : board_(std::move(board)), model_(std::move(model)), clock_(clock), engine_(model_->engine) {
   ++model_->n_leases;
@@ -101,8 +99,6 @@ std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease) {
   const Tokenizer* tokenizer = &lease->engine()->state().tokenizer();
   return std::shared_ptr<const Tokenizer>(std::move(lease), tokenizer);
 }
-
-// --- models
 
 ModelHost::ModelHost(Loader loader, Clock& clock, const ModelHostOptions& options)
     : loader_(std::move(loader)), clock_(clock), options_(options), board_(std::make_shared<Board>()) {}
@@ -353,8 +349,6 @@ void ModelHost::unload_idle() {
     if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) let_go(*model, lock);
   }
 }
-
-// --- headers of files
 
 ModelHeader read_model_header(const ModelFile& file) {
   const bool is_gguf = file.container() == Container::kGguf;

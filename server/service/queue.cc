@@ -20,8 +20,6 @@ bool waits(State state) { return counts_as_waiting(state) || state == State::kFo
 Queue::Queue(const QueueLimits& limits)
     : answers_{limits}, tasks_{{kMaxTasks, limits.max_waiting, limits.max_waiting_prompt_bytes}} {}
 
-// --- turns
-
 void Queue::Turns::push(const ScheduledPtr& request) {
   const std::string& name = request->job->asked().owner;
   auto owner = std::ranges::find(owners_, name, &Owner::name);
@@ -47,8 +45,6 @@ void Queue::Turns::remove(const Scheduled& request) {
   std::erase_if(owner->requests, [&](const ScheduledPtr& one) { return one.get() == &request; });
   if (owner->requests.empty()) owners_.erase(owner);
 }
-
-// --- states
 
 // The only function that changes a state: the counts are those of the states.
 void Queue::move(Scheduled& request, State to) {
@@ -155,8 +151,6 @@ std::vector<ScheduledPtr> Queue::running() const {
                        [](const ScheduledPtr& request) { return request->state_ == State::kRunning; });
   return running;
 }
-
-// --- memory
 
 size_t Queue::n_holders(const Engine& engine) const {
   const auto found = memory_.find(&engine);

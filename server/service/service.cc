@@ -90,8 +90,6 @@ bool Service::wait_until_quiet(std::chrono::milliseconds limit) {
   return true;
 }
 
-// --- requests
-
 void Service::start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) {
   enter(make_answer_job(std::move(request), std::move(listener), std::move(stop), bell_));
 }
@@ -249,8 +247,6 @@ void Service::count(const Scheduled& request, const Status& status) {
   mean_ms_ += 0.1 * (static_cast<double>(clock_.steady_ns() - request.start_ns) * 1e-6 - mean_ms_);
 }
 
-// --- the event thread
-
 void Service::run_events() {
   int64_t unloaded_ns = clock_.steady_ns();
   for (;;) {
@@ -339,8 +335,6 @@ void Service::check_times() {
     if (!request->job->is_stopped()) request->job->stop(ErrorCode::kDeadline);
   }
 }
-
-// --- models
 
 Status Service::unload(std::string_view model) {
   TRY(models_.set_keep_alive(model, std::chrono::milliseconds(0)));

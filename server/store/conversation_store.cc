@@ -110,8 +110,6 @@ Status ConversationStore::remove(Kept kind, const std::string& space, const std:
   });
 }
 
-// --- responses
-
 Status ConversationStore::put_response(const std::string& cache_namespace, const StoredResponse& response) {
   const Holder holder = holder_of(cache_namespace);
   KeptRows::Row row{.kind = Kept::kResponse,
@@ -175,8 +173,6 @@ Result<Json> ConversationStore::find_item(const std::string& cache_namespace, co
 Status ConversationStore::remove_response(const std::string& cache_namespace, const std::string& id) {
   return remove(Kept::kResponse, holder_of(cache_namespace).space, id);
 }
-
-// --- conversations
 
 Status ConversationStore::create_conversation(const std::string& cache_namespace,
                                               const StoredConversation& conversation) {
@@ -246,8 +242,6 @@ void TakenConversation::release() {
   store_ = nullptr;
 }
 
-// --- known histories
-
 Status ConversationStore::put_history(const Holder& holder, const StoredHistory& history) {
   const KeptRows::Row row{.kind = Kept::kHistory,
                           .name = history.name,
@@ -304,8 +298,6 @@ Result<std::vector<std::pair<int64_t, int64_t>>> ConversationStore::history_vers
     versions.emplace_back(rows.number(0), rows.number(1));
   }
 }
-
-// --- all
 
 Status ConversationStore::forget(const std::string& cache_namespace) {
   return write([&](KeptRows& rows) {

@@ -1,4 +1,4 @@
-// The syntax tree of a template. Owned by its Program, immutable after parsing.
+// The syntax tree of a template. A Program owns the tree, which is immutable after parsing.
 //
 // `height` bounds the recursion of walking and destroying a tree: the parser rejects trees higher than kMaxTreeHeight,
 // including those of chains like a + b + c ...
@@ -35,7 +35,7 @@ enum class ExprKind : uint8_t {
   kName,
   kList,
   kTuple,
-  kDict,  // children; a dict's are key, value, key, value ...
+  kDict,  // children: the elements; of a dict: key, value, key, value ...
   kNot,
   kNegative,
   kPositive,  // children[0]
@@ -72,9 +72,9 @@ struct Expr {
   std::vector<ExprPtr> children;
   std::vector<CompareOp> compare_ops;
   std::unique_ptr<CallArguments> args;
-  Filter filter = nullptr;  // nullptr: unknown, an error when evaluated
+  Filter filter = nullptr;  // nullptr: no filter has this name; evaluating the expression fails
   Test test = nullptr;
-  bool in_constant_output = false;  // see note_constant_output() in parser.h
+  bool in_constant_output = false;  // part of a printed constant: note_constant_output() in parser.h
 };
 
 struct Stmt;
@@ -86,7 +86,7 @@ struct MacroNode {
   std::string name;
   Symbol symbol = 0;
   std::vector<std::pair<std::string, Symbol>> parameters;
-  std::vector<ExprPtr> defaults;  // for the last parameters
+  std::vector<ExprPtr> defaults;  // default values of the last parameters
   Body body;
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
 };

@@ -140,7 +140,7 @@ bool is_kind(const RenderState& state, const Value& value, std::string_view kind
   return !attributes.empty() && attributes[0].first == kind;
 }
 
-// Attribute number i of a cycler or joiner.
+// Returns attribute number i of a cycler or joiner.
 const Value& field(const RenderState& state, const Value& value, size_t i) {
   return (*state.namespaces[value.index()])[i].second;
 }
@@ -197,8 +197,6 @@ Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args) {
   return apply(kJoinerCall, in, joiner, args);
 }
 
-// --- Functions.
-
 namespace {
 
 int time_field(std::string_view now, size_t at, size_t digits, int low, int high) {
@@ -219,13 +217,14 @@ std::tm parse_time(std::string_view now) {
   time.tm_sec = time_field(now, 17, 2, 0, 59);
   timegm(&time);  // computes the days of the week and of the year
   if (time.tm_mday != day) fail("now is \"" + std::string(now) + "\", which is not a date");
-  time.tm_isdst = -1;  // no time zone: %z and %Z are empty
+  time.tm_isdst = -1;  // no time zone: %z and %Z print nothing
   time.tm_zone = nullptr;
   return time;
 }
 
-// strftime_now: the given moment in the C locale, without time zone, as datetime.now(). strftime() gets one directive
-// at a time, so its output is short, and no width, `E`, `O` or other extension of the C library reaches it.
+// strftime_now: formats `now` in the C locale and without time zone, as Python's datetime.now() does. strftime() gets
+// one directive at a time, so its output is short, and no width, `E`, `O` or other extension of the C library reaches
+// it.
 std::string format_time(RenderState& state, std::string_view now, const std::string& format) {
   constexpr std::string_view kDirectives = "aAbBcCdDeFgGhHIjklmMnpPrRStTuUVwWxXyYzZ%";
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
@@ -237,7 +236,7 @@ std::string format_time(RenderState& state, std::string_view now, const std::str
       out += format[i];
       continue;
     }
-    const bool plain = format[++i] == '-' && i + 1 < format.size();  // no padding
+    const bool plain = format[++i] == '-' && i + 1 < format.size();  // after "%-" the number is not padded
     if (plain) ++i;
     if (format[i] == 'f') {
       out += "000000";
@@ -268,7 +267,7 @@ Value make_range(const Call& c) {
   return range;
 }
 
-// dict(...): a dict or pairs, and keywords.
+// dict(...): from a dict or from pairs, and from keyword arguments.
 Value make_dict(RenderState& state, const Arguments& args) {
   if (args.positional.size() > 1)
     fail("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
@@ -348,8 +347,6 @@ constexpr Builtin<Value> kFunctions[] = {
      }},
 };
 
-// --- Tests.
-
 bool divides(const Call& c, const Value& divisor, int64_t wanted) {
   const Value rest = arithmetic(c.state, ExprKind::kMod, c.subject, divisor);
   return equals(c.state, rest, Value::integer(wanted));
@@ -390,7 +387,8 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     [](const Call& c) {  // True if len() and [] exist; an undefined value has both, which then fail
+     // True if len() and [] exist. An undefined value counts: it has both, and they fail when called
+     [](const Call& c) {
        const Value& v = c.subject;
        return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);
      },

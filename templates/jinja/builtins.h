@@ -28,23 +28,23 @@ class Call {
   Evaluator& in;
   RenderState& state;
   const Value& subject;        // undefined for a function
-  const Arguments& arguments;  // not bound
+  const Arguments& arguments;  // as written in the call, not bound to parameters
 
   std::string_view name() const { return name_; }
-  // nullptr if not given.
+  // Returns argument i, or nullptr if the call does not pass it.
   const Value* get(size_t i) const { return bound_[i]; }
   bool has(size_t i) const { return bound_[i] != nullptr; }
-  // True if it is given and not None.
+  // True if argument i is passed and is not None.
   bool has_value(size_t i) const { return has(i) && !at(i).is_none(); }
   const Value& at(size_t i) const { return *bound_[i]; }  // REQUIRES: has(i)
   Value value_or(size_t i, Value fallback) const { return has(i) ? at(i) : std::move(fallback); }
 
   bool flag(size_t i, bool fallback) const;
-  // Fails if it is not an integer (None included).
+  // Fails if the argument is not an integer (None included).
   int64_t integer(size_t i, int64_t fallback) const;
-  // As integer(), but None counts as not given.
+  // As integer(), but None returns `fallback`, as if not passed.
   int64_t integer_or_none(size_t i, int64_t fallback) const;
-  // Fails if it is not a string.
+  // Fails if the argument is not a string.
   const MarkedText& string(size_t i) const;
 
  private:
@@ -60,7 +60,7 @@ template <typename Result>
 struct Builtin {
   std::string_view signature;
   Result (*run)(const Call&);
-  // Its names in templates, separated by blanks. Empty: the signature's name.
+  // The builtin's names in templates, separated by blanks. Empty: the name in its signature.
   std::string_view names = {};
 };
 
@@ -82,20 +82,20 @@ const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::
   return nullptr;
 }
 
-// Each returns nullptr for an unknown name.
+// Each returns nullptr if it finds no builtin.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Includes "dict.fromkeys", which a template cannot write as one name.
+// Also finds "dict.fromkeys", which in a template is an attribute of `dict` and not a name.
 Function find_global(std::string_view name);
-// A method of the type of `value`, by name.
+// Returns the method of this name of the type of `value`.
 Method find_method(const Value& value, std::string_view name);
-// The error text for an unknown filter; says so if Jinja has a filter of that name.
+// Returns the error text for an unknown filter; if Jinja has a filter of that name, the text says so.
 std::string no_filter(const std::string& name);
 
 // True for attributes that the sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
-// --- Look-ups in the tables of texts.
+// --- Look-ups in the tables of the filters and methods for text.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);
 
@@ -105,16 +105,17 @@ bool is_cycler(const RenderState& state, const Value& value);
 bool is_joiner(const RenderState& state, const Value& value);
 // next, reset and current of a cycler; nullopt for other values and names.
 std::optional<Value> cycler_attribute(const RenderState& state, const Value& value, std::string_view name);
-// Returns the empty text at the first call, then the separator. REQUIRES: is_joiner().
+// Returns the empty text at the first call, then the separator. REQUIRES: is_joiner(joiner).
 Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args);
 
 // --- Getters of the attributes by which filters sort, group and select: attribute='a.b', case-insensitive keys.
 class AttributeGetter {
  public:
-  // None: the item itself. Else an int, or text: parts separated by dots (digits: indices). ignore_case lowers.
+  // `attribute`: nullptr or None: the key is the item itself. An integer is an index. A text is a path of names
+  // separated by dots; a name of digits is an index. ignore_case: keys that are text are converted to lower case.
   AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
-  // The keys of several getters ("a,b") as a list.
+  // Returns the keys of `item` by several getters ("a,b") as a list.
   static Items all(std::vector<AttributeGetter>& getters, const Value& item);
 
   Value operator()(const Value& item);
@@ -126,7 +127,7 @@ class AttributeGetter {
   std::optional<Value> fallback_;
 };
 
-// The parts of "a,b" as getters; one getter for the item itself if `attribute` is nullptr or None.
+// Returns one getter for each part of "a,b"; one for the item itself if `attribute` is nullptr or None.
 std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute, bool ignore_case);
 
 }  // namespace ibid::jinja

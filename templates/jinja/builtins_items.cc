@@ -10,7 +10,7 @@
 namespace ibid::jinja {
 namespace {
 
-// As in Jinja: can be iterated once, and has no length.
+// As in Jinja, a generator can be iterated once, and has no length.
 Value generator(Items items) { return Value::sequence(SequenceStyle::kGenerator, std::move(items)); }
 
 Value first(const Call& c) {
@@ -49,7 +49,7 @@ Value reverse(const Call& c) {
 
 using Keyed = std::vector<std::pair<Value, Value>>;  // sort key and item
 
-// Stable: equal keys keep their order, also if reversed.
+// A stable sort: equal keys keep their order, also if reversed.
 void sort_by_key(RenderState& state, Keyed& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     state.meter.step();
@@ -112,7 +112,7 @@ Value sum(const Call& c) {
   return total;
 }
 
-// A key, its value or both, for each entry. REQUIRES: c.subject.is_dict().
+// Returns keys, values or pairs of a dict. REQUIRES: c.subject.is_dict().
 Value dict_view(const Call& c, SequenceStyle style) {
   c.state.meter.create(dict_size(c.subject) * 3 * sizeof(Value));
   Items items;
@@ -216,9 +216,9 @@ Value attr(const Call& c) {
   return c.in.attribute(c.subject, name);
 }
 
-// --- map, select, reject and their kin: filters that apply another filter or test to each item.
+// --- map, select, reject and similar: filters that apply another filter or test to each item.
 
-// `args` without its first `n` positional ones.
+// Returns `args` without the first `n` positional ones.
 Arguments rest(const Arguments& args, size_t n) {
   Arguments out;
   out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n), args.positional.end());
@@ -260,7 +260,7 @@ Value map(const Call& c) {
   return generator(std::move(items));
 }
 
-// by_attribute: tests an attribute of the item. wanted: the result for which an item is kept.
+// Returns the items for which a test gives `wanted`. by_attribute: tests an attribute of the item.
 Value choose(const Call& c, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (c.arguments.positional.size() < skip) fail("Missing parameter for attribute name");
@@ -278,7 +278,7 @@ Value choose(const Call& c, bool by_attribute, bool wanted) {
   return generator(std::move(chosen));
 }
 
-// --- Filters for URLs and attributes, and of sizes in words.
+// --- Filters for URLs and attributes, and for sizes in words.
 
 // Quotes a part of a URL; in a query, slashes are quoted and spaces become +.
 std::string quote(RenderState& state, const Value& value, bool in_query) {
@@ -413,8 +413,6 @@ constexpr Builtin<Value> kFilters[] = {
     {"xmlattr(autospace)", xmlattr},
     {"filesizeformat(binary)", filesizeformat},
 };
-
-// --- Methods.
 
 constexpr Builtin<Value> kDictMethods[] = {
     {"get(key | default)",

@@ -10,7 +10,7 @@
 namespace ibid::jinja {
 namespace {
 
-// The subject of a filter, of any type, as text.
+// Returns the subject of a filter, of any type, as text.
 MarkedText text_of(const Call& c) { return str(c.state, c.subject); }
 
 template <CaseChange kChange>
@@ -166,7 +166,7 @@ Value round(const Call& c) {
     const double rounded = std::nearbyint(value * scale) / scale;
     return c.subject.is_integral() ? Value::integer(static_cast<int64_t>(rounded)) : Value::floating(rounded);
   }
-  // Rounds the decimal digits, as Python does, not value * scale.
+  // Rounds the decimal digits of the number, as Python does; rounding value * scale would differ.
   return Value::floating(parse_float(format_float(value, static_cast<int>(precision), 'f')).value_or(value));
 }
 
@@ -236,8 +236,6 @@ constexpr Builtin<Value> kTextFilters[] = {
     {"tojson(ensure_ascii indent separators sort_keys)", tojson},
 };
 
-// --- Methods of str.
-
 Value to_list(std::vector<MarkedText> parts, bool markup) {
   Items items;
   for (MarkedText& part : parts) items.push_back(Value::string(std::move(part), markup));
@@ -254,10 +252,10 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The part of `text`, in bytes, that str's optional start and end (in characters) select.
+// The part of `text`, in bytes, that the optional arguments start and end (in characters) of a str method select.
 struct Window {
   size_t begin, end;
-  bool empty_range;  // start is after end: nothing is found, not even ""
+  bool empty_range;  // start is after end: then nothing is found in the part, not even ""
 };
 Window window(const Call& c) {
   const std::string_view text = c.subject.bytes();
@@ -405,7 +403,7 @@ Value format_map(const Call& c) {
   return format_braces(c.in, c.subject, named);
 }
 
-// True if the text is not empty (or may_be_empty) and every character is of the class.
+// True if every character is in the class and the text is not empty (unless may_be_empty).
 Value all_of(const Call& c, bool (*is_of_class)(uint32_t), bool may_be_empty = false) {
   const std::string_view text = c.subject.bytes();
   for (size_t i = 0; i < text.size();) {
@@ -433,7 +431,7 @@ Value istitle(const Call& c) {
   return Value::boolean(any);
 }
 
-// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with their exceptions.
+// isidentifier(): XID_Start and XID_Continue of UAX 31, computed from categories and their exceptions.
 Value isidentifier(const Call& c) {
   const std::string_view text = c.subject.bytes();
   bool first = true;

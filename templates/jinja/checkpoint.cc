@@ -51,7 +51,7 @@ std::optional<Value> persist_dict(RenderState& state, const Value& value) {
   return Value::dict(std::move(entries));
 }
 
-// Approximate bytes that a checkpoint holds for `value`.
+// Returns approximately how many bytes a checkpoint needs for `value`.
 size_t held_bytes(const Value& value, size_t limit) {
   switch (value.kind()) {
     case Kind::kString: return value.bytes().size();
@@ -130,7 +130,7 @@ CheckpointRecorder::CheckpointRecorder(RenderState& state, const Path& path, boo
                                        std::vector<Checkpoint>& out)
     : state_(state), out_(out), n_namespaces_(state.namespaces.size()) {
   proto_.generation_prompt = generation_prompt;
-  // If the end was read before the loop, any variable may depend on it.
+  // No checkpoints if the end was read before the loop: then any variable may depend on messages that come later.
   possible_ = !state.reads.end && n_namespaces_ <= kMaxNamespaces;
   if (!possible_) return;
   Variables variables;
@@ -157,11 +157,11 @@ size_t CheckpointRecorder::new_bytes(const Attributes* before, const Attributes&
   return total;
 }
 
-// Updates kept_; returns false if this iteration changed too much, or something that cannot be kept.
+// Updates kept_. Returns false if this iteration changed too much, or stored an object that cannot outlive the render.
 bool CheckpointRecorder::snapshot_namespaces() {
   if (state_.namespace_escaped) possible_ = false;
   if (!possible_) return false;
-  state_.namespaces.resize(n_namespaces_);  // the iteration's own are unreachable now
+  state_.namespaces.resize(n_namespaces_);  // namespaces of the iteration itself are unreachable now
   bool worth_it = true, changed = proto_.namespaces == nullptr;
   const bool first = live_.empty();
   live_.resize(n_namespaces_);
@@ -190,7 +190,7 @@ bool CheckpointRecorder::snapshot_namespaces() {
 void CheckpointRecorder::record(const LoopObject& loop, size_t output_bytes) {
   if (!possible_) return;
   if (state_.reads.end || loop.has_changed) {
-    possible_ = false;  // anything after may depend on the end
+    possible_ = false;  // later variables may depend on the end of the messages
     return;
   }
   if (!snapshot_namespaces()) return;

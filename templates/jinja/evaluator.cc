@@ -179,7 +179,7 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (!key.is_string()) {
     return Value::undefined("'" + object_name(object) + "' has no such element");
   }
-  // Subscripts with text fall back to attributes; those of a dict come after its keys.
+  // A text subscript falls back to an attribute. For a dict, the key comes first.
   return attribute(object, key.bytes());
 }
 
@@ -211,8 +211,6 @@ Value Evaluator::make_namespace(Attributes attributes) {
   state_.namespaces.push_back(std::make_shared<const Attributes>(std::move(attributes)));
   return Value::name_space(state_.namespaces.size() - 1);
 }
-
-// --- Calls, filters and tests.
 
 Arguments Evaluator::evaluate_arguments(const CallArguments& args, const FramePtr& frame) {
   Arguments out;
@@ -293,7 +291,7 @@ void Evaluator::bind_parameters(const MacroNode& node, const Arguments& argument
   }
   if (node.uses_kwargs) frame->set(Program::kKwargsSymbol, kwargs.build());
   if (node.uses_caller && !has_caller) frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
-  // Defaults may refer to earlier parameters.
+  // The default of a parameter may refer to earlier parameters, so it is evaluated in the macro's frame.
   const size_t first_default = n - node.defaults.size();
   for (size_t i = 0; i < n; ++i) {
     if (given[i]) continue;
@@ -341,8 +339,8 @@ bool Evaluator::apply_test(const std::string& name, const Value& subject, const 
 
 namespace {
 
-// True for variables whose text is the model's own (bos_token, eos_token, ...) and may become control tokens. Others
-// may come from a request, so they are input.
+// True for variables whose text is the model's own (bos_token, eos_token, ...) and may become control tokens. The text
+// of other variables may come from a request, so it is input.
 bool is_token_variable(std::string_view name) { return name.ends_with("_token") || name.ends_with("_tokens"); }
 
 }  // namespace
@@ -369,7 +367,7 @@ Value ContextVariables::find(Symbol symbol) {
     source.origin = TextOrigin::kTemplate;
     cached = Value::json(input_.defaults->find(name).value(), source);
   } else if (input_.messages != nullptr && (name == "tools" || name == "documents")) {
-    cached = Value::none();  // defined, as transformers passes them
+    cached = Value::none();  // defined although absent, because transformers passes None
   } else if (const Function function = find_global(name); function != nullptr) {
     cached = Value::function(name, function);
   } else {

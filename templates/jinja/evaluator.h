@@ -26,7 +26,7 @@ struct RunInput;
 
 class ContextVariables {
  public:
-  // All three must outlive it.
+  // All arguments must outlive the object.
   ContextVariables(const Program& program, const RunInput& input, RenderState& state);
 
   // Returns undefined for an unknown name.
@@ -36,21 +36,19 @@ class ContextVariables {
   const Program& program_;
   const RunInput& input_;
   RenderState& state_;
-  std::vector<std::optional<Value>> known_;  // by symbol: those looked up so far
+  std::vector<std::optional<Value>> known_;  // variables looked up so far, indexed by symbol
 };
-
-// --- Evaluator.
 
 class Executor;
 
 class Evaluator {
  public:
-  // All four must outlive it.
+  // All arguments must outlive the object.
   Evaluator(const Program& program, const RunInput& input, RenderState& state, Executor& executor);
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  // --- For filters, tests, functions and methods.
+  // --- Called by filters, tests, functions and methods.
   RenderState& state() { return state_; }
   std::string_view now() const { return now_; }
   Value call(const Value& callee, const Arguments& arguments);
@@ -61,10 +59,10 @@ class Evaluator {
   Value item(const Value& object, const Value& key);
   Value make_namespace(Attributes attributes);
 
-  // --- For statements.
+  // --- Called by the Executor.
   Value evaluate(const Expr& expr, const FramePtr& frame);
   Arguments evaluate_arguments(const CallArguments& args, const FramePtr& frame);
-  // A filter of a filter block, whose subject is not an expression.
+  // Applies a filter of a {% filter %} block to the block's output, `subject`.
   Value evaluate_filter(const Expr& expr, const Value& subject, const FramePtr& frame);
   // Sets a variable, a field of a namespace, or each target of a tuple.
   void assign(const Expr& target, Value value, const FramePtr& frame);
@@ -95,13 +93,13 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
   std::weak_ptr<Frame> frame;  // the frame that contains the loop
   Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
-  size_t position = 0;         // of the next element; for messages, its index in the array
-  size_t size = 0;             // of sequence, unless it is the messages
-  std::deque<Value> ahead;     // fetched from the sequence, not yet iterated
+  size_t position = 0;         // index of the next element in `sequence`; of messages, in their array
+  size_t size = 0;             // length of `sequence`, unless it is the messages
+  std::deque<Value> ahead;     // elements fetched from the sequence and not yet iterated
   bool started = false;
   bool completed = false;  // an iteration ended without {% continue %} or {% break %}
   size_t index0 = 0;
-  Value previous, current;  // undefined at the ends
+  Value previous, current;  // undefined before the first and after the last element
   size_t depth0 = 0;        // nesting depth of recursive loops
   Items changed;            // arguments of the last loop.changed()
   bool has_changed = false;

@@ -16,17 +16,16 @@ namespace ibid::jinja {
 
 class Executor {
  public:
-  // Both must outlive it.
+  // All arguments must outlive the object.
   Executor(const Program& program, const RunInput& input);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   RunOutput run();
 
-  // --- For expressions that run statements.
-  // Returns what `body` prints.
+  // --- Called by the Evaluator for expressions that run statements. Returns what `body` prints.
   MarkedText render(const Body& body, const FramePtr& frame);
-  // loop(sequence): returns what the body of a recursive loop prints for another sequence.
+  // loop(sequence): runs the body of a recursive loop for another sequence, and returns what it prints.
   Value call_loop(LoopObject& loop, const Arguments& arguments);
 
  private:
@@ -46,7 +45,7 @@ class Executor {
   MarkedText capture(Body&& body);
   std::shared_ptr<Frame> closure_of(const FramePtr& frame);
 
-  // Statements at the top level, or in {% if %} only: there loops over the messages can be resumed.
+  // Executes statements that only {% if %} may enclose. A later render can resume loops over the messages there.
   void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
   void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
   void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
@@ -58,8 +57,8 @@ class Executor {
   RenderState state_;
   Evaluator evaluator_;
   MarkedText output_;
-  MarkedText* sink_ = &output_;  // output_, or the text captured for a block
-  Path path_;                    // of the current outermost statement
+  MarkedText* sink_ = &output_;  // receives printed text: output_, or the text captured for a block
+  Path path_;                    // position of the current outermost statement in the template
   size_t output_base_ = 0;       // bytes printed before the checkpoint
   std::vector<Checkpoint> checkpoints_;
 };
@@ -68,7 +67,7 @@ template <typename Body>
 MarkedText Executor::capture(Body&& body) {
   MarkedText captured;
   MarkedText* const outer = std::exchange(sink_, &captured);
-  body();  // a Failure ends the whole render, so sink_ need not be restored then
+  body();  // no restore after an exception: a Failure ends the whole render
   sink_ = outer;
   return captured;
 }

@@ -28,7 +28,7 @@ ExprPtr ExpressionParser::parse_condition() {
       node->children.push_back(nullptr);
     }
     then = std::move(node);
-    state_.unknown.forget_from(n_unknown);  // after a condition they are errors only when evaluated
+    state_.unknown.forget_from(n_unknown);  // in a condition, unknown names fail only when evaluated
   }
   return then;
 }
@@ -466,13 +466,14 @@ ExprPtr make_constant(Value value, int line) {
 
 namespace {
 
-// Jinja's filters that need the render context.
+// True for Jinja's filters that use the render's context.
 bool needs_context(std::string_view filter) {
   return filter == "map" || filter == "select" || filter == "reject" || filter == "selectattr" ||
          filter == "rejectattr";
 }
 
-// Calls visit() for an expression and all below it until it returns false. Returns true if it never did.
+// Calls visit() for an expression and all expressions below it until visit() returns false. Returns true if visit()
+// never did.
 template <typename Visit>
 bool visit_all(Expr& expr, const Visit& visit) {
   if (!visit(expr)) return false;

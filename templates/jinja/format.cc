@@ -15,8 +15,8 @@ namespace {
 // Python's format specification: [[fill]align][sign][#][0][width][,][.precision][type].
 struct FormatSpec {
   std::string fill = " ";
-  char align = 0;   // '<' '>' '^' '=', 0: the type's default
-  char sign = '-';  // '-' only negative, '+' always, ' ' a space
+  char align = 0;   // '<' '>' '^' '='; 0: the default of the value's type
+  char sign = '-';  // '-': only of negative numbers; '+': always; ' ': a space for positive numbers
   bool alternate = false;
   bool zero = false;
   int64_t width = 0;
@@ -45,7 +45,7 @@ void group_digits(std::string& digits, char separator) {
   }
 }
 
-// Digits of |value|, without sign and grouping; `prefix` is 0x and the like.
+// Returns the digits of |value| without sign and grouping; sets `prefix` to "0x" or another prefix of the base.
 std::string integer_digits(int64_t value, const FormatSpec& spec, std::string& prefix) {
   const uint64_t magnitude = value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
   switch (spec.type) {
@@ -117,7 +117,7 @@ MarkedText format_text(RenderState& state, const MarkedText& text, const FormatS
   const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
-  // str.format centres with the odd character on the right, str.center depends on parity.
+  // With an odd number of fill characters, str.format puts one more on the right; str.center depends on parity.
   if (align == '^') {
     const auto missing = spec.width - static_cast<int64_t>(count_chars(cut.view()));
     const MarkedText left = pad(state, cut, spec.width - (missing + 1) / 2, '>', spec.fill);
@@ -132,7 +132,7 @@ MarkedText format_number(RenderState& state, const Value& value, const FormatSpe
     const int64_t c = value.is_integral() ? value.as_int() : -1;
     if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) fail("%c arg not in range(0x110000)");
     utf8_append(text, static_cast<uint32_t>(c));
-    // The number may come from a message, so the character counts as input.
+    // The number may come from a message, so its character counts as input.
     return format_text(state, MarkedText(std::move(text), TextOrigin::kInput), spec);
   }
   const bool as_float = value.is(Kind::kFloat) ||
@@ -183,7 +183,7 @@ class PercentFormatter {
       if (position_ < text.size()) conversion();
       state_.meter.check_string(out_.size());
     }
-    // Python accepts every subscriptable value as a mapping, and a mapping may be left unused.
+    // Python accepts every subscriptable value as a mapping, and does not fail if the format leaves a mapping unused.
     const bool is_mapping =
         arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) || arguments_.is_undefined();
     const bool left_over =
@@ -236,7 +236,7 @@ class PercentFormatter {
   }
 
   void conversion() {
-    ++position_;  // '%'
+    ++position_;  // skips '%'
     FormatSpec spec;
     spec.align = '>';
     std::optional<Value> keyed;
@@ -405,7 +405,7 @@ class BraceFormatter {
     out_.append(format_text(state_, str(state_, value), spec));
   }
 
-  // first(.attribute | [key])*
+  // Resolves "first", followed by any number of ".attribute" and "[key]".
   Value resolve(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
     Value value = first(name.substr(0, end));

@@ -43,9 +43,9 @@ class Program {
 };
 
 // --- Checkpoint: the state of a render between two iterations of an outermost loop over the messages, from which a
-// later render of the same, longer conversation resumes. Small: it has indices of messages, not messages, and shares
-// unchanged parts with the previous checkpoint.
-// Usable only while everything that the template had read before it is unchanged: see usable().
+// later render of the same, longer conversation resumes. A checkpoint is small: it has indices of messages, not
+// messages, and shares unchanged parts with the previous one. It is usable only if everything that the template had
+// read before it is unchanged: see usable().
 
 // A step to a statement: its index, and its branch if it is an {% if %}.
 struct PathStep {
@@ -56,16 +56,16 @@ using Path = std::vector<PathStep>;
 using Namespaces = std::vector<std::shared_ptr<const Attributes>>;
 
 struct Checkpoint {
-  std::shared_ptr<const Path> path;            // of the loop
-  std::shared_ptr<const Variables> variables;  // of the outermost frame
+  std::shared_ptr<const Path> path;            // position of the loop in the template
+  std::shared_ptr<const Variables> variables;  // variables of the outermost frame
   std::shared_ptr<const Namespaces> namespaces;
   MessageReads reads;
   bool generation_prompt = false;  // value of add_generation_prompt at the checkpoint
   size_t position = 0;             // index of the next message
-  size_t iterations = 0;           // of the loop so far
+  size_t iterations = 0;           // iterations of the loop so far
   bool completed = false;          // LoopObject::completed
-  int64_t last_message = -1;       // last iterated message, for loop.previtem
-  size_t output_bytes = 0;         // printed so far
+  int64_t last_message = -1;       // index of the last iterated message, for loop.previtem
+  size_t output_bytes = 0;         // bytes printed so far
 
   bool usable(size_t n_unchanged, size_t n_messages, bool with_generation_prompt) const {
     return reads.messages <= n_unchanged && reads.known_length <= n_messages &&
@@ -73,9 +73,9 @@ struct Checkpoint {
   }
 };
 
-// `value` without pointers into the messages; nullopt if it cannot outlive its render.
+// Returns `value` with indices in place of pointers into the messages; nullopt if `value` cannot outlive its render.
 std::optional<Value> persist(RenderState& state, const Value& value);
-// The inverse: indices become the caller's messages again.
+// The inverse of persist(): replaces indices by the elements of `messages`.
 Value revive(const Json& messages, const Value& value);
 
 // Takes checkpoints of one loop.
@@ -83,12 +83,12 @@ class CheckpointRecorder {
  public:
   CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt, std::vector<Checkpoint>& out);
 
-  // Call at the end of an iteration that is not the last of `loop`. `output_bytes`: printed so far.
+  // Call at the end of an iteration that is not the last of `loop`. `output_bytes`: bytes printed so far.
   void record(const LoopObject& loop, size_t output_bytes);
 
  private:
-  // Maximum text that one iteration may add to namespaces; with more it gets no checkpoint. Otherwise a template that
-  // collects the conversation in a namespace would use quadratic memory.
+  // Maximum text that one iteration may add to namespaces; an iteration that adds more gets no checkpoint. Otherwise a
+  // template that collects the conversation in a namespace would use quadratic memory.
   static constexpr size_t kMaxNewBytes = 4096;
   static constexpr size_t kMaxNamespaces = 64;
 
@@ -97,20 +97,19 @@ class CheckpointRecorder {
 
   RenderState& state_;
   std::vector<Checkpoint>& out_;
-  Checkpoint proto_;  // parts common to all iterations
+  Checkpoint proto_;  // parts that are equal in all checkpoints of the loop
   bool possible_ = true;
-  size_t n_namespaces_;     // before the loop
-  Namespaces live_, kept_;  // at the last call: as the template sees them, and persistent copies
+  size_t n_namespaces_;  // number of namespaces before the loop
+  // namespaces at the last record(): the template's objects, and copies that outlive the render
+  Namespaces live_, kept_;
 };
-
-// --- Runs.
 
 struct RunInput {
   const Json* messages = nullptr;   // nullptr: a plain render without special variables
-  const Json* variables = nullptr;  // an object
-  const Json* defaults = nullptr;   // an object of defaults of the model's files; may be nullptr
-  bool generation_prompt = false;   // with messages: the variable add_generation_prompt
-  std::string_view now;             // ISO 8601
+  const Json* variables = nullptr;  // variables of the render, an object
+  const Json* defaults = nullptr;   // variables from the model's files, an object; may be nullptr
+  bool generation_prompt = false;   // value of the variable add_generation_prompt; read only if `messages` is set
+  std::string_view now;             // current time, ISO 8601
   TemplateBudget budget;
   // --- Incremental renders. `resume` must be usable() for `messages`; its JSON values point into `variables` and
   // `defaults`, which must be the same objects as when it was taken.
@@ -119,14 +118,14 @@ struct RunInput {
 };
 
 struct RunOutput {
-  MarkedText text;  // printed text; of a resumed run, that after the checkpoint
+  MarkedText text;  // printed text; after a resume, the part after the checkpoint
   std::vector<Checkpoint> checkpoints;
   size_t message_iterations = 0;  // iterations of loops over the messages
   uint64_t steps = 0;
 };
 
-// The boundary of the engine: does not throw. Errors: kTemplateError, kTemplateRaise (the template's own text),
-// kTemplateBudget.
+// Returns errors as a Status and does not throw: callers outside jinja/ use this function. Errors: kTemplateError,
+// kTemplateRaise (the template's own text), kTemplateBudget.
 Result<RunOutput> run(const Program& program, const RunInput& input);
 
 }  // namespace ibid::jinja

@@ -24,7 +24,7 @@ void append_checked(std::string& out, uint32_t code_point, int line) {
   utf8_append(out, code_point);
 }
 
-// \xhh, \uhhhh or \Uhhhhhhhh: `digits` hex digits from body[i].
+// Appends the character of \xhh, \uhhhh or \Uhhhhhhhh, whose `digits` hex digits begin at body[i].
 void append_hex(std::string& out, std::string_view body, size_t i, size_t digits, int line) {
   uint32_t value = 0;
   for (size_t k = 0; k < digits; ++k) {
@@ -47,8 +47,8 @@ size_t append_octal(std::string& out, std::string_view body, size_t i, int line)
   return n;
 }
 
-// The value of a string literal, as Python's unicode-escape codec gives it. `body`: the text between the quotes. Fails
-// with `line` for an invalid \x, \u or \U, for \N{...}, and for escapes of invalid code points.
+// Returns the value of a string literal as Python's unicode-escape codec does. `body`: the text between the quotes.
+// Fails, naming `line`, for an invalid \x, \u or \U, for \N{...}, and for escapes of invalid code points.
 std::string unescape(std::string_view body, int line) {
   std::string out;
   for (size_t i = 0; i < body.size(); ++i) {
@@ -58,7 +58,7 @@ std::string unescape(std::string_view body, int line) {
     }
     const char c = body[++i];
     switch (c) {
-      case '\n': break;  // a line continuation
+      case '\n': break;  // a backslash at the end of a line continues the line
       case '\\':
       case '\'':
       case '"': out += c; break;
@@ -94,7 +94,9 @@ std::string unescape(std::string_view body, int line) {
   return out;
 }
 
-// \r\n and \r become \n; one newline at the end is dropped.
+// Replaces \r
+// and \r by
+// , and drops one newline at the end.
 std::string normalize_newlines(std::string_view source) {
   std::string out;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -130,7 +132,7 @@ class Lexer {
     return tokens_.emplace_back(std::move(token));
   }
 
-  // Advances, counting lines and recording whether the last character was a newline.
+  // Skips `bytes`, counts their lines, and records whether the last character was a newline.
   void advance(size_t bytes) {
     const std::string_view passed = source_.substr(position_, bytes);
     line_ += static_cast<int>(std::count(passed.begin(), passed.end(), '\n'));
@@ -140,7 +142,7 @@ class Lexer {
 
   bool at(std::string_view expected) const { return source_.substr(position_).starts_with(expected); }
 
-  // Position of the first {{ {% {# at or after `from`.
+  // Returns the position of the first {{ {% or {# at or after `from`.
   size_t find_tag(size_t from) const {
     for (size_t i = source_.find('{', from); i != std::string_view::npos; i = source_.find('{', i + 1)) {
       if (i + 1 < source_.size() && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#')) return i;
@@ -148,7 +150,7 @@ class Lexer {
     return std::string_view::npos;
   }
 
-  // The part of `data` that is kept before a tag with this sign after its opening.
+  // Returns the part of `data` that is kept before a tag. `sign`: the character after the tag's opening.
   std::string_view strip_before(std::string_view data, char sign, bool is_output) const {
     if (sign == '-') return data.substr(0, data.size() - trailing_space(data));
     if (sign == '+' || is_output) return data;
@@ -192,7 +194,7 @@ class Lexer {
 
   void skip_space() { advance(leading_space(source_.substr(position_))); }
 
-  // After the end of a block or comment: '-' removes all white space, no sign removes one newline.
+  // Removes text after the end of a block or comment: all white space for the sign '-', one newline without a sign.
   void trim_after(char sign) {
     if (sign == '-') return skip_space();
     if (sign == 0 && at("\n")) advance(1);
@@ -207,8 +209,8 @@ class Lexer {
   }
 
   struct RawTag {
-    size_t end;  // after "%}"
-    char sign;   // before it
+    size_t end;  // position after "%}"
+    char sign;   // sign before "%}"
   };
   // `{% raw %}` or `{% endraw %}` whose opening (sign included) ends at `position`.
   std::optional<RawTag> raw_tag(size_t position, std::string_view name) const {
@@ -238,7 +240,7 @@ class Lexer {
   }
 
   void lex_expression(std::string_view closing, TokenType end_type) {
-    std::string open;  // closing brackets that are expected
+    std::string open;  // closing brackets that are still expected
     for (;;) {
       skip_space();
       if (position_ >= source_.size()) fail_syntax(line_, "unexpected end of template");
@@ -263,7 +265,7 @@ class Lexer {
     return true;
   }
 
-  // Length of (\d+_)*\d+ at `position`, 0 if there is no digit.
+  // Length of (\d+_)*\d+ at `position`; 0 if no digit is there.
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&
@@ -314,7 +316,7 @@ class Lexer {
                                            .substr(0, base == 16 ? std::string_view::npos : static_cast<size_t>(base));
       while (end < source_.size() && allowed.find(source_[end]) != std::string_view::npos) ++end;
     } else if (source_[begin] == '0') {
-      end = begin;  // "012" is 0 and then 12, as in Jinja
+      end = begin;  // "012" is split into 0 and 12, as in Jinja
       while (end < source_.size() && source_[end] == '0') ++end;
     }
     const auto value = parse_int(source_.substr(begin, end - begin), base);
@@ -398,7 +400,7 @@ std::string describe(const Token& token) {
 }
 
 TokenStream::Nesting::Nesting(TokenStream& tokens) : tokens_(tokens) {
-  // A parenthesis goes through several rules that count.
+  // One parenthesis adds several levels, because several rules that parse it count: hence the factor.
   if (++tokens.depth_ > 4 * tokens.max_depth_) {
     fail_budget("template line " + std::to_string(tokens.current().line) + ": nested deeper than " +
                 std::to_string(tokens.max_depth_) + " (budget: depth)");

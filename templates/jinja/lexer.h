@@ -29,7 +29,7 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;  // data, name, the string's value, the operator
+  std::string text;  // by kind: the data, the name, the value of a string, the operator
   int64_t integer = 0;
   double number = 0;
 };
@@ -49,7 +49,7 @@ class TokenStream {
   // REQUIRES: the last token is kEnd.
   TokenStream(std::vector<Token> tokens, uint32_t max_depth) : tokens_(std::move(tokens)), max_depth_(max_depth) {}
 
-  // One level of nesting; fails beyond max_depth.
+  // One level of nesting, held for its scope; fails beyond max_depth.
   class Nesting {
    public:
     explicit Nesting(TokenStream& tokens);
@@ -76,7 +76,7 @@ class TokenStream {
   // Skips the current token if it matches. Returns whether it did.
   bool skip_operator(std::string_view text);
   bool skip_name(std::string_view text);
-  // The same, but any other token is an error.
+  // As skip_operator(), but fails if the current token does not match.
   void expect_operator(std::string_view text);
   void expect_name(std::string_view text);
   std::string expect_any_name();

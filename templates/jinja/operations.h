@@ -1,5 +1,5 @@
-// Operations on values: iteration and look-up, Python's operators, text of values, and formats. They treat lists, dicts
-// and iterables in JSON and in values alike. Error texts are Python's.
+// Operations on values: iteration and look-up, Python's operators, text of values, and formats. Lists, dicts and
+// iterables are treated alike whether they come from JSON or were built by the template. Error texts are Python's.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ibid::jinja {
 
-// Returns `value`, messages as a list (which counts as reading their end).
+// Returns `value`; if it is the messages, as a list, which counts as a read of their end (state.h).
 Value resolve_messages(RenderState& state, const Value& value);
 
 // Python's name of the type, as in its error messages: "str", "dict", "NoneType".
@@ -26,13 +26,13 @@ std::string_view type_name(const Value& value);
 // Fails if `value` is not iterable.
 Items iterate(RenderState& state, const Value& value);
 bool is_iterable(const Value& value);
-// Takes one element from a generator; nullopt if it is empty, or for any other value.
+// Takes one element from a generator; nullopt if the generator is exhausted or `value` is no generator.
 std::optional<Value> next_of_generator(const Value& value);
 
 // len(). Fails for values without a length.
 size_t length(RenderState& state, const Value& value);
 
-// Element by index of a list, tuple or range. REQUIRES: is_indexable(value), index < indexable_size(value).
+// Returns an element of a list, tuple or range. REQUIRES: is_indexable(value), index < indexable_size(value).
 bool is_indexable(const Value& value);
 size_t indexable_size(const Value& value);
 Value element(const Value& value, size_t index);
@@ -41,16 +41,17 @@ Value element(const Value& value, size_t index);
 size_t dict_size(const Value& value);
 Entry dict_entry(const Value& value, size_t index);
 std::optional<Value> dict_find(RenderState& state, const Value& value, const Value& key);
-// As above for a text key.
+// As dict_find() for a key that is text.
 std::optional<Value> dict_find(RenderState& state, const Value& value, std::string_view key);
 
-// kInput if any string in `value` or below is kInput.
+// kInput if any string in `value`, at any depth, is kInput.
 TextOrigin origin_of(const Value& value);
 
-// True if `value` is or contains a namespace, a closure or a generator: something that belongs to an iteration.
+// True if `value` is or contains a namespace, a closure or a generator. Such an object belongs to one iteration of a
+// loop.
 bool holds_reference(const Value& value);
 
-// Builds a dict as Python does: an equal later key replaces the value and keeps the earlier position.
+// Builds a dict as Python does: setting an equal key again replaces the value and keeps the key's position.
 class DictBuilder {
  public:
   explicit DictBuilder(RenderState& state) : state_(state) {}
@@ -64,19 +65,17 @@ class DictBuilder {
   std::unordered_map<std::string, size_t> strings_;  // index of each key that is a string
 };
 
-// --- Elements and slices of texts, sequences and the messages, as in Python, and Jinja's errors for missing ones.
+// --- Elements and slices of texts, sequences and the messages, as in Python. Errors for missing elements are Jinja's.
 
-// Jinja's description of an object in "... has no attribute".
+// Describes an object as Jinja does in "... has no attribute".
 std::string object_name(const Value& value);
 Value no_attribute(const Value& object, const std::string& name);
 
-// object[key]; undefined if Python raises LookupError or TypeError.
-// REQUIRES: key is integral; object is a string, is_indexable() or the messages.
+// object[key]; undefined if Python would raise LookupError or TypeError. REQUIRES: key is integral; object is a string,
+// is_indexable() or the messages.
 Value indexed(RenderState& state, const Value& object, const Value& key);
 // object[start:stop:step]; None for an omitted bound.
 Value slice(RenderState& state, const Value& object, const Value& start, const Value& stop, const Value& step);
-
-// --- Operators.
 
 bool truthy(RenderState& state, const Value& value);
 bool equals(RenderState& state, const Value& a, const Value& b);
@@ -85,7 +84,7 @@ bool less(RenderState& state, const Value& a, const Value& b, const char* sign =
 bool contains(RenderState& state, const Value& container, const Value& item);
 bool compare(RenderState& state, CompareOp op, const Value& a, const Value& b);
 
-// + - * / // % **; the caller resolves messages.
+// + - * / // % **. REQUIRES: neither operand is the messages: call resolve_messages() first.
 Value arithmetic(RenderState& state, ExprKind op, const Value& a, const Value& b);
 Value negate(const Value& value);
 Value plus(const Value& value);
@@ -95,12 +94,12 @@ Value plus(const Value& value);
 MarkedText str(RenderState& state, const Value& value);
 MarkedText repr(RenderState& state, const Value& value);
 
-// & < > " ' as escaped by markupsafe.escape.
+// Escapes & < > " ' as markupsafe.escape does.
 MarkedText escape_html(const MarkedText& text);
 
 struct JsonStyle {
   bool ensure_ascii = false;
-  std::optional<std::string> indent;  // per level; nullopt: on one line
+  std::optional<std::string> indent;  // text for each level of indentation; nullopt: all on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;
@@ -116,11 +115,12 @@ class Evaluator;
 Value format_percent(RenderState& state, const Value& format, const Value& arguments);
 Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
 
-// `text` padded with `fill` to `width` characters. align: '<', '>' or '^' (rounding as str.center).
+// Pads `text` with `fill` to `width` characters. align: '<', '>' or '^' (an odd character goes where str.center puts
+// it).
 MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill = " ",
                TextOrigin fill_origin = TextOrigin::kTemplate);
 
-// Returns `text`, all of it as input if the format contains input.
+// Returns `text`; if the format contains input, all of `text` counts as input.
 MarkedText under_format(const Value& format, MarkedText text);
 
 }  // namespace ibid::jinja

@@ -18,7 +18,7 @@ Body Parser::parse() {
   return body;
 }
 
-// Stops after {% if one of `ends` follows, or at the end of the template if `ends` is empty.
+// Parses statements up to a "{%" that is followed by one of `ends`, or to the end of the template if `ends` is empty.
 Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
   const TokenStream::Nesting nesting(tokens_);
   Body body;
@@ -119,7 +119,7 @@ StmtPtr Parser::parse_if() {
   return stmt;
 }
 
-// Inside a {% for %} nothing may be assigned to the variable `loop`.
+// Fails if a statement inside a {% for %} assigns to the variable `loop`.
 void Parser::check_loop_name(const Expr& target) const {
   if (fors_ == 0) return;
   if (target.kind == ExprKind::kName && target.symbol == Program::kLoopSymbol) {

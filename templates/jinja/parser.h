@@ -1,5 +1,5 @@
-// Parser: tokens to syntax tree, after Jinja 3.1 (jinja2/parser.py), whose grammar is unusual in places (`a ** b ** c`
-// groups left, a test takes one argument without brackets) and is followed exactly.
+// Parser: parses tokens to a syntax tree. It follows Jinja 3.1 (jinja2/parser.py) exactly, whose grammar is unusual in
+// places: `a ** b ** c` groups left, and a test takes one argument without brackets.
 //
 // Recursive descent in three classes: this one parses statements, ExpressionParser operators, OperandParser operands.
 // Throws Failure. Used once.
@@ -20,9 +20,9 @@
 
 namespace ibid::jinja {
 
-// --- ParseState: shared by the parsers of one template, which it must outlive; for one thread.
+// --- ParseState: the state that the parsers of one template share. It must outlive them; for one thread.
 
-// The names of a template, numbered.
+// Numbers the names of a template.
 class SymbolTable {
  public:
   SymbolTable() {
@@ -40,17 +40,18 @@ class SymbolTable {
   std::unordered_map<std::string, Symbol> symbols_;
 };
 
-// Unknown filters and tests. As in Jinja they are parse errors, unless a condition decides whether they are evaluated:
-// then they are errors of a render that evaluates them.
+// Collects unknown filters and tests. As in Jinja they are parse errors, unless a condition decides whether they are
+// evaluated: then a render that evaluates them fails.
 class UnknownNames {
  public:
   void add(int line, std::string message) {
     if (n_branches_ == 0) found_.emplace_back(line, std::move(message));
   }
-  // At the beginning and end of an {% if %}: between them nothing is recorded.
+  // Call at the beginning and the end of an {% if %}: names found between the two calls are not recorded.
   void enter_branches() { ++n_branches_; }
   void leave_branches() { --n_branches_; }
-  // Only after `a` is `a if b else c` known to be a condition: then records since its beginning are dropped.
+  // The parser knows that `a` belongs to a condition, `a if b else c`, only after it has parsed `a`. It then drops the
+  // names recorded since size() at the beginning of `a`.
   size_t size() const { return found_.size(); }
   void forget_from(size_t size) { found_.resize(size); }
 
@@ -60,7 +61,7 @@ class UnknownNames {
 
  private:
   int n_branches_ = 0;
-  std::vector<std::pair<int, std::string>> found_;  // line, message
+  std::vector<std::pair<int, std::string>> found_;  // line and error message of each unknown name
 };
 
 struct ParseState {
@@ -69,21 +70,22 @@ struct ParseState {
   TokenStream tokens;
   SymbolTable symbols;
   UnknownNames unknown;
-  MacroNode* macro = nullptr;  // enclosing the current token: records whether its body uses caller, varargs and kwargs
+  // The macro around the current token; the parser notes in it whether its body uses caller, varargs or kwargs.
+  MacroNode* macro = nullptr;
 };
 
-// --- Constructors of expression nodes (ast.h). Each updates the height of the tree and fails if it exceeds
+// --- Constructors of expression nodes (ast.h). Each updates the height of the tree and fails if the height exceeds
 // kMaxTreeHeight.
 
 ExprPtr make_node(ExprKind kind, int line);
 ExprPtr make_node(ExprKind kind, int line, ExprPtr child);
 ExprPtr make_binary(ExprKind kind, int line, ExprPtr left, ExprPtr right);
 ExprPtr make_constant(Value value, int line);
-// Appends a child, which may be nullptr.
+// Appends `child`, which may be nullptr.
 void adopt(Expr& parent, ExprPtr child);
 void check_height(const Expr& expr);
-// Marks the slices of a printed expression if all of it is constant. Jinja evaluates such an expression when it
-// compiles: there a slice that Python rejects is undefined.
+// Marks the slices of a printed expression if the whole expression is constant. Jinja evaluates such an expression at
+// compile time, and there a slice that Python rejects is undefined instead of an error.
 void note_constant_output(Expr& expr);
 
 // --- OperandParser: parses the operands of an expression: literals, names, lists and dicts, brackets, and the
@@ -93,11 +95,11 @@ class ExpressionParser;
 
 class OperandParser {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive the object.
   OperandParser(ParseState& state, ExpressionParser& expressions)
       : state_(state), tokens_(state.tokens), expressions_(expressions) {}
 
-  // with_namespace: a name with a field is the target of an assignment, not an attribute.
+  // with_namespace: `name.field` is the target of an assignment, not an attribute.
   ExprPtr parse_primary(bool with_namespace = false);
   // Parses subscripts and calls after `node`, then filters, tests and calls.
   ExprPtr parse_postfix(ExprPtr node);
@@ -131,12 +133,12 @@ class ExpressionParser {
   ExpressionParser& operator=(const ExpressionParser&) = delete;
 
   ExprPtr parse_expression(bool with_condition = true);
-  // Parses expressions separated by commas; one without a comma is not a tuple.
+  // Rules for expressions separated by commas; one expression without a comma is not a tuple.
   struct TupleRules {
     bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
   };
   ExprPtr parse_tuple(const TupleRules& rules);
-  // Parses a target of an assignment: names and tuples of them; with_namespace: also fields of namespaces.
+  // Parses a target of an assignment: names and tuples of names; with_namespace: also fields of namespaces.
   ExprPtr parse_target(bool with_namespace);
   ExprPtr parse_single_target();
   // name(args) | name(args) ...
@@ -161,8 +163,6 @@ class ExpressionParser {
   OperandParser operands_;
 };
 
-// --- Parser.
-
 class Parser {
  public:
   Parser(std::vector<Token> tokens, uint32_t max_depth);
@@ -185,7 +185,7 @@ class Parser {
   StmtPtr parse_loop_control();
   StmtPtr parse_unsupported();
   void parse_signature(MacroNode& macro);
-  // Parses the body and its end tag.
+  // Parses a body up to and including its end tag, {% `end` %}.
   Body parse_block(std::string_view end);
 
   ParseState state_;
@@ -193,7 +193,7 @@ class Parser {
   ExpressionParser expressions_;
   void check_loop_name(const Expr& target) const;
 
-  int loops_ = 0;  // enclosing loops in this macro or call block
+  int loops_ = 0;  // number of enclosing loops in this macro or call block
   int fors_ = 0;   // open {% for %} tags
 };
 

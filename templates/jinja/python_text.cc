@@ -10,7 +10,7 @@
 
 namespace ibid::jinja {
 
-using namespace unicode_data;  // the tables
+using namespace unicode_data;  // the Unicode tables
 namespace {
 
 void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
@@ -19,7 +19,7 @@ void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
   out.append(bytes, origin);
 }
 
-// ASCII only: for it Unicode's tables agree with comparisons.
+// Changes the case of an ASCII character. For ASCII, comparisons give what Unicode's tables do.
 char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text) {
   const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
   bool wants_upper = change == CaseChange::kUpper;
@@ -44,7 +44,7 @@ constexpr uint32_t kCapitalSigma = 0x3A3;
 constexpr uint32_t kSmallSigma = 0x3C3;
 constexpr uint32_t kFinalSigma = 0x3C2;
 
-// Unicode 3.13, Final_Sigma: after a cased letter and not before one, case-ignorable characters aside.
+// Final_Sigma (Unicode 3.13): true after a cased letter and not before one; case-ignorable characters are skipped.
 bool sigma_is_final(std::string_view text, size_t offset) {
   size_t before = offset;
   bool cased_before = false;
@@ -98,7 +98,7 @@ bool is_alpha(uint32_t c) { return is_letter(c); }
 bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
 bool is_digit(uint32_t c) { return in_classes(c, kDigitClass); }
 bool is_numeric(uint32_t c) { return in_classes(c, kNumericClass); }
-bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // with the ASCII separators
+bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // and the four ASCII separators
 bool is_lower(uint32_t c) { return in_classes(c, kLowerClass); }
 bool is_upper(uint32_t c) { return in_classes(c, kUpperClass); }
 bool is_title(uint32_t c) { return general_category(c) == GeneralCategory::Lt; }
@@ -136,7 +136,7 @@ MarkedText change_case(const MarkedText& text, CaseChange change) {
   size_t offset = 0, end = 0;
   bool previous_cased = false;
   for (const auto [run, origin] : text.runs()) {
-    // Two invalid halves may form a character across two runs: it belongs to the first.
+    // Two halves of a character, each invalid UTF-8, may meet across runs. The character belongs to the first run.
     for (end += run.size(); offset < end;) {
       const DecodedChar decoded = utf8_decode(bytes, offset);
       const uint32_t c = decoded.code_point;
@@ -252,7 +252,7 @@ MarkedText replace(RenderState& state, const MarkedText& text, std::string_view 
     out.append(with);
   };
   if (old.empty()) {
-    // Between all characters and at both ends.
+    // An empty `old` is found between all characters and at both ends.
     for (;;) {
       if (!left()) break;
       put();
@@ -278,7 +278,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   const std::string_view bytes = text.view();
   size_t begin = leading_space(bytes);
   size_t end = bytes.size() - trailing_space(bytes.substr(begin));
-  // The rest after `max` parts keeps its white space.
+  // After `max` splits, the rest of the text keeps its white space.
   const auto cut = [&](size_t from, size_t to) {
     state.meter.create(sizeof(MarkedText));
     parts.push_back(text.substr(from, to));
@@ -369,7 +369,7 @@ std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, 
 
 namespace {
 
-// Formats "d.ddde+XX", as written by to_chars, as Python's repr does.
+// Lays out a number "d.ddde+XX", as to_chars writes it, as Python's repr does.
 std::string lay_out(std::string_view scientific) {
   const bool negative = scientific.front() == '-';
   if (negative) scientific.remove_prefix(1);
@@ -442,7 +442,7 @@ std::string format_float(double value, int precision, char type) {
     const auto format = lower == 'e'   ? std::chars_format::scientific
                         : lower == 'f' ? std::chars_format::fixed
                                        : std::chars_format::general;
-    // At most 310 digits before the point.
+    // A double has at most 310 digits before the point.
     out.resize(static_cast<size_t>(std::max(precision, 0)) + 330);
     const auto end = std::to_chars(out.data(), out.data() + out.size(), value, format, precision);
     out.resize(static_cast<size_t>(end.ptr - out.data()));

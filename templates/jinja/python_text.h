@@ -24,7 +24,7 @@ bool is_space(uint32_t c);
 bool is_lower(uint32_t c);
 bool is_upper(uint32_t c);
 bool is_title(uint32_t c);
-// True if it has a letter of this case and none of the other.
+// True if `text` has a letter of this case and none of the other.
 bool has_only_case(std::string_view text, bool upper);
 // True if `c` is allowed in a Python identifier.
 bool may_be_in_identifier(uint32_t c, bool at_start);
@@ -32,18 +32,18 @@ inline bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
 
 // Number of code points in `text`.
 size_t count_chars(std::string_view text);
-// Byte offset of character `index`, or text.size() if there are at most `index`.
+// Returns the byte offset of character `index`, or text.size() if the text has at most `index` characters.
 size_t char_offset(std::string_view text, size_t index);
 // Length in bytes of the character at text[offset]. REQUIRES: offset < text.size().
 size_t char_length(std::string_view text, size_t offset);
 
 // str.upper, lower, title, capitalize, swapcase and casefold; origins are kept.
 enum class CaseChange { kUpper, kLower, kTitle, kCapitalize, kSwap, kFold };
-// Cost per byte, in bytes scanned (Meter): characters beyond ASCII need table look-ups.
+// Charge for one byte of a case change, in bytes scanned (Meter): characters beyond ASCII need table look-ups.
 inline constexpr size_t kCaseCost = 8;
 MarkedText change_case(const MarkedText& text, CaseChange change);
 
-// Bytes of white space at the start and end of `text` (str.strip without arguments).
+// Number of bytes of white space at the start and end of `text` (str.strip without arguments).
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 
@@ -56,11 +56,11 @@ enum class Side : uint8_t { kLeft, kRight, kBoth };
 MarkedText strip(RenderState& state, const MarkedText& text, Side side);
 MarkedText strip(RenderState& state, const MarkedText& text, Side side, std::string_view chars);
 
-// str.replace; max < 0: all.
+// str.replace. max < 0: replaces all occurrences.
 MarkedText replace(RenderState& state, const MarkedText& text, std::string_view old, const MarkedText& with,
                    int64_t max);
 
-// str.split / rsplit: at white space, or at `separator` (not empty). max < 0: all.
+// str.split / rsplit: at white space, or at `separator` (not empty). max < 0: no limit.
 std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, int64_t max, bool from_right);
 std::vector<MarkedText> split(RenderState& state, const MarkedText& text, std::string_view separator, int64_t max,
                               bool from_right);
@@ -68,11 +68,11 @@ std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, 
 
 // --- Numbers as Python writes and reads them.
 
-// repr(float): the shortest digits that parse to the same value, "1e+16", "1.0", "inf", "nan".
+// repr(float): the shortest digits that parse to the same value: "1e+16", "1.0", "inf", "nan".
 std::string float_text(double value);
-// json.dumps of a float: as repr, but Infinity, -Infinity, NaN.
+// json.dumps of a float: as repr(float), but with Infinity, -Infinity, NaN.
 std::string float_json(double value);
-// printf-like: `precision` digits, `type` one of e f g E F G.
+// Formats as printf does: `precision` digits, `type` one of e f g E F G.
 std::string format_float(double value, int precision, char type);
 
 // int(text, base) and float(text): surrounding white space and single underscores between digits are allowed.

@@ -1,8 +1,8 @@
-// RenderState: the state of one render, and a record of its reads.
+// RenderState: the state of one render, and a record of what the render read of the messages.
 //
-// MessageReads makes O(new messages) possible. Every read of the messages passes through it, so that a checkpoint knows
-// which messages it depends on, how many must exist, and whether the result of some read may change with a further
-// message (then nothing after it is final).
+// Every read of the messages passes through RenderState, which records it (MessageReads). A checkpoint therefore knows
+// which messages it depends on, how many must exist, and whether a further message could change the result of some read
+// (then nothing after that read is final). Without this record, rendering in O(new messages) would not be possible.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@
 
 namespace ibid::jinja {
 
-// --- Meter: counts the costs of one render and stops it at the budget. steps: statements, expressions and iterations,
-// with kStepsPerMessage more per message. created: bytes of strings and lists that were built; scanned: bytes that were
-// read. The byte budgets grow with the messages. Their size is computed only when the fixed part is used up, so that a
-// render of few new messages does not read the old ones.
+// --- Meter: counts the costs of one render and ends the render if they exceed the budget. steps: statements,
+// expressions and iterations; the budget allows kStepsPerMessage more for each message. created: bytes of strings and
+// lists that were built; scanned: bytes that were read. The byte budgets grow with the messages. The size of the
+// messages is computed only when the fixed part of the budget is used up, so that a render of few new messages does not
+// read the old ones.
 
 class Meter {
  public:
-  // The caller's JSON. `messages` may be nullptr.
+  // The variables of the render. `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
       : budget_(budget),
         messages_(messages),
@@ -45,7 +46,7 @@ class Meter {
     created_ += bytes;
     if (created_ > max_created_) grow_or_refuse(created_, max_created_, kCreateFactor);
   }
-  // Call before a string of `bytes` is built by repetition or padding: fails if it exceeds the output budget.
+  // Call before building a string of `bytes` by repetition or padding: fails if `bytes` exceed the output budget.
   void check_string(uint64_t bytes);
   void output(size_t total_bytes) {
     if (total_bytes > max_output_) grow_or_refuse(total_bytes, max_output_, 1);
@@ -53,7 +54,8 @@ class Meter {
   uint64_t max_range() const { return budget_.max_range; }
   uint64_t steps() const { return steps_; }
 
-  // One level of the interpreter's recursion; macros and recursive loops count against max_depth itself.
+  // One level of the interpreter's recursion, held for its scope. Macros and recursive loops are limited to max_depth
+  // levels, nested statements and expressions to kNodesPerDepth times as many.
   class Level {
    public:
     Level(Meter& meter, uint32_t& depth, uint32_t limit) : depth_(depth) {
@@ -73,10 +75,10 @@ class Meter {
   Level enter_call() { return Level(*this, call_depth_, budget_.max_depth); }
 
  private:
-  // About the number of nested statements and expressions per macro call.
+  // Approximate number of nested statements and expressions in a macro call.
   static constexpr uint32_t kNodesPerDepth = 8;
-  // Legitimate templates take about 50 steps per message, copy it a dozen times (split, strip, slices) and scan it more
-  // often.
+  // Templates of published models take about 50 steps per message, copy it a dozen times (split, strip, slices) and
+  // scan it more often.
   static constexpr uint64_t kStepsPerMessage = 1000;
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;
@@ -100,8 +102,6 @@ class Meter {
   uint32_t node_depth_ = 0, call_depth_ = 0;
 };
 
-// --- RenderState and its parts.
-
 using Attributes = std::vector<std::pair<std::string, Value>>;
 using Variables = std::vector<std::pair<Symbol, Value>>;
 
@@ -110,7 +110,7 @@ struct Frame {
   Variables variables;
   std::shared_ptr<Frame> parent;
 
-  const Value* find(Symbol symbol) const;  // in this frame only
+  const Value* find(Symbol symbol) const;  // searches this frame only
   void set(Symbol symbol, Value value);
 };
 using FramePtr = std::shared_ptr<Frame>;
@@ -119,10 +119,10 @@ using FramePtr = std::shared_ptr<Frame>;
 FramePtr inner_scope(const FramePtr& frame);
 
 struct MessageReads {
-  size_t messages = 0;             // only messages [0, messages) were read
-  size_t known_length = 0;         // minimum number of messages that the template has seen to exist
-  bool end = false;                // a read whose result a longer conversation changes
-  bool generation_prompt = false;  // add_generation_prompt was read
+  size_t messages = 0;             // the render read only messages[0, messages)
+  size_t known_length = 0;         // number of messages that must exist for the reads to have the same result
+  bool end = false;                // a further message could change the result of some read
+  bool generation_prompt = false;  // the render read add_generation_prompt
 };
 
 struct RenderState {
@@ -133,22 +133,21 @@ struct RenderState {
   ~RenderState();
 
   Meter meter;
-  const Json* messages;  // the array; nullptr for a render without messages
+  const Json* messages;  // the array of messages; nullptr for a render without messages
   MessageReads reads;
   FramePtr root = std::make_shared<Frame>();
-  // Copy on write: a checkpoint shares what has not changed since.
+  // Copied on write, so that a checkpoint shares the namespaces that have not changed since.
   std::vector<std::shared_ptr<const Attributes>> namespaces;
-  bool namespace_escaped = false;  // an object of one iteration was stored outside it
+  bool namespace_escaped = false;  // an object that belongs to one iteration was stored outside the iteration
   std::vector<FramePtr> captured;  // frames held by macros: cleared at the end, because they form cycles
   void set_attribute(size_t name_space, const std::string& name, Value value);
   size_t message_iterations = 0;
-  int line = 0;  // of the current statement
+  int line = 0;  // line of the current statement
 
-  // --- Reads of messages[first:].
-  // Message `index`, or nullopt past the end.
+  // --- Reads of the messages. message() returns nullopt for an index past the end.
   std::optional<Value> message(size_t index);
   bool has_message(size_t index);
-  size_t message_count();  // counts as a read of the end
+  size_t message_count();  // counts as a read of the end: a further message changes the result
   std::vector<Value> all_messages_from(size_t first);
 };
 

@@ -1,4 +1,3 @@
-// The limits of one render of a chat template.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,7 @@ namespace ibid {
 
 // Limits of one render; kTemplateBudget names the one that was exceeded.
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;  // plus a thousand per message
+  uint64_t max_steps = 1'000'000;  // plus 1000 for each message
   uint32_t max_depth = 128;
   uint64_t max_output_bytes = 8u << 20;  // plus the bytes of the messages and variables themselves
   uint64_t max_range = 100'000;

@@ -71,11 +71,11 @@ struct RangeObject : Object {
 };
 struct MacroObject : Object {
   const MacroNode* node = nullptr;
-  std::shared_ptr<Frame> closure;  // nullptr: the template's outermost frame
+  std::shared_ptr<Frame> closure;  // frame in which the macro was defined; nullptr: the template's outermost frame
 };
 
 template <typename Result>
-struct Builtin;  // builtins.h
+struct Builtin;  // defined in builtins.h
 using Function = const Builtin<Value>*;
 using Method = const Builtin<Value>*;
 struct FunctionObject : Object {
@@ -85,14 +85,14 @@ struct FunctionObject : Object {
 
 // The location of a JSON container.
 struct JsonSource {
-  TextOrigin origin = TextOrigin::kInput;  // of its strings
-  bool in_messages = false;                // else in the variables, which outlive a renderer's checkpoints
-  int64_t message = -1;                    // >= 0: it is all of this message
+  TextOrigin origin = TextOrigin::kInput;  // origin of the container's strings
+  bool in_messages = false;  // true: in the messages; false: in the variables, which outlive a renderer's checkpoints
+  int64_t message = -1;      // >= 0: the container is this whole message
 };
 
 class Value {
  public:
-  Value() = default;  // undefined, without a name
+  Value() = default;  // the undefined value, without a name
   static Value undefined(std::string message);
   static Value none();
   static Value boolean(bool value);
@@ -106,7 +106,7 @@ class Value {
   static Value tuple(Items items) { return sequence(SequenceStyle::kTuple, std::move(items)); }
   // REQUIRES: no two equal keys (use DictBuilder in operations.h).
   static Value dict(std::vector<Entry> entries);
-  // Converts scalars; arrays and objects are referenced.
+  // Converts scalars; arrays and objects are referenced, not copied.
   static Value json(const Json& json, const JsonSource& source);
   static Value messages(size_t first);
   static Value range(int64_t start, int64_t stop, int64_t step);
@@ -147,7 +147,7 @@ class Value {
   const Json& json_value() const { return *json_; }
   const JsonSource& json_source() const { return source_; }
   size_t index() const { return static_cast<size_t>(integer_); }  // kMessages, kNamespace
-  // Why it is undefined, in Jinja's words.
+  // Returns why the value is undefined, in Jinja's words.
   std::string undefined_message() const;
 
   const Object* identity() const { return object_.get(); }
@@ -168,7 +168,7 @@ class Value {
   std::shared_ptr<const Object> object_;
 };
 
-// The objects that hold values: complete types here, because Value's destructor needs them.
+// The objects that hold values. They are complete types in this header because Value's destructor needs them.
 struct SequenceObject : Object {
   SequenceStyle style = SequenceStyle::kList;
   uint32_t depth = 1;
@@ -189,7 +189,8 @@ inline bool Value::is_style(SequenceStyle style) const {
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
-  TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input if some come from an unpacked dict
+  // Origin of the argument names: input if some come from an unpacked dict.
+  TextOrigin name_origin = TextOrigin::kTemplate;
 };
 
 // --- Failures: errors of the engine's own functions. Thrown and caught inside jinja/ only: compile() and run() turn
@@ -201,10 +202,10 @@ struct Failure {
   std::string message;
 };
 
-// An operation that Jinja or Python rejects.
+// Fails for an operation that Jinja or Python rejects.
 [[noreturn]] inline void fail(std::string message) { throw Failure{ErrorCode::kTemplateError, std::move(message)}; }
 
-// A budget was exceeded; `message` names it.
+// Fails because a budget was exceeded; `message` names the budget.
 [[noreturn]] inline void fail_budget(std::string message) {
   throw Failure{ErrorCode::kTemplateBudget, std::move(message)};
 }

@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 256;
 
-// Keys that models use for arguments, whatever the template's key is.
+// The keys under which models write arguments, even if the template uses another key.
 constexpr std::array<std::string_view, 2> kArgumentKeys = {"arguments", "parameters"};
-// Other keys allowed beside name and arguments.
+// Other keys that a call may have beside name and arguments.
 constexpr std::array<std::string_view, 3> kOtherKeys = {"id", "type", "index"};
 
 template <size_t N>
@@ -24,7 +24,7 @@ bool is_among(std::string_view key, const std::array<std::string_view, N>& keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// The text of a JSON string in quotes; nullopt if it is not one.
+// Returns the text of a quoted JSON string; nullopt if `json` is not one.
 std::optional<std::string> unquoted(std::string_view json) {
   if (!json.starts_with('"')) return std::nullopt;
   Result<Json> value = parse_json(json, "a string");
@@ -169,7 +169,7 @@ CallReader::Step CallReader::read_json(std::string_view text) {
   if (!json_) {
     skip_spaces(text);
     if (at_ == text.size()) return Step::kMore;
-    if (text[at_] != '{') {  // a call without arguments
+    if (text[at_] != '{') {  // no arguments follow: a call without arguments
       if (step_ + 1 == steps_.steps.size()) return Step::kBad;
       arguments_ = "{}";
       has_arguments_ = true;
@@ -228,7 +228,7 @@ CallReader::Step CallReader::read_envelope(std::string_view text) {
   return finish_envelope(text) ? Step::kDone : Step::kBad;
 }
 
-// Returns false as soon as a key or the name rules out a call: an answer may be any JSON object.
+// Checks the keys and the name read so far; returns false if no call can have them: an answer may be any JSON object.
 bool CallReader::check_members(std::string_view text) {
   const CallEnvelope& envelope = *steps_.syntax.envelope;
   for (; n_members_checked_ < json_->members().size(); ++n_members_checked_) {
@@ -322,7 +322,7 @@ void add_parts(CallSteps& out) {
       case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
       case CallPart::Kind::kId:
         out.steps.push_back({CallStep::Kind::kId});
-        // Models may omit ids that the template writes.
+        // Models may omit an id that the template writes.
         if (optional_from < out.steps.size() - 1) {
           out.steps[optional_from].n_optional = out.steps.size() - optional_from;
         }
@@ -386,7 +386,7 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
   if (steps.steps.empty()) return triggers;
   add(steps.steps.front());
   if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(steps.steps[1]);
-  // Models may omit the opening of the section too; then a call's own tag begins it.
+  // Models may also omit the opening of the section. Then the call's own tag begins the call.
   if (steps.n_opening > 0 && steps.n_opening < steps.steps.size()) {
     const CallStep& begin = steps.steps[steps.n_opening];
     if (begin.kind == CallStep::Kind::kWord && is_tag(begin.word) && begin.word.size() > 2) add(begin);
@@ -429,7 +429,7 @@ ParameterReader::State ParameterReader::read(std::string_view text, bool at_end)
     if (state != State::kOpen) return state;
     if (at_ != at || wants_ != wants) continue;
     if (!at_end) return state;
-    // Done if only the closing words of the call are missing.
+    // The text ended where a next key or the end may follow: only the closing words of the call can be missing.
     return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
   }
 }
@@ -492,7 +492,7 @@ ParameterReader::State ParameterReader::read_value_marker(std::string_view text)
   return string == Match::kMore || other == Match::kMore ? State::kOpen : State::kBad;
 }
 
-// The spaces that the template writes after the marker belong to the marker; all further text to the value.
+// The spaces that the template writes after the marker belong to the marker. All text after them belongs to the value.
 ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
   const ParameterSyntax& syntax = steps_.syntax.parameter;
   const std::string_view edge = trailing_spaces(is_other_ ? syntax.before_other_value : syntax.before_value);
@@ -519,7 +519,7 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
     if (match_all == Match::kYes) match_all = goes_on(text, behind);
     if (match_all == Match::kMore && !at_end) return State::kOpen;
     if (match_all == Match::kNo) {
-      at_ = found + 1;  // the value contains the marker's text
+      at_ = found + 1;  // the value itself contains the marker's text
       continue;
     }
     end_value(text.substr(value_begin_, found - value_begin_));

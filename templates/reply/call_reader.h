@@ -1,6 +1,6 @@
-// CallReader: parses one tool call from a text that still grows, by the steps of its form. It reads each byte once, and
-// fails at the first byte that no call can have there. It does not own the text: the caller keeps it from the call's
-// first byte on. Not thread-safe.
+// CallReader: parses one tool call from a text that still grows, following the steps of the call's form. It reads each
+// byte once, and fails at the first byte that no call of this form can have there. It does not own the text: the caller
+// keeps the text from the call's first byte on. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ibid {
 
-// --- CallSteps: a CallSyntax as the steps of a reader, in order. Immutable plain data.
+// --- CallSteps: a CallSyntax converted to the steps of a reader, in order. Immutable plain data.
 
 struct CallStep {
   enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
@@ -28,18 +28,19 @@ struct CallStep {
 
 struct CallSteps {
   std::vector<CallStep> steps;
-  size_t n_opening = 0;  // the first steps, which open the section of calls; later calls start after them
+  // Number of first steps, which open the section of calls; later calls of the section start after them.
+  size_t n_opening = 0;
   std::vector<std::string> separator, section_end;  // words
   CallSyntax syntax;
-  // ParameterSyntax, as words.
+  // The texts of ParameterSyntax, split into words.
   std::vector<std::string> before_key, before_value, before_other_value, after_value;
-  bool names_in_ids = false;        // the form has no name of its own: it is part of the id ("functions.NAME:0")
-  std::string id_begin, id_middle;  // of ids made from name and index; empty: other ids
+  bool names_in_ids = false;        // the form has no separate name: the name is part of the id ("functions.NAME:0")
+  std::string id_begin, id_middle;  // texts of ids that are made from name and index; empty: ids have another form
 };
 
 CallSteps make_call_steps(const CallSyntax& syntax);
 
-// The words that begin a call, for CallSyntax::triggers.
+// Returns the words that begin a call, for CallSyntax::triggers.
 std::vector<std::string> call_triggers(const CallSyntax& syntax);
 
 // --- ParameterReader: parses arguments between markers from a text that still grows:
@@ -49,29 +50,30 @@ class ParameterReader {
  public:
   enum class State { kOpen, kDone, kBad };
 
-  // end: the words after the last argument; not empty. All other arguments must outlive the object.
+  // `end`: the words after the last argument; not empty. All other arguments must outlive the object.
   ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools, std::string tool);
 
-  // Continues at text[n_taken()..]. kDone: n_taken() is before the end's first word.
+  // Continues at text[n_taken()..]. If the result is kDone, n_taken() is the position of the first word of `end`.
   State read(std::string_view text, bool at_end);
   size_t n_taken() const { return at_; }
   void begin_at(size_t at) { at_ = at; }
 
-  // The arguments read so far, as a JSON object.
+  // Returns the arguments read so far, as a JSON object.
   std::string json() const { return json_.empty() ? "{}" : json_ + "}"; }
 
  private:
   enum class Match { kYes, kMore, kNo };
   enum class Wants { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
 
-  // Matches words at `at`, spaces allowed between, and moves `at` past them.
+  // Matches words at position `at`, with spaces allowed between words, and moves `at` past the last one.
   static Match match(std::string_view text, const std::vector<std::string>& words, size_t& at);
   State read_key_marker(std::string_view text);
   State read_key(std::string_view text);
   State read_value_marker(std::string_view text);
   State skip_edge(std::string_view text);
   State read_value(std::string_view text, bool at_end);
-  // Whether a next key or the end follows a marker that may end a value: then it does end it.
+  // A marker that ends values may also be part of a value. It ends the value only if a next key or the end of the call
+  // follows. Returns whether that is so.
   Match goes_on(std::string_view text, size_t at) const;
   void end_value(std::string_view value);
 
@@ -83,32 +85,30 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // the value's marker says that it is not a string
+  bool is_other_ = false;  // by the marker before it, the value is not a string
   std::string json_;
 };
-
-// --- CallReader.
 
 class CallReader {
  public:
   enum class State { kOpen, kDone, kBad };
 
-  // first_step: 0, or steps.n_opening for a call within a section. Both arguments must outlive it.
+  // first_step: 0, or steps.n_opening for a call within a section. The other arguments must outlive the object.
   CallReader(const CallSteps& steps, const OfferedTools& tools, size_t first_step);
 
   // Continues with `text`, which begins at the call's first byte and has only grown since the last call. at_end: no
-  // more text will come; then the state is not kOpen.
+  // more text will come, so the result is not kOpen.
   State read(std::string_view text, bool at_end);
 
-  size_t n_taken() const { return at_; }  // bytes; of a complete call, its length
-  // Returns the complete call. `text` is that of the last read().
+  size_t n_taken() const { return at_; }  // bytes read; of a complete call, its length
+  // Returns the complete call. `text` is the argument of the last read().
   ParsedCall call(std::string_view text) const;
 
-  // The arguments read so far of an incomplete call. Empty if the name is not known yet, or the arguments must be
-  // converted to JSON first.
+  // Returns the arguments read so far of an incomplete call. Empty if the name is not known yet, or if the arguments
+  // have to be converted to JSON first.
   std::string_view arguments_so_far(std::string_view text) const;
   const std::string& name() const { return name_; }
-  // The id, if it precedes the arguments.
+  // Returns the call's id if it precedes the arguments.
   std::string early_id() const { return steps_.syntax.envelope ? std::string() : id_; }
 
  private:
@@ -126,7 +126,7 @@ class CallReader {
   bool check_members(std::string_view text);
   bool finish_envelope(std::string_view text);
   bool set_name(std::string_view name);
-  // Reads up to a byte that ends names or ids; kMore if the text ends first.
+  // Reads up to a byte that cannot be part of a name or id; kMore if the text ends before one.
   Step read_until(std::string_view text, std::string_view stops, std::string& out);
   void skip_spaces(std::string_view text);
   bool only_closing_is_missing(std::string_view text) const;

@@ -20,7 +20,7 @@ constexpr const char* kQuestion = "Kestrelquestion";
 constexpr const char* kReply = "Kestrelreply";
 constexpr const char* kThought = "Kestrelthought";
 
-// Keys under which templates read the reasoning of an answer, the usual one first.
+// Keys under which templates read the reasoning of an answer. The most common one is first.
 constexpr const char* kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 
 Json probe_call(std::string_view tool, std::string_view id, bool as_text) {
@@ -86,16 +86,16 @@ Json thinking_answer(std::string text) {
 // An answer rendered by a template, without the prompt.
 struct Answer {
   std::string text;
-  bool follows_prompt = false;  // the render begins with the prompt's bytes
+  bool follows_prompt = false;  // the render begins with the bytes of the prompt
 };
 
-// The conversation before the answer: the generation prompt, and the render of an ordinary answer.
+// The conversation before the answer, its generation prompt, and the render of an ordinary answer.
 struct Frame {
   std::string prompt;
-  std::string before_reply;   // render of an ordinary answer, up to its text
+  std::string before_reply;   // render of that answer, up to its text
   std::string end_of_answer;  // the rest of that render
 
-  // Returns the answer part of a render.
+  // Returns the part of a render that is the answer.
   Answer answer_in(const std::string& render) const {
     if (render.starts_with(prompt)) return {render.substr(prompt.size()), true};
     return {render.substr(common_words_at_begin(render, before_reply)), false};
@@ -113,11 +113,9 @@ std::optional<Frame> frame_of(const TemplateProbe& probe, bool with_tools) {
   return frame;
 }
 
-// --- reasoning
-
 bool is_tag_word(std::string_view word) { return word.size() > 2 && (word.front() == '<' || word.front() == '['); }
 
-// The last tag of `text`, and the text after it.
+// Returns the last tag of `text` and the text after it.
 std::string last_tag(std::string_view text) {
   const auto words = marker_words(text);
   for (size_t i = words.size(); i-- > 0;) {
@@ -126,7 +124,7 @@ std::string last_tag(std::string_view text) {
   return {};
 }
 
-// The first tag of `text`, and the text before it.
+// Returns the first tag of `text` and the text before it.
 std::string first_tag(std::string_view text) {
   for (const std::string_view word : marker_words(text)) {
     if (!is_tag_word(word)) continue;
@@ -140,14 +138,14 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   if (thought == render.npos) return std::nullopt;
   const ReasoningSyntax syntax{last_tag(render.substr(0, thought)),
                                first_tag(render.substr(thought + std::string_view(kThought).size()))};
-  // A tag far away does not belong to the reasoning.
+  // Longest text taken as a marker: a tag farther from the thoughts does not belong to the reasoning.
   constexpr size_t kMaxMarkerBytes = 64;
   if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
   if (syntax.begin.size() > kMaxMarkerBytes || syntax.end.size() > kMaxMarkerBytes) return std::nullopt;
   return syntax;
 }
 
-// Adds a call to an answer: some templates render reasoning only beside calls.
+// Adds a call to an answer, because some templates render reasoning only beside calls.
 Json calling(Json answer) {
   answer["tool_calls"] = Json::array({probe_call(probe::kTool, probe::kId, false)});
   return answer;
@@ -169,15 +167,13 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
     const Json values = on ? Json{{"enable_thinking", true}, {"thinking", true}} : Json::object();
     for (const Json& answer : {thinking_answer(kReply), calling(thinking_answer(""))}) {
       std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
-      // If thoughts had no markers, this would be the message header, which also precedes ordinary content.
+      // If thoughts have no markers, `found` is the header of the message, which ordinary content has too.
       const std::string plain = probe.render(answer_with(kReply), !on, values);
       if (found && plain.find(found->begin + kReply) == plain.npos) return found;
     }
   }
   return known_reasoning(probe.source());
 }
-
-// --- calls
 
 struct FoundCalls {
   CallSyntax syntax;
@@ -226,7 +222,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
     format.calls = std::move(found->syntax);
     format.arguments_as_text = found->as_text;
     format.origin = "read off the template";
-    format.shows_tools = true;  // the client may have listed them itself
+    format.shows_tools = true;  // because the client may have listed the tools in its messages
   } else if (const auto known = known_calls(probe.source() + probe.render(nullptr, true))) {
     format.calls = known->syntax;
     format.origin = std::string(known->name) + ", which the template names";
@@ -269,15 +265,15 @@ namespace {
 
 using Kind = CallPart::Kind;
 
-// A form whose calls are JSON objects with these keys.
+// A form in which a call is a JSON object with these keys.
 struct EnvelopeRow {
   std::string_view name;
-  std::string_view marker;  // occurs in the template
+  std::string_view marker;  // text in the template's source
   std::string_view section_begin, begin, end, separator, section_end;
   std::string_view name_key, arguments_key;
 };
 
-// A marker that contains another one comes first.
+// If one marker contains another, its row comes first.
 constexpr EnvelopeRow kEnvelopeRows[] = {
     {"hermes", "<tool_call>", "", "<tool_call>\n", "\n</tool_call>", "\n", "", "name", "arguments"},
     {"granite 3", "<|tool_call|>", "<|tool_call|>[", "", "", ", ", "]", "name", "arguments"},
@@ -290,7 +286,7 @@ constexpr EnvelopeRow kEnvelopeRows[] = {
     {"llama 3", "<|python_tag|>", "", "", "", "; ", "", "name", "parameters"},
 };
 
-// A form whose calls have the name outside the arguments, which are JSON.
+// A form in which the name is outside the arguments, which are JSON.
 struct NamedRow {
   std::string_view name;
   std::string_view marker;
@@ -323,7 +319,7 @@ constexpr ContentWords kContentRows[] = {
 };
 
 struct ChannelRow {
-  std::string_view marker;  // occurs in an answer
+  std::string_view marker;  // text in an answer
   std::string_view begin, channel, body_begin, end, call_end, return_end, reasoning, recipient;
 };
 
@@ -413,7 +409,7 @@ CallSyntax calls_in_channels(const ChannelSyntax& channels) {
                   {Kind::kName, {}},
                   {Kind::kLiteral, " <|constrain|>json" + channels.body_begin},
                   {Kind::kArguments, {}}};
-  // Models may also omit the content type, or write the recipient before the channel, as the template does.
+  // Models may also omit the content type, or write the recipient before the channel, although the template does not.
   const auto call_with = [&](const std::string& before, const std::string& behind) {
     return std::vector<CallPart>{{Kind::kLiteral, before + channels.recipient},
                                  {Kind::kName, {}},

@@ -1,7 +1,7 @@
 // Finds the ReplyFormat of a chat template: renders conversations with known calls and reasoning, and reads off the
-// text around names, arguments and thoughts. So unknown templates are supported as well. Parts that a template does not
-// render itself (some only describe them to the model) come from a table of known forms, found by a marker in the
-// template's source.
+// text around names, arguments and thoughts. So unknown templates are supported as well. For parts that a template does
+// not render itself (some templates only describe them to the model), a table of known forms is searched by markers in
+// the template's source.
 //
 // A pure function: a dozen renders of short conversations.
 #pragma once
@@ -21,23 +21,23 @@ ReplyFormat find_reply_format(const ChatTemplate& chat_template);
 // reasoning. A row is found by a marker in the template's source. Pure functions.
 
 struct NamedCalls {
-  std::string_view name;  // of the row
+  std::string_view name;  // name of the table's row, for users
   CallSyntax syntax;
 };
-// The form of the first row whose marker occurs in `text`: a template, or its render with tools.
+// Returns the form of the first row whose marker occurs in `text`: a template, or its render with tools.
 std::optional<NamedCalls> known_calls(std::string_view text);
-// The most common form, for models whose template shows no calls.
+// Returns the most common form, for models whose template shows no calls.
 NamedCalls usual_calls();
 
-// The known reasoning markers that occur in `text`.
+// Returns the known reasoning markers that occur in `text`.
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
-// Channels whose markers occur in an answer rendered by the template.
+// Returns the channel syntax whose markers occur in an answer rendered by the template.
 std::optional<ChannelSyntax> known_channels(std::string_view answer);
-// How a model with these channels calls a tool; used for grammars.
+// Returns how a model with these channels calls a tool, for grammars.
 CallSyntax calls_in_channels(const ChannelSyntax& channels);
 
-// Markers around the content that occur in `text`: ("<response>", "</response>"). Empty: none.
+// The markers around an answer's content: ("<response>", "</response>"). Empty: no known markers occur in `text`.
 struct ContentWords {
   std::string_view begin, end;
 };
@@ -46,26 +46,26 @@ ContentWords known_content_words(std::string_view text);
 // --- Reads off the form of calls from a template's renders of known calls: the text around names, ids and arguments.
 // Pure functions, independent of templates.
 
-// The calls to render. No template contains their words.
+// The calls that are rendered. Their words occur in no template.
 namespace probe {
 inline constexpr std::string_view kTool = "kestrel_tool";
 inline constexpr std::string_view kOtherTool = "kestrel_other_tool";
-inline constexpr std::string_view kId = "kestrel01";  // nine letters and digits: Mistral's templates require that
+inline constexpr std::string_view kId = "kestrel01";  // nine letters and digits, which Mistral's templates require
 inline constexpr std::string_view kOtherId = "kestrel02";
-// The arguments of both calls. Keys in alphabetical order, because some templates sort them.
+// The arguments of both calls. Keys are in alphabetical order, because some templates sort them.
 inline constexpr std::string_view kArguments =
     R"({"kcount": 4711, "kflag": true, "klist": ["Kestrelitem"], "kplace": "Kestrelplace", "kzone": "Kestrelzone"})";
 }  // namespace probe
 
 // Answers rendered by a template.
 struct WrittenCalls {
-  std::string one;                      // an answer with one call, of kTool, up to the end of the text
-  std::optional<std::string> two = {};  // an answer with that call and one of kOtherTool after it
-  // The end of an answer without calls; text from its first word on does not belong to the calls.
+  std::string one;                      // an answer with one call of kTool, up to the end of the render
+  std::optional<std::string> two = {};  // the same with a call of kOtherTool after it
+  // The end of an answer without calls. Text from its first word on does not belong to the calls.
   std::string end_of_answer = {};
 };
 
-// nullopt if the text does not show name and arguments in a known form.
+// Returns nullopt if the text does not show name and arguments in a known form.
 std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written);
 
 }  // namespace ibid

@@ -102,7 +102,7 @@ JsonScanner::State JsonScanner::end_string() {
   return state_;
 }
 
-// A number ends at the byte after it, which is then processed itself.
+// A number ends before the byte that cannot continue it; that byte is then processed by itself.
 JsonScanner::State JsonScanner::in_number(char c) {
   const bool digit = is_decimal(c);
   switch (digits_) {
@@ -163,7 +163,7 @@ JsonScanner::State JsonScanner::close(char brace) {
 
 namespace {
 
-constexpr size_t kMaxLooseDepth = 60;  // within the limit of parse_json()
+constexpr size_t kMaxLooseDepth = 60;  // below the limit of parse_json()
 
 bool is_loose_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
@@ -176,7 +176,7 @@ std::string_view trim(std::string_view text) {
 // True if the text is one JSON value.
 bool is_json(std::string_view text) { return parse_json(text, "a value").ok(); }
 
-// Converts a value in loose notation to JSON. Used once; false if it is not one.
+// Converts a value in loose notation to JSON. Used once; its functions return false if the text is not such a value.
 class LooseReader {
  public:
   LooseReader(std::string_view text, const LooseNotation& notation) : text_(text), notation_(notation) {}
@@ -301,10 +301,10 @@ class LooseReader {
     constexpr std::string_view kNames = "ntrbf'\"\\/", kMeanings = "\n\t\r\b\f'\"\\/";
     if (const size_t i = kNames.find(c); i != kNames.npos) return value += kMeanings[i], true;
     const size_t n_digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (n_digits == 0) return value += '\\', value += c, true;  // Python keeps unknown escapes
+    if (n_digits == 0) return value += '\\', value += c, true;  // Python keeps the backslash of an unknown escape
     uint32_t code = 0, low = 0;
     if (!read_hex(n_digits, code)) return false;
-    // JSON writes characters beyond the basic plane as surrogate pairs.
+    // JSON writes a character beyond U+FFFF as two escapes, a surrogate pair.
     if (c == 'u' && code >= 0xD800 && code < 0xDC00 && take("\\u")) {
       if (!read_hex(4, low) || low < 0xDC00 || low > 0xDFFF) return false;
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
@@ -340,8 +340,6 @@ std::optional<std::string> loose_object_json(std::string_view text, const LooseN
   if (!reader.read_whole()) return std::nullopt;
   return std::move(reader).json();
 }
-
-// --- LooseScanner
 
 LooseScanner::State LooseScanner::scan(std::string_view text) {
   while (state_ == State::kOpen && n_taken_ < text.size()) {
@@ -407,7 +405,7 @@ std::string marked_value_json(std::string_view text, const AllowedTypes& types, 
   if (!is_string.has_value() && says_string && !(types.null && (value == "null" || value == "None"))) {
     return json_string(text);
   }
-  // Without a schema, a JSON string is taken as a text with quotes.
+  // If no schema restricts the type, a JSON string in the text counts as text that contains quotes.
   const bool may_be_string = !is_string.has_value() && (types.string || !types.any());
   if (is_json(value) && !(may_be_string && value.front() == '"')) return std::string(value);
   static const LooseNotation kPython;

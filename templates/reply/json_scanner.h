@@ -1,6 +1,7 @@
-// JsonScanner: follows one JSON object that arrives piece by piece, and reports where it and its own members end. It
-// neither builds nor copies values, and reads each byte once. Strict (RFC 8259), except for duplicate keys, ranges of
-// numbers, surrogates and UTF-8, which parse_json() checks. A value. Not thread-safe.
+// JsonScanner: follows one JSON object that arrives piece by piece, and reports where the object and its own members
+// end. It neither builds nor copies values, and reads each byte once. Strict (RFC 8259), except that it accepts
+// duplicate keys, numbers of any size, lone surrogates and invalid UTF-8, which parse_json() checks. A value. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ class JsonScanner {
  public:
   enum class State { kOpen, kDone, kBad };
 
-  // A member of the object itself, as offsets from the object's opening brace. Keys and strings include their quotes.
+  // A member of the object itself (not of nested ones), as offsets from the object's opening brace. Keys and strings
+  // include their quotes.
   struct Member {
     size_t key_begin = 0, key_end = 0;
     size_t value_begin = 0;
@@ -27,25 +29,25 @@ class JsonScanner {
   // Takes the next byte; the first must be '{'. REQUIRES: state() == kOpen.
   State push(char c);
   State state() const { return state_; }
-  size_t n_taken() const { return n_taken_; }  // bytes; once done, the object's length
+  size_t n_taken() const { return n_taken_; }  // bytes read; when done, the object's length
   const std::vector<Member>& members() const { return members_; }
 
  private:
   enum class Wants {
-    kBegin,         // the first brace
-    kValue,         // a value
-    kFirstElement,  // a value, or the end of an empty array
-    kFirstKey,      // a key, or the end of an empty object
+    kBegin,         // expects the first brace
+    kValue,         // expects a value
+    kFirstElement,  // expects a value, or the end of an empty array
+    kFirstKey,      // expects a key, or the end of an empty object
     kKey,
     kColon,
-    kNext,  // a comma or a closing bracket
+    kNext,  // expects a comma or a closing bracket
     kInString,
-    kEscaped,  // the character after a backslash
-    kHex,      // digits of \uXXXX
-    kWord,     // the rest of true, false, null
+    kEscaped,  // expects the character after a backslash
+    kHex,      // expects the digits of \uXXXX
+    kWord,     // expects the rest of true, false, null
     kNumber,
   };
-  // The states within a number, by its last character.
+  // States within a number, named after its last character.
   enum class Digits { kMinus, kZero, kWhole, kPoint, kFraction, kE, kSign, kExponent };
 
   State take(char c);
@@ -65,7 +67,7 @@ class JsonScanner {
   State state_ = State::kOpen;
   Wants wants_ = Wants::kBegin;
   Digits digits_ = Digits::kMinus;
-  std::string_view word_ = {};  // the part of the word that is still missing
+  std::string_view word_ = {};  // the rest of true, false or null that is still expected
   int n_hex_ = 0;
   bool is_key_ = false;     // whether the current string is a key
   std::vector<char> open_;  // open braces and brackets
@@ -74,20 +76,20 @@ class JsonScanner {
 };
 
 // --- Converts values that models write in other notations to JSON: Python's repr ({'a': True}), arguments of a Python
-// call (a=1, b="x"), objects with bare keys (a:1,b:<|"|>x<|"|>), and values between markers, for which only the tool's
-// schema tells whether they are strings. Pure functions; depth is bounded.
+// call (a=1, b="x"), objects with bare keys (a:1,b:<|"|>x<|"|>), and values between markers, which are strings if the
+// tool's schema says so. Pure functions; depth is bounded.
 
 // A notation of values.
 struct LooseNotation {
-  // The quote of strings, without escapes inside. Empty: ' or ", with escapes as in Python.
+  // The text that begins and ends a string, in which nothing is escaped. Empty: ' or ", with escapes as in Python.
   std::string quote = {};
-  char open = '{';  // of the outermost object
+  char open = '{';  // opens the outermost object
   char close = '}';
-  char separator = ':';  // after a bare key of the outermost object; '=' in calls
+  char separator = ':';  // follows a bare key of the outermost object; '=' in calls
 };
 
-// Returns the JSON of one whole object in this notation, including braces; nullopt if it is not one. Numbers keep their
-// spelling.
+// Returns the JSON of one whole object in this notation, including its braces; nullopt if `text` is not such an object.
+// Numbers keep their spelling.
 std::optional<std::string> loose_object_json(std::string_view text, const LooseNotation& notation);
 
 // Follows a value in loose notation that arrives piece by piece, to its closing brace. Checks only braces and quotes.
@@ -96,27 +98,28 @@ class LooseScanner {
   explicit LooseScanner(const LooseNotation& notation) : notation_(notation) {}
 
   enum class State { kOpen, kDone, kBad };
-  // Takes text[n_taken()..]. `text` begins with the outermost opening brace and has only grown since the last call.
+  // Continues at text[n_taken()..]. `text` begins with the outermost opening brace and has only grown since the last
+  // call.
   State scan(std::string_view text);
   size_t n_taken() const { return n_taken_; }
 
  private:
-  // Both return false if more text is needed.
+  // Both return false if the value continues beyond the end of `text`.
   bool skip_string(std::string_view text);
   bool begin_string(std::string_view text);
 
   LooseNotation notation_;
   State state_ = State::kOpen;
   size_t n_taken_ = 0;
-  std::string open_;      // closing braces that are expected
-  std::string in_quote_;  // the quote that ends the current string; empty: not in a string
+  std::string open_;      // closing brackets that are still expected
+  std::string in_quote_;  // the quote that ends the current string; empty outside of strings
 };
 
-// The JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;
-// is_string: set if the form itself says whether it is a string.
+// Returns the JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;
+// is_string: set if the form of the call already decides whether the value is a string.
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string);
 
-// `text` as a JSON string, with its quotes.
+// Returns `text` as a JSON string, with its quotes.
 std::string json_string(std::string_view text);
 
 }  // namespace ibid

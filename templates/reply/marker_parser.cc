@@ -9,13 +9,14 @@
 namespace ibid {
 namespace {
 
-// Text with many beginnings of calls is scanned again from each; this bounds the total.
+// Maximum number of bytes scanned again because a text that begins like a call is not one. After that, calls are not
+// recognized any more, so that the time stays linear.
 constexpr size_t kMaxWasted = 1 << 20;
 
-// A single ordinary character, which begins a call only at the beginning of an answer.
+// True for a trigger of one ordinary character, which begins a call only at the beginning of an answer.
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// The spaces after a marker that are content: those of the last line, if there are line breaks.
+// Returns the spaces after a marker that are content: if there are line breaks, only those of the last line.
 std::string_view behind_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -86,7 +87,7 @@ void MarkerParser::drop(size_t n) {
   looked_solid_ = false;
 }
 
-// Emits content, with the spaces before it. Spaces at its end are held back: a marker may follow.
+// Emits content and the spaces before it. Spaces at its end are held back, because a marker may follow.
 void MarkerParser::say(std::string_view text, ReplyOutput& out) {
   const size_t n_spaces = n_trailing_spaces(text);
   const std::string_view solid = text.substr(0, text.size() - n_spaces);
@@ -107,9 +108,7 @@ void MarkerParser::say(std::string_view text, ReplyOutput& out) {
   spaces_ += text.substr(text.size() - n_spaces);
 }
 
-// --- content
-
-// is_first: only spaces were emitted so far.
+// Looks for a marker at held()[at]. is_first: only spaces were emitted so far.
 MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   const std::string_view text = held().substr(at);
   Found found{Marker::kNone, at, 0};
@@ -160,11 +159,9 @@ bool MarkerParser::in_content(ReplyOutput& out) {
   return true;
 }
 
-// --- reasoning
-
 bool MarkerParser::in_reasoning(ReplyOutput& out) {
   const std::string_view end = format_.reasoning->end;
-  if (!reasoning_said_) {  // the prompt opened it, and the model repeats the marker
+  if (!reasoning_said_) {  // the prompt opened the reasoning, and the model repeats the marker
     size_t at = 0;
     while (at < held().size() && is_marker_space(held()[at])) ++at;
     const There there = is_there(held().substr(at), format_.reasoning->begin);
@@ -207,10 +204,8 @@ void MarkerParser::think(std::string_view text, ReplyOutput& out) {
   reasoning_spaces_ += text.substr(text.size() - n_spaces);
 }
 
-// --- calls
-
 void MarkerParser::begin_call(size_t first_step, size_t n_marker) {
-  // A call's own tag may come without the opening of the section.
+  // The model may write the call's own tag without the opening of the section.
   const bool no_opening = first_step == 0 && steps_.n_opening > 0 && !held().starts_with(steps_.steps.front().word);
   reader_.emplace(steps_, tools_, no_opening ? steps_.n_opening : first_step);
   n_marker_ = n_marker;
@@ -241,7 +236,7 @@ bool MarkerParser::in_call(ReplyOutput& out) {
   return true;
 }
 
-// The text is not a call. Its first word becomes content, and the rest is scanned again.
+// Ends an attempt to parse a call: its first word becomes content, and the rest is scanned again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
@@ -298,10 +293,10 @@ bool MarkerParser::behind_call() {
 
 namespace {
 
-// A header has a few words. Text without a header is content.
+// Maximum length of a header, which has a few words. Text without a header is content.
 constexpr size_t kMaxHeaderBytes = 400;
 
-// Number of bytes at the end of `text` that may begin the marker.
+// Number of bytes at the end of `text` that may be the beginning of the marker.
 size_t n_begins(std::string_view text, std::string_view marker) {
   size_t n = marker.empty() ? 0 : std::min(marker.size() - 1, text.size());
   while (n > 0 && !marker.starts_with(text.substr(text.size() - n))) --n;
@@ -337,8 +332,6 @@ void ChannelParser::finish(ReplyOutput& out) {
   if (where_ == Where::kHeader) say(opening_ + std::string(held()), out);
 }
 
-// --- headers
-
 bool ChannelParser::in_header(ReplyOutput& out) {
   const size_t end = held().substr(0, kMaxHeaderBytes + syntax_.body_begin.size()).find(syntax_.body_begin);
   if (end == held().npos) {
@@ -368,7 +361,7 @@ void ChannelParser::begin_body(ReplyOutput& out) {
   body_ = Body::kContent;
   tool_ = word_behind(syntax_.recipient);
   const std::string_view channel = word_behind(syntax_.channel);
-  // "to=functions.": the part before the dot is the kind of recipient.
+  // The kind of recipient ("functions.") may be missing or another one: then the whole word after "to=" is the name.
   const std::string any_recipient = syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1);
   if (tool_.empty()) tool_ = word_behind(any_recipient);
   if (!tool_.empty() && tools_.has(tool_)) {
@@ -376,7 +369,7 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     call_.clear();
     json_.emplace();
   } else if (!tool_.empty()) {
-    say(opening_, out);  // unknown recipient
+    say(opening_, out);  // the call's recipient is unknown
   } else if (std::find(syntax_.reasoning_channels.begin(), syntax_.reasoning_channels.end(), channel) !=
              syntax_.reasoning_channels.end()) {
     body_ = Body::kReasoning;
@@ -385,8 +378,6 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     out.content("\n");
   }
 }
-
-// --- bodies
 
 ChannelParser::Ending ChannelParser::find_ending() const {
   Ending first{held().size(), 0, false};
@@ -458,7 +449,7 @@ bool ChannelParser::between(ReplyOutput& out) {
   const size_t at = held().find(syntax_.begin);
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
   const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
-  // Only spaces are expected here. Other text is content, including the spaces before it.
+  // Between messages only spaces are expected. Other text is content, including the spaces before it.
   const size_t n_completion_tokens = n_without_end_spaces(text);
   if (n_completion_tokens > 0) {
     spaces_ += text.substr(0, n_completion_tokens);

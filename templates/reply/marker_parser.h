@@ -1,6 +1,5 @@
-// MarkerParser: splits an answer by its markers: reasoning at the beginning between two of them,
-// calls behind others, and content everywhere else. The part of ReplyParser for models without channels.
-// Not thread-safe.
+// MarkerParser: splits an answer by its markers: reasoning between two markers at the beginning, calls after their
+// markers, and content everywhere else. ReplyParser uses it for models without channels. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +16,11 @@
 
 namespace ibid {
 
-// --- ReplyOutput: collects the parts of an answer as a parser decides them, and emits events. Not thread-safe.
+// --- ReplyOutput: collects the parts of an answer as a parser recognizes them, and emits events. Not thread-safe.
 
 class ReplyOutput {
  public:
-  // Sets the receiver of events until the next call; the parser calls it before it decides anything.
+  // Sets the receiver of events. The parser sets it before each feed() and finish(); nullptr: no receiver.
   void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
 
   void reasoning(std::string_view text) { add(TurnEvent::Kind::kReasoning, text, reply_.reasoning); }
@@ -38,7 +37,7 @@ class ReplyOutput {
     open_.arguments += text;
     send({TurnEvent::Kind::kArguments, reply_.calls.size(), std::string(text)});
   }
-  // `id`: it may come after the arguments.
+  // `id`: the call's id, which is passed here because the model may write it after the arguments.
   void end_call(const std::string& id) {
     is_open_ = false;
     open_.id = id;
@@ -51,10 +50,10 @@ class ReplyOutput {
     send({TurnEvent::Kind::kCallBroken, reply_.calls.size()});
   }
   bool in_call() const { return is_open_; }
-  // Bytes of the arguments of the open call.
+  // Number of bytes emitted so far of the open call's arguments.
   size_t n_argument_bytes() const { return open_.arguments.size(); }
 
-  // A whole call, or the rest of the open one.
+  // Emits a whole call, or the rest of the open one.
   void complete_call(const ParsedCall& call) {
     if (!is_open_) begin_call(call.name, call.id);
     arguments(std::string_view(call.arguments).substr(open_.arguments.size()));
@@ -79,13 +78,11 @@ class ReplyOutput {
   bool is_open_ = false;
 };
 
-// --- MarkerParser.
-
 class MarkerParser {
  public:
-  // begins_inside: the answer begins inside reasoning.
+  // begins_inside: the answer begins inside reasoning, because the prompt opened it.
   MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls);
-  // Not movable: its readers point into it.
+  // Not copied or moved: members refer to each other.
   MarkerParser(const MarkerParser&) = delete;
   MarkerParser& operator=(const MarkerParser&) = delete;
 
@@ -94,7 +91,7 @@ class MarkerParser {
 
  private:
   enum class Where { kContent, kReasoning, kCall, kBehindCall };
-  enum class There { kYes, kUnsure, kNo };  // unsure: the text ends inside it
+  enum class There { kYes, kUnsure, kNo };  // kUnsure: the text ends inside the marker
   enum class Marker { kNone, kUnsure, kReasoning, kCall, kWrapper };
   struct Found {
     Marker marker = Marker::kNone;
@@ -102,7 +99,7 @@ class MarkerParser {
   };
 
   static There is_there(std::string_view text, std::string_view marker);
-  // Words with spaces between them; sets `length` to their total length.
+  // Looks for words with any spaces between them; sets `length` to the length from the first to the last one.
   static There words_there(std::string_view text, const std::vector<std::string>& words, size_t& length);
 
   // Each returns true if it made progress.
@@ -114,16 +111,16 @@ class MarkerParser {
 
   Found find_marker();
   Found marker_at(size_t at, bool is_first) const;
-  // n_marker: bytes of the word that begins it.
+  // n_marker: number of bytes of the word that begins the call.
   void begin_call(size_t first_step, size_t n_marker);
   void tell_call_so_far(ReplyOutput& out) const;
   void fail_call(ReplyOutput& out);
-  // Whether another call begins there; sets `length` to the length of its first word.
+  // Returns whether another call begins at `text`; sets `length` to the length of its first word.
   There next_call_there(std::string_view text, size_t& length) const;
   void say(std::string_view text, ReplyOutput& out);
   void think(std::string_view text, ReplyOutput& out);
   size_t n_unsure(std::string_view marker) const;
-  void drop(size_t n);  // drops the first n bytes of held()
+  void drop(size_t n);  // removes the first n bytes of held()
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ReplyFormat format_;
@@ -131,25 +128,25 @@ class MarkerParser {
   CallSteps steps_;
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;  // undecided text, from begin_ on
+  std::string held_;  // text from begin_ on is not decided yet
   size_t begin_ = 0;
-  size_t looked_ = 0;           // bytes of it that cannot begin a marker
-  bool looked_solid_ = false;   // and are not only spaces
-  std::string spaces_;          // before the held text; content if content follows
+  size_t looked_ = 0;           // number of first bytes of held() that cannot begin a marker
+  bool looked_solid_ = false;   // these bytes are not only spaces
+  std::string spaces_;          // spaces before held(); they become content if content follows
   bool said_ = false;           // content other than spaces was emitted
   bool behind_marker_ = false;  // nothing was emitted since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  size_t n_wasted_ = 0;  // bytes that were parsed as calls but are not
+  size_t n_wasted_ = 0;  // bytes that were first parsed as calls and turned out to be content
   std::optional<CallReader> reader_;
   size_t n_marker_ = 0;           // bytes of the word that begins the current call
-  std::string reasoning_spaces_;  // at the end of the reasoning so far
-  bool reasoning_said_ = false;   // more than spaces was emitted
+  std::string reasoning_spaces_;  // spaces at the end of the reasoning so far
+  bool reasoning_said_ = false;   // reasoning other than spaces was emitted
 };
 
-// --- ChannelParser: splits an answer that consists of messages with headers (ChannelSyntax). The part of ReplyParser
-// for models with channels. Not thread-safe.
+// --- ChannelParser: splits an answer that consists of messages with headers (ChannelSyntax). ReplyParser uses it for
+// models with channels. Not thread-safe.
 
 class ChannelParser {
  public:
@@ -170,13 +167,14 @@ class ChannelParser {
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
   void end_body(ReplyOutput& out);
-  // The first marker that ends a body; `length` 0: none begins before `begin`, where one may begin.
+  // The first marker that ends a body. `length` 0: there is none, but the text from `begin` on may be the beginning of
+  // one.
   struct Ending {
     size_t begin = 0, length = 0;
     bool begins_message = false;
   };
   Ending find_ending() const;
-  std::string_view word_behind(std::string_view marker) const;  // in the header
+  std::string_view word_behind(std::string_view marker) const;  // returns the word after a marker in the header
   void say(std::string_view text, ReplyOutput& out);
   void drop(size_t n) { begin_ += n; }
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
@@ -189,10 +187,10 @@ class ChannelParser {
   std::string held_;
   size_t begin_ = 0;
   bool at_end_ = false;
-  std::string spaces_;   // between two messages; content if other text follows
-  std::string opening_;  // beginning of the message, as written; content if the message is not a call
+  std::string spaces_;   // spaces between two messages; they become content if other text follows
+  std::string opening_;  // the message's beginning as the model wrote it; becomes content if the message is not a call
   std::string header_;
-  std::string call_;  // the body of a call so far
+  std::string call_;  // text so far of a body that is a call
   std::string tool_;
   std::optional<JsonScanner> json_;
   bool said_ = false, thought_ = false;

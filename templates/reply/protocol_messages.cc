@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kProtocolReasoning = "reasoning_content";
 
-// The object of a call that has name and arguments.
+// Returns the object inside a call that has name and arguments.
 Json* function_of(Json& call) {
   if (!call.is_object()) return nullptr;
   const auto function = call.find("function");
@@ -25,7 +25,7 @@ Json* calls_of(Json& message) {
   return calls != message.end() && calls->is_array() ? &*calls : nullptr;
 }
 
-// Some clients send "" for calls without arguments.
+// Sets the arguments of calls that have "": some clients send it for calls without arguments.
 void fill_empty_arguments(Json& calls) {
   for (Json& call : calls) {
     Json* function = function_of(call);
@@ -46,7 +46,8 @@ void write_arguments_as_text(Json& calls) {
   }
 }
 
-// A template with channels renders either content or reasoning beside a call.
+// Removes the content of a message that also has reasoning: a template with channels renders only one of them beside a
+// call.
 void choose_between_content_and_reasoning(Json& message, const ReplyFormat& format) {
   const std::string* content = content_of(message);
   const std::string* reasoning = text_member(message, format.reasoning_key);
@@ -79,7 +80,7 @@ Json message_for_template(Json message, const ReplyFormat& format) {
 
 Json messages_for_template(Json messages, const ReplyFormat& format) {
   if (!messages.is_array()) return messages;
-  const Json* calls = nullptr;  // of the last message with calls
+  const Json* calls = nullptr;  // calls of the last message that has some
   for (Json& message : messages) {
     message = message_for_template(std::move(message), format);
     if (const Json* here = calls_of(message)) calls = here;
@@ -131,7 +132,7 @@ void assign_call_ids(ParsedReply& reply, uint64_t seed) {
 
 namespace {
 
-// Limits on nested schemas, by depth and number: a request may hold any schema.
+// Limits on nested schemas, by depth and by number, because a request may contain any schema.
 constexpr size_t kMaxSchemaDepth = 8;
 constexpr size_t kMaxSchemas = 1000;
 
@@ -151,7 +152,7 @@ void add_type_of(AllowedTypes& types, const Json& value) {
   add(types, value.is_string() ? "string" : value.is_null() ? "null" : "other");
 }
 
-// The target of "#/a/b"; nullptr if it does not exist or is in another document.
+// Returns the target of a reference "#/a/b"; nullptr if it does not exist or is in another document.
 const Json* referred(const Json& root, std::string_view reference) {
   if (!reference.starts_with('#')) return nullptr;
   const Json* at = &root;
@@ -160,7 +161,7 @@ const Json* referred(const Json& root, std::string_view reference) {
     const std::string_view part = rest.substr(1, rest.find('/', 1) - 1);
     rest.remove_prefix(1 + part.size());
     std::string key;
-    for (size_t i = 0; i < part.size(); ++i) {  // RFC 6901
+    for (size_t i = 0; i < part.size(); ++i) {  // unescapes ~0 and ~1 (RFC 6901)
       const bool escaped = part[i] == '~' && i + 1 < part.size();
       key += !escaped ? part[i] : part[++i] == '0' ? '~' : '/';
     }

@@ -20,7 +20,7 @@ namespace ibid {
 
 // Returns `message` as the template expects it. Anything else than a message of the protocol stays unchanged.
 Json message_for_template(Json message, const ReplyFormat& format);
-// Converts all of them, and adds the tool's name to a tool result whose id is among the last calls before it.
+// Converts all messages, and adds the tool's name to a tool result whose id is among the last calls before it.
 Json messages_for_template(Json messages, const ReplyFormat& format);
 
 // Returns an answer as a message of the protocol: {"role": "assistant", "content": text or null, "reasoning_content"?,
@@ -33,7 +33,7 @@ void assign_call_ids(ParsedReply& reply, uint64_t seed);
 // --- OfferedTools: the names of the tools offered to a model, and the types of their parameters. A value with copies.
 // Immutable once built; not thread-safe before.
 
-// The types that a JSON schema allows for a value. None set: the schema does not say.
+// The types that a JSON schema allows for a value. If no flag is set, the schema does not restrict the type.
 struct AllowedTypes {
   bool string = false, null = false, other = false;
   bool any() const { return string || null || other; }
@@ -41,7 +41,8 @@ struct AllowedTypes {
 // Evaluates "type", "enum", "const", "$ref" within `root`, "anyOf", "oneOf" and "allOf". Other keywords are ignored.
 AllowedTypes allowed_types(const Json& schema, const Json& root);
 
-// The name of a tool, from {"type": "function", "function": {"name": ...}} or {"name": ...}; empty if it has none.
+// Returns the name of a tool, from {"type": "function", "function": {"name": ...}} or {"name": ...}; empty if it has
+// none.
 std::string_view tool_name(const Json& tool);
 
 class OfferedTools {
@@ -52,7 +53,7 @@ class OfferedTools {
 
   bool empty() const { return parameters_.empty(); }
   bool has(std::string_view name) const { return parameters_.find(name) != parameters_.end(); }
-  // The types of an argument in the tool's schema.
+  // Returns the types that the tool's schema allows for an argument.
   AllowedTypes types_of(std::string_view tool, std::string_view argument) const;
 
  private:

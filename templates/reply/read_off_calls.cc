@@ -47,7 +47,7 @@ struct CallPlaces {
   }
 };
 
-// End of the JSON object that begins at `begin`; npos: no object begins there.
+// Returns the end of the JSON object that begins at `begin`; npos if no object begins there.
 size_t json_object_end(std::string_view text, size_t begin) {
   JsonScanner scanner;
   for (size_t i = begin; i < text.size() && scanner.state() == JsonScanner::State::kOpen; ++i) scanner.push(text[i]);
@@ -83,7 +83,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     if (!key) return std::nullopt;
     std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
     if (!value) return std::nullopt;
-    if (kValues[i] == "rue") --value->begin;  // true or True
+    if (kValues[i] == "rue") --value->begin;  // the value is true or True: include its t
     if (kValues[i] == "[") {
       value->end = text.find(']', value->end);
       if (value->end++ == text.npos) return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
   return arguments;
 }
 
-// {key:value,key:<|"|>value<|"|>} and (key=value, key="value").
+// Finds the arguments in {key:value,key:<|"|>value<|"|>} or (key=value, key="value").
 bool read_bare(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view number = between(arguments[0].key.end, arguments[0].value.begin);
@@ -114,7 +114,7 @@ bool read_bare(std::string_view text, const std::vector<Argument>& arguments, si
   return true;
 }
 
-// <parameter=key>value</parameter>, and similar forms.
+// Finds the arguments in <parameter=key>value</parameter> and similar forms.
 bool read_parameters(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view to_first = between(from, arguments[0].key.begin);
@@ -151,13 +151,11 @@ std::optional<CallPlaces> find_places(std::string_view text) {
   return places;
 }
 
-// --- parts
-
 void add_literal(std::vector<CallPart>& parts, std::string_view text) {
   if (!text.empty()) parts.push_back({CallPart::Kind::kLiteral, std::string(text)});
 }
 
-// Position of the index of a call: "0" in the first call, "1" in the second.
+// Returns the position of a call's index in its literal, which has "0" in the first call and "1" in the second.
 std::optional<size_t> find_index(std::string_view text, std::string_view of_second) {
   if (text.size() != of_second.size()) return std::nullopt;
   const auto differs = std::mismatch(text.begin(), text.end(), of_second.begin());
@@ -166,7 +164,8 @@ std::optional<size_t> find_index(std::string_view text, std::string_view of_seco
   return static_cast<size_t>(differs.first - text.begin());
 }
 
-// text: one call. of_second: the same literals of the second call, in order; empty if there is no second call.
+// Returns the parts of a call. `text`: one call. of_second: the corresponding literals of the second call, in order;
+// empty if there is no second call.
 std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
                                const std::vector<std::string>& of_second) {
   struct Part {
@@ -196,7 +195,8 @@ std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
   return parts;
 }
 
-// The literals before name, id and arguments of the second call; the first is reduced to its last n_begin bytes.
+// Returns the literals before name, id and arguments of the second call; of the first literal only the last n_begin
+// bytes.
 std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin) {
   std::vector<Stretch> known;
   const auto add = [&](std::optional<Stretch> place) {
@@ -238,14 +238,14 @@ std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlace
     if (envelope.name_key.empty() || envelope.arguments_key.empty()) continue;
     envelope.before = text.substr(0, at);
     envelope.after = text.substr(at + scanner.n_taken());
-    // An id outside the object is an ordinary part.
+    // An id outside the object is a part of its own.
     const bool id_is_outside = places.id && envelope.id_key.empty();
     return id_is_outside ? std::nullopt : std::optional(std::move(envelope));
   }
   return std::nullopt;
 }
 
-// Number of bytes of whole words that both texts end with, where the index of the call may differ.
+// Length of the longest sequence of whole words with which both texts end; the index of the call may differ in it.
 size_t n_common_opening(std::string_view before_first, std::string_view before_second) {
   const auto first = marker_words(before_first), second = marker_words(before_second);
   size_t n = 0;
@@ -263,7 +263,7 @@ std::string_view before_end(std::string_view text, const std::string& end_of_ans
   return end.empty() ? text : text.substr(0, text.find(end.front()));
 }
 
-// Closes the JSON that is open before the arguments; the rest does not belong to the call.
+// Returns the beginning of `text` that closes the JSON left open before the arguments.
 std::string_view closing_json(std::string_view text) {
   const size_t end = text.find_first_not_of("}]\" \n");
   return trim_marker_spaces(text.substr(0, end));
@@ -280,7 +280,8 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   syntax.parameter = places->parameter;
   syntax.quote = places->quote;
   std::string_view before = one.substr(0, places->begin());
-  while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);  // the answer's layout
+  // Layout of the answer, not part of the call.
+  while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 
   std::string_view begin = before, end = before_end(behind, written.end_of_answer);
@@ -299,7 +300,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
       end = behind.substr(0, n_end);
-      // A section that was opened is closed; without one, its end would look like the end of the answer.
+      // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer));
       }

@@ -14,10 +14,10 @@ namespace ibid {
 // One piece of a call, in the order in which a model writes them.
 struct CallPart {
   enum class Kind {
-    kLiteral,    // `text`, as the template writes it
+    kLiteral,    // CallPart::text, as the template writes it
     kName,       // the tool's name
     kId,         // the call's id: any word, no spaces
-    kIndex,      // of the call within the answer: 0, 1, ...
+    kIndex,      // the number of the call within the answer: 0, 1, ...
     kArguments,  // an object, in the form of CallSyntax::arguments
   };
   Kind kind = Kind::kLiteral;
@@ -32,22 +32,24 @@ enum class ArgumentsForm {
   kKeywords,    // (key=value, ...): the arguments of a call in Python, values as Python writes them
 };
 
-// ArgumentsForm::kParameters: before_key KEY before_value VALUE after_value for each argument, nothing between two.
-// String values are written as they are, others as JSON.
+// How ArgumentsForm::kParameters is written: before_key KEY before_value VALUE after_value for each argument, nothing
+// between two arguments. String values are written as they are, others as JSON.
 struct ParameterSyntax {
   std::string before_key = {};
-  std::string before_value = {};        // of a string value
-  std::string before_other_value = {};  // of other values; equal to before_value if the form does not distinguish
+  std::string before_value = {};  // precedes a value that is a string
+  // precedes other values; equal to before_value if the form does not distinguish them
+  std::string before_other_value = {};
   std::string after_value = {};
   bool operator==(const ParameterSyntax&) const = default;
 };
 
-// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the texts around it.
-// The parts contain all of this as literals too; the envelope is for calls that models space differently.
+// A JSON object around a call: {"name": NAME, "arguments": ARGUMENTS}. `before` and `after` are the texts around the
+// object. CallSyntax::parts contain all of this as literals too; a parser needs the envelope to accept calls in which a
+// model writes the JSON with other spaces.
 struct CallEnvelope {
   std::string name_key = {};
   std::string arguments_key = {};
-  std::string id_key = {};  // empty: no id
+  std::string id_key = {};  // key of the call's id; empty: no id
   std::string before = {};
   std::string after = {};
   bool operator==(const CallEnvelope&) const = default;
@@ -62,20 +64,20 @@ struct CallSyntax {
   std::vector<CallPart> parts;
   std::optional<CallEnvelope> envelope = {};
   ArgumentsForm arguments = ArgumentsForm::kJson;
-  ParameterSyntax parameter = {};  // kParameters
-  std::string quote = {};          // kBareObject
+  ParameterSyntax parameter = {};  // used if the arguments are kParameters
+  std::string quote = {};          // used if the arguments are kBareObject
   // A text that models may write before a call although the template does not ("<|python_tag|>").
   std::string optional_begin = {};
-  // The words that begin a call; without spaces. A trigger that is an ordinary character ("{") begins a call only at
+  // The words that begin a call, without spaces. A trigger that is an ordinary character ("{") begins a call only at
   // the beginning of an answer.
   std::vector<std::string> triggers = {};
   bool several = true;  // the template renders more than one call per answer
-  // Alternative parts of a call. Each has the trigger in its first literal.
+  // Alternatives to `parts`. Each has the trigger in its first literal.
   std::vector<std::vector<CallPart>> other_parts = {};
   bool operator==(const CallSyntax&) const = default;
 };
 
-// Reasoning is the text between the two at the beginning of an answer. The prompt may already have opened it
+// Reasoning is the text between these two markers at the beginning of an answer. The prompt may already have opened it
 // (opens_reasoning()).
 struct ReasoningSyntax {
   std::string begin = {};
@@ -99,22 +101,24 @@ struct ChannelSyntax {
 struct ReplyFormat {
   std::optional<CallSyntax> calls = {};  // nullopt: the template has no calls
   std::optional<ReasoningSyntax> reasoning = {};
-  std::optional<ChannelSyntax> channels = {};  // if set, `calls` and `reasoning` describe bodies of channels
+  // If set, `calls` and `reasoning` describe the bodies of messages in these channels.
+  std::optional<ChannelSyntax> channels = {};
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
-  // Requirements of the template on messages: the arguments of tool_calls as a JSON object, or as a string of JSON; and
-  // the key of an answer's reasoning.
+  // What the template requires of messages: the arguments of tool_calls as a string of JSON, or else as a JSON object;
+  // and the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
-  bool shows_tools = true;  // the template lists tools in a prompt, or renders their calls
-  // Its source, for users: "read off the template", or the name of a known form.
+  bool shows_tools = true;  // the template lists the tools in the prompt, or renders calls
+  // How the format was found, for users: "read off the template", or the name of a known form.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;
 };
 
-// For users, in one line: "<tool_call>{"name": NAME, "arguments": {...}}</tool_call>". Empty: no calls.
+// Describes the format of calls for users, in one line: "<tool_call>{"name": NAME, "arguments": {...}}</tool_call>".
+// Empty: no calls.
 std::string describe_calls(const ReplyFormat& format);
-// "<think> ... </think>". Empty: no reasoning.
+// Describes the format of reasoning for users: "<think> ... </think>". Empty: no reasoning.
 std::string describe_reasoning(const ReplyFormat& format);
 
 // --- The markers of a format: the texts around the parts of an answer. Pure functions.
@@ -139,10 +143,10 @@ bool is_marker_space(char c);
 // ends at '>', or before a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and
 // connecting characters, or any other single character.
 std::vector<std::string_view> marker_words(std::string_view text);
-// As marker_words(), without runs of spaces.
+// As marker_words(), but leaves out runs of spaces.
 std::vector<std::string> solid_marker_words(std::string_view text);
 
-// Length in bytes of the whole words with which both texts begin.
+// Returns the length in bytes of the longest sequence of whole words with which both texts begin.
 size_t common_words_at_begin(std::string_view a, std::string_view b);
 
 std::string_view trim_marker_spaces(std::string_view text);

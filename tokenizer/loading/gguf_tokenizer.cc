@@ -35,7 +35,7 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
   return family;
 }
 
-// The embedding has a row for every token; rows beyond the vocabulary are padding.
+// Checks that the embedding has a row for every token. Rows beyond the vocabulary are padding.
 Status check_embedding(const ModelFile& file, size_t n_tokens) {
   const TensorView* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.rank < 2 || embedding->shape[0] >= n_tokens) return {};
@@ -44,8 +44,8 @@ Status check_embedding(const ModelFile& file, size_t n_tokens) {
                    std::to_string(embedding->shape[0]) + " rows");
 }
 
-// Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for that: like
-// llama.cpp, go by the model's name.
+// Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for that, so this
+// follows llama.cpp and recognises Phi-3 by the model's name.
 void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
   std::string lower(model_name);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -57,7 +57,7 @@ void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
 
 using enum GgufTokenType;
 
-// Builder: ByteLevelBuilder or PieceBuilder.
+// Adds a token by its type. Builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
 Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t type) {
   switch (GgufTokenType{static_cast<int32_t>(type)}) {
@@ -75,7 +75,7 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
-// Error: kBadVocab if the list exists and does not have one value per listed token.
+// Error: kBadVocab if `values` exist but are not one per token of the file.
 template <typename Number>
 Status check_length(const ModelFile& file, std::string_view key, const std::optional<std::vector<Number>>& values,
                     size_t n_tokens) {
@@ -88,7 +88,8 @@ Status check_length(const ModelFile& file, std::string_view key, const std::opti
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 
-// By token id; without the key all tokens are normal. Padding tokens may follow in the file.
+// Returns the type of each token. Without the key all tokens are normal. The file's list may be longer, for padding
+// tokens.
 Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
   if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
@@ -96,8 +97,9 @@ Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) 
   return *std::move(types);
 }
 
-// The tokens without trailing padding: unused ones named "[PADn]" by their id, with which llama.cpp's converters make
-// the list as long as the embedding. They are not tokens: a model that sampled one would show its name.
+// Returns the tokens without trailing padding: unused tokens named "[PADn]" by their id, with which llama.cpp's
+// converters make the list as long as the embedding. They must not become tokens: if a model sampled one, its name
+// would be shown.
 Result<std::vector<std::string_view>> without_padding(const ModelFile& file, std::vector<std::string_view> tokens) {
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
   TRY(check_length(file, kTypesKey, types, tokens.size()));
@@ -126,7 +128,8 @@ Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) 
   return *std::move(scores);
 }
 
-// The left side has at least `least_left` bytes: if spaces are written literally, it may begin with one.
+// Adds the merges, each split at a space. The left side has at least `least_left` bytes: if a vocabulary writes spaces
+// literally, a left side may begin with one.
 Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
@@ -150,7 +153,8 @@ Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBui
   return std::optional<TokenId>(checked);
 }
 
-// Adds `id` at the ends of texts if the file, or by default its family, requires it.
+// Adds `id` before or after every text if the file's key requires it, or, without the key, if the family does by
+// default.
 Status add_around(const ModelFile& file, std::string_view key, bool by_default, std::optional<TokenId> id,
                   Tokens& around) {
   TRY_ASSIGN(const std::optional<bool> wanted, file.get_bool(key));
@@ -163,7 +167,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
-// Defaults of a family.
+// Values for keys that a file lacks, which depend on the family.
 struct Defaults {
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos = {}, eos = {};
@@ -204,7 +208,7 @@ Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file, const 
   return builder.finish();
 }
 
-// Writes U+2581 instead of spaces; with `prefix`, adds one before every section.
+// Returns a normalizer that writes U+2581 for spaces and, with `prefix`, adds one before every section.
 Normalizer space_marks(bool prefix) {
   using Kind = NormalizerStep::Kind;
   std::vector<NormalizerStep> steps;
@@ -229,7 +233,7 @@ Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file, const
   return builder;
 }
 
-// Sets what characters without a token become.
+// Sets what a character without a token becomes.
 Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
   CharBpeModel& bpe = builder.bpe();
   bpe.byte_fallback = true;
@@ -242,7 +246,7 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
                "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token can replace them");
 }
 
-// SentencePiece's BPE: scores instead of merges.
+// Loads SentencePiece's BPE, which has scores in place of merges.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
@@ -253,7 +257,7 @@ Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// BPE with merges over characters instead of bytes.
+// Loads BPE whose merges join characters and not bytes.
 Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
@@ -268,7 +272,7 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// The table that rewrites a text first (SentencePiece's charsmap).
+// Reads the table that rewrites a text first (SentencePiece's charsmap).
 Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
   constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> numbers, file.get_ints(kKey));
@@ -281,8 +285,8 @@ Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
                std::string(kKey) + " is damaged, expected a double array and its texts as bytes");
 }
 
-// Three keys hold T5's steps of tokenizer.json: its Precompiled, its Strip at the right with a Replace of runs of
-// spaces, and its Metaspace.
+// Reads the keys that stand for three steps of T5's tokenizer.json: Precompiled; a Strip at the right end with a
+// Replace of runs of spaces; Metaspace.
 Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   using Kind = NormalizerStep::Kind;
   const std::string mark(kSpaceMark);
@@ -306,8 +310,8 @@ Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   return {};
 }
 
-// SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too; but unused ones are padding. Only
-// the scores of normal tokens are used.
+// Loads SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too, but unused ones are padding.
+// Only the scores of normal tokens are used.
 Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
   TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
@@ -335,7 +339,8 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
   return builder.finish();
 }
 
-// For the model gpt2, a few values of tokenizer.ggml.pre mean that tokens are not written in the byte alphabet.
+// If tokenizer.ggml.model is "gpt2", a few values of tokenizer.ggml.pre mean that tokens are not written in the byte
+// alphabet.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
   for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {

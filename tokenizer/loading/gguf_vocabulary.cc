@@ -71,13 +71,14 @@ class VocabularyWriter {
     types_[static_cast<size_t>(id)] = static_cast<int32_t>(type);
   }
 
-  // Texts: the model's vocabulary, then added tokens, then padding.
+  // Collects the texts of the model's vocabulary, then of the added tokens, then of the padding.
   void set_tokens(bool pieces) {
     for (const VocabularyEntry& entry : json_.vocabulary) {
       set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
     }
     for (const AddedToken& token : json_.added) {
-      // A text that is matched whole contains spaces; the tokens that are runs of space marks serve merges only.
+      // An added text contains spaces as they are. Added tokens that are runs of space marks only serve merges, so they
+      // stay normal tokens.
       const bool is_run = pieces && !token.special && token.text.find(kSpaceMark) != std::string::npos;
       if (!is_run) set(token.id, token.text, token.special ? kControl : kUserDefined);
     }
@@ -115,7 +116,7 @@ class VocabularyWriter {
     return {};
   }
 
-  // Returns whether add_space_prefix is set. Error: other steps than add_space_prefix can express.
+  // Returns the value for add_space_prefix. Error: the tokenizer has steps that this key cannot express.
   Result<bool> reads_prefix() const {
     using Kind = NormalizerStep::Kind;
     std::vector<NormalizerStep> steps = json_.pipeline.normalizer;
@@ -154,8 +155,8 @@ class VocabularyWriter {
     return {};
   }
 
-  // T5's: the table that rewrites a text, then the steps for spaces, each in a key of its own. Returns
-  // add_space_prefix.
+  // Writes T5's steps: the table that rewrites a text and the steps for spaces, each in a key of its own. Returns the
+  // value for add_space_prefix.
   Result<bool> write_unigram_pipeline() {
     using Kind = NormalizerStep::Kind;
     const JsonPipeline& pipeline = json_.pipeline;
@@ -178,7 +179,8 @@ class VocabularyWriter {
     return prefix;
   }
 
-  // Errors: scores that are not exact in 32 bits, and nonzero scores of added tokens, which readers ignore.
+  // Returns the scores. Errors: a score that is not exact in 32 bits; a score of an added token that is not 0, because
+  // readers ignore it.
   Result<std::vector<float>> unigram_scores() const {
     std::vector<float> scores(texts_.size(), 0.0f);
     std::unordered_map<std::string_view, TokenId> ids;
@@ -200,7 +202,7 @@ class VocabularyWriter {
   Status write_unigram() {
     TRY_ASSIGN(const bool prefix, write_unigram_pipeline());
     TRY_ASSIGN(const std::vector<float> scores, unigram_scores());
-    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked it
+    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked that it is a number
     const auto id = unknown->get<size_t>();
     const bool has_bytes = json_flag(json_.model, "byte_fallback", false);
     set_tokens(has_bytes);
@@ -212,11 +214,12 @@ class VocabularyWriter {
     return {};
   }
 
-  // The score of a token is minus the rank of its first merge. Tokens whose merges are interleaved had the same score.
-  // Equivalent to the merges if every pair of tokens that spells a token merges.
+  // Returns scores that are equivalent to the merges: minus the rank of the first merge into the token. Tokens whose
+  // merges are interleaved had the same score. The two are equivalent if every pair of tokens that spells a token has a
+  // merge.
   Result<std::vector<float>> scores_of_merges() const {
     struct Merges {
-      size_t first = 0, last = 0, n = 0;  // by rank
+      size_t first = 0, last = 0, n = 0;  // ranks of a token's first and last merge, and their number
     };
     std::unordered_map<std::string, Merges> merges_of;
     size_t rank = 0;
@@ -317,7 +320,7 @@ Result<Json> gguf_variables(const ModelFile& file) {
   return variables;
 }
 
-// Every "..._token" of tokenizer_config.json: a string, or an object with "content".
+// Returns the text of every "..._token" of tokenizer_config.json, which is a string or an object with "content".
 Json config_variables(const Json& config) {
   Json variables = Json::object();
   for (const auto& [key, value] : config.items()) {
@@ -329,7 +332,7 @@ Json config_variables(const Json& config) {
   return variables;
 }
 
-// tokenizer_config.json has one template, or a list of named ones.
+// Returns the template of tokenizer_config.json, which has one template or a list of named ones.
 std::optional<std::string> config_template(const Json& config) {
   const auto found = config.find("chat_template");
   if (found == config.end()) return std::nullopt;

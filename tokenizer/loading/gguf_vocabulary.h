@@ -1,10 +1,10 @@
 // A Hugging Face tokenizer as GGUF's metadata: tokenizer.ggml.* and the chat template, as llama.cpp's converters write
 // them and load_tokenizer() reads them.
 //
-// GGUF can express less than tokenizer.json: a name denotes a pre-tokenizer and all that goes with it. Byte-level BPE
-// is written if one of the names is equivalent, character BPE with byte fallback (SentencePiece's) if scores instead of
-// merges are equivalent, Unigram if its steps are those of T5. Everything else is an error. check_same_tokenizer()
-// finds differences that are not visible here.
+// GGUF can express less than tokenizer.json: it has one name for a pre-tokenizer and all steps that belong to it. The
+// following tokenizers are written: byte-level BPE if one of the names is equivalent; character BPE with byte fallback
+// (SentencePiece's) if scores can replace its merges; Unigram if its steps are those of T5. All others are errors.
+// check_same_tokenizer() finds differences that a comparison of the metadata does not show.
 #pragma once
 
 #include <cstddef>
@@ -43,11 +43,11 @@ Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
 
 struct ChatTemplateText {
   std::string source;
-  Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens
+  Json variables = Json::object();  // texts of the file's special tokens: bos_token, eos_token ...
 };
 
-// From GGUF's tokenizer.chat_template, or from chat_template.jinja or tokenizer_config.json beside the weights. nullopt
-// if the model has none. Errors: those of the file and of its JSON.
+// Reads GGUF's tokenizer.chat_template, or chat_template.jinja or tokenizer_config.json beside the weights. Returns
+// nullopt if the model has no template. Errors: those of the file and of its JSON.
 Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
 
 }  // namespace ibid

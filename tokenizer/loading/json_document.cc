@@ -10,8 +10,8 @@
 
 namespace ibid {
 
-// Finds the lists and reads them, strictly: it accepts only lists that parse_json() would accept. The rest is only
-// skipped, because the caller has it parsed. Every function returns false if it gives up.
+// Finds the lists and reads them. It is strict: it accepts only lists that parse_json() would accept. It skips the
+// rest, which the caller then passes to parse_json(). Every function returns false if it meets something unknown.
 class JsonListReader {
  public:
   JsonListReader(std::string_view text, JsonDocument& out)
@@ -30,7 +30,7 @@ class JsonListReader {
     });
   }
 
-  // The text with null in place of the lists.
+  // Returns the text with null in place of the lists.
   std::string rest() const {
     std::string out;
     const char* copied = begin_;
@@ -51,7 +51,7 @@ class JsonListReader {
   void spaces() {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }
-  // A structural character with the white space around it.
+  // Reads one structural character and the white space around it.
   bool mark(char c) {
     spaces();
     if (!take(c)) return false;
@@ -59,7 +59,7 @@ class JsonListReader {
     return true;
   }
 
-  // {"key": value, ...}; value(key) reads a value.
+  // Reads {"key": value, ...}; value(key) reads a value.
   template <typename Value>
   bool members(Value value) {
     if (!mark('{')) return false;
@@ -71,7 +71,7 @@ class JsonListReader {
     return take('}');
   }
 
-  // [element, ...]; element() reads one.
+  // Reads [element, ...]; element() reads one.
   template <typename Element>
   bool elements(Element element) {
     if (!mark('[')) return false;
@@ -89,14 +89,14 @@ class JsonListReader {
     return true;
   }
 
-  // Reserves as many rows as lists of that many bytes can have. Memory that is never written to costs nothing.
+  // Reserves as many rows as a list of that many bytes can have. Reserved memory that is never written costs nothing.
   template <typename Row>
   std::vector<Row>& room_for(std::optional<std::vector<Row>>& rows) {
     rows.emplace().reserve(std::min(static_cast<size_t>(end_ - at_) / 16, VocabularyLimits::kMaxTokens));
     return *rows;
   }
 
-  // BPE's: {"text": id, ...}
+  // Reads the vocabulary of BPE: {"text": id, ...}
   bool ids() {
     std::vector<VocabularyEntry>& rows = room_for(out_.vocabulary_);
     return members([&](std::string_view text) {
@@ -110,7 +110,7 @@ class JsonListReader {
     });
   }
 
-  // Unigram's: [["text", score], ...]
+  // Reads the vocabulary of Unigram: [["text", score], ...]
   bool scores() {
     std::vector<VocabularyEntry>& rows = room_for(out_.vocabulary_);
     return elements([&] {
@@ -121,7 +121,7 @@ class JsonListReader {
     });
   }
 
-  // ["left right", ...] or [["left", "right"], ...]
+  // Reads merges: ["left right", ...] or [["left", "right"], ...]
   bool merges() {
     std::vector<TextMerge>& rows = room_for(out_.merges_);
     return elements([&] {
@@ -144,7 +144,7 @@ class JsonListReader {
     return at != end_ && std::string_view("0123456789.eE-+").find(*at) != std::string_view::npos;
   }
 
-  // Only JSON's numbers: from_chars() would also accept "inf", "01" and ".5".
+  // Reads a number in JSON's notation; from_chars() alone would also accept "inf", "01" and ".5".
   bool number(double& value) {
     const char* const from = at_;
     const auto digits = [this] {
@@ -179,7 +179,7 @@ class JsonListReader {
     return all < 0x80 || utf8_is_valid(out);
   }
 
-  // As string(), from its first escape on.
+  // Reads the rest of a string from its first escape on.
   bool escaped_string(const char* from, std::string_view& out) {
     std::string text(from, at_);
     while (at_ != end_ && *at_ != '"') {
@@ -223,7 +223,7 @@ class JsonListReader {
     return all;
   }
 
-  // Skips a value of any kind, by its brackets and strings only.
+  // Skips a value of any kind, looking only at brackets and strings.
   bool skip_value() {
     size_t depth = 0;
     do {

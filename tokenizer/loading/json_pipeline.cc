@@ -36,7 +36,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
-        // After other steps the space would be added before each of their pieces.
+        // If other steps come first, `tokenizers` adds the space before each of their pieces, which is not supported.
         if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel after other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
@@ -47,14 +47,15 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     }
     steps_behind |= behind && out.split.size() > n_before;
   }
-  // A step after ByteLevel sees the byte alphabet; one family is known to do that, with a ByteLevel that splits.
+  // A step after ByteLevel sees the byte alphabet. Only one family is supported that has such a step, and its ByteLevel
+  // splits.
   if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " after ByteLevel");
   }
   return {};
 }
 
-// {"SpecialToken": {"id": "<s>"}}: appends the ids that special_tokens["<s>"] lists.
+// Reads {"SpecialToken": {"id": "<s>"}} and appends the ids that special_tokens["<s>"] lists.
 Status add_special(const JsonSource& source, const Json& processor, const Json& special, std::vector<int64_t>& out) {
   const std::string name = json_text(special, "id").value_or("");
   const Json* table = json_member(processor, "special_tokens");
@@ -84,7 +85,7 @@ Status read_template(const JsonSource& source, const Json& processor, JsonPipeli
   return {};
 }
 
-// "cls": ["<s>", 0]
+// Reads "cls": ["<s>", 0] or the same for another key.
 Status add_around(const JsonSource& source, const Json& processor, const char* key, std::vector<int64_t>& out) {
   const Json* pair = json_member(processor, key);
   if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[1].is_number_integer()) {
@@ -99,7 +100,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   bool template_seen = false;
   for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
-    if (type == "ByteLevel") continue;  // it changes offsets only
+    if (type == "ByteLevel") continue;  // as a post-processor it only changes offsets
     if (type == "RobertaProcessing" || type == "BertProcessing") {
       TRY(add_around(source, *step, "cls", out.prefix));
       TRY(add_around(source, *step, "sep", out.suffix));
@@ -113,7 +114,8 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   return {};
 }
 
-// Many steps that each make a text longer could turn one letter into a text larger than any memory.
+// Limits how much the steps together can make a text longer: a chain of such steps could turn one letter into a text
+// larger than any memory.
 Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
   constexpr double kMost = 4096;
   const auto check = [&source](double growth, const char* what) {
@@ -258,7 +260,7 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// The characters that StripAccents removes: marks, as of Unicode 9.0.
+// The characters that StripAccents removes: the marks of Unicode 9.0.
 constexpr std::string_view kAccents =
     "[\\p{M}\u1cf2-\u1cf3&&[^"
     "\u07fd\u0897-\u089f\u08ca-\u08d3\u09fe\u0afa-\u0aff\u0b55\u0c04\u0c3c\u0cf3\u0d00\u0d3b-\u0d3c"
@@ -365,13 +367,13 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   return {};
 }
 
-// True if a member is this number; for 0 also if it is missing.
+// True if the member `key` is the number `wanted`; if `wanted` is 0, also if the member is missing.
 bool is_number(const Json& object, std::string_view key, int64_t wanted) {
   const Json* member = json_member(object, key);
   return member == nullptr ? wanted == 0 : member->is_number_integer() && *member == wanted;
 }
 
-// True if the normalizer leaves no spaces: then a Split at spaces splits nothing.
+// True if the text has no spaces left after the normalizer. A Split at spaces then splits nothing.
 bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
   bool none = false;
   for (const NormalizerStep& step : steps) {
@@ -386,7 +388,7 @@ bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root) {
   std::vector<NormalizerStep> out;
   for (const Json* step : json_steps(json_member(root, "normalizer"), "normalizers")) {
-    if (json_type(*step) == "Sequence") continue;  // an empty one
+    if (json_type(*step) == "Sequence") continue;  // skips a Sequence without steps
     TRY_ASSIGN(NormalizerStep read, read_step(source, *step));
     out.push_back(std::move(read));
   }
@@ -400,7 +402,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
     const std::string type = json_type(*steps[i]);
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
-      // It would rewrite each piece of the steps before it.
+      // Metaspace after other steps would rewrite each of their pieces, which is not supported.
       if (marks || !out.split.empty()) return source.unsupported("Metaspace after other steps");
       marks = true;
       TRY(read_metaspace(source, *steps[i], words, out));
@@ -413,7 +415,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
       TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  // A step after Metaspace sees its output, in pieces if it splits.
+  // A step after Metaspace applies to its output; if Metaspace splits, to each of its pieces.
   if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
     out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
   }

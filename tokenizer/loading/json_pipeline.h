@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// The file's name in messages.
+// The name of the JSON file, for error messages.
 struct JsonSource {
   std::string name;
   Status error(ErrorCode code, const std::string& words) const { return {code, name + ": " + words}; }
@@ -26,7 +26,7 @@ struct JsonSource {
   }
 };
 
-// Returns a member that exists and is not null; else nullptr, also if `object` is not an object.
+// Returns the member if it exists and is not null; else nullptr, also if `object` is not an object.
 const Json* json_member(const Json& object, std::string_view key);
 std::optional<std::string> json_text(const Json& object, std::string_view key);
 bool json_flag(const Json& object, std::string_view key, bool otherwise);
@@ -34,12 +34,13 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
   std::vector<NormalizerStep> rewriter;
-  std::vector<SplitStep> split;  // of the text that the rewriter wrote
+  std::vector<SplitStep> split;  // steps that split the text after the rewriter
   bool byte_level = false;
-  // For tokens written as text (not byte_level):
+  // Only if byte_level is false:
   PieceCut cut = PieceCut::kNowhere;
-  std::vector<std::pair<std::string, std::string>> shown_replacements;  // applied to the text of a token, in this order
-  bool shown_bytes = false;                                             // tokens <0xHH> are shown as their byte
+  // Replacements in the text of a decoded token, applied in this order.
+  std::vector<std::pair<std::string, std::string>> shown_replacements;
+  bool shown_bytes = false;  // tokens <0xHH> are shown as their byte
   FirstToken first_token = FirstToken::kAsItIs;
 
   std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text, unchecked
@@ -48,19 +49,19 @@ struct JsonPipeline {
 // Truncation and padding are ignored: they are for training batches. Error: kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 
-// The steps of a component, nested Sequences flattened.
+// Returns the steps of a component in order, with those of nested Sequences in their place.
 std::vector<const Json*> json_steps(const Json* component, const char* list_key);
 std::string json_type(const Json& component);
-// {"String": " "} or {"Regex": "\\s+"} of a Replace or a Split.
+// Returns the pattern of a Replace or a Split: {"String": " "} or {"Regex": "\\s+"}.
 std::optional<std::string> pattern_text(const Json& step, std::string_view key);
-// Returns a regular expression that matches `text`. Line ends are written as escapes, as some files do.
+// Returns a regular expression that matches exactly `text`. Line ends are written as escapes, as some files do.
 std::string escaped_text(std::string_view text);
 std::string canonical_pattern(std::string_view pattern);
 
-// Appends a step other than ByteLevel and Metaspace.
+// Appends a step to `steps`. REQUIRES: the step is neither ByteLevel nor Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
-// --- Parts of read_pipeline(): the normalizer, and those of vocabularies that are not byte-level.
+// --- Parts of read_pipeline(): the normalizer, and the components of tokenizers that are not byte-level.
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out);
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out);

@@ -17,7 +17,7 @@ namespace {
 
 // Checks the fields of `model` that change how merges apply.
 Status check_model(const JsonSource& source, const Json& model) {
-  const std::string type = json_text(model, "type").value_or("BPE");  // older files omit it
+  const std::string type = json_text(model, "type").value_or("BPE");  // older files lack "type"
   if (type == "Unigram") return {};
   if (type != "BPE") return source.unsupported("the model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -28,7 +28,7 @@ Status check_model(const JsonSource& source, const Json& model) {
   return {};
 }
 
-// Unigram's: a list of texts and scores, by id.
+// Reads Unigram's vocabulary: a list of texts and scores, ordered by id.
 Result<std::vector<VocabularyEntry>> read_scored_vocabulary(const JsonSource& source, const Json& vocab) {
   std::vector<VocabularyEntry> out;
   if (vocab.size() > VocabularyLimits::kMaxTokens) {
@@ -68,15 +68,15 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   return out;
 }
 
-// The added tokens with the ids assigned to them: the id of the model's token of the same text, else the next free one;
-// "id" is ignored (AddedVocabulary::add_tokens of the reference).
+// Returns the added tokens with the ids assigned to them: the id of the model's token of the same text, else the next
+// free id. The file's "id" is ignored (AddedVocabulary::add_tokens of the reference).
 Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json& root,
                                            std::span<const VocabularyEntry> vocabulary) {
   std::vector<AddedToken> out;
   const Json* list = json_member(root, "added_tokens");
   if (list == nullptr) return out;
   if (!list->is_array()) return source.error(ErrorCode::kBadVocab, "added_tokens is not an array");
-  std::unordered_map<std::string_view, TokenId> wanted;  // texts of added tokens -> the model's id
+  std::unordered_map<std::string_view, TokenId> wanted;  // text of an added token -> id of the model's token
   for (const Json& entry : *list) {
     const Json* content = json_member(entry, "content");
     if (content == nullptr || !content->is_string()) {
@@ -130,7 +130,7 @@ Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json&
   return out;
 }
 
-// BOS, EOS and other end-of-turn tokens, from the files beside tokenizer.json, or from GGUF's keys.
+// Reads BOS, EOS and other end-of-turn tokens from the files beside tokenizer.json, or from GGUF's keys.
 Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   PipelineSpec& spec = builder.pipeline();
   for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
@@ -166,7 +166,7 @@ Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   return {};
 }
 
-// Builder: ByteLevelBuilder or PieceBuilder.
+// Collects the content of the file. Builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
 Status add_tokens(JsonTokenizer& json, Builder& builder) {
   for (const VocabularyEntry& entry : json.vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
@@ -201,7 +201,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(builder->add_merges(json.merges));
-  // With all bytes in the vocabulary, no character is unknown.
+  // If the vocabulary has all bytes, no character is unknown, so the settings for unknown characters do not matter.
   if (builder->lacks_bytes() && (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
     return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
   }

@@ -1,5 +1,5 @@
-// The content of a tokenizer.json, checked piece by piece. The loader builds a tokenizer from it, and a conversion
-// writes GGUF metadata from it.
+// The content of a tokenizer.json, checked part by part. The loader builds a tokenizer from it, and a conversion writes
+// GGUF metadata from it.
 #pragma once
 
 #include <span>
@@ -16,15 +16,15 @@
 
 namespace ibid {
 
-// Refers to the parsed file, which must outlive it.
+// The object refers to the parsed file, which must outlive it.
 struct JsonTokenizer {
   const Json& model;  // without its vocabulary and merges
   std::span<const VocabularyEntry> vocabulary;
-  std::span<const TextMerge> merges;  // by rank; none for Unigram
+  std::span<const TextMerge> merges;  // ordered by rank; empty for Unigram
   std::vector<AddedToken> added;      // with the ids assigned to them
   JsonPipeline pipeline;
 
-  // The lists, if JsonDocument left them in its JSON.
+  // Holds the vocabulary and merges if JsonDocument left the lists in its JSON.
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 
@@ -32,10 +32,10 @@ struct JsonTokenizer {
   bool is_unigram() const { return json_text(model, "type") == "Unigram"; }
 };
 
-// Names the model's tokenizer.json in messages.
+// Returns a JsonSource that names the model's tokenizer.json in error messages.
 JsonSource json_source(const ModelFile& file);
 
-// Errors: kUnsupported, naming the component; kBadVocab, kBadMerge, kMissingKey.
+// Checks the document. Errors: kUnsupported, naming the component; kBadVocab, kBadMerge, kMissingKey.
 Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document);
 
 }  // namespace ibid

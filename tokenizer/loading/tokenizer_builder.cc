@@ -16,13 +16,13 @@
 namespace ibid {
 namespace {
 
-// The alphabet of byte-level BPE (GPT-2, encoder.py): every byte is one printable character, so that tokens can be
-// written in JSON.
+// The alphabet of byte-level BPE (GPT-2, encoder.py) has a printable character for every byte, so that tokens can be
+// written in JSON. True for bytes whose character is their own.
 constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// Bytes that are not printable Latin-1 characters map to U+0100 and up, in order.
+// The character of each byte. Bytes that are not printable Latin-1 characters get U+0100 and up, in order.
 constexpr std::array<uint16_t, 256> kCharacter = [] {
   std::array<uint16_t, 256> out{};
   uint16_t next = 0x100;
@@ -39,8 +39,8 @@ constexpr std::array<int16_t, kCodePoints> kByteOf = [] {
   return out;
 }();
 
-// Appends the bytes that `token` spells; returns false, with some of them appended, if a character is not in the
-// alphabet.
+// Appends the bytes that `token` spells. If a character is not in the alphabet, returns false, and some bytes may have
+// been appended.
 bool append_alphabet_bytes(std::string_view token, std::string& out) {
   for (size_t pos = 0; pos < token.size();) {
     const DecodedChar c = utf8_decode(token, pos);
@@ -51,7 +51,7 @@ bool append_alphabet_bytes(std::string_view token, std::string& out) {
   return true;
 }
 
-// As append_alphabet_bytes(), returning the bytes, or nullopt.
+// As append_alphabet_bytes(), but returns the bytes, or nullopt.
 std::optional<std::string> alphabet_to_bytes(std::string_view token) {
   std::string bytes;
   return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
@@ -151,9 +151,10 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
   return {};
 }
 
-// Looks up left, right and both joined of each merge in one batch.
+// Looks up all three texts of each merge (left, right, and both joined) in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  std::array<std::array<size_t, 3>, kMergesTogether> ends;  // ends in sides_: of earlier merges, left, right
+  // Ends in sides_, for each merge: of the previous merges, left, right.
+  std::array<std::array<size_t, 3>, kMergesTogether> ends;
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
     ends[i][0] = sides_.size();
@@ -201,7 +202,7 @@ void TokenizerBuilder::complete_end_of_turn() {
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   };
   if (pipeline_->eos) add(*pipeline_->eos);
-  // In the harmony format <|end|> closes one message of several.
+  // In the harmony format, <|end|> ends one message of several and not the turn.
   const bool harmony = find_text("<|return|>").has_value() && find_text("<|call|>").has_value();
   for (const std::string_view text : kTurnEnds) {
     if (harmony && text == "<|end|>") continue;
@@ -229,7 +230,7 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   return {};
 }
 
-// Added tokens are decoded as in the reference: texts in the byte alphabet as their bytes.
+// Decodes an added token as the reference does: a text in the byte alphabet becomes its bytes.
 std::string ByteLevelBuilder::shown(std::string_view text) const {
   return alphabet_to_bytes(text).value_or(std::string(text));
 }
@@ -322,11 +323,12 @@ bool PieceBuilder::lacks_bytes() const {
 }
 
 void PieceBuilder::take_merge(const RankedMerge& merge) {
-  // Message text must not become a control token; in template text these are found before any merge.
+  // Message text must not become a control token, so merges into one are left out. In template text, control tokens are
+  // found before any merge.
   if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
-// A side of a merge: a token, or a single character, which gets a number if it is no token.
+// Returns the symbol of one side of a merge: a token, or the number of a single character that is no token.
 TokenId PieceBuilder::symbol_of(std::string_view text) {
   const TokenId id = bpe_.written.find(text);
   if (id != kNoToken) return id;
@@ -342,7 +344,7 @@ TokenId PieceBuilder::symbol_of(std::string_view text) {
 
 void PieceBuilder::add_splits(TokenId id, uint32_t rank) {
   const std::string_view text = bpe_.written.bytes(id);
-  if (!utf8_is_valid(text)) return;  // texts are never split into such bytes
+  if (!utf8_is_valid(text)) return;  // no text is split into invalid UTF-8, so such a merge never applies
   for (size_t cut = utf8_decode(text, 0).length; cut < text.size(); cut += utf8_decode(text, cut).length) {
     const TokenId left = symbol_of(text.substr(0, cut));
     const TokenId right = left == kNoToken ? kNoToken : symbol_of(text.substr(cut));
@@ -371,8 +373,8 @@ Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, st
     const auto id = static_cast<TokenId>(i);
     if (!bpe_.written.has_bytes(id)) continue;
     TRY(check_score(id, scores[i]));
-    // Message text must not become a control token; in template text these are found earlier. The unknown token is
-    // exempt.
+    // Message text must not become a control token, except the unknown one. In template text, control tokens are found
+    // earlier.
     model.is_piece[i] = !spec_.special[i] || id == model.unknown;
   }
   model.written = bpe_.written;

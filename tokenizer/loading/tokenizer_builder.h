@@ -1,5 +1,5 @@
-// TokenizerBuilder: checks the content of a tokenizer file piece by piece, and collects it into a PipelineSpec. It is
-// common to all families and both kinds of file, and reads neither kind itself. Used by one loader at a time.
+// TokenizerBuilder: checks the content of a tokenizer file part by part, and collects it into a PipelineSpec. All
+// families and both kinds of file use it; it reads neither kind itself. Used by one loader at a time.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ namespace ibid {
 struct VocabularyLimits {
   static constexpr size_t kMaxTokens = 4'000'000;
   static constexpr size_t kMaxMerges = 4'000'000;
-  static constexpr size_t kMaxTokenBytes = 16'384;  // as written in the file; the longest known token has 512
+  // Length as written in the file; the longest token of a known model has 512.
+  static constexpr size_t kMaxTokenBytes = 16'384;
 };
 
 class TokenizerBuilder {
@@ -33,41 +34,42 @@ class TokenizerBuilder {
   // Adds a token whose text is taken literally. Its id may be that of a model token of the same text. Errors: kBadVocab
   // (empty, too long, duplicate text or id).
   Status add_added_token(AddedToken token);
-  // Adds the next merges by rank, both sides as written in the vocabulary. Errors: kBadMerge.
+  // Adds merges in the order of their ranks, after those added before. Both sides are written as in the vocabulary.
+  // Errors: kBadMerge.
   Status add_merges(std::span<const TextMerge> merges);
 
-  // Error: kBadVocab if `id` is not in the vocabulary. `key` names where it was read.
+  // Error: kBadVocab if `id` is not in the vocabulary. `key` names the field that `id` was read from.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
   std::optional<TokenId> find_text(std::string_view text) const;
 
-  // Other members are set directly. end_of_turn is completed by finish().
+  // Loaders set members for which there is no function here. finish() completes end_of_turn.
   PipelineSpec& pipeline() { return *pipeline_; }
   virtual std::unique_ptr<Tokenizer> finish() = 0;
 
   Status error(ErrorCode code, const std::string& words) const { return {code, source_ + ": " + words}; }
 
  protected:
-  // `source` names the file in messages; `pipeline` must outlive the object.
+  // `source` names the file in error messages; `pipeline` must outlive the object.
   TokenizerBuilder(std::string source, PipelineSpec& pipeline) : source_(std::move(source)), pipeline_(&pipeline) {}
 
-  // The bytes that an added token is decoded to.
+  // Returns the bytes that an added token is decoded to.
   virtual std::string shown(std::string_view text) const = 0;
   virtual TokenId find_model_token(std::string_view text) const = 0;
-  // The tokens that merges consist of. append_symbol() appends one side of a merge in their notation; returns false if
-  // no token can have that text.
+  // The tokens that merges join. append_symbol() appends one side of a merge, written as these tokens are; returns
+  // false if no token can have that text.
   virtual const Vocabulary& symbols() const = 0;
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
 
   Status check_text(TokenId id, std::string_view text) const;
   Status check_free(TokenId id, std::string_view text) const;
-  // The byte that <0xHH> denotes; nullopt for other texts.
+  // Returns the byte that a text <0xHH> denotes; nullopt for other texts.
   static std::optional<uint8_t> parse_byte_token(std::string_view text);
   // As parse_byte_token(). Error: kBadByteToken for other texts.
   Result<uint8_t> byte_of(TokenId id, std::string_view text) const;
-  // Registers a text that find_text() finds and the model never produces. Error: kBadVocab.
+  // Registers a text that find_text() finds but the model never produces. Error: kBadVocab.
   Status add_other_text(TokenId id, std::string_view text);
-  // Adds the tokens with well-known end-of-turn texts to end_of_turn.
+  // Adds the tokens whose texts are well-known ends of a turn to end_of_turn.
   void complete_end_of_turn();
 
  private:
@@ -79,8 +81,8 @@ class TokenizerBuilder {
   std::string source_;
   PipelineSpec* pipeline_;
   size_t n_merges_ = 0;
-  std::string sides_;                                     // scratch of add_few_merges
-  std::unordered_map<std::string, TokenId> other_texts_;  // of tokens that the model never produces
+  std::string sides_;                                     // scratch memory of add_few_merges
+  std::unordered_map<std::string, TokenId> other_texts_;  // texts registered by add_other_text()
 };
 
 // --- ByteLevelBuilder: checks a vocabulary that is written in the byte alphabet, and collects it into a
@@ -91,8 +93,8 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
   ByteLevelBuilder(std::string source, size_t vocab_size);
 
-  // Adds a model token, written in the byte alphabet; one with other characters can never be part of a text. Errors:
-  // kBadVocab (empty, too long, duplicate text or id).
+  // Adds a model token, written in the byte alphabet. A token that contains other characters can never be part of a
+  // text. Errors: kBadVocab (empty, too long, duplicate text or id).
   Status add_model_token(TokenId id, std::string_view text);
   // Adds a token <0xHH>, which is decoded to that byte and never encoded. Error: kBadByteToken.
   Status add_byte_token(TokenId id, std::string_view text);
@@ -110,7 +112,7 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   void take_merge(const RankedMerge& merge) override;
 
   ByteLevelSpec spec_;
-  std::string bytes_;  // scratch of add_model_token
+  std::string bytes_;  // scratch memory of add_model_token
 };
 
 // --- PieceBuilder: checks a vocabulary that is written as text, SentencePiece's way, and collects it into a
@@ -118,12 +120,12 @@ class ByteLevelBuilder final : public TokenizerBuilder {
 
 class PieceBuilder final : public TokenizerBuilder {
  public:
-  // Longer tokens cannot have a score: finding their merges is quadratic in their length.
+  // Longer tokens cannot have a score, because the time to find their merges grows with the square of their length.
   static constexpr size_t kMaxScoredBytes = 512;
 
   // How a token's text is decoded.
   struct Display {
-    std::vector<std::pair<std::string, std::string>> replacements;  // in this order
+    std::vector<std::pair<std::string, std::string>> replacements;  // replacements in the text, applied in this order
     bool bytes = true;                                              // tokens <0xHH> are shown as their byte
   };
 
@@ -134,10 +136,11 @@ class PieceBuilder final : public TokenizerBuilder {
   Status add_model_token(TokenId id, std::string_view text);
   // Adds a token that is decoded but never encoded. Errors: kBadVocab.
   Status add_shown_token(TokenId id, std::string_view text);
-  // As add_model_token() for a byte token <0xHH>. Errors: kBadVocab, kBadByteToken (another text).
+  // Adds a byte token <0xHH> that the model can produce. Errors: kBadVocab, kBadByteToken (another text).
   Status add_byte_token(TokenId id, std::string_view text);
-  // Sets a score for every token, instead of merges. Of all neighbours that spell a model token, those with the highest
-  // score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
+  // Sets a score for every token, in place of merges: the pair of neighbours with the highest score that spells a model
+  // token merges first, the leftmost of equals. Errors: kBadVocab (a score that is not finite, a token that is too
+  // long).
   Status add_scores(const std::vector<double>& scores);
 
   // Makes the model a Unigram with a score for every token. `unknown`: the unknown token, read from the key
@@ -148,7 +151,7 @@ class PieceBuilder final : public TokenizerBuilder {
   void use_byte_tokens();
   bool lacks_bytes() const;
 
-  // Other members are set directly.
+  // Loaders set members for which there is no function here.
   CharBpeModel& bpe() { return bpe_; }
   PieceSpec& spec() { return spec_; }
   std::unique_ptr<Tokenizer> finish() override;

@@ -23,7 +23,7 @@ std::string gguf_family(std::string_view model) {
   return std::string(model);
 }
 
-// Appends the types of a component of tokenizer.json, those of a Sequence one by one.
+// Appends the types of a component of tokenizer.json; of a Sequence, the types of its steps.
 void add_types(const Json& part, std::vector<std::string>& types) {
   if (!part.is_object()) return;
   const auto type = part.find("type");
@@ -91,7 +91,8 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = load(file, kind);
-  TRY(file.check_unchanged());  // first: a change of the file may have caused the error
+  // Checked first: if the file changed while it was read, that may be the cause of the error.
+  TRY(file.check_unchanged());
   return tokenizer;
 }
 
@@ -104,8 +105,8 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file) {
 
 namespace {
 
-// Texts in which tokenizers differ: white space of every kind and count, contractions, digits, scripts with and without
-// spaces, marks, punctuation, characters beyond 16 bits, and the empty text.
+// Texts for which tokenizers differ: white space of every kind and length, contractions, digits, scripts with and
+// without spaces, marks, punctuation, characters beyond 16 bits, and the empty text.
 constexpr std::string_view kTexts[] = {"",
                                        " ",
                                        "  ",
@@ -180,7 +181,7 @@ class Comparison {
     return {};
   }
 
-  // Token sequences that do not occur in the texts above.
+  // Compares the tokens of random texts, in which tokens are combined that do not occur together above.
   Status check_random_texts() const {
     constexpr int kNTexts = 2000, kNTokens = 12;
     uint64_t state = 1;

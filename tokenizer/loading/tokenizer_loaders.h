@@ -13,27 +13,27 @@
 
 namespace ibid {
 
-// --- The kind of tokenizer that a file names, as text for users only.
+// --- The kind of tokenizer that a file names, as text that is only shown to users.
 
 struct TokenizerKind {
   std::string family;         // "byte-level BPE"
-  std::string pre_tokenizer;  // "qwen2" of GGUF, "Split, ByteLevel" of tokenizer.json; empty: none
+  std::string pre_tokenizer;  // "qwen2" in GGUF, "Split, ByteLevel" in tokenizer.json; empty: none
 };
 
-// As load_tokenizer(). `kind` is also set if the tokenizer is rejected, unless the file names no kind or cannot be
-// parsed.
+// As load_tokenizer(file), and sets `kind`, also if the tokenizer is rejected, unless the file names no kind or cannot
+// be parsed.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind);
 
-// The kinds named by tokenizer.ggml.* and by a tokenizer.json.
+// Return the kind that tokenizer.ggml.* or a tokenizer.json names.
 std::optional<TokenizerKind> gguf_tokenizer_kind(const ModelFile& file);
 TokenizerKind json_tokenizer_kind(const Json& root);
 
-// From GGUF's tokenizer.ggml.* keys. Errors: as load_tokenizer().
+// Loads from GGUF's tokenizer.ggml.* keys. Errors: those of load_tokenizer().
 Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file);
 
-// From the text of a tokenizer.json. BOS and EOS are read from `file`: from tokenizer_config.json and
-// generation_config.json, or GGUF's keys. Sets `kind` if `json` can be parsed. Errors: as load_tokenizer(), and those
-// of parse_json().
+// Loads from the text of a tokenizer.json. BOS and EOS are read from `file`: from tokenizer_config.json and
+// generation_config.json, or from GGUF's keys. Sets `kind` if `json` can be parsed. Errors: those of load_tokenizer()
+// and parse_json().
 Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json,
                                                        std::optional<TokenizerKind>& kind);
 

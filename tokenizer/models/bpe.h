@@ -1,6 +1,6 @@
 // Byte-level byte pair encoding (Sennrich et al. 2016; GPT-2): the tokens of one piece of text.
 //
-// The rank of a merge is its place in the list, never the id of its result. O(n log n) in the length of any piece.
+// The rank of a merge is its place in the list, never the id of its result. O(n log n) in the length of the piece.
 // Immutable and thread-safe.
 #pragma once
 
@@ -23,14 +23,14 @@ namespace ibid {
 
 struct Merge {
   TokenId left, right;
-  TokenId result;  // its bytes are those of left and right, joined
+  TokenId result;  // token whose bytes are those of left and right, joined
 };
 
 struct BpeModel {
-  std::array<TokenId, 256> byte_ids;  // kNoToken: the vocabulary lacks the byte, and encoding drops it
-  std::vector<Merge> merges;          // by rank; if a pair has two merges, the later one counts
+  std::array<TokenId, 256> byte_ids;  // token of each byte; kNoToken: there is none, and encoding drops the byte
+  std::vector<Merge> merges;          // ordered by rank; if a pair has two merges, the later one counts
   bool ignore_merges = false;         // a piece that is a token becomes that token, even if merges do not lead to it
-  std::vector<bool> is_control;       // by id: message text must never become it
+  std::vector<bool> is_control;       // true for tokens that message text must never become; indexed by id
 };
 
 class Bpe {
@@ -38,52 +38,53 @@ class Bpe {
   // `vocabulary` must outlive the object. REQUIRES: every token of `model` has bytes in it.
   Bpe(const Vocabulary& vocabulary, BpeModel model);
 
-  // Appends the tokens of `piece`. Without allow_control, a merge into a control token is undone: only vocabularies in
-  // which plain text merges into one are affected.
+  // Appends the tokens of `piece`. Without allow_control, a merge into a control token is undone. That matters only for
+  // vocabularies in which the merges of plain text lead to a control token.
   void encode(std::string_view piece, bool allow_control, Tokens& out) const;
 
  private:
-  static constexpr size_t kShortPiece = 48;  // bytes that need no heap allocation
+  static constexpr size_t kShortPiece = 48;  // maximum bytes of a piece that needs no heap allocation
 
   bool is_control(TokenId id) const;
   void merge(std::string_view piece, Tokens& out) const;
   void undo_control(size_t begin, Tokens& out) const;
 
-  // Whether merges turn the bytes of a token into that token. Computed on first use; all threads get the same value.
+  // Whether the merges of a token's bytes lead to that token. Computed on first use; all threads get the same value.
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
 
   const Vocabulary* vocabulary_;
   BpeModel model_;
   MergeTable merges_;
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
-  std::unordered_map<TokenId, Merge> control_merges_;  // by result; empty for every published vocabulary
+  // Merges into control tokens, by result; empty for every published vocabulary.
+  std::unordered_map<TokenId, Merge> control_merges_;
 };
 
 // --- Byte pair encoding over characters, as SentencePiece and `tokenizers` do it for Llama 2, Mistral, Gemma and
 // Phi-3: every character is a symbol, characters without a token become byte tokens or the unknown token, and
 // neighbours merge as in MergeTable.
-// Boundaries. There are no pre-tokens, yet a text can be split. Let P be the pairs of adjacent characters inside the
-// texts of merge results. No merge ever joins adjacent characters x and y of a text whose pair is not in P: the symbols
-// on both sides spell texts that end in x and begin with y, so the result of their merge would contain x next to y. So
-// no symbol ever spans that position, the merges on one side find the same neighbours for any text on the other, and as
-// each merge is the lowest of all, leftmost first, their order on one side does not depend on the other. Hence the
-// tokens of a text are those of its parts, in order, and a boundary between two present characters remains one when the
-// text grows: tokens become final. In prose every space is a boundary in published vocabularies. Characters without a
-// token have boundaries around them if no merge involves byte tokens and every byte has one; else they join their
-// neighbours (bpe.cc).
+// Boundaries. There are no pre-tokens, yet a text can be split. Let P be the set of all pairs of adjacent characters in
+// the texts of merge results. If a text contains adjacent characters x and y and the pair xy is not in P, no merge ever
+// joins the symbols on the two sides: their texts end in x and begin with y, so the text of the result would contain
+// xy. No symbol spans that position, so the merges on each side find the same neighbours whatever text is on the other
+// side. Each merge is the lowest of all, leftmost first, so the order of the merges on one side does not depend on the
+// other side either. Hence the tokens of a text are those of its parts, in order. The boundary remains when the text
+// grows, so the tokens before it are final. In published vocabularies every space in prose is a boundary. Characters
+// without a token have boundaries around them if no merge involves byte tokens and every byte has a token; otherwise
+// they join their neighbours (bpe.cc).
 
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
-  Vocabulary written;  // indexed: symbols and results of merges
-  // Numbers from written.size() on denote single characters that are no token, but part of one.
+  Vocabulary written;  // its index has the symbols and the results of merges
+  // Numbers from written.size() on stand for single characters that are no token but occur in the text of one.
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
-  std::array<TokenId, 256> byte_ids;  // <0x00> to <0xFF>; kNoToken for a byte without one
-  bool byte_fallback = false;         // a character without a token becomes the tokens of its bytes, if all exist
-  TokenId unknown = kNoToken;         // otherwise it becomes this one; kNoToken: is dropped
-  bool fuse_unknown = false;          // adjacent unknown characters become one
-  bool ignore_merges = false;         // a whole text that is a token becomes that token
+  std::array<TokenId, 256> byte_ids;  // tokens <0x00> to <0xFF>; kNoToken if there is none
+  bool byte_fallback = false;  // a character without a token becomes the tokens of its bytes, if all of these exist
+  TokenId unknown = kNoToken;  // token of other characters without a token; kNoToken: they are dropped
+  bool fuse_unknown = false;   // adjacent unknown characters become one token
+  bool ignore_merges = false;  // a whole text that is a token becomes that token
 };
 
 class CharBpe final : public PieceModel {
@@ -95,12 +96,12 @@ class CharBpe final : public PieceModel {
   void encode_part(std::string_view text, Tokens& out) const override;
 
  private:
-  // A character of a text. Each byte that is not UTF-8 counts as one.
+  // A character of a text. Each byte that is not UTF-8 counts as a character.
   struct Symbol {
     uint32_t code_point;
-    TokenId id;  // kNoToken: no token
+    TokenId id;  // kNoToken: the character has no token
     uint8_t length;
-    bool cut;  // the text ends in the middle of it
+    bool cut;  // the text ends in the middle of the character
   };
   // Symbols to be merged; at most one per byte of the text.
   struct Row {
@@ -108,7 +109,7 @@ class CharBpe final : public PieceModel {
     size_t n = 0;
     void push(TokenId id) { places[n++] = id; }
   };
-  static constexpr size_t kShortText = 48;  // bytes whose symbols need no heap allocation
+  static constexpr size_t kShortText = 48;  // maximum bytes of a text whose symbols need no heap allocation
 
   Symbol symbol_at(std::string_view text, size_t position) const;
   bool joined(const Symbol& first, const Symbol& second) const;
@@ -119,12 +120,13 @@ class CharBpe final : public PieceModel {
   CodePointPairs pairs_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;
-  std::vector<std::string> loose_;  // by symbol - vocabulary size
+  std::vector<std::string> loose_;  // texts of the symbols that are no tokens; index: symbol - vocabulary size
   TokenId unknown_;
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
-  bool unknown_joins_;  // characters without a token join their neighbours: no boundary there
+  bool unknown_joins_;  // there are no boundaries around characters without a token
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
-  std::unique_ptr<std::atomic<uint8_t>[]> reachable_;  // by id: whether merges make its text this token
+  // Reachable of each token, by id: do merges turn the token's text into it
+  std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
 };
 
 }  // namespace ibid

@@ -1,5 +1,6 @@
-// PieceModel: encodes a part of a text, for a tokenizer whose tokens are written as text and not in a byte alphabet, as
-// SentencePiece's are. Its vocabulary has the texts as written there, a space as U+2581. Immutable and thread-safe.
+// PieceModel: encodes a part of a text, for tokenizers whose tokens are written as text and not in a byte alphabet, as
+// SentencePiece's are. Its vocabulary has the texts as they are written, with U+2581 for a space. Immutable and
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -28,8 +29,8 @@ class PieceModel {
   // Appends the tokens of a whole text. Each byte that is not UTF-8 counts as a character without a token.
   virtual void encode(std::string_view text, Tokens& out) const = 0;
 
-  // Returns the part that starts at text[begin], where the previous part ended. Its tokens are those encode() gives for
-  // it alone, for any text around it. REQUIRES: begin < text.size().
+  // Returns the part that starts at text[begin], where the previous part ended. encode() of this part alone gives the
+  // tokens that the part has within any text. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
   // As encode(), for a part that scan() returned.
   virtual void encode_part(std::string_view text, Tokens& out) const { encode(text, out); }
@@ -40,10 +41,10 @@ class PieceModel {
   Vocabulary written_;
 };
 
-// --- CodePointMap and CodePointPairs: properties of characters and of adjacent pairs, looked up in constant time.
-// Filled while loading, constant and thread-safe after that.
+// --- CodePointMap and CodePointPairs: properties of characters and of adjacent pairs of characters, found in constant
+// time. Filled while loading, constant and thread-safe after that.
 
-// Maps some characters to a number; kNoToken for the others.
+// Maps some characters to a number, and all others to kNoToken.
 class CodePointMap {
  public:
   // REQUIRES: code_point <= U+10FFFF, for all functions.
@@ -61,7 +62,8 @@ class CodePointMap {
   }
 
  private:
-  std::array<uint16_t, 0x1100> pages_{};  // 1-based; 0: none of its characters has a number
+  // Number of each page of characters, from 1; 0: no character of the page has a number.
+  std::array<uint16_t, 0x1100> pages_{};
   std::vector<TokenId> values_;
 };
 
@@ -105,7 +107,7 @@ class CodePointPairs {
   }
 
   std::bitset<kDirect * kDirect> direct_;
-  std::vector<uint64_t> slots_;  // open addressing, a power of two, at most half full
+  std::vector<uint64_t> slots_;  // open addressing; the size is a power of two, at most half of the slots are used
   size_t n_ = 0;
   HashSeed seed_;
 };

@@ -13,8 +13,8 @@
 
 namespace ibid {
 
-// Places the children of one node after another. Only the last few blocks are searched for free units; those of older
-// blocks are given up, so that each node costs a bounded search.
+// Places the children of one node after another in free units. Only the last few blocks are searched for free units,
+// and free units of older blocks stay unused, so that each node costs a bounded search.
 class ByteTrie::Builder {
  public:
   Builder(std::vector<Unit>& units, std::span<const Entry> sorted) : units_(units), sorted_(sorted) {}
@@ -34,15 +34,15 @@ class ByteTrie::Builder {
   static constexpr size_t kBlock = 256, kOpenBlocks = 8;
   struct Node {
     uint32_t unit;
-    size_t begin, end;  // entries below it
-    size_t depth;       // bytes that lead to it
+    size_t begin, end;  // range of the entries below the node
+    size_t depth;       // number of bytes that lead to the node
   };
   struct FreeBits {
     std::array<uint64_t, 4> bits;
     bool has(uint8_t place) const { return bits[place / 64] >> (place % 64) & 1; }
   };
 
-  // Sets `node`'s entry and places its children, which are appended to `open`.
+  // Sets the entry of `node`, places its children, and appends them to `open`.
   void grow(Node node, std::vector<Node>& open) {
     if (node.begin < node.end && sorted_[node.begin].text.size() == node.depth) {
       units_[node.unit].value = sorted_[node.begin++].value;
@@ -95,8 +95,8 @@ class ByteTrie::Builder {
 
   std::vector<Unit>& units_;
   std::span<const Entry> sorted_;
-  std::vector<FreeBits> free_;   // by block
-  std::vector<uint8_t> labels_;  // scratch: the bytes of a node's children
+  std::vector<FreeBits> free_;   // free units of each block
+  std::vector<uint8_t> labels_;  // scratch memory: the bytes of a node's children
 };
 
 ByteTrie::ByteTrie(std::vector<Entry> entries) {
@@ -136,7 +136,7 @@ Unigram::Unigram(UnigramModel model)
   pieces_ = ByteTrie(std::move(pieces));
 }
 
-// One pass from left to right (Viterbi): best[begin] is final when begin is reached. best[i] is for text[0, i).
+// One pass from left to right (Viterbi). best[i] is the best split of text[0, i); it is final when the pass reaches i.
 void Unigram::find_best(std::string_view text, Best* best) const {
   for (size_t begin = 0; begin < text.size();) {
     const double so_far = best[begin].score;
@@ -161,7 +161,8 @@ void Unigram::encode(std::string_view text, Tokens& out) const {
   Best* const best = many.empty() ? few.data() : many.data();
   find_best(text, best);
   const size_t n_before = out.size();
-  std::vector<std::pair<size_t, size_t>> unknown;  // unknown runs, from the end of the text; placeholders in `out`
+  // Unknown runs, found from the end of the text; `out` has placeholders for them.
+  std::vector<std::pair<size_t, size_t>> unknown;
   for (size_t end = text.size(); end > 0;) {
     const TokenId token = best[end].token;
     size_t begin = end - best[end].length;

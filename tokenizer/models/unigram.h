@@ -1,13 +1,14 @@
 // Unigram: finds the split of a text into tokens with the highest sum of scores (Kudo 2018). It computes as
-// `tokenizers` and SentencePiece do: left to right, sums in double, of equal sums the first found.
+// `tokenizers` and SentencePiece do: from left to right, in double precision; of equal sums the first one counts.
 //
-// A character without a token of its own may become the unknown token, at 10 below the lowest score. A run of these
-// becomes one: the token that it spells, else the tokens of its bytes, else the unknown token.
+// A character without a token of its own may become the unknown token, with a score of 10 below the lowest one.
+// Adjacent characters of this kind are encoded together: as the token that they spell; else as the tokens of their
+// bytes; else as the unknown token.
 //
-// Boundaries (PieceModel::scan): if no token contains two characters side by side, and not both are unknown, no token
-// and no run of unknown ones spans the position between them. Every split of the text is then a split of the left part
-// and one of the right part, so the best split is the best of both. The first and the last character of the unknown
-// token's own text count as unknown.
+// Boundaries (PieceModel::scan): let x and y be adjacent characters. If no token contains xy, and x and y are not both
+// unknown, no token and no run of unknown characters spans the position between them. Every split of the text is then a
+// split of the left part and one of the right part, so the best split of the text consists of the best splits of the
+// parts. The first and the last character of the unknown token's own text count as unknown.
 #pragma once
 
 #include <array>
@@ -24,9 +25,9 @@
 namespace ibid {
 
 // --- ByteTrie: finds which of a set of byte strings are prefixes of a text. A double array (Aoe 1989; the form with
-// XOR of Yata et al. 2007): one load for each byte of the text.
-// A node is a unit; its child for a byte is at base ^ byte and names its parent. Units come in blocks of 256 that
-// differ in their low byte only, so a child's index needs no bounds check. Built once, immutable and thread-safe.
+// XOR of Yata et al. 2007), which loads one unit for each byte of the text. Each node is a unit; its child for a byte
+// is at base ^ byte and names its parent. Units come in blocks of 256 that differ only in the low byte of their index,
+// so the index of a child needs no bounds check. Built once, immutable and thread-safe.
 
 class ByteTrie {
  public:
@@ -57,7 +58,7 @@ class ByteTrie {
   class Builder;
   static constexpr uint32_t kFree = UINT32_MAX;
 
-  // A node without children has base 0; no unit of that block names it as its parent.
+  // The unit of a node. A node without children has base 0; no unit of that block names the node as its parent.
   struct Unit {
     uint32_t base = 0;
     uint32_t parent = kFree;
@@ -66,16 +67,14 @@ class ByteTrie {
   std::vector<Unit> units_;
 };
 
-// --- Unigram.
-
 struct UnigramModel {
   explicit UnigramModel(size_t vocab_size) : written(vocab_size), scores(vocab_size), is_piece(vocab_size) {
     byte_ids.fill(kNoToken);
   }
 
   Vocabulary written;
-  std::vector<double> scores;  // by id; finite
-  std::vector<bool> is_piece;  // by id: texts may encode to it; of the others only the score is used
+  std::vector<double> scores;  // score of each token, by id; finite
+  std::vector<bool> is_piece;  // true for tokens that a text may become, by id; only the scores of the others are used
   std::array<TokenId, 256> byte_ids;
   bool byte_fallback = false;
   TokenId unknown = kNoToken;  // REQUIRES: a token
@@ -89,13 +88,14 @@ class Unigram final : public PieceModel {
   Piece scan(std::string_view text, size_t begin) const override;
 
  private:
-  // The best split of the text up to a position: its score, its last token, and the bytes of that token.
+  // The best split of the text up to a position: the sum of its scores, its last token, and the number of bytes of that
+  // token.
   struct Best {
     double score = 0;
-    uint32_t length = 0;  // 0: none found yet
+    uint32_t length = 0;  // 0: no split found yet
     TokenId token = kNoToken;
   };
-  static constexpr size_t kShortText = 64;  // bytes that need no heap allocation
+  static constexpr size_t kShortText = 64;  // maximum bytes of a text that needs no heap allocation
 
   void find_best(std::string_view text, Best* best) const;
   void add_unknown(std::string_view text, Tokens& out) const;

@@ -1,7 +1,7 @@
-// Vocabulary: the bytes of every token, and the token of a byte string.
+// Vocabulary: maps each token to its bytes, and a byte string to its token.
 //
-// Two relations, because they differ: every token has bytes to decode to, but a piece of text can only become a model
-// token (AddedTokenSet finds added tokens earlier). Filled while loading, constant and thread-safe after that.
+// The two maps differ: every token has bytes for decoding, but a piece of text can only become a model token
+// (AddedTokenSet finds added tokens earlier). Filled while loading, constant and thread-safe after that.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace ibid {
 
-// --- Hashes of vocabularies and merges, seeded once per process, so that neither a model file nor a text can be made
-// to collide. Values differ from run to run and must not be stored.
+// --- Hashes for vocabularies and merges. The seed is chosen once per process, so that neither a model file nor a text
+// can be constructed to cause collisions. Values differ from run to run and must not be stored.
 
 struct HashSeed {
   uint64_t a, b;
@@ -55,30 +55,29 @@ inline uint64_t hash_bytes(std::string_view bytes, const HashSeed& seed) {
   return hash_mix(hash_mix(first ^ seed.b, last ^ state), seed.a);
 }
 
-// --- Vocabulary.
-
 inline constexpr TokenId kNoToken = -1;
 
 class Vocabulary {
  public:
-  // Token ids run from 0 to size - 1.
+  // `size`: number of token ids, which are 0 to size - 1.
   explicit Vocabulary(size_t size);
 
   size_t size() const { return entries_.size(); }
 
-  // REQUIRES: 0 <= id < size(), and its bytes are not set yet.
+  // REQUIRES: 0 <= id < size(), and set_bytes() was not called for `id` before.
   void set_bytes(TokenId id, std::string_view bytes);
   bool has_bytes(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < entries_.size() && entries_[static_cast<size_t>(id)].set;
   }
-  // Empty for ids out of range and tokens without bytes.
+  // Returns the bytes of a token; empty for an id out of range and for a token without bytes.
   std::string_view bytes(TokenId id) const;
 
-  // Makes find() return `id` for its bytes. Returns false if equal bytes are indexed already. REQUIRES: set_bytes(id)
-  // was called; index() is called at most once per id.
+  // Makes find() return `id` for the token's bytes. Returns false if the index already has equal bytes. REQUIRES:
+  // set_bytes(id) was called; index() is called at most once per id.
   bool index(TokenId id);
   TokenId find(std::string_view bytes) const;
-  // As find() of each, faster for many: cache misses overlap. REQUIRES: both have the same size.
+  // Calls find() for each entry; faster than one by one, because cache misses overlap. REQUIRES: both spans have the
+  // same size.
   void find_all(std::span<const std::string_view> bytes, std::span<TokenId> ids) const;
 
  private:
@@ -88,23 +87,23 @@ class Vocabulary {
     bool set = false;
   };
   struct Slot {
-    uint32_t tag = 0;  // the upper half of the hash: most misses never look at bytes
+    uint32_t tag = 0;  // upper half of the hash: if it differs, the bytes need not be compared
     TokenId id = kNoToken;
   };
   size_t probe(std::string_view bytes, uint64_t hash) const;
 
   std::string blob_;
   std::vector<Entry> entries_;
-  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  std::vector<Slot> slots_;  // open addressing; the size is a power of two, at most half of the slots are used
   HashSeed seed_;
 };
 
-// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to symbols.
-// The pair of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token id, or any
-// other number that the owner assigned to a text without a token. O(n log n) in the number of symbols, for any input.
-// Immutable and thread-safe.
+// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to symbols. The pair
+// of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token id, or a number that
+// the owner assigned to a text without a token. O(n log n) in the number of symbols, for any input. Immutable and
+// thread-safe.
 
-// A merge as written in files: its two sides. Views.
+// A merge as written in files: views of its two sides.
 struct TextMerge {
   std::string_view left, right;
 };
@@ -112,7 +111,7 @@ struct TextMerge {
 struct RankedMerge {
   TokenId left, right;
   TokenId result;
-  uint32_t rank;  // merges of equal rank are ordered by position; below MergeTable::kNoRank
+  uint32_t rank;  // of merges with equal rank, the leftmost one in the text comes first; below MergeTable::kNoRank
 };
 
 class MergeTable {
@@ -122,11 +121,12 @@ class MergeTable {
   // If a pair has two merges, the later one counts.
   explicit MergeTable(std::span<const RankedMerge> merges);
 
-  // Merges until no merge applies, in place. Returns the number of symbols left, at the front.
+  // Merges in place until no merge applies. Returns the number of symbols that remain, which are the first of
+  // `symbols`.
   size_t merge(std::span<TokenId> symbols) const;
 
  private:
-  static constexpr size_t kShort = 48;  // beyond, a heap is faster than scanning all pairs again
+  static constexpr size_t kShort = 48;  // for more symbols, a heap is faster than scanning all pairs after each merge
 
   struct Ranked {
     uint32_t rank;
@@ -141,7 +141,7 @@ class MergeTable {
   Ranked find(TokenId left, TokenId right) const;
   size_t merge_short(std::span<TokenId> symbols) const;
 
-  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  std::vector<Slot> slots_;  // open addressing; the size is a power of two, at most half of the slots are used
   HashSeed seed_;
 };
 

@@ -19,7 +19,7 @@ class Pattern::Run {
   Run(const Pattern& pattern, const PatternWindow& window, Memory& memory)
       : pattern_(pattern), window_(window), memory_(memory), retreats_(memory.retreats) {}
 
-  // looking: the caller needs only whether there is a match, not where it ends.
+  // looking: the caller needs only whether there is a match, not its end.
   std::optional<size_t> from(size_t pc, size_t position, bool looking) {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {
@@ -50,7 +50,7 @@ class Pattern::Run {
   };
   struct Char {
     uint32_t code_point;
-    size_t length;  // 0: end of the text
+    size_t length;  // 0: the end of the text
   };
 
   Char at(size_t position) {
@@ -61,7 +61,7 @@ class Pattern::Run {
     if (byte < 0x80) return {byte, 1};
     const DecodedChar c = utf8_decode(text, position);
     if (c.valid) return {c.code_point, c.length};
-    // A character that the end of the text cuts may be completed by an append.
+    // An append may complete a character that the end of the text cuts.
     const bool cut = position + c.length == window_.text.size() && utf8_incomplete_tail(text.substr(position)) > 0;
     if (cut && position + c.length >= window_.safe_end) touched_ = true;
     return {CharSet::kInvalid, c.length};
@@ -82,7 +82,8 @@ class Pattern::Run {
     if (c.length == 0 || c.code_point == CharSet::kInvalid) return false;
     const bool number_of_latin1 = c.code_point == 0xB2 || c.code_point == 0xB3 || c.code_point == 0xB9 ||
                                   (c.code_point >= 0xBC && c.code_point <= 0xBE);
-    const bool joins = c.code_point == 0x200C || c.code_point == 0x200D;  // not word characters for Oniguruma
+    // Oniguruma does not count the two joiners as word characters
+    const bool joins = c.code_point == 0x200C || c.code_point == 0x200D;
     return number_of_latin1 || (is_word(c.code_point) && !joins);
   }
 
@@ -99,8 +100,8 @@ class Pattern::Run {
     return split.choice * (window_.end - window_.begin + 1) + (position - window_.begin);
   }
 
-  // The recorded outcome of continuing at `pc`. A failure always applies; a match only if the caller does not need its
-  // end.
+  // Returns the recorded outcome of continuing at `pc`. A failure always applies; a match applies only if the caller
+  // does not need its end.
   Outcome outcome(size_t pc, size_t position, bool looking) {
     const Instruction& x = pattern_.program_[pc];
     uint8_t known = kUndecided;
@@ -121,8 +122,9 @@ class Pattern::Run {
     if (memory_.remembers) memory_.choices.push_back({pc, position, retreats_.size(), taken, run_end});
   }
 
-  // Records the outcome of the choices from `first` on, of failed ones only those above `height`. A choice in a run of
-  // one set holds for every position of the run: the same continuations are reachable from each.
+  // Records `became` as the outcome of the choices from `first` on; if it is kFails, only of those whose backtracking
+  // points are above `height`. A choice in a run of characters of one set is recorded for the whole run, because all of
+  // its positions reach the same continuations.
   void settle(size_t first, size_t height, Outcome became) {
     std::vector<Choice>& choices = memory_.choices;
     if (touched_) memory_.touched = true;
@@ -144,7 +146,7 @@ class Pattern::Run {
 
   bool go_back(size_t floor, size_t first_choice, size_t& pc, size_t& position) {
     if (retreats_.size() == floor) return false;
-    settle(first_choice, retreats_.size(), kFails);  // choices made after the last backtracking point
+    settle(first_choice, retreats_.size(), kFails);  // all choices made after the last backtracking point have failed
     Retreat& retreat = retreats_.back();
     if (memory_.choices.size() > first_choice && memory_.choices.back().pc + 1 == retreat.pc) {
       memory_.choices.back().taken = retreat.position;
@@ -168,7 +170,7 @@ class Pattern::Run {
     const Memory::Run failed = knows ? memory_.failed_runs[pc] : Memory::Run{};
     size_t run_end = 0;
     for (; n < x.max; ++n) {
-      // Continuations from inside a failed run all fail, so it is not read again.
+      // All continuations from inside a failed run fail, so the run is not read again.
       if (position == failed.begin && position < failed.end && n > 0) {
         run_end = failed.end;
         touched_ |= memory_.touched;

@@ -2,12 +2,12 @@
 // alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. Other syntax (lazy quantifiers,
 // lookbehind, back references, scripts other than Han ...) is an error.
 //
-// A pattern from a file may be hostile. A match that takes many steps for the text it has covered records which choices
-// failed, and where. Then no choice is made twice, so the cost is linear in the text for any pattern. Matching does not
-// recurse over the text.
+// A pattern from a file may be hostile. A match that takes many steps for the text it has covered begins to record
+// which choices failed at which positions. It then makes no choice twice, so the cost is linear in the text for any
+// pattern. Matching does not recurse over the text.
 //
-// A match reports whether it looked at the end of its window; if so, an append may change it. Immutable and
-// thread-safe; the memory of a match belongs to its caller.
+// A match reports whether it read the end of its window; if so, an append may change the match. Immutable and
+// thread-safe; the caller provides the memory of a match.
 #pragma once
 
 #include <bitset>
@@ -24,11 +24,12 @@
 namespace ibid {
 
 // --- CharSet: a set of characters as written in a pattern: Unicode classes, ranges, and differences of such sets.
-// Constant after it was filled; thread-safe.
+// Filled once, then constant; thread-safe.
 
 class CharSet {
  public:
-  // A byte that is not UTF-8: in no class and no range, so only in negated sets, or after add_invalid().
+  // Stands for a byte that is not UTF-8. It is in no class and no range, so only negated sets contain it, and sets
+  // after add_invalid().
   static constexpr uint32_t kInvalid = 0xFFFFFFFF;
 
   void add(uint32_t first, uint32_t last) {
@@ -44,7 +45,7 @@ class CharSet {
     for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
   }
   void add_invalid() { invalid_ = true; }
-  // Returns false, with nothing changed, if the result cannot be represented: `other` must be negated, and classes can
+  // Returns false and changes nothing if the result cannot be represented: `other` must be negated, and classes can
   // only be subtracted from classes.
   bool intersect(const CharSet& other) {
     const bool ranges_meet_classes = !ranges_.empty() && other.properties_.any();
@@ -81,15 +82,14 @@ class CharSet {
   bool has(uint32_t c) const { return (properties_[unicode_property(c)] || in(ranges_, c)) && !in(holes_, c); }
 
   std::bitset<128> ascii_;
-  std::bitset<256> properties_;  // by unicode_property()
+  std::bitset<256> properties_;  // classes of unicode_property() that the set contains
   Ranges ranges_, holes_;
-  bool invalid_ = false;  // contains kInvalid
+  bool invalid_ = false;  // the set contains kInvalid
   bool negated_ = false;
 };
 
-// --- Pattern.
-
-// The part of a text that a match may see: text[begin, end). Reading at or beyond `safe_end` counts as reading the end.
+// The part of a text that a match may read: text[begin, end). Reading at or beyond `safe_end` counts as reading the
+// end.
 struct PatternWindow {
   std::string_view text;
   size_t begin, end;
@@ -101,36 +101,37 @@ class Pattern {
   static constexpr size_t kMaxExpressionBytes = 8192;
   static constexpr size_t kMaxInstructions = 10'000;
   static constexpr uint32_t kMaxSplits = 256;    // alternatives and repeats of groups
-  static constexpr uint32_t kMaxRepeats = 1000;  // of {n,m}
+  static constexpr uint32_t kMaxRepeats = 1000;  // highest n and m of {n,m}
 
-  // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits.
+  // Error: kUnsupported, naming the part of `expression` that is unknown or exceeds the limits.
   static Result<Pattern> parse(std::string_view expression);
-  // REQUIRES: parse() accepts it; for expressions in this program's source.
+  // For expressions in this program's source. REQUIRES: parse() accepts the expression.
   explicit Pattern(std::string_view expression);
 
   // A backtracking point: the match continues at `pc`, from each of the positions `position` down to `least`.
   struct Retreat {
     size_t pc, position, least;
   };
-  // An open choice: `pc` was reached at `position`; its backtracking points are retreats[height ...].
+  // A choice that is not decided yet: the match was at `pc` and `position`. The backtracking points that it added are
+  // retreats[height ...].
   struct Choice {
     size_t pc, position, height;
-    size_t taken;  // where the chosen continuation began
+    size_t taken;  // position where the continuation that is being tried began
     size_t run_end;
   };
-  // Scratch for the searches in one window, one after another. After clear() it may be used for another window.
+  // Scratch memory for the searches in one window, one after another. After clear() it may be used for another window.
   struct Memory {
     std::vector<Retreat> retreats;
     size_t steps = 0;
-    // Used only after many steps:
+    // Used only after a match has taken many steps:
     bool remembers = false;
     bool touched = false;  // the recorded outcomes depend on the end of the window
     std::vector<Choice> choices;
-    std::vector<uint8_t> outcomes;  // two bits by split and position - window.begin: see pattern.cc
+    std::vector<uint8_t> outcomes;  // two bits for each split and position - window.begin: see pattern.cc
     struct Run {
       size_t begin = 0, end = 0;
     };
-    std::vector<Run> failed_runs, good_runs;  // by pc, of repeats
+    std::vector<Run> failed_runs, good_runs;  // indexed by the pc of a repeat
 
     void clear() {
       steps = 0;
@@ -138,8 +139,8 @@ class Pattern {
     }
   };
 
-  // Returns the end of the match that starts at `position`, which may be empty, or nullopt. Sets `touched` if it read
-  // the end; else leaves it. REQUIRES: `memory` is clear, or from searches in the same window.
+  // Returns the end of the match that starts at `position`, which may be empty, or nullopt. Sets `touched` if the match
+  // read the end of the window; never clears it. REQUIRES: `memory` is clear, or from searches in the same window.
   std::optional<size_t> match(const PatternWindow& window, size_t position, Memory& memory, bool& touched) const;
 
   // True if a match depends on the character before it. Then a search cannot restart in the middle of a text.
@@ -152,13 +153,13 @@ class Pattern {
   Pattern() = default;
 
   enum class Op : uint8_t {
-    kSet,           // one character of sets_[a]
-    kRepeat,        // min to max characters of sets_[a], as many as possible; backtracks unless possessive
-    kSplit,         // continues at a, and at b if that fails
+    kSet,           // matches one character of sets_[a]
+    kRepeat,        // matches min to max characters of sets_[a], as many as possible; backtracks unless possessive
+    kSplit,         // continues at a, or, if that fails, at b
     kJump,          // continues at a
-    kLook,          // continues at b if the text matches the program up to a kMatch (wanted) or does not
-    kWordBoundary,  // between a word character and another one
-    kLineEnd,       // at the end or before a line feed
+    kLook,          // continues at b if the program up to a kMatch does (wanted) or does not (!wanted) match here
+    kWordBoundary,  // matches between a word character and another one
+    kLineEnd,       // matches at the end or before a line feed
     kMatch,
   };
   static constexpr uint32_t kMany = UINT32_MAX;
@@ -168,7 +169,7 @@ class Pattern {
     bool wanted = false;
     uint32_t a = 0, b = 0;
     uint32_t min = 0, max = 0;
-    uint32_t choice = 0;  // kSplit: its number among the splits
+    uint32_t choice = 0;  // kSplit: its index among all splits of the pattern
   };
 
   std::vector<Instruction> program_;
@@ -177,21 +178,22 @@ class Pattern {
   bool looks_behind_ = false, may_match_nothing_ = false;
 };
 
-// --- ScanMemory: state kept from one piece to the next, if pieces are found inside larger ones. Owned by the loop over
-// a stretch of text, new for every stretch.
+// --- ScanMemory: state kept from one piece to the next by a splitter that finds pieces inside larger ones. The loop
+// over a stretch of text owns it, and uses a new one for every stretch.
 
 struct ScanMemory {
   static constexpr size_t kCertain = SIZE_MAX;
 
-  // A piece of one stage. An append can change it only if finding it read at or beyond safe_end.
+  // A piece that one stage found. An append can change the piece only if finding it read at or beyond safe_end.
   struct Region {
     size_t begin = 0, end = 0;
     size_t safe_end = kCertain;
-    bool match = false;  // matched by the stage's pattern, wholly or in part; else between matches
+    bool match =
+        false;  // the stage's pattern matched the region, wholly or in part; else the region is between matches
     bool dropped = false;
   };
-  std::vector<Region> regions;            // by stage
-  std::vector<Pattern::Memory> patterns;  // by stage
+  std::vector<Region> regions;            // current region of each stage
+  std::vector<Pattern::Memory> patterns;  // memory of each stage's pattern
 };
 
 }  // namespace ibid

@@ -61,7 +61,7 @@ CharSet CharSetReader::read() {
   if (text_.take("\\")) {
     const char letter = text_.take_letter();
     if ((letter | 0x20) == 'w') {
-      // Outside brackets Oniguruma counts a few Latin-1 numbers as word characters.
+      // Outside brackets, Oniguruma also counts a few Latin-1 numbers as word characters.
       add_class('w', out);
       out.add(0xB2, 0xB3);
       out.add(0xB9, 0xB9);
@@ -87,7 +87,7 @@ CharSet CharSetReader::read() {
   if (means_more) text_.fail(std::string("a ") + rest[0] + " at an unsupported place");
   if (text_.failed()) return out;
   const uint32_t c = text_.character();
-  // Some pairs of letters equal one character in another case, as ss does.
+  // Some pairs of letters equal one character in another case, as "ss" equals U+00DF.
   if (ignores_case_) {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
       const bool is_pair =
@@ -100,7 +100,7 @@ CharSet CharSetReader::read() {
   return out;
 }
 
-// Adds a range of characters, in both cases if case is ignored.
+// Adds a range of characters; if case is ignored, in both cases.
 void CharSetReader::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
   if (first > last) return text_.fail("a range that ends before it begins");
   out.add(first, last);
@@ -120,7 +120,7 @@ CharSet CharSetReader::bracket() {
   if (text_.rest().starts_with(']')) text_.fail("an empty set");
   while (!text_.failed() && !text_.take("]")) {
     if (text_.take("&&")) {
-      // Only a negated right side is supported.
+      // Only a negated set is supported on the right side of &&.
       if (!text_.take("[") || !text_.rest().starts_with('^')) {
         text_.fail("&& without [^");
         break;
@@ -140,7 +140,7 @@ CharSet CharSetReader::bracket() {
   return out;
 }
 
-// Parses a class, a character, or two characters joined by a hyphen.
+// Parses a class, a character, or a range of two characters joined by a hyphen.
 void CharSetReader::add_range(CharSet& out) {
   const auto one = [this](CharSet* set) -> std::optional<uint32_t> {
     if (!text_.take("\\")) return text_.character();
@@ -207,7 +207,7 @@ bool CharSetReader::add_class(char letter, CharSet& out) {
   switch (letter | 0x20) {
     case 'p': add_property(lacks, out); return true;
     case 's': return add([](uint8_t property) { return (property & kSpaceBit) != 0; });
-    case 'w':  // excludes Join_Control, the word characters in category Cf
+    case 'w':  // without Join_Control, the word characters of category Cf
       return add([](uint8_t property) {
         return (property & kWordBit) != 0 && (category_of(property) & category_set(GeneralCategory::Cf)) == 0;
       });
@@ -315,7 +315,7 @@ void PatternCompiler::insert(size_t at, Pattern::Instruction instruction) {
     if (jumps && x.a > at) ++x.a;
     if ((x.op == Op::kSplit || x.op == Op::kLook) && x.b > at) ++x.b;
   }
-  // Jumps to `at` from inside still refer to the instruction that was there.
+  // Jumps to `at` from the instructions after it still refer to the instruction that was there.
   for (size_t i = at; i < out_.program_.size(); ++i) {
     Pattern::Instruction& x = out_.program_[i];
     if ((x.op == Op::kSplit || x.op == Op::kJump) && x.a == at) ++x.a;
@@ -399,7 +399,7 @@ void PatternCompiler::emit_set(CharSet set) {
   emit({.op = Op::kSet, .a = static_cast<uint32_t>(out_.sets_.size() - 1)});
 }
 
-// Parses {n}, {n,}, {,m} or {n,m} after the brace.
+// Parses {n}, {n,}, {,m} or {n,m} after the opening brace.
 bool PatternCompiler::bounds(uint32_t& min, uint32_t& max) {
   const size_t end = text_.rest().find('}');
   const auto number = [](std::string_view digits, uint32_t& out) {
@@ -439,7 +439,7 @@ void PatternCompiler::quantify(size_t begin) {
   }
   sets_.forget_last();
   if (text_.rest().starts_with('?')) return text_.fail("a lazy quantifier");
-  // After a count, + repeats the whole.
+  // After {n,m}, a + repeats the counted expression; it does not make the count possessive.
   const bool possessive = !counted && text_.take("+");
   if (text_.failed() || begin >= here()) return text_.fail("a quantifier without an item");
   Pattern::Instruction& first = out_.program_[begin];

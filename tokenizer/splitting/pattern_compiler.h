@@ -1,5 +1,5 @@
-// PatternCompiler: compiles an expression into the program of a Pattern, or reports the part that it does not support.
-// Used once.
+// PatternCompiler: compiles an expression into the program of a Pattern, or reports the part of the expression that is
+// not supported. Used once.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,29 @@
 
 namespace ibid {
 
-// --- PatternText: a cursor over an expression, and the first unsupported part.
+// --- PatternText: a cursor over an expression, which also records the first unsupported part.
 
 class PatternText {
  public:
-  static constexpr size_t kMaxDepth = 200;  // of groups, alternatives and sets
+  static constexpr size_t kMaxDepth = 200;  // maximum nesting of groups, alternatives and sets
 
   explicit PatternText(std::string_view expression) : rest_(expression) {}
 
   std::string_view rest() const { return rest_; }
   // REQUIRES: n <= rest().size()
   void skip(size_t n) { rest_.remove_prefix(n); }
-  // Skips `text` if it comes next. Returns whether it did.
+  // Skips `text` if it comes next. Returns whether it was skipped.
   bool take(std::string_view text);
-  // Returns the letter after a backslash; fails at the end of the expression.
+  // Reads the letter after a backslash; fails at the end of the expression.
   char take_letter();
-  // Returns one character of a set; fails at the end of the expression.
+  // Reads one character of a set; fails at the end of the expression.
   uint32_t character();
 
   // Enters a nesting level. Returns false beyond kMaxDepth.
   bool enter() { return ++depth_ <= kMaxDepth; }
   void leave() { --depth_; }
 
-  // Records the first failure and drops the rest of the expression, which ends every loop over it.
+  // Records a failure, if it is the first, and drops the rest of the expression, which ends every loop over it.
   void fail(std::string_view what);
   bool failed() const { return failure_.has_value(); }
   const std::optional<std::string>& failure() const { return failure_; }
@@ -52,15 +52,16 @@ class PatternText {
 
 class CharSetReader {
  public:
-  // `text` must outlive it.
+  // `text` must outlive the object.
   explicit CharSetReader(PatternText& text) : text_(text) {}
 
   CharSet read();
 
-  // After (?i: letters match both cases.
+  // True after (?i: , where letters match both cases.
   bool ignores_case() const { return ignores_case_; }
   void set_ignores_case(bool ignores_case) { ignores_case_ = ignores_case; }
-  // The next character does not directly follow the previous one, so the two are not a pair of letters.
+  // Call if the next character does not directly follow the previous one in the text, so that the two are not tested as
+  // a pair of letters that equals one letter in another case.
   void forget_last() { last_folded_ = 0; }
 
  private:
@@ -68,17 +69,15 @@ class CharSetReader {
   void add_range(CharSet& out);
   bool add_class(char letter, CharSet& out);
   void add_property(bool lacks, CharSet& out);
-  // The character that an escape denotes, if any; `letter` was read.
+  // Returns the character that an escape denotes. `letter`: the character after the backslash, already read.
   uint32_t escaped(char letter);
   uint32_t hexadecimal(size_t n_digits);
   void add_with_case(uint32_t first, uint32_t last, CharSet& out);
 
   PatternText& text_;
   bool ignores_case_ = false;
-  uint32_t last_folded_ = 0;  // previous character if case is ignored; 0: none
+  uint32_t last_folded_ = 0;  // the previous character, if case is ignored; 0: none
 };
-
-// --- PatternCompiler.
 
 class PatternCompiler {
  public:
@@ -105,8 +104,8 @@ class PatternCompiler {
   void insert(size_t at, Pattern::Instruction instruction);
   // Appends instructions with their jumps shifted by `distance`.
   void copy(const Program& body, size_t distance);
-  // True if the program can get from `begin` to `end` without consuming a character; `boundary`: through a word
-  // boundary.
+  // True if the program can get from `begin` to `end` without consuming a character; then sets `boundary` if that
+  // requires a word boundary.
   bool may_be_empty(size_t begin, size_t end, bool& boundary) const;
   size_t here() const { return out_.program_.size(); }
 

@@ -9,8 +9,8 @@ namespace {
 
 enum class Case { kExact, kIgnored };
 
-// 's|'t|'re|'ve|'m|'ll|'d at an apostrophe. Returns the end of the match, or 0. Ignoring case includes U+017F, which
-// folds to s.
+// Matches 's|'t|'re|'ve|'m|'ll|'d at an apostrophe. Returns the end of the match, or 0. If case is ignored, U+017F
+// matches s.
 template <typename Cursor>
 size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {
   const auto letter_at = [&](size_t pos, TextChar& c) -> uint32_t {
@@ -36,7 +36,8 @@ size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {
 
 enum class Newlines { kPlain, kOwnPiece };
 
-// \s+(?!\S)|\s+ with kPlain, \s*[\r\n]+|\s+(?!\S)|\s+ with kOwnPiece. REQUIRES: a space at `begin`.
+// Matches \s+(?!\S)|\s+ with kPlain, \s*[\r
+// ]+|\s+(?!\S)|\s+ with kOwnPiece. REQUIRES: a space at `begin`.
 template <typename Cursor>
 size_t whitespace(Cursor& text, size_t begin, Newlines newlines) {
   size_t pos = begin, last = begin, newline_end = 0;
@@ -47,7 +48,7 @@ size_t whitespace(Cursor& text, size_t begin, Newlines newlines) {
     if (is_newline(c)) newline_end = pos;
   }
   if (newlines == Newlines::kOwnPiece && newline_end != 0) return newline_end;
-  // Before a character that is no space, the lookahead returns the last space, unless it is the only one.
+  // If a character that is no space follows, the lookahead gives back the last space, unless it is the only one.
   const bool something_follows = c.length != 0;
   return something_follows && last > begin ? last : pos;
 }
@@ -71,7 +72,7 @@ Piece scan_gpt2(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kPlain));
 }
 
-// The end of \p{N}{1,most}. REQUIRES: a number at `begin`.
+// Returns the end of \p{N}{1,most}. REQUIRES: a number at `begin`.
 template <typename Cursor>
 size_t numbers(Cursor& text, size_t begin, int most) {
   size_t pos = begin;
@@ -113,8 +114,8 @@ Piece scan_llama3(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kOwnPiece));
 }
 
-// [upper]*[lower]+ at `begin`: the end of the match, or 0. The two sets share Lm, Lo and M, so without a lower-case
-// letter after the run the match backtracks to the last shared character.
+// Matches [upper]*[lower]+ at `begin`. Returns the end of the match, or 0. The two sets share Lm, Lo and M, so if no
+// lower-case letter follows the run, the match backtracks to the last shared character.
 template <typename Cursor>
 size_t upper_then_lower(Cursor& text, size_t begin) {
   size_t pos = begin, last_shared_end = 0;
@@ -127,7 +128,9 @@ size_t upper_then_lower(Cursor& text, size_t begin) {
   return last_shared_end;
 }
 
-// [^\r\n\p{L}\p{N}]?[upper]*[lower]+ | [^\r\n\p{L}\p{N}]?[upper]+[lower]*, or 0.
+// Matches [^\r
+// \p{L}\p{N}]?[upper]*[lower]+ | [^\r
+// \p{L}\p{N}]?[upper]+[lower]*. Returns the end, or 0.
 template <typename Cursor>
 size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
   const size_t second = begin + first.length;
@@ -140,7 +143,7 @@ size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
     if (const size_t end = upper_then_lower(text, begin); end != 0) return end;
   }
   if (prefix) {
-    // With lower-case letters directly after the run, a pattern above would have matched.
+    // If lower-case letters followed the run directly, a pattern above would have matched.
     if (const size_t end = text.skip(second, kUpperKind); end != second) return end;
   }
   if (letter_or_mark) {
@@ -179,7 +182,7 @@ Piece scan_o200k(std::string_view bytes, size_t begin) {
 
 constexpr bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
 
-// The main pattern is applied separately to runs of CJK and to the text between them.
+// A barrier for the main pattern, which applies separately to runs of CJK and to the text between them.
 struct OutsideCjk {
   static constexpr CharKinds kKinds = kNumberKind;
   static constexpr bool stops_at(uint32_t code_point) { return is_deepseek_cjk(code_point); }
@@ -222,7 +225,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
   size_t pos = match_deepseek(text, begin);
   if (pos == 0) {
-    // Text that matches nothing is a piece of its own, up to the next match.
+    // Text that matches nothing is a piece of its own, which ends at the next match.
     pos = begin;
     do {
       pos += text.at(pos).length;
@@ -231,14 +234,14 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   return {pos, text.touched_end()};
 }
 
-// 0-9 and the bytes that represent U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
+// True for 0-9 and for the bytes that stand for U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
 bool is_alphabet_digit(char byte) {
   const auto b = static_cast<unsigned char>(byte);
   return (b >= '0' && b <= '9') || b == 0xB2 || b == 0xB3 || b == 0xB9 || (b >= 0xBC && b <= 0xBE);
 }
 
 Piece scan_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NoBarrier>(text, begin); }
-// Every \p{N} is a piece; gpt2 between them.
+// Every \p{N} is a piece; the text between them is split as in gpt2.
 Piece scan_digits_gpt2(std::string_view text, size_t begin) { return scan_gpt2<NumberBarrier>(text, begin); }
 Piece scan_llama3(std::string_view text, size_t begin) { return scan_llama3<3, false>(text, begin); }
 Piece scan_qwen2(std::string_view text, size_t begin) { return scan_llama3<1, false>(text, begin); }
@@ -246,7 +249,7 @@ Piece scan_qwen35(std::string_view text, size_t begin) { return scan_llama3<1, t
 Piece scan_o200k(std::string_view text, size_t begin) { return scan_o200k<3, true>(text, begin); }
 Piece scan_tekken(std::string_view text, size_t begin) { return scan_o200k<1, false>(text, begin); }
 
-// \p{N}{1,3}, then [U+4E00-U+9FA5 U+3040-U+30FF]+ in the rest, then the main pattern in every piece.
+// Splits by \p{N}{1,3}, then what remains by [U+4E00-U+9FA5 U+3040-U+30FF]+, then every piece by the main pattern.
 Piece scan_deepseek_v3(std::string_view bytes, size_t begin) {
   TextCursor<NoBarrier> text(bytes);
   const TextChar c = text.at(begin);
@@ -439,7 +442,7 @@ std::vector<SplitStep> split_steps(std::string_view signature) {
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps) {
   std::string signature;
   for (const SplitStep& step : steps) {
-    // Keeping only the matches keeps everything if a pattern leaves nothing between them.
+    // If a pattern leaves no text between its matches, keeping only the matches keeps everything.
     const bool matches_alone = step.behavior == SplitBehavior::kRemoved && step.invert && steps.size() == 1;
     if (!matches_alone && (step.behavior != SplitBehavior::kIsolated || step.invert)) return nullptr;
     if (!signature.empty()) signature += '\n';

@@ -27,10 +27,10 @@ constexpr size_t kCertain = ScanMemory::kCertain;
 // Characters that the step Digits matches: numbers of Unicode 17, which differ from those of 16.
 #define NUMBER "[\\p{N}\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 
-// \w of Rust's regex crate. In brackets, \w of Pattern lacks the two joiners.
+// \w as in Rust's regex crate, in brackets: \w of Pattern lacks the two joiners.
 #define WORD "\\w\u200c\u200d"
 
-// The pattern of a step with a name.
+// Returns the pattern of a step, which may be given by name.
 std::string_view pattern_of(std::string_view stage) {
   if (stage == "Digits:individual") return NUMBER;
   if (stage == "Digits:contiguous") return NUMBER "+";
@@ -48,12 +48,12 @@ std::string_view pattern_of(std::string_view stage) {
 
 Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   StagedSplit out;
-  bool in_alphabet = false;  // after ByteLevel
+  bool in_alphabet = false;  // the step comes after ByteLevel
   for (const SplitStep& step : steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
     stage.invert = step.invert;
-    // A step with a scanner of its own is split by that.
+    // If a scanner exists for the step, it splits instead of the pattern.
     const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
     if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;
@@ -73,7 +73,7 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   return out;
 }
 
-// Returns a match, or the text up to the next one.
+// Returns the next match, or the text before it.
 StagedSplit::Region StagedSplit::element(const Stage& stage, const PatternWindow& window, size_t begin,
                                          Pattern::Memory& memory) {
   if (stage.scan != nullptr) {
@@ -113,7 +113,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
   const bool first_counts = counts(region);
   if (first_counts ? stage.behavior == kMergedWithPrevious : stage.behavior == kMergedWithNext) return region;
   for (;;) {
-    if (region.end >= window.end) {  // depends on the text after it
+    if (region.end >= window.end) {  // the result depends on the text after the window
       if (region.end >= window.safe_end) region.safe_end = std::min(region.safe_end, region.end);
       return region;
     }
@@ -123,7 +123,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
     if (!joins) return region;
     region.end = next.end;
     if (stage.behavior == kContiguous) continue;
-    region.match = true;  // a search cannot restart inside it
+    region.match = true;  // marked as a match: no new search may start inside it
     return region;
   }
 }
@@ -155,7 +155,7 @@ Piece StagedSplit::scan(std::string_view text, size_t begin, ScanMemory& memory)
               .touched_end = found.safe_end != kCertain,
               .may_resume = !looks_behind_,
               .dropped = found.dropped};
-  // Inside a match of an earlier pattern, that pattern would match something else from there on.
+  // A search that starts inside a match of an earlier pattern would find other matches from there on.
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     const Region& region = memory.regions[i];
     piece.may_resume &= !region.match || piece.end == region.end;

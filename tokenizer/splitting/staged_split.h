@@ -1,8 +1,8 @@
 // StagedSplit: splits a text by several patterns, each inside the pieces of the previous one, as a Sequence of Splits
-// does. The step's behavior says how matches and the text between them form pieces.
+// does. A step's behavior says how matches and the text between them form pieces.
 //
-// For an open text it reports which pieces no append can change: those found without reading the end of the text,
-// inside pieces of earlier patterns that were found so too. Immutable and thread-safe.
+// For a text that may grow, it reports which pieces no append can change: those that it found without reading the end
+// of the text, inside pieces of earlier patterns that it also found without reading the end. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@ namespace ibid {
 
 class StagedSplit {
  public:
-  // Without steps, a text is one piece. Error: kUnsupported, naming the pattern and its unsupported part.
+  // If there are no steps, a text is one piece. Error: kUnsupported, naming the pattern and its unsupported part.
   static Result<StagedSplit> create(const std::vector<SplitStep>& steps);
 
-  // Returns the piece that starts at text[begin]. REQUIRES: `memory` is new, or from the previous piece.
+  // Returns the piece that starts at text[begin]. REQUIRES: `memory` is new, or was passed to the scan of the previous
+  // piece.
   Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const;
 
  private:
   struct Stage {
-    ScanFunction scan = nullptr;  // for Isolated only
+    ScanFunction scan = nullptr;  // set only for steps with kIsolated
     std::optional<Pattern> pattern;
     SplitBehavior behavior = SplitBehavior::kIsolated;
     bool invert = false;

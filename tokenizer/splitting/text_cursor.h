@@ -1,5 +1,5 @@
-// TextCursor: reads characters of a text with the classes that pre-tokenizers test, and records whether the end of the
-// text was read. One per piece; a value on the stack.
+// TextCursor: reads characters of a text with the classes that pre-tokenizers test, and records whether it read the end
+// of the text. One per piece; a value on the stack.
 #pragma once
 
 #include <array>
@@ -69,20 +69,20 @@ inline constexpr std::array<CharKinds, 128> kByAscii = [] {
 struct TextChar {
   uint32_t code_point = 0;
   CharKinds kinds = 0;
-  uint8_t length = 0;  // bytes; 0 at the end
+  uint8_t length = 0;  // in bytes; 0 at the end of the text
 };
 
 inline bool is_newline(const TextChar& c) { return c.code_point == '\n' || c.code_point == '\r'; }
 
-// Some patterns are applied inside the pieces of an earlier split. A character that the earlier split isolates ends the
-// text for the later one, without being its end. Barrier defines these characters.
+// Some patterns apply inside the pieces of an earlier split. The characters that the earlier split isolates end the
+// text for such a pattern, although the end of the text was not read. A Barrier defines these characters.
 struct NoBarrier {
   static constexpr CharKinds kKinds = 0;
   static constexpr bool stops_at(uint32_t) { return false; }
 };
 struct NumberBarrier {
   static constexpr CharKinds kKinds = kNumberKind;
-  // Numbers of Unicode 17, which the step Digits includes.
+  // True for the numbers of Unicode 17, which the step Digits matches.
   static constexpr bool stops_at(uint32_t c) {
     return (c >= 0x11DE0 && c <= 0x11DE9) || (c >= 0x16FF4 && c <= 0x16FF6);
   }
@@ -93,13 +93,14 @@ class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : text_(text) {}
 
-  // Returns the character at `pos`; length 0 at a barrier, and at the end of the text, which is recorded.
+  // Returns the character at `pos`. Its length is 0 at a barrier and at the end of the text; reading the end is
+  // recorded.
   TextChar at(size_t pos) {
     const TextChar c = raw(pos);
     return (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point) ? TextChar{} : c;
   }
 
-  // As at(), but returns barriers as the characters they are.
+  // As at(), but returns a barrier as the character it is.
   TextChar raw(size_t pos) {
     if (pos >= text_.size()) {
       touched_end_ = true;
@@ -110,7 +111,7 @@ class TextCursor {
     return decode(pos);
   }
 
-  // Returns the end of the longest run of characters of any of `kinds` from `pos` on.
+  // Returns the end of the run of characters of any of `kinds` that starts at `pos`.
   size_t skip(size_t pos, CharKinds kinds) {
     for (TextChar c = at(pos); (c.kinds & kinds) != 0; c = at(pos)) pos += c.length;
     return pos;
@@ -128,7 +129,7 @@ class TextCursor {
     const DecodedChar c = utf8_decode(text_, pos);
     if (!c.valid) {
       if (pos + c.length == text_.size() && utf8_incomplete_tail(text_.substr(pos)) > 0) touched_end_ = true;
-      // U+FFFF has no class: bytes that are not UTF-8 are neither letters nor symbols.
+      // Bytes that are not UTF-8 are neither letters nor symbols: return U+FFFF, which has no class.
       return {0xFFFF, kOtherKind, static_cast<uint8_t>(c.length)};
     }
     return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)], static_cast<uint8_t>(c.length)};
