@@ -24,7 +24,7 @@ Result<Arena> Arena::create(size_t capacity_bytes) {
   Arena arena;
   if (capacity_bytes == 0) return arena;
   const std::optional<size_t> capacity = checked_align(capacity_bytes, kCacheLine);
-  // Below one huge page an aligned mapping would only waste memory.
+  // A capacity below one huge page gets no huge page alignment, which would only waste memory.
   const bool huge = capacity_bytes >= kHugePage;
   const std::optional<size_t> mapped = checked_align(capacity_bytes, huge ? kHugePage : size_t{4096});
   const std::optional<size_t> wanted = mapped ? checked_add(*mapped, huge ? kHugePage : 0) : std::nullopt;
@@ -39,7 +39,7 @@ Result<Arena> Arena::create(size_t capacity_bytes) {
     if (head > 0) ::munmap(base, head);
     if (head < kHugePage) ::munmap(base + head + *mapped, kHugePage - head);
     base += head;
-    // Fails if the kernel has no huge pages: 4 KB pages work as well, 4 to 20 % slower.
+    // madvise() fails if the kernel has no huge pages: 4 KB pages work as well, 4 to 20 % slower.
     ::madvise(base, *mapped, MADV_HUGEPAGE);
   }
   arena.base_ = base;
@@ -70,7 +70,7 @@ Arena::~Arena() {
 }
 
 std::byte* Arena::allocate(size_t bytes) {
-  // Checked unpadded first: padding could overflow.
+  // Checks the unpadded size first, because the padded one could overflow.
   CHECK_LE(bytes, capacity_ - used_) << "bytes left in the arena";
   CHECK_LE(padded(bytes), capacity_ - used_) << "bytes left in the arena";
   std::byte* piece = base_ + used_;

@@ -1,8 +1,8 @@
 // Arena: one anonymous mapping, on huge pages if the system grants them, from which 64-byte aligned blocks are
-// allocated. For weights, KV pages and scratch buffers: large, long-lived and freed all at once. The kernel zeroes
-// memory at its first touch. Not thread-safe.
+// allocated. For weights, KV pages and scratch buffers, which are large, live long and are freed all at once. The
+// kernel zeroes memory at its first touch. Not thread-safe.
 //
-// Under AddressSanitizer a block has exactly the requested bytes, followed by a poisoned cache line.
+// Under AddressSanitizer each block has exactly the requested bytes and is followed by a poisoned cache line.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr size_t kCacheLine = 64;
 
 class Arena {
  public:
-  // Reserves `capacity_bytes` (rounded up to 64) of address space; memory is used as it is touched.
+  // Reserves `capacity_bytes` (rounded up to 64) of address space; the system assigns memory at the first touch.
   // Error: kOutOfMemory with the wanted bytes.
   static Result<Arena> create(size_t capacity_bytes);
 
@@ -31,10 +31,10 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  // Returns the next `bytes` bytes, 64-byte aligned; uses up padded(bytes). REQUIRES: they fit.
+  // Returns the next `bytes` bytes, 64-byte aligned, and advances used() by padded(bytes). REQUIRES: they fit.
   std::byte* allocate(size_t bytes);
 
-  // As allocate(), for n elements of T. REQUIRES: they fit, padded; T is trivially destructible.
+  // As allocate(), for n elements of T. REQUIRES: the padded bytes fit; T is trivially destructible.
   template <typename T>
   std::span<T> allocate_array(size_t n) {
     static_assert(std::is_trivially_destructible_v<T>);

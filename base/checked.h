@@ -1,6 +1,6 @@
-// Overflow-checked arithmetic for all numbers from outside (file headers, requests). A wrapped product that passes a
-// later bounds check is how GGUF loaders get exploited, so all arithmetic on such numbers uses these functions.
-// saturating_sub() is also for differences of two counters, which may have been read at different times.
+// Overflow-checked arithmetic for all numbers from outside (file headers, requests). GGUF loaders were exploited by a
+// product that wrapped around and then passed a bounds check, so all arithmetic on such numbers uses these functions.
+// saturating_sub() also subtracts counters that were read at different times, so that either may be larger.
 #pragma once
 
 #include <concepts>
@@ -31,7 +31,7 @@ constexpr T saturating_sub(T a, T b) {
   return a > b ? static_cast<T>(a - b) : T{0};
 }
 
-// `value` as a To; nullopt if it does not fit.
+// Returns `value` as a To; nullopt if it does not fit.
 template <std::integral To, std::integral From>
 constexpr std::optional<To> checked_cast(From value) {
   To out{};
@@ -39,7 +39,8 @@ constexpr std::optional<To> checked_cast(From value) {
   return out;
 }
 
-// The smallest multiple of `alignment` that is >= value; nullopt on overflow. REQUIRES: alignment is a power of two.
+// Returns the smallest multiple of `alignment` that is >= value; nullopt on overflow. REQUIRES: alignment is a power of
+// two.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_align(T value, T alignment) {
   const std::optional<T> sum = checked_add<T>(value, static_cast<T>(alignment - 1));
@@ -47,7 +48,7 @@ constexpr std::optional<T> checked_align(T value, T alignment) {
   return static_cast<T>(*sum & ~static_cast<T>(alignment - 1));
 }
 
-// The smallest multiple of `multiple` that is >= n, unchecked: for internal numbers only.
+// Returns the smallest multiple of `multiple` that is >= n. Does not check for overflow: for internal numbers only.
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 }  // namespace ibid

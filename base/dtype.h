@@ -1,6 +1,6 @@
-// DType: how the numbers of a tensor are stored on disk or in a cache row. Also converts the two 16-bit float formats
-// that C++20 lacks. The properties of each type are in base/number_formats.h; weights/block_formats.h decodes quantised
-// blocks.
+// DType: how the numbers of a tensor are stored in a file or in a row of the KV cache. Also converts the two 16-bit
+// float formats that C++20 lacks. The properties of each type are in base/number_formats.h; weights/block_formats.h
+// decodes quantised blocks.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ enum class DType : uint8_t {
   kF8E4M3,
   kF8E5M2,  // one-byte floats, without a scale
   kF8E4M3Scaled,
-  kF8E5M2Scaled,  // a float scale, then 32 of them
+  kF8E5M2Scaled,  // blocks of a float scale and 32 one-byte floats
   kQ4_0,
   kQ4_1,
   kQ5_0,
@@ -64,12 +64,12 @@ BlockSize dtype_block(DType dtype);
 inline bool dtype_is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
-// True for formats of codes and scales, those that unpack_row() of weights/block_formats.h decodes.
+// True for formats that store codes and scales; unpack_row() of weights/block_formats.h decodes them.
 inline bool dtype_is_quantized(DType dtype) { return dtype >= DType::kQ4_0; }
 
 // IEEE 754 binary16 to float, exact for every bit pattern (NaN payloads are kept).
 float fp16_to_float(uint16_t bits);
-// Rounds to nearest even; overflow becomes infinity, as in vcvtps2ph.
+// Rounds to nearest even; overflow becomes infinity, as in the instruction vcvtps2ph.
 uint16_t float_to_fp16(float value);
 
 inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }

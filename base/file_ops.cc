@@ -63,7 +63,7 @@ class SystemFileOps : public FileOps {
   }
 
   Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override {
-    // A trailing slash or dot would make the kernel follow a symlink, so it is removed first.
+    // Remove a trailing slash or dot, which would make the kernel follow a symlink.
     std::filesystem::path itself(path);
     while (itself.has_relative_path() && (!itself.has_filename() || itself.filename() == ".")) {
       if (itself == ".") break;
@@ -95,14 +95,14 @@ class SystemFileOps : public FileOps {
   }
 };
 
-// Maximum number of random names tried if the name exists. One would do, with 64 random bits.
+// Maximum number of random names to try while the name already exists. With 64 random bits one would suffice.
 constexpr int kMaxNames = 16;
 
-// A random number; without a source of randomness, one that no running process repeats.
+// Returns a random number. If the system has no source of randomness, returns one that no running process repeats.
 uint64_t unused_number() {
   uint64_t number = 0;
   if (::getentropy(&number, sizeof(number)) == 0) return number;
-  // Without a source of randomness, names are tried until one is free.
+  // The process id and a counter: create_temporary() tries the next number if a file with this name exists.
   static std::atomic<uint64_t> n_calls{0};
   return (static_cast<uint64_t>(::getpid()) << 32) + n_calls++;
 }
@@ -153,7 +153,7 @@ Status write_file_atomically(FileOps& files, const std::string& path, std::span<
   Status status = write_and_sync(*temporary.file, bytes);
   if (status.ok()) status = files.rename(temporary.path, path);
   if (!status.ok()) {
-    // Best effort; the first error is reported.
+    // Best effort: if remove() fails as well, the first error is still the one returned.
     static_cast<void>(files.remove(temporary.path));
     return status;
   }

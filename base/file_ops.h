@@ -1,6 +1,6 @@
 // FileOps: the file system calls of crash-safe file stores, behind an interface so that tests can make the nth call
-// fail. Model files are not read through it (base/mapped_file.h). Implementations are thread-safe; one File is used by
-// one thread at a time.
+// fail. Model files are read by base/mapped_file.h instead. Implementations are thread-safe; one File is used by one
+// thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class File {
   virtual Status close() = 0;
 };
 
-enum class FileKind { kRegular, kDirectory, kOther };  // other: symlinks, devices, FIFOs
+enum class FileKind { kRegular, kDirectory, kOther };  // kOther: symlinks, devices, FIFOs
 
 struct FileInfo {
   FileKind kind = FileKind::kOther;
@@ -43,26 +43,27 @@ struct FileInfo {
   int64_t mtime_ns = 0;  // since 1970-01-01 00:00 UTC
 };
 
-// A lock on a file, held until this is destroyed or the process ends, however it ends.
+// A lock on a file, released when this object is destroyed or when the process ends, even by a crash.
 class FileLock {
  public:
   virtual ~FileLock() = default;
 };
 
-// An open directory that only its owner can access, so that no other user can put files into it. A name is an entry of
-// the directory itself. Names are resolved in the directory that was opened, even if its path was moved or replaced,
-// and symlinks are not followed. Thread-safe. Every call may fail with kIo.
+// An open directory that only its owner can access, so that no other user can put files into it. Each `name` is an
+// entry of this directory, which the object keeps open: names are resolved in it even if its path was moved or
+// replaced, and symlinks are not followed. Thread-safe. Every call may fail with kIo; other errors are listed at the
+// call.
 class Directory {
  public:
   virtual ~Directory() = default;
 
-  // Errors: also kNotFound; kNotRegularFile; kUnsafePath for a symlink.
+  // Errors: kNotFound; kNotRegularFile; kUnsafePath for a symlink.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& name) = 0;
   // Creates an empty file, readable only by its owner. Error: kDuplicate if the name exists.
   virtual Result<std::unique_ptr<File>> create_new(const std::string& name) = 0;
   // Opens a directory in this one; creates it if it does not exist. Errors: as FileOps::open_directory().
   virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& name) = 0;
-  // Error: also kNotFound.
+  // Error: kNotFound.
   virtual Result<FileInfo> info(const std::string& name) = 0;
   virtual Status set_mtime(const std::string& name, int64_t mtime_ns) = 0;
   // Takes the exclusive lock of a file, which is created if it does not exist. Error: kBusy if it is locked already.
@@ -70,7 +71,7 @@ class Directory {
   // Moves a file to a name in `to`, which may be this directory; replaces an existing file atomically. REQUIRES: `to`
   // was opened by the same FileOps.
   virtual Status rename(const std::string& name, Directory& to, const std::string& new_name) = 0;
-  // Ok if the file does not exist; kIo for a directory.
+  // Ok if the file does not exist; kIo if the name is a directory.
   virtual Status remove(const std::string& name) = 0;
   // Makes renames, creations and removals durable.
   virtual Status sync() = 0;
@@ -82,17 +83,18 @@ class FileOps {
  public:
   virtual ~FileOps() = default;
 
-  // All calls may fail with kIo. open_to_read: also kNotRegularFile, kNotFound; never blocks on a FIFO.
+  // All calls may fail with kIo. open_to_read() may also fail with kNotRegularFile and kNotFound; it never blocks on a
+  // FIFO.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;
   // Creates an empty file, or truncates an existing one. Readable only by its owner (conversations are private).
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
   // As create(), but kDuplicate if the name exists.
   virtual Result<std::unique_ptr<File>> create_new(const std::string& path) = 0;
-  // Describes `path` itself: symlinks are not followed. Error: also kNotFound.
+  // Describes `path` itself: symlinks are not followed. Error: kNotFound.
   virtual Result<FileInfo> info(const std::string& path) = 0;
   // Takes the exclusive lock of a file, which is created if it does not exist. Error: kBusy if it is locked already.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
-  // Replaces `to` atomically.
+  // Moves the file `from` to the path `to`, replacing an existing file atomically.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   // Ok if the file does not exist.
   virtual Status remove(const std::string& path) = 0;
@@ -110,8 +112,8 @@ class FileOps {
 // The real file system.
 FileOps& system_file_ops();
 
-// A new file beside `path` that is to replace `path`, readable only by its owner. The caller removes it if it is not
-// needed; after a crash it remains.
+// A new file with a random name, created beside `path` to replace `path` later; only its owner can read it. The caller
+// renames or removes the new file; after a crash it remains.
 struct TemporaryFile {
   std::string path;
   std::unique_ptr<File> file;

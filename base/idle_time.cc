@@ -12,7 +12,8 @@ namespace ibid {
 
 namespace {
 
-// State shared with the idle-class thread. No mutex: that thread may lose its core for long, whatever it holds.
+// State shared with the SCHED_IDLE thread. There is no mutex, because that thread may lose its core for a long time
+// while it holds one.
 struct Questions {
   std::counting_semaphore<> asked{0}, answered{0};
   std::atomic<bool> over{false};
@@ -44,7 +45,7 @@ class ThreadIdleTime : public IdleTime {
   void wait() override {
     questions_->asked.release();
     questions_->answered.acquire();
-    // Drops answers to wait() calls that interrupt() ended.
+    // Drop late answers to earlier wait() calls, which interrupt() ended.
     while (questions_->answered.try_acquire()) {
     }
   }

@@ -1,6 +1,6 @@
-// IdleTime: waits until a core is idle, for background work that must not slow down other work. The work itself does
-// not run on a thread of the idle class: such a thread may get no core for as long as other threads want one, and any
-// lock it holds would stay held.
+// IdleTime: waits until a core is idle, for background work that must not slow down other work. The background work
+// itself must not run in the scheduling class SCHED_IDLE: while other threads use all cores, such a thread does not
+// run, and the locks that it holds stay locked.
 //
 // An interface, so that tests can simulate a machine that is never idle.
 #pragma once
@@ -13,15 +13,15 @@ class IdleTime {
  public:
   virtual ~IdleTime() = default;
   // Returns when a core was idle, or if interrupt() was called since the last wait() returned.
-  // REQUIRES: one thread at a time.
+  // REQUIRES: only one thread waits at a time.
   virtual void wait() = 0;
   // May be called by any thread.
   virtual void interrupt() noexcept = 0;
 };
 
-// The system's implementation, with a thread of the class SCHED_IDLE that holds no lock and is not joined by the
-// destructor. Throws std::system_error if the thread cannot be created. On systems without that class wait() returns at
-// once.
+// The system's implementation. A thread of the class SCHED_IDLE, which holds no lock, detects the idle core; the
+// destructor does not join that thread. Throws std::system_error if the thread cannot be created. On systems without
+// that class wait() returns at once.
 std::unique_ptr<IdleTime> make_idle_time();
 
 }  // namespace ibid

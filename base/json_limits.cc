@@ -25,7 +25,7 @@ namespace {
 // nlohmann-json's out_of_range error for a number that overflows double.
 constexpr int kNumberOverflowId = 406;
 
-// The parser's message may quote the offending text, which can be megabytes long and contain arbitrary bytes.
+// The parser's message may quote the offending text, which can be megabytes of arbitrary bytes; truncate it to this.
 constexpr size_t kMaxQuotedBytes = 160;
 
 // nlohmann's message without its prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
@@ -39,7 +39,7 @@ std::string plain_words(std::string words) {
 }
 
 // Base of both passes: records the first error. nlohmann's SAX parser keeps its stack on the heap, so a text nested
-// 100000 levels deep costs a bit per level and no recursion.
+// 100000 levels deep costs one bit per level and no recursion.
 class SaxErrors {
  public:
   explicit SaxErrors(std::string_view what) : what_(what) {}
@@ -66,7 +66,7 @@ class SaxErrors {
   Status status_;
 };
 
-// First pass: counts. Its memory does not grow with the number of values.
+// First pass: checks the limits by counting. Its memory does not grow with the number of values.
 class Counter : public SaxErrors {
  public:
   Counter(std::string_view what, const JsonLimits& limits) : SaxErrors(what), limits_(limits) {}
@@ -103,8 +103,8 @@ class Counter : public SaxErrors {
   size_t depth_ = 0;
 };
 
-// Second pass: builds the DOM. nlohmann's own builder searches linearly for every new key of an ordered object: a
-// vocabulary of 150000 entries would take 10^10 comparisons. Here keys are sorted once per object.
+// Second pass: builds the DOM. nlohmann's own builder searches linearly for every new key of an ordered object, so a
+// vocabulary of 150000 entries would take 10^10 comparisons. This builder sorts the keys once per object.
 class Builder : public SaxErrors {
  public:
   Builder(std::string_view what, const JsonLimits& limits) : SaxErrors(what), limits_(limits) {}
@@ -138,7 +138,7 @@ class Builder : public SaxErrors {
     open_.pop_back();
     if (!merge_duplicates(members)) return false;
     Json::object_t object;
-    // The base vector's emplace_back: ordered_map's own would search for the key.
+    // Use the base vector's emplace_back: ordered_map's own would search for the key.
     using Rows = Json::object_t::Container;
     auto& rows = static_cast<Rows&>(object);
     rows.reserve(members.size());

@@ -1,5 +1,5 @@
-// JSON from outside, parsed with nlohmann-json under limits: bytes, depth, values, duplicate keys. The DOM is built
-// only after a SAX pass has counted, so a hostile text costs no memory.
+// Parses JSON from outside with nlohmann-json under limits: bytes, depth, values, duplicate keys. A first SAX pass only
+// counts; the DOM is built after it, so a hostile text makes the process allocate nothing.
 //
 // Time and memory are linear in the text (except for sorting the keys of an object). Finding a key in the result is
 // linear in the size of the object: iterate over large objects (vocabularies), do not index them.
@@ -24,9 +24,9 @@ struct JsonObject : nlohmann::ordered_map<Key, Value, IgnoredLess, Allocator> {
 
 }  // namespace ibid
 
-// Destroys a value without allocating. nlohmann's own destructor first collects all children on the heap, so if memory
-// is exhausted it throws std::bad_alloc in a destructor, which ends the process. This one recurses, as the copy
-// constructor does. Json has an object type of our own, so no other code can have instantiated it before.
+// Destroys a value without allocating. nlohmann's own destructor first collects all children on the heap; if memory is
+// exhausted, it throws std::bad_alloc out of a destructor, which ends the process. This specialisation recurses
+// instead, as the copy constructor does. It is the only instantiation: no other code uses ibid's object type.
 template <>
 void ibid::Json::json_value::destroy(value_t type);
 

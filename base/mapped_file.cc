@@ -34,7 +34,7 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
-// Bytes from the end of the file to the end of its last page: mapped and zero, but not part of the file.
+// The rest of the file's last page after its end: mapped and zero, but not part of the file.
 constexpr size_t kPageBytes = 4096;
 size_t slack_of(size_t size) { return (kPageBytes - size % kPageBytes) % kPageBytes; }
 
@@ -48,7 +48,7 @@ bool is_plain_name(const std::string& name) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   MappedFile file;
   file.path_ = path;
-  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer forever.
+  // O_NONBLOCK, because opening a FIFO would otherwise wait for a writer forever.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file.fd_ < 0) return errno_status(errno, path, "open");
   return map(std::move(file));
@@ -114,7 +114,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  guard_ = MappingGuard();  // before the mapping is removed
+  guard_ = MappingGuard();  // destroyed before the mapping is removed
   if (data_ != nullptr) {
     allow_memory(data_ + size_, slack_of(size_));
     ::munmap(const_cast<std::byte*>(data_), size_);
@@ -126,7 +126,8 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const auto own = reinterpret_cast<uintptr_t>(data_);
   if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
-  constexpr uintptr_t kPage = 4096;  // if real pages are larger, madvise rejects unaligned ranges, which is harmless
+  constexpr uintptr_t kPage = 4096;  // if the system's pages are larger, madvise rejects unaligned ranges: nothing is
+                                     // freed, which is harmless
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
@@ -146,8 +147,8 @@ Status MappedFile::check_unchanged() const {
   return {};
 }
 
-// Read by the signal handler on the faulting thread, so all fields are atomic. A slot is free if end is 0; slots are
-// reused and never deleted.
+// A guarded mapping. The signal handler reads it on the faulting thread, so all fields are atomic. A slot is free if
+// `end` is 0; slots are reused and never deleted.
 struct MappingGuard::Slot {
   std::atomic<uintptr_t> begin = 0;
   std::atomic<uintptr_t> end = 0;
@@ -158,7 +159,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free, "a signal handler mus
 
 struct MappingGuard::Registry {
   static inline std::atomic<Slot*> slots = nullptr;
-  static inline std::mutex mutex;  // of the members below, and of taking and freeing slots
+  static inline std::mutex mutex;  // guards the members below, and taking and freeing slots
   static inline size_t n_guards = 0;
   static inline bool installed = false;
   static inline struct sigaction previous {};  // constant while the handler is installed
@@ -176,7 +177,8 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // If a handler installed later forwards to ours, ours stays installed; without guards it forwards every signal.
+    // If another handler was installed after ours, it may forward to ours, so ours stays; without guards it forwards
+    // all.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;
@@ -184,12 +186,12 @@ struct MappingGuard::Registry {
 
   static void handle(int signal, siginfo_t* info, void* context) {
     const int saved_errno = errno;
-    const bool from_kernel = info->si_code > 0;  // only then si_addr is valid
+    const bool from_kernel = info->si_code > 0;  // si_addr is valid only then
     if (!from_kernel || !replace_pages(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
     errno = saved_errno;
   }
 
-  // Replaces the page of `address` and all later ones of the mapping: a truncated file has lost them too.
+  // Replaces the page of `address` and all later pages of the mapping: a truncated file has lost these too.
   static bool replace_pages(uintptr_t address) {
     for (Slot* slot = slots.load(); slot != nullptr; slot = slot->next) {
       const uintptr_t begin = slot->begin.load();
@@ -208,7 +210,8 @@ struct MappingGuard::Registry {
     const bool from_kernel = info->si_code > 0;
     if (previous.sa_handler == SIG_IGN && !from_kernel) return;
     if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-    // Restores the previous action: the faulting read repeats when this returns; a sent signal is raised again.
+    // Restores the previous action. If the kernel sent the signal, the read faults again when this returns; if a
+    // process sent it, raise it again.
     ::sigaction(SIGBUS, &previous, nullptr);
     if (!from_kernel) ::raise(signal);
   }

@@ -1,8 +1,9 @@
-// A file mapped for reading. Opening never blocks and requires a regular file; records its size and modification time.
+// MappedFile: a file mapped for reading. Opening never blocks, requires a regular file, and records its size and
+// modification time.
 //
-// The file may be truncated or overwritten at any time. Reading truncated parts gives zeros (MappingGuard), and reading
-// overwritten parts gives the new bytes. So a reader must stay within the mapping whatever the bytes say, and must call
-// check_unchanged() after the last read, before it trusts the result.
+// Another process may truncate or overwrite the file at any time. Reading truncated parts gives zeros (MappingGuard),
+// and reading overwritten parts gives the new bytes. So a reader must stay within the mapping whatever the bytes
+// contain, and must call check_unchanged() after the last read, before it trusts the result.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,18 @@
 
 namespace ibid {
 
-// MappingGuard: keeps the process alive if a mapped file loses pages while it is read, because it is truncated or the
-// disk fails. The kernel signals such a read with SIGBUS, which would end the process.
+// MappingGuard: keeps the process alive if a mapped file is truncated, or its disk fails, while the process reads it.
+// The kernel signals a read of such a lost page with SIGBUS, which would end the process.
 //
 // While guards exist, a SIGBUS handler replaces lost pages of guarded mappings by zeros. The read continues, and lost()
-// reports the loss. Every other SIGBUS is forwarded to the handler that was installed before, or ends the process. The
-// last guard restores that handler.
+// returns true. Every other SIGBUS is forwarded to the handler that was installed before, or ends the process.
+// Destroying the last guard restores that handler.
 //
-// Does not read files or own mappings. Guards may be created and destroyed on any thread.
+// A guard does not read files or own mappings. Guards may be created and destroyed on any thread.
 class MappingGuard {
  public:
   MappingGuard() = default;  // guards nothing
-  // Guards the pages of [data, data + size), a private mapping for reading. Must be destroyed before it is unmapped.
+  // Guards the pages of [data, data + size), a private mapping for reading. Destroy the guard before unmapping them.
   MappingGuard(const std::byte* data, size_t size);
   MappingGuard(MappingGuard&& other) noexcept;
   MappingGuard& operator=(MappingGuard&& other) noexcept;
@@ -48,11 +49,11 @@ bool is_plain_name(const std::string& name);
 
 class MappedFile {
  public:
-  // Errors: kNotRegularFile, kIo (errno's words), kTruncated for an empty file.
+  // Errors: kNotRegularFile, kIo (with errno's text), kTruncated for an empty file.
   static Result<MappedFile> open(const std::string& path);
 
-  // Opens `name` in `directory`, for names from an untrusted file: resolved relative to the directory, so it cannot be
-  // a path to somewhere else. Errors: those of open(); kNotFound if it does not exist; kUnsafePath if `name` is not a
+  // Opens `name`, taken from an untrusted file, in `directory`. Refuses paths, so that the file cannot name anything
+  // outside the directory. Errors: those of open(); kNotFound if it does not exist; kUnsafePath if `name` is not a
   // plain file name, or is a symlink and follow_symlinks is false.
   static Result<MappedFile> open_in(const std::string& directory, const std::string& name, bool follow_symlinks = true);
 

@@ -1,9 +1,9 @@
-// MarkedText: bytes, each marked as written by the template or by a message. The only text type with origins: chat
-// templates write it, transcripts compare it and tokenizers read it, so that the text of a message can never become a
-// control token.
+// MarkedText: text whose bytes are marked by origin: written by the chat template, or by a message. The only text type
+// with origins: chat templates write it, transcripts compare it and tokenizers read it, so that the text of a message
+// can never become a control token.
 //
-// Stored as the offsets at which the origin changes, so a text of one origin costs no more than its bytes. A value
-// type; comparison ignores origins, because templates cannot see them. Reading is thread-safe.
+// Stored as the bytes and the offsets at which the origin changes, so the origins of a uniform text take no memory. A
+// value type; comparison ignores origins, because templates cannot see them. Reading is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class MarkedText {
 
   // REQUIRES: offset < size().
   TextOrigin origin_at(size_t offset) const;
-  // kInput if any byte is kInput: for consumers that cannot treat single bytes differently.
+  // kInput if any byte is kInput, else kTemplate: for consumers that need one origin for the whole text.
   TextOrigin safe_origin() const;
 
  private:

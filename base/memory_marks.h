@@ -1,8 +1,9 @@
 // Marks for AddressSanitizer: which bytes of mapped memory (arenas, KV pages, files) may be accessed. The sanitizer
-// tracks heap and stack itself, but takes every mapped byte as accessible. Without it these functions do nothing.
+// tracks heap and stack itself, but treats every mapped byte as accessible. In builds without the sanitizer these
+// functions do nothing.
 //
-// The marks find bugs in tests; they are no protection in a release (for that see base/mapped_file.h). Thread-safe for
-// ranges that do not overlap.
+// The marks find bugs in tests and do not protect a release build (base/mapped_file.h does). Thread-safe for ranges
+// that do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +26,10 @@ namespace ibid {
 
 inline constexpr bool kMarksMemory = true;
 
-// Poisons [begin, begin + bytes): an access aborts the process with a report. Exact if `begin` and the end of the
-// mapping are multiples of 8; else up to 7 bytes at the end may stay accessible.
+// Poisons [begin, begin + bytes): an access aborts the process with a report. The limit is exact if `begin` and the end
+// of the mapping are multiples of 8; otherwise up to 7 bytes at the end may stay accessible.
 inline void forbid_memory(const void* begin, size_t bytes) { __asan_poison_memory_region(begin, bytes); }
-// Makes the range accessible. Call it before the memory is unmapped, because marks outlive the mapping.
+// Makes the range accessible. Call it before unmapping the memory, because marks outlive the mapping.
 inline void allow_memory(const void* begin, size_t bytes) { __asan_unpoison_memory_region(begin, bytes); }
 
 #else

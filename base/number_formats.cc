@@ -13,8 +13,8 @@ namespace {
 using enum ScaleKind;
 using enum CodeTable;
 
-// Block sizes: ggml's on-disk structs, described in weights/block_formats.h. Numbers: enum ggml_type of ggml.h.
-// Layout: group, mins, smallest and largest code, scales, table.
+// One row per DType: dtype, name, enum ggml_type of ggml.h, size of a block (ggml's on-disk structs; see
+// weights/block_formats.h), and the layout: group, mins, smallest and largest code, scales, table.
 constexpr NumberFormat kFormats[] = {
     {DType::kF32, "F32", 0, {1, 4}, {}},
     {DType::kF16, "F16", 1, {1, 2}, {}},
@@ -66,7 +66,7 @@ static_assert(rows_are_in_order());
 
 using Values = std::array<int8_t, kCodeTableSize>;
 
-// Indexed by CodeTable. kFp4 and kIq4 are in the order of the codes in files.
+// Indexed by CodeTable. For kFp4 and kIq4 the order is that of the codes in files.
 constexpr Values kCodeValues[] = {
     {},
     {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},

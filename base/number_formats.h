@@ -1,6 +1,6 @@
 // The registry of number formats: one row per DType, which determines its name, sizes, GGUF number, decoder and panel
-// (kernels/layout/panel.h). A new type needs a row here, a decoder (weights/block_formats.h) and, if no panel can hold
-// its codes and scales unchanged, a panel.
+// format (kernels/layout/panel.h: packed weights). A new type needs a row here, a decoder (weights/block_formats.h)
+// and, if no existing panel format can hold its codes and scales unchanged, a panel format.
 #pragma once
 
 #include <cstddef>
@@ -12,33 +12,33 @@
 
 namespace ibid {
 
-// How the scale of a group is stored.
+// How the scale of a group of values is stored.
 enum class ScaleKind : uint8_t {
   kNone,          // not quantised: a float or a plain number
   kHalf,          // an FP16 number
   kBfloat,        // a BF16 number: a power of two
-  kHalfByCode,    // FP16 scale of the block times an int8 of the group, exact in float
+  kHalfByCode,    // FP16 scale of the block times an int8 of the group; the product is exact in float
   kEighthByCode,  // as kHalfByCode, times 1/8
 };
 
-// Values of 4-bit codes that are not consecutive integers. Values are integers: factors 1/2 and 1/8 of the file formats
-// are moved to the scale.
+// Tables of the values of 4-bit codes, for codes that are not consecutive integers. Values in a table are integers:
+// factors 1/2 and 1/8 of the file formats are moved to the scale.
 enum class CodeTable : uint8_t {
   kNumbers,  // no table: a code is its value
-  kFp4,      // E2M1, doubled: 0 1 2 3 4 6 8 12 and their negatives
+  kFp4,      // E2M1 values times 2: 0 1 2 3 4 6 8 12 and their negatives
   kIq4,      // the non-uniform steps of IQ4_NL
-  kIq3s,     // odd numbers up to 15, doubled
+  kIq3s,     // odd numbers up to 15, times 2
   kIq3xxs,   // 4 12 20 28 36 44 52 62 and their negatives
   kIq2,      // 8 25 43 and their negatives
   kIq1,      // 1 7 9 and their negatives
 };
 inline constexpr size_t kCodeTableSize = 16;
 
-// Values by stored code; unused codes repeat the last value. REQUIRES: not kNumbers.
+// Returns the value of each stored code; unused codes repeat the last value. REQUIRES: table != kNumbers.
 std::span<const int8_t, kCodeTableSize> code_values(CodeTable table);
 
-// How the codes of a quantised type are grouped along a row. The range is without offset if the type is symmetric
-// (Q4_0: -8..7), as stored if it has mins (Q4_1: 0..15), and of values if there is a table.
+// How the values of a quantised type are stored along a row. min_code and max_code are: for a symmetric type the signed
+// codes (Q4_0: -8..7), for a type with mins the stored codes (Q4_1: 0..15), with a table the values.
 struct QuantLayout {
   size_t group_size = 0;
   bool has_mins = false;

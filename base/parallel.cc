@@ -15,14 +15,15 @@ namespace ibid {
 
 namespace {
 
-// Longest spin at a barrier. A peer that has a core arrives within this; one that lost its core does not, and may need
-// the core that the spin occupies.
+// Longest spin at a barrier. A thread that has a core arrives within this time. One that lost its core does not, and
+// may need the very core on which this thread spins.
 constexpr int64_t kSpinNs = 50'000;
 
-// During decoding, the next region starts after a token was sampled: within this time, or not soon.
+// Longest spin between regions. While tokens are decoded, the next region starts within this time, after the sampling
+// of a token; if it has not started by then, it will not start soon.
 constexpr int64_t kSpinBetweenRegionsNs = 200'000;
 
-// Pauses between two reads of the clock (a read costs as much as a pause).
+// Number of pause instructions between two reads of the clock (one read costs as much as one pause).
 constexpr int kPausesPerLook = 32;
 
 inline void pause_cpu() {
@@ -38,7 +39,7 @@ int64_t now_ns() {
       .count();
 }
 
-// Spins until is_so() is true, for at most about `spin_ns`. Returns the last is_so().
+// Spins until is_so() is true, for about `spin_ns` at most. Returns the last value of is_so().
 template <typename Condition>
 bool spin_until(const Condition& is_so, int64_t spin_ns) {
   if (spin_ns == 0) return is_so();
@@ -60,15 +61,16 @@ int available_cpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  // More CPUs than fit into a cpu_set_t.
+  // sched_getaffinity() fails if there are more CPUs than fit into a cpu_set_t.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// Does not spin with more threads than CPUs: a spin may occupy the core that the awaited thread needs.
+// With more threads than CPUs threads do not spin, because a spinning thread may occupy the core that the awaited
+// thread needs.
 Barrier::Barrier(int count) : count_(count), spin_ns_(count <= available_cpus() ? kSpinNs : 0) {}
 
 void Barrier::wait_for(int count) {
-  // The generation cannot change before this thread has arrived.
+  // Read before arriving: the generation cannot change until this thread has arrived.
   const uint32_t generation = generation_.load(std::memory_order_relaxed);
   const int n_before = arrived_.fetch_add(1, std::memory_order_acq_rel);
   if (n_before + 1 == count) {
@@ -80,8 +82,8 @@ void Barrier::wait_for(int count) {
   if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
-  // Sequentially consistent on both sides: either the last thread sees this sleeper, or this one sees the
-  // new generation and does not sleep.
+  // Both sides are sequentially consistent: either the last thread to arrive sees that this one sleeps, or this one
+  // sees the new generation and does not sleep.
   sleepers_.fetch_add(1);
   while (generation_.load() == generation) generation_.wait(generation);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -105,7 +107,7 @@ void ThreadTeam::run_region(Region region, void* context) {
   struct Timed {
     Region region;
     void* context;
-    int64_t begin_ns = 0, end_ns = 0;  // of thread 0's part
+    int64_t begin_ns = 0, end_ns = 0;  // begin and end of thread 0's part of the region
     static void run(void* timed, Worker& worker) {
       auto& t = *static_cast<Timed*>(timed);
       if (worker.index() == 0) t.begin_ns = now_ns();
@@ -117,7 +119,7 @@ void ThreadTeam::run_region(Region region, void* context) {
   const int n_threads = crowding_.n_threads(begin_ns);
   run_on(n_threads, &Timed::run, &timed);
   const int64_t end_ns = now_ns();
-  // Threads can also be late at the start and at the end of a region.
+  // Add the lateness at the start and at the end of the region, which no barrier measures.
   WaitTime late = barrier_.take_lateness();
   late.add(timed.begin_ns - begin_ns + end_ns - timed.end_ns, 1);
   crowding_.record(n_threads, begin_ns, end_ns, late);
@@ -160,7 +162,7 @@ Status ThreadTeam::start() {
 
 ThreadTeam::~ThreadTeam() {
   if (!is_in_its_process()) {
-    (void)threads_.release();  // these threads do not exist in this process, so they cannot be joined
+    (void)threads_.release();  // a child of fork() has no such threads, so their objects cannot be joined or destroyed
     return;
   }
   region_ = nullptr;
@@ -187,7 +189,7 @@ void ThreadTeam::run_on(int n_threads, Region region, void* context) {
   wait_for_leavers();
 }
 
-// Sequentially consistent on both sides, here and below: either the caller sees that the thread sleeps, or the thread
+// Both sides are sequentially consistent, here and below: either the caller sees that the thread sleeps, or the thread
 // sees the call and does not sleep.
 void ThreadTeam::call(Seat& seat) {
   seat.n_calls.fetch_add(1);
@@ -225,22 +227,23 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   const int64_t late_ns = std::min(late.ns, wall_ns);
   // Mean number of missing threads, weighted by waiting time.
   const int64_t n_missing = late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
-  // The missing threads contribute n_missing / n of the region and cost the time that the region waited for them. The
-  // difference, in the time of a region without them, is the loss. Negative if they are slow but still contribute more
-  // than they cost.
+  // The missing threads do n_missing / n of the region's work and cost the time that the others waited for them. The
+  // loss is the difference, in time of a region without them. It is negative if they are slow but do more than they
+  // cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
-  // A region with fewer threads gives no information on the threads that it leaves out.
+  // A region with fewer threads does not show how the threads that were left out would perform.
   if (lost_ns < 0 && n < n_threads_) return;
-  // Capped: one region alone does not suffice, however long it waited.
+  // The loss of one region is capped, so that one region alone cannot reach the limit, however long it waited.
   lost_ns_ = std::max<int64_t>(0, lost_ns_ + std::min(lost_ns, kPatienceNs / 2));
   if (lost_ns_ < kPatienceNs) return;
 
-  // True soon after a trial with all threads: the competing program is still running.
+  // If this period ends soon after a trial with all threads, the competing program is still running: lengthen the
+  // period.
   const bool again = end_ns - until_ns_ < period_ns_;
   period_ns_ = again ? std::min(4 * period_ns_, kLongestNs) : kShortestNs;
   until_ns_ = end_ns + period_ns_;
   n_fewer_ = n - static_cast<int>(n_missing);
-  lost_ns_ = kPatienceNs / 2;  // so that the next trial loses less time
+  lost_ns_ = kPatienceNs / 2;  // half of the limit, so that the next trial reaches it sooner and loses less time
 }
 
 }  // namespace ibid

@@ -1,11 +1,11 @@
-// The one thread team. A forward pass is one parallel region in which every thread runs the same code on its own share;
-// between steps they meet at a barrier. Threads split outputs, heads or rows, never a sum, so results do not depend on
-// the number of threads.
+// ThreadTeam: the engine's thread pool. A forward pass is one parallel region: every thread runs the same code on its
+// own share, and the threads meet at a barrier between steps. Threads split outputs, heads or rows, never a sum, so
+// results do not depend on the number of threads.
 //
-// create() starts the threads, so failure is a Status; they live as long as the team (docs/decisions/0014). A waiting
-// thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a futex. So a
-// peer that lost its core to another process costs its time slice, not a live-lock. A team may also leave out threads
-// that keep losing their core (Oversubscription); those sleep on.
+// create() starts the threads, so a failure to start is a Status; they live as long as the team (docs/decisions/0014).
+// A waiting thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a
+// futex. So if another thread lost its core to another process, the team loses that time slice at most. A team may also
+// leave out threads that keep losing their core (Oversubscription); these sleep meanwhile.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,10 @@
 
 namespace ibid {
 
-// Time that a region waited for its threads, beyond the time in which a thread that has a core arrives.
+// Time that the threads of a region waited for late ones, beyond the time in which a thread with a core arrives.
 struct WaitTime {
   int64_t ns = 0;
-  int64_t thread_ns = 0;  // each wait times the number of threads that were missing
+  int64_t thread_ns = 0;  // sum over the waits of duration times number of missing threads
 
   void add(int64_t waited_ns, int n_missing) {
     ns += waited_ns;
@@ -34,33 +34,33 @@ struct WaitTime {
   }
 };
 
-// Oversubscription: the number of threads for a region while other programs want the cores too. A thread that loses its
-// core gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one
-// competing program on one core costs most of the throughput of all cores; fewer threads, each with a core to itself,
-// cost only the lost core. If some threads keep being late, regions run without that many, and retry from time to time
-// with all of them. A single wait, however long, changes nothing: virtual machines have many. Pure arithmetic: no clock
-// and no threads; not thread-safe.
+// Oversubscription: chooses the number of threads for a region while other programs use the cores too. A thread that
+// loses its core gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take
+// microseconds, so one competing program on one core costs most of the throughput of all cores; with fewer threads,
+// each on a core of its own, only one core is lost. If some threads keep being late, regions run without as many
+// threads, and from time to time again with all of them. A single wait, however long, changes nothing, because virtual
+// machines have many. Pure arithmetic: no clock and no threads; not thread-safe.
 class Oversubscription {
  public:
-  // Waiting time to lose before regions get fewer threads; regions without waiting reduce the loss.
+  // Total waiting time after which regions get fewer threads; regions without waiting reduce the total.
   static constexpr int64_t kPatienceNs = 40'000'000;
-  // Duration of a period with fewer threads: first and maximum.
+  // Duration of a period with fewer threads: the first one, and the maximum.
   static constexpr int64_t kShortestNs = 100'000'000;
   static constexpr int64_t kLongestNs = 1'000'000'000;
 
   // REQUIRES: n_threads >= 1.
   explicit Oversubscription(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
 
-  // Number of threads for a region that starts at now_ns: 1 to n_threads.
+  // Returns the number of threads for a region that starts at now_ns: 1 to n_threads.
   int n_threads(int64_t now_ns) const { return now_ns < until_ns_ ? n_fewer_ : n_threads_; }
 
-  // Records how a region of n threads went. REQUIRES: 1 <= n <= n_threads.
+  // Records the duration and the waiting time of a region of n threads. REQUIRES: 1 <= n <= n_threads.
   void record(int n, int64_t begin_ns, int64_t end_ns, WaitTime late);
 
  private:
   const int n_threads_;
   int n_fewer_;
-  int64_t lost_ns_ = 0;    // recent loss by waiting; >= 0
+  int64_t lost_ns_ = 0;    // recent waiting time, reduced by regions without waiting; >= 0
   int64_t until_ns_ = 0;   // regions that start earlier get n_fewer_ threads
   int64_t period_ns_ = 0;  // length of the period that ends at until_ns_
 };
@@ -79,36 +79,36 @@ struct Range {
 // Number of CPUs that the process may run on (its affinity mask); at least 1.
 int available_cpus();
 
-// Barrier for `count` threads. Sense-reversing; counter and generation on separate cache lines.
+// Barrier for `count` threads (sense-reversing). Counter and generation are on separate cache lines.
 class Barrier {
  public:
   explicit Barrier(int count);
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
-  // Returns when all `count` threads have called. Writes before the call are visible after it.
+  // Returns when all `count` threads have called wait(). Writes before the call are visible after it.
   void wait() { wait_for(count_); }
 
-  // Returns the lateness since the last call, and resets it. REQUIRES: no thread waits.
+  // Returns the lateness since the last take_lateness(), and resets it. REQUIRES: no thread waits.
   WaitTime take_lateness() { return std::exchange(late_, {}); }
 
-  // False if there are more threads than CPUs: then threads must wait for cores, and lateness has no meaning.
+  // False if there are more threads than CPUs. Then threads also wait for cores, so their lateness means nothing.
   bool spins() const { return spin_ns_ > 0; }
 
  private:
   friend class Worker;
-  // Barrier for `count` threads, which may be fewer than count_: a region may run on a part of the team.
+  // Waits for `count` threads, which may be fewer than count_: a region may run on a part of the team.
   void wait_for(int count);
 
   const int count_;
   const int64_t spin_ns_;
-  WaitTime late_;  // written by one thread at a time, the first to arrive, between two barriers
+  WaitTime late_;  // written only by the first thread to arrive, between two barriers
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int> sleepers_{0};
 };
 
-// One thread's view of a running region.
+// One thread's view of the region that it runs.
 class Worker {
  public:
   Worker(int index, int count, Barrier& barrier) : index_(index), count_(count), barrier_(barrier) {}
@@ -119,7 +119,7 @@ class Worker {
     if (count_ > 1) barrier_.wait_for(count_);
   }
 
-  // This thread's contiguous part of n items, in multiples of `grain` (except the last).
+  // Returns this thread's contiguous part of n items, in multiples of `grain` (except the last part).
   Range share(size_t n, size_t grain = 1) const;
 
  private:
@@ -128,21 +128,22 @@ class Worker {
   Barrier& barrier_;
 };
 
-// Policy of a team whose threads lose their cores to other programs.
+// Policy of a team for threads that lose their cores to other programs.
 enum class OversubscriptionPolicy {
-  kInsist,   // waits for them: every region has all threads
-  kGiveWay,  // runs regions without them for a while
+  kInsist,   // waits for those threads: every region has all threads
+  kGiveWay,  // runs regions without those threads for a while
 };
 
 // A fixed number of threads: the caller of run() and the team's own. Runs one region at a time. Calling run() from two
 // threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that runs
 // passes).
 //
-// A child of fork() has none of the team's threads. There, regions run on one thread, and nothing waits for the others.
+// fork() copies none of the team's threads. So in a child process a region runs on the calling thread alone, and no
+// call waits for other threads.
 class ThreadTeam {
  public:
   // Starts the threads; 0 means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads. Error: kOutOfMemory if a
-  // thread cannot be started (memory or a system limit); those already started are joined.
+  // thread cannot be started (memory or a system limit); threads that were already started are joined.
   static Result<std::unique_ptr<ThreadTeam>> create(
       int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist);
   // Number of threads that create(n_threads) starts.
@@ -153,8 +154,9 @@ class ThreadTeam {
 
   int size() const { return size_; }
 
-  // Calls body(worker) once on each thread and returns when all have returned. The body must not throw and must reach
-  // the same barriers on every thread. With kGiveWay the region may get fewer threads than size(): see worker.count().
+  // Calls body(worker) once on each thread and returns when all calls have returned. The body must not throw and must
+  // reach the same barriers on every thread. With kGiveWay the region may get fewer threads than size(): see
+  // worker.count().
   template <typename Body>
   void run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -164,7 +166,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // Wait slot of one of the team's own threads, on its own cache line; a region wakes only the threads that it uses.
+  // Where one of the team's own threads waits, on its own cache line, so that a region wakes only the threads it uses.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};
@@ -185,13 +187,13 @@ class ThreadTeam {
   const bool gives_way_;
   Oversubscription crowding_;
 
-  // The current region: written before the seats are called, read after that. A null region ends the threads.
+  // The current region: written before the threads are woken, and read after that. A null region ends the threads.
   int n_threads_ = 0;
   Region region_ = nullptr;
   void* context_ = nullptr;
 
   std::vector<Seat> seats_;                        // [size_ - 1] of threads 1, 2, ...
-  alignas(64) std::atomic<uint32_t> n_inside_{0};  // own threads that have not left the region
+  alignas(64) std::atomic<uint32_t> n_inside_{0};  // own threads that have not yet left the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
 };

@@ -23,7 +23,7 @@ constexpr double kCosCoefficients[] = {1.0,
                                        -1.0 / 87178291200,
                                        1.0 / 20922789888000};
 
-// Evaluates c[0] + c[1] z + ... from the highest power down.
+// Evaluates c[0] + c[1] z + ... by Horner's rule.
 template <size_t N>
 double polynomial(const double (&c)[N], double z) {
   double sum = c[N - 1];
@@ -31,12 +31,13 @@ double polynomial(const double (&c)[N], double z) {
   return sum;
 }
 
-// The nearest integer, halves away from zero: the reduced argument may slightly exceed half a period.
+// Rounds to the nearest integer, halves away from zero. The reduced argument may slightly exceed half a period, so an
+// inexact quotient does no harm.
 int64_t nearest(double x) { return static_cast<int64_t>(x < 0 ? x - 0.5 : x + 0.5); }
 
 double power_of_two(int64_t n) { return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52); }
 
-// ln 2 in two parts; the first has 32 bits, so that its product with an exponent is exact.
+// ln 2 in two parts; the first has 32 bits, so that its product with an integer exponent is exact.
 constexpr double kLn2HighDouble = 0x1.62e42feep-1;
 constexpr double kLn2LowDouble = 0x1.a39ef35793c76p-33;
 
@@ -107,7 +108,7 @@ float portable_softplus(float x) {
 }
 
 SinCos portable_sin_cos(double x) {
-  // pi / 2 in parts of 33 bits (the first two): their products with k < 2^20 are exact.
+  // pi / 2 in three parts; the first two have 33 bits, so that their products with k < 2^20 are exact.
   constexpr double kHalfPi1 = 0x1.921fb544p+0;
   constexpr double kHalfPi2 = 0x1.0b4611a6p-34;
   constexpr double kHalfPi3 = 0x1.3198a2e037073p-69;
@@ -130,7 +131,7 @@ double portable_exp(double x) {
   const int64_t k = nearest(x / (kLn2HighDouble + kLn2LowDouble));
   const double n = static_cast<double>(k);
   const double r = (x - n * kLn2HighDouble) - n * kLn2LowDouble;
-  // Taylor to r^14 / 14!: |r| <= 0.347 leaves 1e-19.
+  // Taylor series up to r^14 / 14!: for |r| <= 0.347 the rest is below 1e-19.
   double sum = 1.0;
   for (int i = 14; i > 0; --i) sum = 1.0 + sum * r / i;
   return sum * power_of_two(k);
@@ -144,7 +145,7 @@ double portable_log(double x) {
     m *= 0.5;
     exponent += 1;
   }
-  // log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <= 0.172: the series to s^23 leaves 1e-20.
+  // log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <= 0.172: after s^23 the rest of the series is below 1e-20.
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double sum = 0.0;

@@ -1,7 +1,7 @@
-// Status and Result<T> (ibid/result.h), and the macros that pass an error on to the caller.
+// Status and Result<T> (ibid/result.h), and the macros that return an error to the caller.
 //
-// Use them for bytes from outside, I/O, capacity and user input. A broken invariant of our own is a
-// CHECK (base/check.h), never a Status. Nothing throws across a module border.
+// Use them for bytes from outside, I/O, capacity and user input. A broken invariant of our own is a CHECK
+// (base/check.h), never a Status. Exceptions do not leave a module.
 #pragma once
 
 #include <new>
@@ -11,11 +11,11 @@
 
 namespace ibid {
 
-// kOutOfMemory, in words so short that they need no memory themselves.
+// Returns kOutOfMemory. The text is so short that std::string stores it without allocating.
 inline Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
 
-// The border of a module: calls `body`, which returns a Status or a Result, and returns out_of_heap() in place of a
-// std::bad_alloc.
+// Calls `body`, which returns a Status or a Result. If it throws std::bad_alloc, returns out_of_heap() instead. For the
+// entry points of a module, which exceptions must not leave.
 template <typename Body>
 auto guarded(Body&& body) -> decltype(body()) {
   try {
@@ -36,7 +36,7 @@ auto guarded(Body&& body) -> decltype(body()) {
     if (::ibid::Status try_status = (expression); !try_status.ok()) return try_status; \
   } while (false)
 
-// TRY_ASSIGN(auto x, f()): x is f()'s value, or the calling function returns f()'s Status.
+// TRY_ASSIGN(auto x, f()): initialises x with f()'s value, or returns f()'s Status from the calling function.
 #define TRY_ASSIGN(declaration, expression) TRY_ASSIGN_IMPL(IBID_CONCAT(try_result_, __LINE__), declaration, expression)
 #define TRY_ASSIGN_IMPL(result, declaration, expression) \
   auto result = (expression);                            \

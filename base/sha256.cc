@@ -11,7 +11,8 @@ namespace ibid {
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
   if (context_ == nullptr) throw std::bad_alloc();
-  // Fetched once: EVP_sha256() would repeat the lookup at every init, which takes longer than a short digest.
+  // Fetched once, because EVP_sha256() would look the algorithm up at every init, which takes longer than a short
+  // digest.
   static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   if (algorithm == nullptr || EVP_DigestInit_ex2(context_, algorithm, nullptr) != 1) {
     EVP_MD_CTX_free(context_);
@@ -21,7 +22,7 @@ Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
 
 Sha256::~Sha256() { EVP_MD_CTX_free(context_); }
 
-// The context keeps its algorithm, so nothing is allocated here.
+// Restarts the context, which keeps its algorithm, so nothing is allocated.
 void Sha256::begin() { CHECK(EVP_DigestInit_ex2(context_, nullptr, nullptr) == 1); }
 
 void Sha256::update(std::span<const std::byte> bytes) {

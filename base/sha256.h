@@ -1,5 +1,5 @@
-// SHA-256, for identities that must not be forgeable. Checksums of bulk data use XXH3, which is cheaper. One object is
-// used by one thread at a time.
+// SHA-256, for identifiers that must not be forgeable. Checksums of bulk data use the faster XXH3. One object is used
+// by one thread at a time.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ using Sha256Digest = std::array<std::byte, 32>;
 
 class Sha256 {
  public:
-  Sha256();  // throws std::bad_alloc, as a container would
+  Sha256();  // throws std::bad_alloc
   ~Sha256();
   Sha256(const Sha256&) = delete;
   Sha256& operator=(const Sha256&) = delete;

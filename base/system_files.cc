@@ -16,13 +16,13 @@ namespace ibid {
 
 namespace {
 
-// read and write take at most 0x7ffff000 bytes a call on Linux; anything below works everywhere.
+// Maximum bytes of one read or write call. Linux allows 0x7ffff000; less works on every system.
 constexpr size_t kMaxCallBytes = size_t{1} << 30;
 
-// A file may have a time that does not fit into 64 bits of nanoseconds.
+// Limit for modification times: a file system may return a time that does not fit into 64 bits of nanoseconds.
 constexpr int64_t kMaxSeconds = 9'000'000'000;
 
-// Constructed before the file is opened: if memory is exhausted, no file is opened or created.
+// Construct this before opening the file, so that no file is opened or created if memory is exhausted.
 class SystemFile : public File {
  public:
   explicit SystemFile(std::string path) : path_(std::move(path)) {}
@@ -32,7 +32,7 @@ class SystemFile : public File {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  // Owns `fd` from now on. REQUIRES: called once.
+  // Takes ownership of `fd`. REQUIRES: called once.
   void hold(int fd) { fd_ = fd; }
 
   Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override {
@@ -59,7 +59,7 @@ class SystemFile : public File {
   }
 
   Status sync() override {
-    // fdatasync writes the size but not the times, which are not needed after a crash.
+    // fdatasync writes the data and the size, but not the times, which are not needed after a crash.
     if (::fdatasync(fd_) != 0) return errno_status(errno, path_, "sync");
     return {};
   }
@@ -89,14 +89,14 @@ class SystemFileLock : public FileLock {
   ~SystemFileLock() override {
     if (fd_ >= 0) ::close(fd_);
   }
-  // Owns `fd` from now on. REQUIRES: called once.
+  // Takes ownership of `fd`. REQUIRES: called once.
   void hold(int fd) { fd_ = fd; }
 
  private:
   int fd_ = -1;
 };
 
-// O_NOFOLLOW: a symlink planted in the directory must not redirect the write.
+// Opens a file for writing. O_NOFOLLOW: a symlink planted in the directory must not redirect the write.
 int open_to_write(const NameAt& at, int more_flags) {
   return ::openat(at.directory, at.name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | more_flags,
                   S_IRUSR | S_IWUSR);
@@ -156,7 +156,7 @@ Result<std::unique_ptr<FileLock>> lock_file(const NameAt& at) {
 
 namespace {
 
-// kUnsafePath unless only its owner can access the directory.
+// Returns kUnsafePath unless only the owner of the directory can access it.
 Status check_private(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return errno_status(errno, path, "stat");
@@ -182,7 +182,7 @@ class SystemDirectory : public Directory {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  // Owns `fd` from now on. REQUIRES: called once.
+  // Takes ownership of `fd`. REQUIRES: called once.
   void hold(int fd) { fd_ = fd; }
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& name) override {
@@ -223,7 +223,7 @@ class SystemDirectory : public Directory {
   }
 
   Result<std::vector<std::string>> list() override {
-    // A separate descriptor: reading moves its offset.
+    // Reading a directory moves the offset of its descriptor, so list() opens one of its own.
     const int fd = ::openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return errno_status(errno, path_, "list");
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), &::closedir);

@@ -1,5 +1,5 @@
-// Shared by the real FileOps and Directory: resolve a name in an open directory, or in the working directory, and act
-// on that file. Internal to base/file_ops.h.
+// System calls shared by the real FileOps and Directory: each resolves a name in an open directory, or in the working
+// directory, and acts on that file. Internal to base/file_ops.h.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace ibid {
 struct NameAt {
   int directory;  // file descriptor, or AT_FDCWD
   std::string name;
-  std::string path;  // for messages
+  std::string path;  // the file's path in error messages
 };
 
 enum class Links { kFollow, kRefuse };
 
-// Errors: as FileOps::open_to_read(); kUnsafePath for a symlink that is refused.
+// Errors: as FileOps::open_to_read(); kUnsafePath for a symlink if links is kRefuse.
 Result<std::unique_ptr<File>> open_regular(const NameAt& at, Links links);
 // Creates a file that only its owner can access, never through a symlink. how: O_TRUNC empties an existing file, O_EXCL
 // fails with kDuplicate.

@@ -31,12 +31,13 @@ struct Shape {
   std::string to_string() const;  // "[49152, 576]"
 };
 
-// Rows of a tensor that is not stored as such in a file: assembled from other tensors on reading. Immutable, so
-// thread-safe. Owned by the model file.
+// The rows of a tensor that no file stores in this form: they are assembled from other tensors when they are read.
+// Immutable, so thread-safe. Owned by the model file.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Reads rows, numbered over all dimensions but the last, in the tensor's dtype: row_bytes() each, contiguous.
+  // Reads the given rows, numbered over all dimensions but the last, in the tensor's dtype. Writes row_bytes() bytes
+  // for each, contiguously.
   virtual void read_rows(std::span<const uint64_t> rows, std::byte* out) const = 0;
   // The parts of the file from which the rows are assembled.
   virtual std::vector<std::span<const std::byte>> parts() const = 0;
@@ -49,19 +50,19 @@ struct TensorView {
   const RowSource* source = nullptr;
   uint64_t first_row = 0;  // offset into the rows of `source`
 
-  // Bytes of one row along the last dimension. REQUIRES: rank >= 1, the last dimension is whole blocks.
+  // Bytes of one row along the last dimension. REQUIRES: rank >= 1; the last dimension is a multiple of the block size.
   size_t row_bytes() const {
     const BlockSize block = dtype_block(dtype);
     return shape[shape.rank - 1] / block.values * block.bytes;
   }
 
-  // Total bytes of the rows, whether stored or assembled. REQUIRES: as for row_bytes(), or a scalar.
+  // Total bytes of the rows, whether stored or assembled. REQUIRES: as for row_bytes(), or rank 0.
   uint64_t bytes() const {
     const BlockSize block = dtype_block(dtype);
     return shape.elements() / block.values * block.bytes;
   }
 
-  // Rows [first, first + n) as a matrix. REQUIRES: rank >= 1, the rows exist.
+  // Rows [first, first + n) as a matrix. REQUIRES: rank >= 1; the rows exist.
   TensorView row_range(uint64_t first, uint64_t n) const;
 };
 

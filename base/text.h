@@ -1,5 +1,5 @@
 // Helpers for short texts: ASCII blanks, letters and digits, lists in sentences, and external text in messages.
-// Letters, blanks and digits of other scripts are in base/unicode. Pure functions, thread-safe.
+// base/unicode has the blanks, letters and digits of other scripts. Pure functions, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr std::string_view trimmed(std::string_view text, std::string_view blank
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// --- ASCII letters; other bytes stay unchanged.
+// --- ASCII letters. Bytes that are not ASCII letters stay unchanged.
 
 constexpr char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 constexpr char upper_ascii(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
@@ -50,7 +50,7 @@ constexpr int hex_digit(char c) {
 // Appends the low n_digits hexadecimal digits of `value`, in lower case.
 void append_hex(std::string& out, uint64_t value, size_t n_digits);
 
-// Decimal, zero-padded to n_digits.
+// `value` in decimal, padded with zeros to n_digits digits.
 std::string padded_number(uint64_t value, size_t n_digits);
 // The shortest text that reads back as the same double.
 std::string number_text(double value);
@@ -72,7 +72,7 @@ std::string joined(const Items& items, std::string_view separator) {
   return text;
 }
 
-// Appends a part to a list, after a separator unless it is the first.
+// Appends `part` to `list`, after a separator unless the list is empty.
 void append_part(std::string& list, std::string_view part, std::string_view separator = ", ");
 
 // Calls visit(piece) for each text between separators, in order, until one returns true.
@@ -85,11 +85,11 @@ void for_each_piece(std::string_view text, char separator, Visit&& visit) {
   }
 }
 
-// --- External text. A hostile file must not control a terminal or a log.
+// --- External text, made printable: a hostile file must not control a terminal or a log.
 
 // `text` in single quotes: invalid UTF-8 and control characters replaced, truncated to 100 bytes.
 std::string in_quotes(std::string_view text);
-// A value listed beside its name: invalid UTF-8 replaced, truncated to 200 bytes.
+// A value that a message lists beside its name: invalid UTF-8 replaced, truncated to 200 bytes.
 std::string shown_value(std::string_view text);
 
 }  // namespace ibid

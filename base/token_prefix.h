@@ -1,5 +1,5 @@
-// The longest common prefix of two token sequences. The only such function: used by the store, the tiers, the prompt
-// planner and the incremental encoder.
+// The longest common prefix of two token sequences. The store, the tiers, the prompt planner and the incremental
+// encoder all use this function.
 #pragma once
 
 #include <algorithm>

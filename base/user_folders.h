@@ -1,4 +1,4 @@
-// The folders for files of the user: below $XDG_DATA_HOME and its like if those are absolute paths, as the XDG
+// The folders for the user's files: below $XDG_DATA_HOME and similar variables if these are absolute paths, as the XDG
 // specification requires, else below $HOME.
 #pragma once
 
@@ -15,8 +15,8 @@ enum class UserFolder {
   kConfig,  // ~/.config/ibid: config.toml
 };
 
-// Returns the folder's path; it need not exist. Error: kNotFound, with the variable to set, if the environment defines
-// none: no file is ever put into the working directory or the root of the file system instead.
+// Returns the folder's path; the folder need not exist. Error: kNotFound, naming the variable to set, if the
+// environment defines neither. No file is ever created in the working directory or the root directory instead.
 Result<std::string> user_folder(UserFolder folder);
 
 }  // namespace ibid

@@ -27,7 +27,7 @@ LeadByte classify(unsigned char lead) {
   return {0, 0, 0};
 }
 
-// Number of bytes at text[offset] that belong to a well-formed sequence of `lead`, the lead byte included.
+// Returns how many bytes at text[offset] belong to a well-formed sequence that starts with `lead`, including that byte.
 size_t matching_bytes(std::string_view text, size_t offset, const LeadByte& lead) {
   size_t n = 1;
   while (n < lead.length && offset + n < text.size()) {
@@ -103,7 +103,7 @@ size_t utf8_incomplete_tail(std::string_view text) {
   for (size_t n = 1; n <= 3 && n <= text.size(); ++n) {
     const size_t offset = text.size() - n;
     const auto byte = static_cast<unsigned char>(text[offset]);
-    if ((byte & 0xC0) == 0x80) continue;  // a continuation byte: its lead byte is further left
+    if ((byte & 0xC0) == 0x80) continue;  // a continuation byte: its lead byte is before it
     const LeadByte lead = classify(byte);
     return n < lead.length && matching_bytes(text, offset, lead) == n ? n : 0;
   }

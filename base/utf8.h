@@ -12,15 +12,15 @@ inline constexpr uint32_t kReplacementCharacter = 0xFFFD;
 
 struct DecodedChar {
   uint32_t code_point;  // kReplacementCharacter when !valid
-  size_t length;        // bytes consumed, >= 1; an invalid sequence consumes its maximal valid prefix (Unicode 3.9)
+  size_t length;        // bytes consumed, >= 1; for an invalid sequence its maximal valid prefix (Unicode 3.9)
   bool valid;
 };
 
 // The character at text[offset]. REQUIRES: offset < text.size().
 DecodedChar utf8_decode(std::string_view text, size_t offset);
 
-// Start of the character that ends at text[end - 1]; an invalid byte counts as a character. REQUIRES: 0 < end <=
-// text.size().
+// Returns the start of the character that ends at text[end - 1]; an invalid byte counts as a character. REQUIRES: 0 <
+// end <= text.size().
 size_t utf8_previous(std::string_view text, size_t end);
 
 // Appends the UTF-8 form of a scalar value. REQUIRES: code_point is a Unicode scalar value.
@@ -31,8 +31,8 @@ bool utf8_is_valid(std::string_view text);
 // Number of characters; an invalid sequence counts as one.
 size_t utf8_length(std::string_view text);
 
-// Number of bytes (0 to 3) at the end of `text` that begin an incomplete character. Bytes that can never become a
-// character do not count.
+// Returns the number of bytes (0 to 3) at the end of `text` that begin an incomplete character. Bytes that can never
+// become a character do not count.
 size_t utf8_incomplete_tail(std::string_view text);
 
 // `text` with every invalid sequence replaced by U+FFFD.

@@ -20,7 +20,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes);
 
-// As above, but reads the configuration and plans the memory first, with kv_budget_bytes 0. Errors: also those of
+// As above, but first reads the configuration and plans the memory; kv_budget_bytes is 0. Errors: also those of
 // read_config() and plan_memory().
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 

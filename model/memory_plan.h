@@ -1,4 +1,4 @@
-// Computes the memory that a model will need from its file, before anything is allocated.
+// Computes from a model's file how much memory the model will need, before anything is allocated.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct MemoryPlan {
   size_t file_bytes = 0;
   size_t weights_bytes = 0;          // packed panels
   size_t activations_bytes = 0;      // scratch of one pass of max_chunk rows
-  size_t kv_bytes_per_position = 0;  // of all layers, in the chosen type
-  size_t kv_page_bytes = 0;          // of kPagePositions positions
+  size_t kv_bytes_per_position = 0;  // bytes of all layers, in the chosen type
+  size_t kv_page_bytes = 0;          // bytes of kPagePositions positions
   size_t state_bytes = 0;            // state of all recurrent layers after one position; 0: no recurrent layers
   size_t max_seq_len = 0;
   KvLayout kv_layout;
@@ -31,15 +31,16 @@ struct MemoryPlan {
   }
 };
 
-// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter if the
-// trained context exceeds kMaxContext and the options set none; kInvalidArgument if the context exceeds the learned
-// positions of the model.
+// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter if the trained
+// context exceeds kMaxContext and the options set no context; kInvalidArgument if the context exceeds the model's
+// learned positions.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
-// As above, with the given result of kv_layout_of(), for callers that plan several times.
+// As above, with a layout from kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 
-// kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); the message lists all of them.
+// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); the message lists all of
+// them.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
 // Memory that this process may still allocate: the OS estimate, limited by the control group (cgroup v2).

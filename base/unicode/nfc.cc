@@ -32,7 +32,7 @@ size_t find_compatible(uint32_t c) {
   return found == end || *found != c ? kCompatibleSize : static_cast<size_t>(found - kCompatible);
 }
 
-// As normalization_class(): 0 for a boundary of the form.
+// As normalization_class(), for one form: 0 for a character that is a boundary in that form.
 uint8_t class_in(NormalForm form, uint32_t c) {
   const uint8_t normalization = normalization_class(c);
   if (normalization != 0 || !is_compatible(form)) return normalization;
@@ -62,7 +62,7 @@ void decompose(uint32_t c, NormalForm form, CodePoints& out) {
   out.insert(out.end(), kDecomposedText + kDecomposedOffset[i], kDecomposedText + kDecomposedOffset[i + 1]);
 }
 
-// The primary composite of two characters, or 0.
+// Returns the primary composite of two characters, or 0 if they have none.
 uint32_t compose(uint32_t first, uint32_t second) {
   using namespace unicode_data;
   if (first - kLBase < kLCount && second - kVBase < kVCount) {
@@ -88,8 +88,9 @@ void reorder(CodePoints& chars) {
   }
 }
 
-// Every character joins the last starter before it unless a character of its own class or above, or another starter, is
-// between them (D115, D117).
+// Canonical composition (Unicode 3.11, D115 and D117): a character composes with the last starter (character of
+// combining class 0) before it, unless another starter or a character of the same or a higher combining class is
+// between them.
 void recompose(CodePoints& chars) {
   size_t out = 0, starter = 0;
   bool has_starter = false;
@@ -113,7 +114,7 @@ void recompose(CodePoints& chars) {
   chars.resize(out);
 }
 
-// End of the segment that starts at `begin`: the next boundary character.
+// Returns the end of the segment that starts at `begin`: the next character that is a boundary.
 size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   const DecodedChar first = utf8_decode(raw, begin);
   size_t pos = begin + first.length;
@@ -126,7 +127,7 @@ size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   return pos;
 }
 
-// True for a segment of one character that is its own normal form, as most of any text is.
+// True for a segment of one character that is its own normal form; most segments are.
 bool is_inert(std::string_view raw, size_t begin, size_t end, NormalForm form) {
   const DecodedChar c = utf8_decode(raw, begin);
   return begin + c.length == end && (!c.valid || (class_in(form, c.code_point) == 0 && !is_decomposed(form)));
@@ -136,7 +137,7 @@ std::string normal_form(std::string_view segment, NormalForm form) {
   CodePoints chars;
   for (size_t pos = 0; pos < segment.size();) {
     const DecodedChar c = utf8_decode(segment, pos);
-    if (!c.valid) return std::string(segment);  // a segment of its own
+    if (!c.valid) return std::string(segment);  // an invalid byte is a segment of its own, and unchanged
     decompose(c.code_point, form, chars);
     pos += c.length;
   }
@@ -176,7 +177,7 @@ NfcText::NfcText(std::string_view raw, NormalForm form) : raw_(raw) {
 size_t nfc_stable_prefix(std::string_view raw, NormalForm form) {
   size_t pos = raw.size() - utf8_incomplete_tail(raw);
   while (pos > 0) {
-    // Invalid bytes are boundaries too; stepping back over one steps to a boundary.
+    // Step back to the start of the previous character. Invalid bytes are boundaries, so stepping over one is correct.
     size_t begin = pos - 1;
     for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i) --begin;
     const DecodedChar c = utf8_decode(raw.substr(0, pos), begin);

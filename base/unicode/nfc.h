@@ -1,5 +1,5 @@
-// Normal forms (UAX 15) as Hugging Face `tokenizers` computes them: characters younger than Unicode 9.0 neither
-// decompose nor reorder. Maps positions back to the original text. Thread-safe.
+// Unicode normal forms (UAX 15) as Hugging Face `tokenizers` computes them: characters that are newer than Unicode 9.0
+// neither decompose nor reorder. Maps positions back to the original text. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ enum class NormalForm {
 
 class NfcText {
  public:
-  // Bytes that are not UTF-8 stay unchanged and compose with nothing. `raw` must outlive the object: text that is
-  // already normalised is not copied.
+  // Normalises `raw`. Bytes that are not UTF-8 stay unchanged and compose with nothing. `raw` must outlive the object:
+  // text that is already normalised is not copied.
   explicit NfcText(std::string_view raw, NormalForm form = NormalForm::kC);
 
   std::string_view text() const { return changes_.empty() ? raw_ : std::string_view(normal_); }
@@ -37,8 +37,8 @@ class NfcText {
   TextChanges changes_;
 };
 
-// Length of the prefix of `raw` whose normal form no appended text can change: up to the last character that does not
-// compose with preceding ones.
+// Returns the length of the prefix of `raw` whose normal form cannot change, whatever text is appended: up to the last
+// character that does not compose with preceding ones.
 size_t nfc_stable_prefix(std::string_view raw, NormalForm form = NormalForm::kC);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// TextChanges: maps positions of a text to those of its rewritten form, and back. A value type.
+// TextChanges: maps positions of a rewritten text to those of its raw form, and back. A value type.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace ibid {
 
 class TextChanges {
  public:
-  // raw [raw_begin, raw_end) became text [begin, end).
+  // raw [raw_begin, raw_end) was replaced by new text [begin, end).
   struct Change {
     size_t raw_begin, raw_end, begin, end;
   };

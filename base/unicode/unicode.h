@@ -1,6 +1,6 @@
-// Properties of Unicode code points: categories, classes and case mappings (version 16.0), data of the normal forms
-// (version 9.0; see make_unicode_tables.py), clusters and columns of terminals. Also finds the ends of white space.
-// Tables are constant; everything is thread-safe.
+// Properties of Unicode code points: categories, classes and case mappings (version 16.0), tables for the normal forms
+// (version 9.0; see make_unicode_tables.py), and how characters form clusters and terminal columns. Also finds runs of
+// white space. Tables are constant; all functions are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-// In the order of the generated tables.
+// The enumerators have the order of the generated tables.
 enum class GeneralCategory : uint8_t {
   Cn,
   Cc,
@@ -45,7 +45,7 @@ enum class GeneralCategory : uint8_t {
   Zs,
 };
 
-// Grapheme_Cluster_Break (UAX 29), with InCB=Linker split from Extend. In the order of the generated tables.
+// Grapheme_Cluster_Break (UAX 29), with InCB=Linker split from Extend. The order is that of the generated tables.
 enum class ClusterBreak : uint8_t {
   kOther,
   kControl,
@@ -62,18 +62,19 @@ enum class ClusterBreak : uint8_t {
   kLinker
 };
 
-// The properties of one code point.
+// The properties of one code point, each byte a bit field.
 struct UnicodeRecord {
-  uint8_t property;       // the general category in the low five bits, then White_Space, word character, Script=Han
+  uint8_t property;       // bits: general category (the low five), White_Space, word character, Script=Han
   uint8_t normalization;  // 0: a starter that never composes with a preceding character (an NFC boundary); 255: any
                           // other starter; else the canonical combining class
   uint8_t classes;        // one bit per class below
-  uint8_t cluster;        // the ClusterBreak in the low four bits, then Extended_Pictographic, InCB=Consonant, columns
+  uint8_t cluster;        // bits: ClusterBreak (the low four), Extended_Pictographic, InCB=Consonant, columns
 };
 
-// Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins others in a cluster.
+// Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins its neighbours in a cluster.
 inline constexpr uint8_t kDigitClass = 0x01, kNumericClass = 0x02, kLowerClass = 0x04, kUpperClass = 0x08;
-inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass: not also ignorable
+inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass excludes characters that are
+                                                                          // also case-ignorable
 inline constexpr uint8_t kJoinsPreviousClass = 0x40, kJoinsNextClass = 0x80, kJoinsNothingClass = 0xC0;
 
 // Every `stride`-th code point of [first, last] maps to itself plus delta.
@@ -96,7 +97,7 @@ namespace unicode_data {  // unicode_tables.cc
 
 inline constexpr uint8_t kCategoryMask = 0x1F, kSpaceBit = 0x20, kWordBit = 0x40, kHanBit = 0x80;
 
-// A block is 32 code points, a group 32 blocks; equal blocks and equal groups are stored once.
+// Two-level lookup table: a block is 32 code points, a group 32 blocks; equal blocks and equal groups are stored once.
 extern const uint8_t kRecordGroups[1088];
 extern const uint16_t kRecordBlocks[];
 extern const uint8_t kRecordNumbers[];
@@ -110,7 +111,7 @@ extern const size_t kDecomposedSize;
 extern const uint32_t kCompatible[], kCompatibleText[];
 extern const uint16_t kCompatibleOffset[];
 extern const size_t kCompatibleSize;
-// Primary composites: (first << 32 | second) -> composite, sorted by pair.
+// Primary composites: the pair (first << 32 | second) and the character that it composes to, sorted by pair.
 extern const uint64_t kComposedPair[];
 extern const uint32_t kComposed[];
 extern const size_t kComposedSize;
@@ -122,7 +123,7 @@ CaseTable to_folded_table();
 
 }  // namespace unicode_data
 
-// REQUIRES: code_point <= U+10FFFF, as for all functions here.
+// Returns the properties of a code point. REQUIRES: code_point <= U+10FFFF, as for all functions here.
 inline const UnicodeRecord& unicode_record(uint32_t code_point) {
   using namespace unicode_data;
   const size_t block = kRecordBlocks[size_t{kRecordGroups[code_point >> 10]} << 5 | (code_point >> 5 & 31)];
@@ -167,7 +168,7 @@ inline bool is_letter(uint32_t code_point) { return in_categories(code_point, kL
 inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMarks); }
 inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumberCategories); }
 
-// White_Space, which is what \s means: 25 code points, U+0085 and U+2028 among them, U+180E not.
+// White_Space, the set of \s in regular expressions: 25 code points, including U+0085 and U+2028, excluding U+180E.
 inline bool is_space(uint32_t code_point) { return (unicode_property(code_point) & unicode_data::kSpaceBit) != 0; }
 // \w of UTS 18: Alphabetic, marks, Nd, Pc, Join_Control.
 inline bool is_word(uint32_t code_point) { return (unicode_property(code_point) & unicode_data::kWordBit) != 0; }
@@ -176,10 +177,10 @@ inline bool is_han(uint32_t code_point) { return (unicode_property(code_point) &
 // Appends the mapping of the code point, as UTF-8. If it maps to itself, returns false and appends nothing.
 bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code_point);
 
-// Start of the white space that ends at text[end - 1], not before `floor`. Invalid bytes are not white space. REQUIRES:
-// floor <= end.
+// Returns where the white space that ends at text[end - 1] starts, `floor` at the lowest. Invalid bytes are not white
+// space. REQUIRES: floor <= end.
 size_t spaces_begin(std::string_view text, size_t end, size_t floor = 0);
-// End of the white space that starts at text[begin].
+// Returns where the white space that starts at text[begin] ends.
 size_t spaces_end(std::string_view text, size_t begin);
 
 }  // namespace ibid

@@ -139,7 +139,7 @@ void PageList::return_before(size_t first) noexcept {
 
 namespace {
 
-// Short enough for the string to need no memory.
+// short enough for the string to allocate nothing
 
 // May throw std::bad_alloc.
 Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
@@ -156,7 +156,7 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   try {
     TRY(check_budget(*pool_, length(), n_rows));
-    // A snapshot for later prompts is worth less than this pass.
+    // Free snapshots of states: they only serve later prompts, and this pass is worth more.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -170,7 +170,8 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // Allocate the lists first: pages that the pool evicts for this call would be lost even if it failed afterwards.
+  // Allocate the lists first: allocating pages may evict others, which would be lost for nothing if a list failed
+  // later.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -180,7 +181,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   }
   TRY(state_.reserve(n_rows, length()));
 
-  // Nothing below fails.
+  // Nothing below this line can fail.
   pages_.use(std::move(room));
   if (copies_last) {
     replace_last_page(std::move(fresh.back()));
@@ -252,13 +253,13 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
-  // Window parts that a slice of this pass, or of a short one before it, reads stay leased.
+  // Keep the leases that a slice within this pass, or within a short pass before it, would need.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 
 // --- resuming
 
-// As resumable_length(), by the window parts alone.
+// As resumable_length(), considering the window parts only.
 size_t KvCacheEntry::resumable_windows(size_t n) const {
   for (size_t missing = 0; n > 0; n = missing * kPagePositions) {
     if (pages_.have_windows(layout().first_window_page(n), KvLayout::pages_for(n), missing)) break;
@@ -286,7 +287,7 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
   do {
     n = resumable_length(n);
     first = layout().first_window_page(n);
-  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // evicted meanwhile: resume earlier
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile: try an earlier position
   state_.cut(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
@@ -319,7 +320,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   return {};
 }
 
-// Takes the pages of n_tokens positions; the caller sets the tokens.
+// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens.
 Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt into an entry of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
@@ -368,7 +369,7 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_tokens) + " positions"};
   }
-  // Nothing below fails.
+  // Nothing below this line can fail.
   SequenceState state_before = std::exchange(state_, SequenceState(*pool_));
   pages_.move_tail(n_full, replaced);
   for (KvPage& page : pages) pages_.push_found(std::move(page));

@@ -1,16 +1,17 @@
-// KvCacheEntry: keys and values of one sequence, described only by the tokens that were fed.
+// KvCacheEntry: the keys and values (KV) of one sequence, identified by the tokens from which they were computed.
 //
 // Positions [0, length()) are committed and never change. append() stages T positions after length() once in every
 // layer; commit() publishes them and their tokens in all layers at once. Only commit() adds computed positions; adopt()
 // and adopt_more() add positions that were committed elsewhere. An error or cancellation before commit() leaves the
 // entry unchanged. slice_to_at_most(), slice_to_length() and fork() copy no data: pages are shared, and the first
-// reserve() that writes into a shared partial page copies it.
+// reserve() that writes into a shared partial page copies that page.
 //
 // For recurrent layers the entry also has their states (cache/pages/sequence_state.h). For sliding-window layers it
-// leases the window parts of its last pages; those of earlier pages may be evicted (KvPagePool). Either restricts the
-// positions from which the entry can resume: see resumable_length().
+// leases the window parts of its last pages; window parts of earlier pages may be evicted (KvPagePool). Both restrict
+// the positions at which a sequence can resume: see resumable_length().
 //
-// Not thread-safe, except that the workers of one parallel region call append() together. The pool must outlive it.
+// Not thread-safe, except that the workers of one parallel region call append() together. The pool must outlive the
+// entry.
 #pragma once
 
 #include <array>
@@ -27,23 +28,24 @@
 
 namespace ibid {
 
-// Pages of one sequence, in order, as handles and as raw pointers for attention, with the leases on the window parts of
-// the last pages. KvCacheEntry knows the length and decides which window parts are needed. Not thread-safe. The pool
-// must outlive it.
+// The pages of one sequence, in order, as handles and as raw pointers for attention, with the leases on the window
+// parts of the last pages. KvCacheEntry stores the length and decides which window parts are needed. Not thread-safe.
+// The pool must outlive the list.
 class PageList {
  public:
   explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
   PageList(PageList&&) noexcept = default;
-  PageList& operator=(PageList&& other) noexcept;  // frees the old content as clear(): leases before pages
+  PageList& operator=(PageList&& other) noexcept;  // frees the old content as clear() does: leases before pages
 
   std::span<const KvPage> pages() const { return pages_; }
   size_t size() const { return pages_.size(); }
   const KvPage& operator[](size_t i) const { return pages_[i]; }
-  // Addresses of the parts, valid until the next non-const call. Null for a window part that is not leased.
+  // Addresses of one part of each page, valid until the next non-const call. Null for a window part that is not leased.
   const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
   PageMemory parts(size_t i) const { return pages_[i].parts(); }
 
-  // Storage for n pages, allocated separately so that the later swap of data() cannot fail. May throw std::bad_alloc.
+  // Arrays of addresses for n pages. Allocating them before the change lets use() swap them in without failing. May
+  // throw std::bad_alloc.
   struct Room {
     std::array<std::vector<const std::byte*>, kPageParts> data;
     bool moves = false;
@@ -51,29 +53,30 @@ class PageList {
   Room make_room(size_t n);
   void use(Room room) noexcept;
 
-  // Appends a page and leases its window part. REQUIRES: there is room; the window part was not evicted.
+  // Appends a page and leases its window part. REQUIRES: make_room() made room; the window part was not evicted.
   void push_back(KvPage page) noexcept;
   // As push_back(), without the lease.
   void push_found(KvPage page) noexcept;
-  // Swaps page i with `page`, and leases its window part if that of page i was leased. Returns false, changing nothing,
-  // if that part was evicted.
+  // Swaps page i with `page`. If the window part of page i was leased, leases that of the new page; returns false,
+  // changing nothing, if it was evicted.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
   // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.
-  // REQUIRES: the list that grows has room.
+  // REQUIRES: the destination has room.
   void move_tail(size_t n, PageList& to) noexcept;
   void take_back(PageList& tail) noexcept;
   void clear() noexcept { resize(0); }
   PageList fork(size_t n) const;  // the first n pages; may throw std::bad_alloc
 
-  // --- window parts; without sliding-window layers, these calls return true and do nothing
+  // --- Window parts. Without sliding-window layers these calls do nothing and return true.
 
-  // Returns true if no window part of pages [first, end) was evicted; else sets `missing` to the last page without one.
+  // Returns true if all pages of [first, end) have their window parts; else sets `missing` to the last page without
+  // one.
   bool have_windows(size_t first, size_t end, size_t& missing) const;
   // Leases the window parts of pages [first, end), and ends the leases before `first`. Returns false, changing nothing,
   // if one of the parts was evicted.
   bool lease(size_t first, size_t end) noexcept;
-  // Ends the leases of pages before `first`, as passed. O(ended leases).
+  // Ends the leases of pages before `first`, whose positions have left the window. O(ended leases).
   void return_before(size_t first) noexcept;
 
  private:
@@ -84,7 +87,8 @@ class PageList {
   std::vector<KvPage> pages_;
   std::array<std::vector<const std::byte*>, kPageParts> data_;
   size_t first_leased_ = 0;
-  std::vector<KvWindowLease> leases_;  // by page; empty without windows. After pages_: leases end first
+  std::vector<KvWindowLease> leases_;  // by page; empty without windows. Declared after pages_, so that leases end
+                                       // before pages are freed
 };
 
 class KvCacheEntry {
@@ -92,7 +96,7 @@ class KvCacheEntry {
   explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool), pages_(pool), state_(pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
-  KvCacheEntry(const KvCacheEntry&) = delete;  // fork() copies, at the cost of references
+  KvCacheEntry(const KvCacheEntry&) = delete;  // use fork(), which copies references only
   KvCacheEntry& operator=(const KvCacheEntry&) = delete;
 
   const KvPagePool& pool() const { return *pool_; }
@@ -102,18 +106,20 @@ class KvCacheEntry {
   TokenSpan tokens() const { return tokens_; }
 
   // Makes room for n_rows positions after length(): allocates pages, and copies a partial last page that is shared.
-  // Drops what was staged. The only call of a pass that can run out of memory (kOutOfMemory). An error changes nothing,
-  // and page_data() stays valid, but states that were kept for later prompts are freed first if the pool is short.
+  // Drops staged positions. No other call of a pass can run out of memory. Error: kOutOfMemory; the entry is unchanged
+  // and page_data() stays valid, but if the pool was short, states that were kept for later prompts have been freed.
   Status reserve(size_t n_rows);
 
   // Copies a partial last page that is shared, as reserve() does. Error: kOutOfMemory, nothing changed.
   Status own_last_page();
 
-  // Stages n_rows positions of one layer, from length() on. Every worker of a region calls it with the same arguments
-  // and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K. The
-  // caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites.
+  // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
+  // arguments and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K.
+  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites the
+  // staged positions.
   //   k, v: [n_rows, stride], a row has n_kv_heads * head_dim floats; k is rotated. v is not read for latent rows.
-  //   finish(row, head): called for each row and head by the worker that stores it, just before; it may change k and v.
+  //   finish(row, head): each worker calls it for each row and head that it stores, just before storing; it may change
+  //   k and v.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
   template <typename Finish>
   void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v, size_t stride,
@@ -136,58 +142,58 @@ class KvCacheEntry {
   // REQUIRES: every layer was appended, and every state staged, with tokens.size() rows.
   void commit(TokenSpan tokens);
 
-  // Returns the last position up to n from which the entry can resume: n if no layer is recurrent or has a window.
+  // Returns the last position <= n at which the entry can resume: n itself if no layer is recurrent or has a window.
   // Window parts that are not leased may be evicted after the call. REQUIRES: n <= length().
   size_t resumable_length(size_t n) const;
-  // Slices to the last position up to n from which the entry can resume, possibly 0, and frees reserved pages. Returns
-  // the new length(). O(freed pages).
+  // Slices to the last position <= n at which the entry can resume, possibly 0, and frees reserved pages. Returns the
+  // new length(). O(freed pages).
   [[nodiscard]] size_t slice_to_at_most(size_t n);
-  // Slices to exactly n positions. REQUIRES: n == resumable_length(n). This holds for 0, for positions within the last
-  // pass, and for all positions if no layer is recurrent or has a window.
+  // Slices to exactly n positions. REQUIRES: n == resumable_length(n), which is true for 0, for positions within the
+  // last pass, and for all positions if no layer is recurrent or has a window.
   void slice_to_length(size_t n);
 
   // Returns an entry with the same pages: O(pages) references, no data copied. Error: kOutOfMemory (heap).
   Result<KvCacheEntry> fork() const;
 
-  // Pages from position 0 on, for attention and the store: those of length() positions, then reserved ones.
+  // Pages from position 0 on, for attention and the store: first those with committed positions, then reserved ones.
   std::span<const KvPage> pages() const { return pages_.pages(); }
-  // Addresses of the page parts, valid until the next non-const call. Window parts: of the last pages only, else null.
+  // Addresses of one part of each page, valid until the next non-const call. Window parts that are not leased are null.
   const std::byte* const* page_data(PagePart part = PagePart::kAll) const { return pages_.data(part); }
 
   // Addresses of the parts of a page. REQUIRES: its window part, if there is one, is leased, or no other thread uses
   // the pool.
   PageMemory parts(size_t page) const { return pages_.parts(page); }
-  // Prevents the eviction of the window part of a page while the caller copies it.
+  // Prevents the eviction of a page's window part while the caller copies the page.
   KvWindowReader read_window(size_t page) const { return pool_->read_window(pages_[page]); }
 
-  // Fills an empty entry with stored pages and states, sliced to the last position from which it can resume. Error:
-  // kOutOfMemory; the entry stays empty.
+  // Fills an empty entry with stored pages and states, and slices it to the last position at which it can resume.
+  // Error: kOutOfMemory; the entry stays empty.
   // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and one of the states reaches
   // tokens.size().
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Frees all pages and states. Returns the tokens that the entry had.
   Tokens release() noexcept;
-  // Undoes release(): as adopt() for tokens[0, n_tokens), but takes the tokens instead of copying them. Error:
-  // kOutOfMemory; the entry stays empty and `tokens` unchanged.
+  // Undoes release(): as adopt() for tokens[0, n_tokens), but moves `tokens` into the entry instead of copying them.
+  // Error: kOutOfMemory; the entry stays empty and `tokens` unchanged.
   // REQUIRES: those of adopt() for n_tokens; n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
-  // Appends stored positions: those of `tokens`, which follow tokens(). If the last page is partial, pages[0] replaces
-  // it and holds its positions too. Frees reserved pages, drops what was staged, and keeps the own states. Slices the
-  // result to the last position from which it can resume; the entry stays as it is if that is not longer. O(given
-  // tokens and pages).
+  // Appends stored positions, those of `tokens`, after tokens(). If the entry's last page is partial, pages[0] replaces
+  // it and holds its positions too. Frees reserved pages, drops staged positions, and keeps the entry's own states.
+  // Slices the result to the last position at which it can resume; if that is not beyond length(), the entry stays as
+  // it is. O(given tokens and pages).
   // Error: kOutOfMemory (heap), nothing changed.
   // REQUIRES: the pages are those that length() + tokens.size() positions need after the full pages of length(); one of
   // the states reaches that length; window parts of new pages were never leased.
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
-  // Replaces page `index` by `page`, so that equal pages are stored once. Returns the replaced page, or `page` itself
-  // if it lacks a window part that the entry needs.
-  // REQUIRES: all 64 positions are committed, and both pages hold those of the same tokens.
+  // Replaces page `index` by `page`, so that equal pages are stored once. Returns the replaced page; or `page` itself,
+  // changing nothing, if `page` lacks a window part that the entry needs.
+  // REQUIRES: all 64 positions are committed, and both pages hold the KV of the same tokens.
   KvPage share_page(size_t index, KvPage page);
 
-  // Counters since construction; tests use them to verify O(delta).
+  // Counters since construction; tests use them to verify that a pass costs O(new positions).
   size_t pages_copied() const { return pages_copied_; }
   size_t rows_appended() const { return rows_appended_; }
 
@@ -204,7 +210,7 @@ class KvCacheEntry {
   KvPagePool* pool_;
   PageList pages_;
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve(); 0 if none
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve()
   bool is_reserved_ = false;    // reserve() succeeded at least once
   SequenceState state_;
   size_t pages_copied_ = 0;

@@ -1,13 +1,13 @@
-// KvLayout: sizes and offsets of what a sequence keeps of a model's layers. Attention layers keep a key and a value for
-// each position and head. A page holds 64 positions of *all* these layers, so that one unit serves sharing, eviction
-// and transfer:
+// KvLayout: sizes and offsets of the data that a sequence caches for a model's layers. Attention layers keep a key and
+// a value for each position and head. A page holds 64 positions of *all* these layers, so that the page is the unit of
+// sharing, eviction and transfer:
 //
 //   page:   layer 0 | layer 1 | ... | layer n_layers()-1
 //   layer:  head 0 | head 1 | ... | head n_kv_heads-1         each a KvHeadBlock (kernels/kernels.h)
 //
-// A page has two parts: the layers with full attention, and the window part for sliding-window layers. A sequence needs
-// the window parts of its last pages only, so the pool can evict the others (KvPagePool). In a file the window part
-// follows the first part.
+// A page has two parts: the first part with the layers of full attention, and the window part with the sliding-window
+// layers. A sequence needs the window parts of its last pages only, so the pool can evict the others (KvPagePool). In a
+// file the window part follows the first part.
 //
 // Layers may differ in the number and size of heads. If a layer of a model reads the keys and values of an earlier one,
 // both are one layer here (LayerConfig::kv_layer).
@@ -17,7 +17,7 @@
 //
 //   state:  layer 0 | layer 1 | ... | layer n_states()-1      floats, each layer aligned to a cache line
 //
-// docs/kv_cache.md draws it. Plain data, immutable once made.
+// docs/kv_cache.md has a drawing. Plain data, immutable once made.
 #pragma once
 
 #include <array>
@@ -31,21 +31,22 @@
 
 namespace ibid {
 
-// Keys and values of a layer at one position: n_kv_heads of each, with head_dim numbers. Latent rows (KvHeadBlock) keep
-// only the key, whose first latent_dim numbers are the value.
+// Keys and values of a layer at one position: n_kv_heads of each, with head_dim numbers. Layers with latent attention
+// store only the key (a latent row, see KvHeadBlock), whose first latent_dim numbers are the value.
 struct KvRowShape {
   size_t n_kv_heads = 0;
   size_t head_dim = 0;
-  size_t window = 0;  // positions that are read, including the own one; 0: all
+  size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // if it is not the KV type's (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // set if the layer's format is not that of the KV type
+                                      // (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
 // Sizes of one recurrent layer.
 struct StateShape {
   size_t floats = 0;      // of the state
-  size_t row_floats = 0;  // what one position adds: enough to compute the next state from the one before
+  size_t row_floats = 0;  // size of a row: the numbers of one position from which the next state follows
   bool operator==(const StateShape&) const = default;
 };
 
@@ -57,8 +58,8 @@ struct KvLayer {
   KvRowShape row;
   KvHeadBlock block;  // layout of each head
   PagePart part = PagePart::kAll;
-  size_t offset = 0;         // of the first head, from the start of the part
-  size_t record_offset = 0;  // of the first head, from the start of the page in a file
+  size_t offset = 0;         // offset of the first head from the start of the part
+  size_t record_offset = 0;  // offset of the first head from the start of the page in a file
   size_t kv_dim() const { return row.n_kv_heads * row.head_dim; }
   size_t bytes() const { return row.n_kv_heads * block.bytes; }
 };
@@ -88,46 +89,48 @@ class KvLayout {
   bool layers_are_alike() const;
   // True if a layer has another format than dtype().
   bool has_exceptions() const;
-  // Bytes of both parts. The first part has at least a cache line, even if no layer with full attention keeps anything,
-  // so that a page always stands for 64 positions.
+  // Bytes of both parts. The first part has at least a cache line, even if the model has no layer with full attention,
+  // so that every group of 64 positions has a page.
   size_t page_bytes() const { return part_bytes_[0] + part_bytes_[1]; }
   size_t part_bytes(PagePart part) const { return part_bytes_[static_cast<size_t>(part)]; }
   // Widest window in positions; 0 if there is no window part.
   size_t window() const { return window_; }
-  // First page whose window part is read when position n is computed.
+  // First page whose window part attention reads when position n is computed.
   size_t first_window_page(size_t n) const {
-    // Attention reads whole blocks of pages.
+    // Round down to an attention block, because attention reads whole blocks.
     return n <= window_ ? 0 : (n - window_) / kAttentionBlock * (kAttentionBlock / kPagePositions);
   }
   // Minimum bytes of a sequence of that length, without states. Does not overflow.
   size_t bytes_for(size_t positions) const;
-  // States that a sequence uses at a time: the one before a pass, the one after it, and the one after rejected drafts.
+  // Maximum number of states that a sequence uses during a pass: before the pass, after it, and after rejected drafts.
   static constexpr size_t kStatesAtWork = 3;
-  // Maximum bytes that a sequence of that length uses while it is computed: all window parts, and kStatesAtWork states.
+  // Maximum bytes that a sequence of that length uses while it is computed: all window parts and kStatesAtWork states.
   size_t work_bytes(size_t positions) const {
     return pages_for(positions) * page_bytes() + kStatesAtWork * state_bytes();
   }
-  // As work_bytes(), with states that are kept for later.
+  // As work_bytes(), plus three states that are kept for later prompts.
   size_t room_for(size_t positions) const { return work_bytes(positions) + 3 * state_bytes(); }
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }
-  // Offsets in floats: of a layer's state within the states, and of a layer's part within what a row adds to all
-  // layers.
+  // Offsets in floats: of a layer's state within the states, and of a layer's part within a row of all layers.
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
   size_t state_bytes() const { return state_floats_ * sizeof(float); }  // of all layers; 0: none is recurrent
-  size_t state_row_floats() const { return row_floats_; }               // what one position adds to all states
+  size_t state_row_floats() const {
+    return row_floats_;
+  }  // row size: what one position adds to all
+     // states
 
   // Number of pages for that many positions. Does not overflow.
   static size_t pages_for(size_t positions) {
     return positions / kPagePositions + (positions % kPagePositions != 0 ? 1 : 0);
   }
 
-  // Copies the first n_rows positions of all layers in the parts that both pages have, and writes nothing else of `to`.
+  // Copies the first n_rows positions of all layers, in the parts that both pages have; writes nothing else to `to`.
   // Returns the bytes copied. REQUIRES: n_rows <= kPagePositions; the pages do not overlap.
   size_t copy_rows(const PageMemory& from, const PageMemory& to, size_t n_rows) const;
-  // The parts of a page that is laid out as in a file.
+  // Addresses of the parts of a page whose bytes are laid out as in a file.
   PageMemory parts_of(std::byte* bytes) const {
     return {bytes, window_ == 0 ? nullptr : bytes + part_bytes(PagePart::kAll)};
   }
@@ -142,9 +145,9 @@ class KvLayout {
   size_t state_floats_ = 0, row_floats_ = 0;
 };
 
-// Returns true if all keys and values in the parts that the page has are finite, positions that were never written
-// (zeros) included. Computed values are finite; a file may contain anything, and one NaN or infinity makes every later
-// position NaN. Runs at memory speed.
+// Returns true if all keys and values in the parts that the page has are finite; positions that were never written are
+// zero. Computed values are finite, but a file may contain anything, and one NaN or infinity would make all later
+// positions NaN. Runs at memory speed.
 bool rows_are_finite(const KvLayout& layout, const PageMemory& page);
 
 }  // namespace ibid

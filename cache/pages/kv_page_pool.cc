@@ -21,7 +21,7 @@
 
 namespace ibid {
 
-// Window part of one page. Written by PageWindows only.
+// The window part of one page. Only PageWindows writes it.
 class PageWindow {
  public:
   bool is_evicted() const { return memory_ == nullptr; }
@@ -34,29 +34,29 @@ class PageWindow {
   PageSlabs::Slot* memory_ = nullptr;  // null: evicted, or not allocated
   uint32_t n_leases_ = 0;
   uint32_t n_readers_ = 0;
-  WindowClass ended_as_ = WindowClass::kPassed;  // by its last lease
+  WindowClass ended_as_ = WindowClass::kPassed;  // class with which its last lease ended
   bool is_resume_point_ = false;                 // marked by the store
 
-  bool is_idle_ = false;  // in the list of this class:
+  bool is_idle_ = false;  // true if it is in the list of this class:
   WindowClass listed_as_ = WindowClass::kPassed;
   PageWindow* older_ = nullptr;
   PageWindow* younger_ = nullptr;
 };
 
-// All state changes of window parts, and the idle ones in eviction order: one list for each class, starting with the
-// part that entered it first. A part with readers keeps its place, but first() skips it. Never allocates. The pool
-// locks.
+// Changes the states of window parts, and lists the idle ones in eviction order: one list per class, the part that
+// entered the class first at its beginning. A part with readers keeps its place, but first() skips it. Never allocates.
+// Called under the pool's lock.
 class PageWindows {
  public:
-  // Gives a new page its part. It is evictable after its first lease, or after offer().
+  // Gives a new page its window part, which becomes evictable after its first lease, or by offer().
   void allocate(PageWindow& window, PageSlabs::Slot* memory) { window.memory_ = memory; }
-  // Takes the memory of a part, for the caller to zero and free. REQUIRES: no lease and no reader.
+  // Takes the memory away from a part; the caller zeroes and frees it. REQUIRES: no lease and no reader.
   PageSlabs::Slot* take_memory(PageWindow& window) {
     CHECK(window.n_leases_ == 0 && window.n_readers_ == 0);
     if (window.is_idle_) remove(window);
     return std::exchange(window.memory_, nullptr);
   }
-  // Resets the part of a freed page.
+  // Resets the window part of a freed page.
   static void reset(PageWindow& window) { window = PageWindow(); }
 
   void lease(PageWindow& window) {
@@ -81,7 +81,7 @@ class PageWindows {
     push(window);
   }
 
-  // Returns the part of a class that is evicted first; null if each of them has readers.
+  // Returns the part of a class that is evicted first; null if the class is empty or all its parts have readers.
   PageWindow* first(WindowClass window_class) const {
     PageWindow* window = list(window_class).oldest;
     while (window != nullptr && window->n_readers_ > 0) window = window->younger_;
@@ -129,7 +129,7 @@ struct KvPage::Slot {
   Slot* next_free = nullptr;
   std::atomic<uint32_t> holders{0};
 
-  PageWindow window;  // window part
+  PageWindow window;  // the page's window part
 };
 
 struct KvPagePool::State {
@@ -148,14 +148,14 @@ struct KvPagePool::State {
   const size_t budget_bytes;
   std::atomic<size_t> bytes_copied{0};
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards the members below
   std::array<PageSlabs, kNSlabs> slabs;
   std::deque<Slot> slots;
   Slot* free_slots = nullptr;
-  std::array<size_t, kNSlabs> in_use{};  // allocated pieces
+  std::array<size_t, kNSlabs> in_use{};  // number of allocated pages in each of `slabs`
   size_t peak_bytes = 0;
   PageWindows windows;
-  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order of the calls
+  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which the pool calls them
 
   size_t bytes_in_use() const {
     size_t bytes = 0;
@@ -179,8 +179,8 @@ struct KvPagePool::State {
   void zero_window(PageSlabs::Slot* memory) const {
     if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
   }
-  // Evicts idle parts of a class until `missing` bytes are free or none is left; those of kEnd only if all of them are
-  // enough. Returns true if it evicted any.
+  // Evicts idle window parts of a class until `missing` bytes are free or the class is empty. Evicts parts of kEnd only
+  // if evicting them yields enough. Returns true if it evicted any.
   bool reclaim_windows(std::unique_lock<std::mutex>& lock, WindowClass window_class, size_t missing) {
     const size_t bytes = slabs[kWindows].page_bytes();
     if (window_class == WindowClass::kEnd && windows.n_idle(window_class) * bytes < missing) return false;
@@ -216,7 +216,7 @@ struct KvPagePool::State {
     slot->next_free = std::exchange(free_slots, slot);
   }
 
-  // May throw std::bad_alloc; slots made so far are kept for the next call.
+  // Creates slots until n are free. May throw std::bad_alloc; the slots created by then are kept for the next call.
   void provide_slots(size_t n) {
     for (const Slot* slot = free_slots; n > 0 && slot != nullptr; slot = slot->next_free) --n;
     for (; n > 0; --n) {
@@ -225,8 +225,8 @@ struct KvPagePool::State {
     }
   }
 
-  // Takes n pages into `taken`, or none. Returns the number of missing bytes.
-  // REQUIRES: the mutex is held, and `taken` has room.
+  // Appends n pages to `taken`, or none. Returns the number of missing bytes.
+  // REQUIRES: the mutex is held, and `taken` has capacity for them.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
     PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
     const bool has_windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
@@ -253,8 +253,8 @@ struct KvPagePool::State {
     return 0;
   }
 
-  // Free memory that was used before is resident too: if new memory of other sizes would exceed the budget with it,
-  // returns it to the system.
+  // Freed pages that were used before still occupy memory. If new memory for pages of other sizes would exceed the
+  // budget together with that memory, returns it to the system.
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
@@ -289,7 +289,7 @@ KvPage& KvPage::operator=(KvPage other) noexcept {
 }
 
 KvPage::~KvPage() {
-  // Release: this holder's reads happen before the next writer's writes; acquire: so do those of the other holders.
+  // Release: this holder's reads happen before the next writer's writes. Acquire: so do the reads of the other holders.
   if (slot_ != nullptr && slot_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     slot_->pool->release(slot_);
   }
@@ -340,7 +340,7 @@ Result<std::vector<KvPage>> KvPagePool::allocate_states(size_t n_pages) { return
 Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
   try {
     State& state = *state_;
-    // Refuse a request beyond the whole budget before evicting anything for it.
+    // Refuse a request larger than the whole budget at once: evicting pages would not help.
     if (n_pages > state.budget_bytes / state.bytes_of(kind)) {
       const std::lock_guard lock(state.mutex);
       return state.out_of_memory(kind, n_pages);
@@ -369,7 +369,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
     }
     return pages;
   } catch (const std::bad_alloc&) {
-    // Short enough for the string to need no memory.
+    // short enough for the string to allocate nothing
     return out_of_heap();
   }
 }
@@ -397,7 +397,7 @@ KvPagePool::Registration& KvPagePool::Registration::operator=(Registration other
 
 KvPagePool::Registration::~Registration() {
   if (pool_ == nullptr) return;
-  std::shared_ptr<const Reclaimer> gone;  // destroyed after unlocking
+  std::shared_ptr<const Reclaimer> gone;  // declared before the lock: destroyed after unlocking
   const std::lock_guard lock(pool_->mutex);
   const auto place = std::find_if(pool_->reclaimers.begin(), pool_->reclaimers.end(),
                                   [this](const auto& reclaimer) { return reclaimer.get() == reclaimer_; });

@@ -12,8 +12,8 @@ namespace ibid {
 
 namespace {
 
-// Size of a slab: enough huge pages to make rounding negligible, yet little memory that a small conversation never
-// uses.
+// Size of a slab: large enough that rounding to huge pages wastes little, small enough that a short conversation
+// reserves little that it never uses.
 constexpr size_t kSlabBytes = size_t{64} << 20;
 constexpr size_t kSystemPage = 4096;
 
@@ -30,7 +30,7 @@ Status PageSlabs::grow() {
   slabs_.reserve(slabs_.size() + 1);
   TRY_ASSIGN(Arena arena, Arena::create(wanted * Arena::padded(page_bytes_)));
   auto slots = std::make_unique<Slot[]>(wanted);
-  // Backwards, so that pages are handed out in address order.
+  // Push in reverse order, so that pages are taken in address order.
   for (size_t i = 0; i < wanted; ++i) slots[wanted - 1 - i].data = arena.allocate(page_bytes_);
   for (size_t i = 0; i < wanted; ++i) push_free(&slots[i]);
   n_pages_ += wanted;
@@ -62,7 +62,7 @@ void PageSlabs::give_back(Slot* slot) { push_free(slot); }
 void PageSlabs::return_memory() {
   while (touched_ != nullptr) {
     Slot* slot = std::exchange(touched_, touched_->next_free);
-    // Whole system pages only: the rest stays resident, and is zero.
+    // Return whole system pages only. The bytes around them stay resident, and are zero.
     const auto begin = reinterpret_cast<uintptr_t>(slot->data), end = begin + page_bytes_;
     const uintptr_t first = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
     const uintptr_t last = end / kSystemPage * kSystemPage;

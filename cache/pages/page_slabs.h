@@ -1,6 +1,6 @@
 // PageSlabs: memory for pages of one size, taken from the system in slabs on demand.
 //
-// Hands out zeroed slots and reuses freed ones. The pool keeps the budget, counts the holders, and locks.
+// Returns zeroed slots and reuses freed ones. The pool enforces the budget, counts the holders, and locks.
 // AddressSanitizer poisons free pages.
 #pragma once
 
@@ -21,20 +21,20 @@ class PageSlabs {
     bool was_used = false;
   };
 
-  // Has at most max_pages pages. page_bytes 0: has none.
+  // Creates slabs for at most max_pages pages. page_bytes 0: for no pages.
   PageSlabs(size_t page_bytes, size_t max_pages) : page_bytes_(page_bytes), max_pages_(max_pages) {}
 
   size_t page_bytes() const { return page_bytes_; }
   // Makes n pages available, in new slabs if necessary. Error: kOutOfMemory (system).
   Status provide(size_t n);
-  // Returns a zeroed page. REQUIRES: provide(1) succeeded since the last call.
+  // Returns a zeroed page. REQUIRES: provide(1) succeeded since the last take().
   Slot* take();
   // Frees a page. REQUIRES: it is zeroed.
   void give_back(Slot* slot);
-  // Returns the memory of free pages to the system, which supplies zeroed memory at the next touch.
+  // Returns the memory of free pages to the system. At their next use the system supplies zeroed memory.
   void return_memory();
 
-  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // of free pages
+  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // of free pages that have memory
   size_t reserved_bytes() const { return n_pages_ * page_bytes_; }        // address space of all pages
 
  private:
@@ -49,8 +49,9 @@ class PageSlabs {
   const size_t page_bytes_;
   const size_t max_pages_;
   std::vector<Slab> slabs_;
-  Slot* touched_ = nullptr;  // used before; handed out first, so that untouched memory stays untouched
-  Slot* fresh_ = nullptr;    // never touched since the system supplied them
+  Slot* touched_ = nullptr;  // free pages that were used before; take() prefers them, so that untouched memory stays
+                             // untouched
+  Slot* fresh_ = nullptr;    // free pages that were never touched since the system supplied them
   size_t n_touched_ = 0;
   size_t n_fresh_ = 0;
   size_t n_pages_ = 0;

@@ -13,7 +13,7 @@ float* SequenceState::at(const KvPage& state, size_t layer) const {
 
 // --- between passes
 
-// Visits the places to resume from, except the last pass.
+// Visits all snapshots at which the sequence can resume, except that of the last pass.
 template <typename Visit>
 void SequenceState::visit_places(Visit&& visit) const {
   for (const StateSnapshot& snapshot : kept_) visit(snapshot);
@@ -34,7 +34,7 @@ void SequenceState::cut(size_t n, size_t length) noexcept {
   if (!used()) return;
   staged_.clear();
   if (n == length) return;
-  // Choose the place that reaches n with the fewest rows to recompute, but the last pass if it reaches n.
+  // Use the last pass if it reaches n; otherwise the snapshot that reaches n with the fewest rows to recompute.
   const StateSnapshot* from = base_.position <= n && base_.end() >= n ? &base_ : nullptr;
   visit_places([&](const StateSnapshot& snapshot) {
     if (from == &base_ || snapshot.position > n || snapshot.end() < n) return;
@@ -71,11 +71,12 @@ void SequenceState::keep_only_here(size_t length) {
 
 bool SequenceState::drop_cheapest() noexcept {
   if (kept_.empty()) return false;
-  // After sorting, each snapshot follows the one to resume from without it; equal states by rising number of rows.
+  // After sorting, each snapshot follows the one from which it would be recomputed if it were dropped. Snapshots at one
+  // position are sorted by number of rows.
   std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
     return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
   });
-  // If two are at one position, the longer one makes the other useless.
+  // If two snapshots are at one position, the one with more rows makes the other useless.
   size_t cheapest = 0, least = kept_.front().position + 1;
   for (size_t i = 0; i < kept_.size(); ++i) {
     const bool covered = i + 1 < kept_.size() && kept_[i + 1].position == kept_[i].position;
@@ -123,7 +124,7 @@ void SequenceState::clear() noexcept {
 
 // --- the log
 
-// Makes room for the rows of a pass, in the log or for a new log. May throw std::bad_alloc.
+// Allocates storage for the rows of a pass, in the current log or for a new one. May throw std::bad_alloc.
 void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_.reset();
   log_continues_ = log_rows_ != nullptr && log_.end() == length && log_.n_rows + n_rows <= kMostKeptRows;
@@ -136,7 +137,7 @@ void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_ = std::move(rows);
 }
 
-// Adds the rows of the committed pass. `length` is the length before it.
+// Adds the rows of the committed pass to the log. `length` is the length before the pass.
 void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (new_rows_ == nullptr) {
     log_ = full_log_ = {};
@@ -155,7 +156,7 @@ void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (log_.n_rows >= kLogOverlap) full_log_ = {};
 }
 
-// The sequence is sliced to n. Rows of the log that the sequence resumes from become immutable, and a new log begins.
+// Slices the log to n. If the sequence resumes at n from the log's rows, these become immutable, and a new log begins.
 void SequenceState::cut_log(size_t n) noexcept {
   next_log_rows_.reset();
   log_continues_ = false;
@@ -167,14 +168,14 @@ void SequenceState::cut_log(size_t n) noexcept {
   if (log_.n_rows == 0) log_rows_.reset();
 }
 
-// Returns the pages that only the logs hold, so that a pass may write them.
+// Returns which pages only the logs hold, so that a pass may write to these.
 SequenceState::LogPages SequenceState::pages_of_logs() const {
   return {.of_base = head_ && base_.state == log_.state && base_.state.use_count() == 2,
           .of_log = log_.state && log_.state.use_count() == 1,
           .of_full_log = full_log_.state && full_log_.state.use_count() == 1};
 }
 
-// Drops the logs. The current pass reuses the pages that only they held.
+// Drops the logs. Pages that only the logs held become the destinations of the current pass.
 void SequenceState::take_logs() noexcept {
   const LogPages pages = pages_of_logs();
   if (pages.of_full_log) staged_.push_back(std::move(full_log_.state));
@@ -182,7 +183,7 @@ void SequenceState::take_logs() noexcept {
     staged_.push_back(std::move(log_.state));
     if (pages.of_base) base_ = {};
   }
-  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // has room for the rows of the pass
+  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // it has room for the rows of the pass
   log_ = full_log_ = {};
   log_rows_.reset();
   log_continues_ = false;
@@ -200,7 +201,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If the head exists, the state before the last pass is not needed; if it is not shared, this pass overwrites it.
+  // If the head exists, this pass does not need the state before the last pass. If that state is not shared, this pass
+  // overwrites its page.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);
@@ -213,8 +215,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     if (pages.ok()) {
       fresh = *std::move(pages);
     } else {
-      // If the pool is short, use the pages that only the logs hold, and drop the shared ones, so that the store can
-      // evict them.
+      // If the pool is short, use the pages that only the logs hold, and drop the references to shared pages, so that
+      // the store can evict these.
       if (!log_.state && !full_log_.state) return pages.status();
       const LogPages own = pages_of_logs();
       if (!own.of_base && !own.of_log) log_ = {};
@@ -226,7 +228,7 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     }
   }
 
-  // Nothing below fails.
+  // Nothing below this line can fail.
   for (KvPage& page : fresh) staged_.push_back(std::move(page));
   if (staged_.size() < n_wanted) {
     staged_.push_back(std::move(base_.state));
@@ -249,7 +251,7 @@ void SequenceState::commit(size_t n_rows, size_t length) noexcept {
     CHECK_EQ(staged_rows_[layer], n_rows) << "rows staged in recurrent layer " << layer << ", tokens to commit";
     staged_rows_[layer] = 0;
   }
-  // The new base: the state before this pass, and its rows.
+  // The new base is the state before this pass, with the rows of this pass.
   if (head_) {
     base_.state = std::move(head_);
   } else if (base_.n_rows > 0) {

@@ -1,10 +1,10 @@
 // SequenceState: states of the recurrent layers of one sequence.
 //
 // A recurrent state depends on all positions before it and cannot be sliced. So a sequence keeps more than the state
-// after its last position (the head): also the state before its last pass and, if the pass was short, what its rows
-// added. From these the state after any row is recomputed by the same steps in the same order, so with the same bits. A
-// partly rejected draft costs no more. Snapshots that a caller asked to keep have the same form: a state, and rows
-// after it.
+// after its last position (the head): also the state before its last pass (the base) and, if the pass was short, its
+// rows: what each of its positions added. From base and rows the state after any of these positions is recomputed by
+// the same steps in the same order, so with the same bits. Rejecting a part of a draft therefore costs no extra pass.
+// Snapshots that a caller asked to keep have the same form: a state, and rows after it.
 //
 //   position:   0        p                  L = length of the sequence
 //               |--------|======rows========|
@@ -13,15 +13,15 @@
 // The head is missing after the sequence was sliced within the rows.
 //
 // Decoding passes have one row or a few. So that more than the last pass can be rolled back (a stop string of several
-// tokens), there is also a log: an earlier state, and the rows of all passes since, up to kMostKeptRows. A full log is
-// followed by the next one, and kept until that has kLogOverlap rows. Logs are optional: they are freed if the pool is
-// short of pages, and when the sequence becomes idle.
+// tokens), there is also a log: an earlier state, and the rows of all passes since, up to kMostKeptRows. When a log is
+// full, a new one starts, and the full one is kept until the new one has kLogOverlap rows. Logs are optional: they are
+// freed if the pool is short of pages, and when the sequence becomes idle.
 //
 // States are pages of the pool, shared by reference among forks, snapshots and the store. A pass reads its first state
 // and overwrites the others completely, so shared states never change.
 //
-// Part of a KvCacheEntry, with its thread-safety: the workers of a region write disjoint parts. Empty for a model
-// without recurrent layers, which can resume from every position.
+// Part of a KvCacheEntry, with the same thread-safety: the workers of a region write disjoint parts. Empty for a model
+// without recurrent layers, which can resume at every position.
 #pragma once
 
 #include <cstring>
@@ -37,14 +37,14 @@
 
 namespace ibid {
 
-// Maximum rows of a pass that keeps what they add. User messages and drafts are this short; a longer pass prefills part
-// of a prompt, and is not sliced.
+// Maximum rows of a pass that keeps its rows. User messages and drafts are this short. A longer pass prefills a part of
+// a prompt, which is never sliced.
 inline constexpr size_t kMostKeptRows = 64;
-// Rows that can be rolled back, if that many were decoded.
+// Number of decoded rows that can always be rolled back.
 inline constexpr size_t kLogOverlap = 16;
 
-// Contributions of rows to all recurrent layers: [capacity, KvLayout::state_row_floats()], rows at cache lines.
-// Immutable once shared. Zeroed on destruction, since it reveals the text.
+// The contributions of positions to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row aligned to
+// a cache line. Immutable once shared. Zeroed on destruction, because the rows reveal the text.
 class StateRows {
  public:
   // May throw std::bad_alloc.
@@ -71,8 +71,8 @@ class StateRows {
   std::vector<Line> lines_;
 };
 
-// A position to resume from: the state after `position`, and the rows after it, from which later states are recomputed.
-// Copies share memory.
+// A position at which a sequence can resume: the state after `position`, and the rows after it, from which later states
+// are recomputed. Copies share memory.
 struct StateSnapshot {
   size_t position = 0;
   KvPage state;                           // empty at position 0, where all states are zero
@@ -80,7 +80,7 @@ struct StateSnapshot {
   size_t n_rows = 0;                      // number of valid rows
 
   size_t end() const { return position + n_rows; }
-  // Last position up to n from which it can resume. REQUIRES: position <= n.
+  // Last position <= n at which this snapshot can resume. REQUIRES: position <= n.
   size_t reach(size_t n) const { return n < end() ? n : end(); }
 };
 
@@ -90,29 +90,30 @@ class SequenceState {
 
   // --- between passes; `length` is the length of the sequence
 
-  // Returns the last position up to n from which the sequence can resume: n itself, unless the state after it is
-  // neither kept nor recomputable. REQUIRES: n <= length.
+  // Returns the last position <= n at which the sequence can resume: n itself, unless the state after n is neither kept
+  // nor recomputable. REQUIRES: n <= length.
   size_t resumable_length(size_t n, size_t length) const;
   // Slices to n. REQUIRES: n == resumable_length(n, length).
   void cut(size_t n, size_t length) noexcept;
-  // Resumes a stored sequence at n. `kept`: its snapshots; one of them reaches n, and cut() may use the others.
+  // Resumes a stored sequence at n. `kept`: its snapshots, one of which must reach n; cut() may use the others later.
   // REQUIRES: one of them reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Keep a snapshot of the current position, or of the last pass: the state before the pass and the rows of the pass;
-  // after a long pass, the state after it. May throw std::bad_alloc.
+  // Both keep a snapshot for later: keep_here() of the current position; keep_last_pass() of the state before the last
+  // pass with the rows of that pass or, if the pass was too long for rows, of the state after it. Both may throw
+  // std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
   // Drops all snapshots but one of the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
-  // Drops the snapshot that is cheapest to recompute: the one with the fewest positions after the one before it.
+  // Drops the snapshot that is cheapest to recompute: the one with the fewest positions since the preceding snapshot.
   // Returns false if there are no snapshots.
   bool drop_cheapest() noexcept;
   // Drops all snapshots and the logs, which only later slices or prompts use. Returns false if nothing was dropped.
   bool drop_spare() noexcept;
-  // Snapshots, in no order.
+  // The snapshots, in no particular order.
   std::span<const StateSnapshot> kept() const { return kept_; }
-  // The current position to resume from. Position 0 without rows: the beginning.
+  // A snapshot of the current position. Position 0 without rows is the beginning of the sequence.
   StateSnapshot now(size_t length) const;
 
   SequenceState fork() const;  // without the log; may throw std::bad_alloc
@@ -120,30 +121,30 @@ class SequenceState {
 
   // --- during a pass
 
-  // Makes room for the states after the next n_rows rows, and drops what was written since the last commit. Error:
-  // kOutOfMemory; nothing has changed, but a log may have been freed. May throw std::bad_alloc, likewise.
+  // Allocates pages for the states of a pass of n_rows rows, and drops everything staged since the last commit. Error:
+  // kOutOfMemory. May throw std::bad_alloc. After either only the logs may have changed: they may have been freed.
   Status reserve(size_t n_rows, size_t length);
 
-  // Valid from reserve() to commit() or cut(). All arrays are aligned to cache lines, and none overlap. [floats of the
-  // layer] State before the pass; null: zeros.
+  // The arrays below are valid from reserve() to commit() or cut(), aligned to cache lines, and do not overlap.
+  // [floats of the layer] The state before the pass; null: zeros.
   const float* before(size_t layer) const;
-  // Number of rows to replay first, because the state after them was not kept. Usually 0.
+  // Number of rows to replay before the pass, because the state after them was not kept. Usually 0.
   size_t n_replayed() const { return staged_.empty() || head_ ? 0 : base_.n_rows; }
   const float* replayed_row(size_t layer, size_t i) const {  // [row_floats]
     return base_.rows->row(i) + layout().row_offset(layer);
   }
-  // [floats] Destination of the state after the replayed rows, if there are any; the pass continues from it.
+  // [floats] Where to write the state after the replayed rows, if there are any; the pass starts from that state.
   float* replayed(size_t layer) { return at(staged_[1], layer); }
-  // [floats] Destination of the state after the last row.
+  // [floats] Where to write the state after the last row.
   float* after(size_t layer) { return at(staged_[0], layer); }
-  // [row_floats] Destination of what row i adds; null if the pass is too long to keep it.
+  // [row_floats] Where to write what row i adds; null if the pass is too long to keep rows.
   float* logged_row(size_t layer, size_t i) {
     return new_rows_ == nullptr ? nullptr : new_rows_->row(i) + layout().row_offset(layer);
   }
   // Records that a layer was written for n_rows rows. Called by one worker.
   void stage(size_t layer, size_t n_rows) { staged_rows_[layer] = n_rows; }
 
-  // Publishes what was written. `length` is the length before the pass. Cannot fail.
+  // Publishes the states that the pass wrote. `length` is the length before the pass. Cannot fail.
   // REQUIRES: every layer was staged with n_rows.
   void commit(size_t n_rows, size_t length) noexcept;
 
@@ -158,7 +159,7 @@ class SequenceState {
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;
   struct LogPages {
-    bool of_base = false;  // base_ shares the page of the log, and is not needed
+    bool of_base = false;  // base_ shares the page of the log, so it needs none of its own
     bool of_log = false;
     bool of_full_log = false;
     size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }
@@ -168,18 +169,18 @@ class SequenceState {
 
   KvPagePool* pool_;
   StateSnapshot base_;
-  KvPage head_;  // empty: the sequence resumes from base_ and its rows
+  KvPage head_;  // empty: the sequence resumes at base_ and its rows
   std::vector<StateSnapshot> kept_;
 
-  // The log, which ends at the end of the sequence or is empty; the full one before it; and the storage of the log's
-  // rows, written by this object only.
+  // The log, which is empty or ends at the end of the sequence; the full log before it; and the storage of the log's
+  // rows, which only this object writes.
   StateSnapshot log_, full_log_;
   std::shared_ptr<StateRows> log_rows_;
 
-  // Destinations, in the pass in progress, of the states after its last row and after the replayed rows.
+  // Where the pass in progress writes the states: after its last row, and after the replayed rows.
   std::vector<KvPage> staged_;
   std::shared_ptr<StateRows> new_rows_;
-  std::shared_ptr<StateRows> next_log_rows_;  // replaces log_rows_; null: that has room
+  std::shared_ptr<StateRows> next_log_rows_;  // replaces log_rows_ at commit(); null: log_rows_ has room
   bool log_continues_ = false;
   std::vector<size_t> staged_rows_;  // [n_states]
 };

@@ -1,9 +1,9 @@
 // CachedLogitsIndex: logits after stored tokens, so that an exact repeat of a prompt needs no forward pass.
 //
-// An ending belongs to the first n_ids tokens of a node, thus to one token sequence. A node has at most
-// kMaxCachedLogits; the least recently used one is replaced. The bytes are charged to the node's namespace. If several
-// siblings begin with the same tokens, PrefixTree keeps the ending at the first of them, which is the one that a lookup
-// of exactly these tokens returns. Not thread-safe: the store locks.
+// A CachedLogits ("ending") belongs to the first n_ids tokens of a node, and so to one token sequence. A node has at
+// most kMaxCachedLogits; when there are more, the least recently used one is dropped. Their bytes are charged to the
+// node's namespace. If several siblings begin with the same tokens, PrefixTree keeps the logits at the first of them,
+// which is the one that a lookup of exactly these tokens returns. Not thread-safe: called under the store's lock.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
 // The caller sets n_ids and logits; CachedLogitsIndex sets the rest.
 struct CachedLogits {
-  size_t n_ids = 0;  // of its node; the logits are those after the last of them
+  size_t n_ids = 0;  // number of leading tokens of its node; the logits are those after the last of these tokens
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
@@ -42,7 +42,7 @@ inline constexpr size_t kMaxCachedLogits = 4;  // per node
 // Member of PrefixNode that is written by CachedLogitsIndex.
 class NodeEndings {
  public:
-  // In no order; empty slots are null.
+  // In no particular order; empty slots are null.
   std::span<const std::unique_ptr<CachedLogits>> all() const { return endings_; }
 
  private:
@@ -54,20 +54,19 @@ class CachedLogitsIndex {
  public:
   explicit CachedLogitsIndex(StoreSpaces& spaces) : spaces_(spaces) {}
 
-  // Returns the ending after the node's first n_ids tokens, or null.
+  // Returns the logits after the node's first n_ids tokens, or null.
   static CachedLogits* find(const PrefixNode& node, size_t n_ids);
 
-  // Adds the ending to the node, as most recently used; replaces one of the same length.
-  // REQUIRES: 1 <= n_ids <= node.n_ids.
+  // Adds logits to the node, as most recently used; replaces logits after the same number of tokens.
   void add(PrefixNode& node, std::unique_ptr<CachedLogits> ending);
   void touch(CachedLogits& ending);
   void drop(CachedLogits& ending);
   void drop_all(PrefixNode& node);
 
-  // Moves one ending, or all endings of at most n_ids tokens, to another node that begins with the same tokens.
+  // Moves one CachedLogits, or all after at most n_ids tokens, to another node that begins with the same tokens.
   void move(PrefixNode& from, PrefixNode& to, size_t n_ids);
   void move(CachedLogits& ending, PrefixNode& to);
-  // Moves the charge of the node to another namespace. Call it before `space` of the node changes.
+  // Moves the charge for the node's logits to another namespace. Call it before node.space changes.
   void recharge(const PrefixNode& node, SpaceId space);
 
   CachedLogits* oldest() const { return oldest_; }

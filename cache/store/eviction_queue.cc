@@ -10,12 +10,12 @@
 namespace ibid {
 
 void EvictionScan::reserve(size_t n) {
-  const size_t wanted = 2 * (n + 1);  // the root is a parent too
+  const size_t wanted = 2 * (n + 1);  // the root may be a parent too
   if (wanted > slots_.size()) slots_ = std::vector<Slot>(std::bit_ceil(wanted));
 }
 
 size_t& EvictionScan::children_of(const PrefixNode& parent) {
-  // The high bits of a product depend on all bits of the address.
+  // Use the high bits of the product, because they depend on all bits of the address.
   const uint64_t hash = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&parent)) * 0x9e3779b97f4a7c15u;
   for (size_t at = hash >> 32;; ++at) {
     Slot& slot = slots_[at & (slots_.size() - 1)];
@@ -60,7 +60,7 @@ void EvictionQueue::put(size_t place, PrefixNode* node) {
   node->rank.place_ = place;
 }
 
-// Moves a node up or down to its place.
+// Moves the node at `place` up or down until the heap is ordered.
 void EvictionQueue::sift(size_t place) {
   PrefixNode* node = heap_[place];
   while (place > 0 && goes_before(*node, *heap_[(place - 1) / 2])) {
@@ -106,7 +106,7 @@ void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
     to.rank_ = from.rank_;
     to.last_used_ = from.last_used_;
   }
-  // For live nodes only the last use counts.
+  // Live nodes are ordered by last use only.
   if (parent.is_live()) to.last_used_ = std::max(to.last_used_, from.last_used_);
 }
 
@@ -144,7 +144,7 @@ PrefixNode& EvictionQueue::first_idle() {
 }
 
 void EvictionQueue::evicted(const PrefixNode& node) {
-  // Live nodes are not evicted by rank.
+  // The order of live nodes does not depend on ranks, so their eviction does not raise the rank of later uses.
   if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank.rank_);
 }
 

@@ -11,20 +11,20 @@ namespace ibid {
 
 namespace {
 
-// Index memory for a page besides the node: entries in the map, in its parent and in the queue.
+// Estimated index memory of a page: the node, and its entries in the map, in its parent and in the queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-// Charges the first part of pages only: the pool evicts window parts by itself.
+// Only the first part of pages is charged, because the pool evicts window parts itself.
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
-// Budget for all pages of the pool, and logits besides (StoreBudget::endings_budget_bytes()).
+// Budget for all pages of the pool and, in addition, logits (StoreBudget::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
 }
 
-// Copies tree, states and namespaces, without budgets and figures of the pool.
+// Copies tree, states and namespaces; the caller adds budgets and figures of the pool.
 StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
                           const KvPagePool& pool) {
   const auto serials = [](const auto& nodes) {
@@ -81,7 +81,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budge
 
 LruKvCacheStore::~LruKvCacheStore() = default;
 
-// An unknown namespace can read the shared one.
+// Returns the shared namespace if `name` is unknown, because every namespace can read that one.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
   const SpaceId space = spaces_.find(name);
   return space == kNoSpace ? kSharedSpace : space;
@@ -145,7 +145,7 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   if (options.rest != nullptr && options.rest->store_ == nullptr) mark = std::make_unique<PrefixMark>();
   TRY(room_.make_for(insertion, removed));
 
-  // Nothing below fails.
+  // Nothing below this line can fail.
   PrefixNode& last = insertion.apply(removed.nodes);
   if (options.rest != nullptr) {
     IdleSequence& rest = *options.rest;
@@ -213,7 +213,7 @@ LruKvCacheStore::Removed::~Removed() {
   store_.pages_freed_.notify_all();
 }
 
-// Evicts pages of at least `bytes`, or none. Idle window parts, which the pool can evict itself, count towards `bytes`.
+// Evicts pages of at least `bytes`, or none. Idle window parts count towards `bytes`, because the pool can evict them.
 bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   const size_t page_bytes = pool_.layout().part_bytes(PagePart::kAll);
   const size_t window_bytes = pool_.layout().part_bytes(PagePart::kWindow);
@@ -233,12 +233,12 @@ bool LruKvCacheStore::reclaim(size_t bytes) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
   if (reclaim_pages(bytes, removed)) return true;
-  // Evict just enough states for `bytes`; if that does not suffice, the pool calls reclaim() again.
+  // Evict states of just `bytes`. If that does not suffice, the pool calls reclaim() again.
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;
   while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
   if (n_states > 0) return true;
-  // Before it fails, wait for pages that another call is about to free.
+  // Nothing was evicted, but if another call is about to free pages, wait for those before giving up.
   if (n_freeing_ == 0) return false;
   pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
   return true;

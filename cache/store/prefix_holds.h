@@ -1,11 +1,11 @@
 // PrefixHolds: pins, and marks of idle sequences, in the prefix tree. A pinned node is never evicted; a marked node is
 // evicted after all nodes without a mark.
 //
-// In models with sliding-window layers, an idle sequence, and every sequence that begins with a declared prefix,
-// resumes with the window parts of the last pages of its mark or prefix. PrefixHolds marks these pages as resume points
-// in the pool (KvPagePool::mark_resume_point).
+// In models with sliding-window layers a sequence resumes with the window parts of the last pages before its resume
+// point: an idle sequence at its mark, a sequence that begins with a declared prefix at the end of that prefix.
+// PrefixHolds marks these pages as resume points in the pool (KvPagePool::mark_resume_point).
 //
-// Only pin() allocates. Not thread-safe: the store locks.
+// Only pin() allocates. Not thread-safe: called under the store's lock.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class EvictionQueue;
 class KvPage;
 class KvPagePool;
 
-// End of an idle sequence: the path to `node` begins with its first `length` tokens, the last of which are in the node.
-// The owner of the mark reads it; PrefixHolds writes it.
+// End of an idle sequence: the path to `node` begins with the first `length` tokens of the sequence, the last of which
+// are in the node. The owner of the mark reads it; PrefixHolds writes it.
 struct PrefixMark {
   PrefixNode* node = nullptr;  // null: nothing of the sequence is stored
   size_t length = 0;
@@ -38,10 +38,10 @@ class NodeHolds {
  public:
   size_t n_pins() const { return n_pins_; }
   bool has_marks() const { return marks_ != nullptr; }
-  std::vector<size_t> mark_lengths() const;  // for the snapshot; in no order
-  // Position at which a declared prefix ends in this node; 0: none does.
+  std::vector<size_t> mark_lengths() const;  // for the snapshot; in no particular order
+  // Position at which a declared prefix ends in this node; 0: no prefix ends here.
   size_t prefix_end() const { return prefix_end_; }
-  // Number of marks and declared prefixes that need the window part of this page to resume.
+  // Number of marks and declared prefixes whose sequences need the window part of this page to resume.
   size_t n_ends() const { return n_ends_; }
 
  private:
@@ -62,21 +62,21 @@ class PrefixHolds {
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // Moves the mark to a node whose path has the first `length` tokens of the sequence, or to none (null). O(log
-  // leaves).
+  // Moves the mark to a node whose path has the first `length` tokens of the sequence; null: the mark refers to no
+  // node. O(log leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
   // Records that a declared prefix of that length ends at the node.
   void set_prefix_end(PrefixNode& node, size_t length);
 
-  // Moves pins, marks and ends of `from` to `to`, which takes its place; or the resume points of the page `from` to the
-  // node's new page.
+  // replace() moves pins, marks and ends of `from` to `to`, which takes the place of `from` in the tree. replace_page()
+  // moves the resume points of the page `from` to the node's new page.
   void replace(PrefixNode& from, PrefixNode& to);
   void replace_page(const KvPage& from, const PrefixNode& node);
-  // Call before the node is removed: voids its pins, and moves its marks and ends to the parent (null: drops them).
+  // Call before the node is removed. Voids its pins, and moves its marks and ends to the parent (null: drops them).
   void lift(PrefixNode& node, PrefixNode* parent);
 
-  // Pins up to two nodes (or null) while the store evicts others.
+  // Pins up to two nodes (either may be null) while the store evicts others.
   class Kept {
    public:
     Kept(PrefixNode* a, PrefixNode* b);

@@ -1,5 +1,5 @@
 // PrefixNode: one page in the index of LruKvCacheStore, and the tokens of its positions. PrefixTree writes the node's
-// own fields. The other members are classes, each written by one part of the store and readable by all.
+// own fields. Each of the other members is written by one class of the store, and all classes may read it.
 //
 // NodeList and RemovedNodes collect nodes during a call of the store. Guarded by the lock of the store.
 #pragma once
@@ -44,14 +44,14 @@ struct PrefixNode {
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }
-  // True if a sequence at rest ends at this node. Live nodes are evicted after all others.
+  // True if an idle sequence ends at this node. Live nodes are evicted after all others.
   bool is_live() const { return holds.has_marks(); }
   // True if only the tree holds the page, so that removing the node frees it.
   bool is_idle() const { return holds.n_pins() == 0 && page.use_count() == 1; }
 };
 
-// Last-in, first-out list of nodes, linked through the nodes: it allocates nothing and cannot fail. Owns nothing. A
-// node is in at most one list.
+// Last-in, first-out list of nodes, linked through the nodes, so that it allocates nothing and cannot fail. Does not
+// own them. A node is in at most one list.
 class NodeList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -72,7 +72,7 @@ class NodeList {
 // object is destroyed after the lock of the store is released.
 class RemovedNodes {
  public:
-  // add() also increments n_total.
+  // n_total: add() increments it.
   explicit RemovedNodes(size_t& n_total) : n_total_(n_total) {}
   RemovedNodes(const RemovedNodes&) = delete;
   RemovedNodes& operator=(const RemovedNodes&) = delete;

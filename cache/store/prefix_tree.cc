@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-// Doubles the capacity, so that adding a page costs O(1).
+// Reserves capacity for n items, at least doubling it, so that adding a page costs amortised O(1).
 template <typename Container>
 void reserve_geometric(Container& items, size_t n, size_t capacity) {
   if (n > capacity) items.reserve(std::max(n, 2 * capacity));
@@ -23,13 +23,13 @@ PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
   root_.n_ids = kPagePositions;
 }
 
-// A binary search that remembers how many tokens each bound shares with `ids`: all nodes between them share at least
-// the smaller number, so these tokens are not compared again (Manber and Myers 1993, for suffix arrays). The namespace
-// counts as a token before the first.
+// A binary search that remembers how many tokens each bound has in common with `ids`. All nodes between the bounds have
+// at least the smaller number in common, so these tokens are not compared again (Manber and Myers 1993, for suffix
+// arrays). The namespace is compared as if it were a token before the first.
 PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
   Place place;
   size_t low = 0, high = parent.children.size();
-  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + common tokens
+  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + number of common tokens
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     PrefixNode* child = parent.children[middle];
@@ -53,7 +53,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     }
   }
   place.index = low;
-  // All tokens were found. The children that begin with them are consecutive, and this is the first.
+  // If all tokens were found, several consecutive children may begin with them; return the first.
   if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
   return place;
 }
@@ -62,7 +62,7 @@ PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space
   return find_place(parent, space, ids).best;
 }
 
-// Updates `best` with what a child of the node at `begin` has in common with `ids`.
+// Replaces `best` if a child of a node at position `begin` has more tokens in common with `ids`.
 void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
   const size_t length = begin + child.length;
   if (length > best.length) best = {child.node, length};
@@ -71,7 +71,7 @@ void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpa
   }
 }
 
-// Follows `space` down from `from`, whose path holds the first `begin` tokens.
+// Searches the nodes of `space` below `from`, whose path holds the first `begin` tokens.
 void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size_t begin, Match& best) {
   PrefixNode* node = &from;
   while (begin < ids.size()) {
@@ -84,7 +84,7 @@ void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size
 }
 
 PrefixTree::Match PrefixTree::longest_prefix(SpaceId space, TokenSpan ids) {
-  // A private path can leave the shared one at any of its nodes.
+  // Search the private nodes below every node of the shared path, because a private path can begin at any of them.
   Match best;
   PrefixNode* node = &root_;
   for (size_t begin = 0; begin < ids.size(); begin += kPagePositions) {
@@ -112,8 +112,8 @@ void PrefixTree::link(PrefixNode& node) {
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
-  // The node is now the first that begins with the tokens that it shares with the next one, so endings of these tokens
-  // move to it.
+  // The new node may now be the first of those that begin with the tokens that it shares with the next sibling. Logits
+  // after these tokens are kept at the first, so move them.
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
   if (next.space == node.space) {
@@ -121,7 +121,7 @@ void PrefixTree::link(PrefixNode& node) {
   }
 }
 
-// Returns the index that it had.
+// Removes a node from its parent's children. Returns the index that it had there.
 size_t PrefixTree::unlink(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const size_t index = find_place(parent, node.space, node.tokens()).index;
@@ -178,7 +178,7 @@ KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
 KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
   if (!(page == node.page)) page = replace_page(node, std::move(page));
-  // No sibling is between the old tokens and the new ones: it would begin with the old ones.
+  // The order of the siblings stays: a sibling between the old tokens and the new ones would begin with the old ones.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_ids = ids.size();
   touch(node, true);
@@ -203,7 +203,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     discard(gone, removed);
   }
   link(node);
-  // Logits of the node move to the first node that begins with their tokens, if that is another one.
+  // If another node is now the first to begin with the tokens of some logits, move these logits there.
   for (const std::unique_ptr<CachedLogits>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
@@ -211,7 +211,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   }
 }
 
-// Frees a leaf after unlink().
+// Frees a leaf that unlink() removed from its parent.
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   CHECK(!node.is_live());
   CHECK_EQ(node.holds.n_ends(), size_t{0});
@@ -243,7 +243,7 @@ void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
     const bool is_top = node->parent == &root_ || node->parent->space != space;
     if (node->space == space && is_top) doomed.push(*node);
   }
-  // Remove tails first: a node with children pushes one of them onto the list.
+  // Remove children before their parents: if the first node has children, push one of them.
   while (!doomed.empty()) {
     const std::vector<PrefixNode*>& children = doomed.first().children;
     if (children.empty()) {
@@ -256,7 +256,7 @@ void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
 
 void PrefixTree::declare_prefix(PrefixNode& node, size_t length) {
   if (length > node.holds.prefix_end()) holds_.set_prefix_end(node, length);
-  // All nodes above a declared node are declared already, so the loop can stop there.
+  // The nodes above a declared node are all declared already, so the loop stops there.
   PrefixNode* above = &node;
   for (; above != &root_ && !above->rank.is_declared(); above = above->parent) queue_.declare(*above);
 }

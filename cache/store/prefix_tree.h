@@ -1,17 +1,17 @@
 // PrefixTree: the index of LruKvCacheStore, which maps tokens to pages.
 //
 // A node is one page and the 1 to 64 tokens of its positions; its parent is the page before it. Nodes with fewer than
-// 64 tokens are leaves. Children are sorted by namespace and tokens, and within one namespace none is a prefix of
+// 64 tokens are leaves. Children are sorted by namespace and tokens, and within one namespace no child is a prefix of
 // another. So the child with the longest common prefix is next to the insertion point of the wanted tokens, and one
 // binary search finds it, exact to the token, without hashes that could collide. If several children begin with all
-// wanted tokens, the search returns the first of them, where logits are kept too.
+// wanted tokens, the search returns the first of them; logits are kept at that one too.
 //
 // The children of a shared node are shared or private; those of a private node belong to its namespace. A page is in at
-// most one node. Leaves are queued (cache/store/eviction_queue.h); a parent that loses its last child becomes a leaf,
-// at least as recently used as the child.
+// most one node. Leaves are queued for eviction (cache/store/eviction_queue.h); a parent that loses its last child
+// becomes a leaf, at least as recently used as the child.
 //
-// Only prepare() and PrefixHolds::pin() allocate, so all other changes cannot fail. Not thread-safe: the store locks.
-// Owns the nodes; pointers are valid until remove().
+// Only prepare() and PrefixHolds::pin() allocate, so all other changes cannot fail. Not thread-safe: called under the
+// store's lock. Owns the nodes; pointers to them are valid until remove().
 #pragma once
 
 #include <cstddef>
@@ -32,21 +32,21 @@ namespace ibid {
 
 class PrefixTree {
  public:
-  // A node, and the number of common tokens.
+  // A node, and how many tokens it has in common with the wanted ones.
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
-    CachedLogits* ending = nullptr;  // longest_prefix(): the logits after all tokens; null if not stored
+    CachedLogits* ending = nullptr;  // of longest_prefix(): the logits after all tokens; null if not stored
   };
-  // Nodes that are not in the tree yet, by page.
+  // Nodes that are not in the tree yet, by their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
-  // Work since construction; tests use it to verify that a lookup costs O(prompt) and an insertion O(new pages).
+  // Counters since construction; tests use them to verify that a lookup costs O(prompt) and an insertion O(new pages).
   struct Work {
     size_t tokens_compared = 0;
     size_t pages_touched = 0;
   };
 
-  // Counts pages and bytes of logits in `spaces`. spaces and pool must outlive the tree.
+  // Counts pages and bytes of logits in `spaces`. `spaces` and `pool` must outlive the tree.
   PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool);
 
   PrefixNode& root() { return root_; }
@@ -58,26 +58,26 @@ class PrefixTree {
   Match best_child(const PrefixNode& parent, SpaceId space, TokenSpan ids);
 
   // Returns the node, of `space` or of the shared namespace, whose path has the most tokens in common with `ids`;
-  // `length` counts the whole path. O(ids).
+  // `length` is that number, counted from the root. O(ids).
   Match longest_prefix(SpaceId space, TokenSpan ids);
 
   // Returns the node that holds `page`, or null.
   PrefixNode* holder(const KvPage& page);
 
-  // Allocates a node for each page, the first of them a child of `parent`. Unused nodes may be destroyed. May throw
-  // std::bad_alloc.
+  // Allocates a node for each page; the first will be a child of `parent`, each other a child of the previous one.
+  // Unused nodes may be destroyed. May throw std::bad_alloc.
   NodeMap prepare(PrefixNode& parent, std::span<const KvPage> pages);
 
-  // Adds a node out of `prepared`.
+  // Moves a node from `prepared` into the tree.
   // REQUIRES: the parent is the root or full, no node holds the page, and best_child(ids) neither covers `ids` nor is a
-  // prefix of them.
+  // prefix of `ids`.
   PrefixNode& add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page, NodeMap& prepared);
 
-  // Replaces tokens and page of a leaf; place, pins and logits stay. Returns the page that it had.
+  // Replaces tokens and page of a leaf; its place in the tree, pins and logits stay. Returns the old page.
   // REQUIRES: the node's tokens are a prefix of `ids`, and no other node holds the page.
   KvPage extend(PrefixNode& node, TokenSpan ids, KvPage page);
-  // Replaces the page of a node by one of the same tokens. Returns the page that it had. REQUIRES: no other node holds
-  // the page.
+  // Replaces the page of a node by another page of the same tokens. Returns the old page. REQUIRES: no other node holds
+  // the new page.
   KvPage replace_page(PrefixNode& node, KvPage page);
 
   // Makes a private node shared; its children stay private. A shared leaf whose tokens are a prefix of the node's is
@@ -85,21 +85,22 @@ class PrefixTree {
   // REQUIRES: the parent is the root or shared, and no shared sibling covers the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Removes a leaf; pins and marks change as PrefixHolds::lift() says.
+  // Removes a leaf; PrefixHolds::lift() handles its pins and marks.
   void remove(PrefixNode& node, RemovedNodes& removed);
   // Removes all nodes of the namespace and their descendants.
   void remove_space(SpaceId space, RemovedNodes& removed);
 
-  // Marks the node as used now. reused: by another sequence, or in another turn, than the one that made it.
+  // Marks the node as used now. reused: the use is by another sequence or in another turn than the node's creation.
   void touch(PrefixNode& node, bool reused) { queue_.touch(node, reused); }
   // Declares the first `length` tokens of the path to the node as a prefix.
   void declare_prefix(PrefixNode& node, size_t length);
 
-  // Number of nodes that could be removed: idle ones, leaves first; at most n.
+  // Number of nodes that could be evicted, at most n: nodes whose page only the tree holds, and all of whose children
+  // could be evicted.
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that is evicted first, and returns it. REQUIRES: count_evictable(1) == 1.
   const PrefixNode& evict_first(RemovedNodes& removed);
-  // Returns all tokens from the root to the end of a node, which may be the last one that was removed. May throw
+  // Returns all tokens from the root to the end of `node`, which may be the node that was removed last. May throw
   // std::bad_alloc.
   static Tokens ids_to(const PrefixNode& node);
 
@@ -108,7 +109,7 @@ class PrefixTree {
   CachedLogitsIndex& endings() { return endings_; }
   const CachedLogitsIndex& endings() const { return endings_; }
 
-  // For the snapshot: all nodes, in no order; the leaves as a heap.
+  // For the snapshot: all nodes, in no particular order; the leaves as a heap.
   const NodeMap& nodes() const { return nodes_; }
   const std::vector<PrefixNode*>& leaves() const { return queue_.heap(); }
 

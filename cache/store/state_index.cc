@@ -27,8 +27,8 @@ size_t StateIndex::charge(const Kept& kept) const {
   return bytes;
 }
 
-// The state before the insertion point of `ids` shares more tokens with them than any earlier one. So all states that
-// are prefixes of `ids` are on its chain.
+// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So all states
+// whose tokens are prefixes of `ids` are on the chain of `before` pointers that begins with it.
 StateIndex::Kept* StateIndex::longest(SpaceId space, TokenSpan ids) const {
   auto next = kept_.upper_bound(Key{space, ids});
   if (next == kept_.begin()) return nullptr;
@@ -112,11 +112,11 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
 void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
-    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // known
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // these rows are known already
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
-  // Nothing below fails. Drop tails that are prefixes of the new one.
+  // Nothing below this line can fail. Drop the tails whose tokens are a prefix of the new tail's.
   const size_t before = charge(kept);
   std::erase_if(kept.tails, [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
   if (kept.tails.size() == kMaxTails) kept.tails.erase(kept.tails.begin());
@@ -139,11 +139,11 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
   Map map;
   map.emplace(Key{space, kept.ids}, std::move(fresh));
   order_.insert(&kept);
-  // Nothing below fails.
+  // Nothing below this line can fail.
   auto at = kept_.insert(map.extract(map.begin())).position;
   spaces_.bytes_added(space, charge(kept));
   bytes_ += charge(kept);
-  // States that begin with these tokens follow directly.
+  // The states whose tokens begin with these follow directly; the new state may be the longest prefix of theirs.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
     Kept& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;
@@ -165,7 +165,7 @@ void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snaps
   }
 }
 
-// O(states before the first that satisfies the condition).
+// Returns the first state, in eviction order, that satisfies the condition. O(states before it).
 template <typename Condition>
 StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   for (const Kept* kept : order_) {
@@ -175,7 +175,7 @@ StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   return kept_.end();
 }
 
-// Evicts a state: states that are used from now on have a higher priority.
+// Evicts a state. States that are used from now on get a higher priority than it had.
 void StateIndex::give_up(Map::iterator at, Removed& removed) {
   floor_ = std::max(floor_, at->second->priority);
   remove(at, removed);
@@ -183,7 +183,7 @@ void StateIndex::give_up(Map::iterator at, Removed& removed) {
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
   Kept& gone = *at->second;
-  // Removing this state raises the recompute cost of later ones that build on it.
+  // Later states that pointed to this one now point to the one before it, so recomputing them costs more.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
     Kept& behind = *next->second;
     if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;

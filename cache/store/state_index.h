@@ -1,15 +1,15 @@
 // StateIndex: the recurrent states of LruKvCacheStore, by their tokens. A sequence with recurrent layers can resume
-// only where a state is kept.
+// only at positions whose state is kept or can be recomputed from a kept one.
 //
-// A kept state belongs to the tokens before it. It may have tails: tokens that were read after it in one pass, with
-// what their rows added, so that the state after any of them can be recomputed (cache/pages/sequence_state.h). States
-// are sorted by namespace and tokens, and each has a pointer to the longest other state whose tokens are a prefix of
-// its own. So one binary search and a walk along these pointers find all states of a sequence: O(tokens x log states).
-// Tokens are compared, not hashes.
+// A kept state is the state after its tokens. It may have tails: tokens that one pass read after it, with the rows that
+// they added, so that the state after any of them can be recomputed (cache/pages/sequence_state.h). States are sorted
+// by namespace and tokens, and each points to the longest other state whose tokens are a prefix of its own. So one
+// binary search and a walk along these pointers find all states of a sequence: O(tokens x log states). Tokens are
+// compared, not hashes.
 //
-// Evicts the state that is cheapest to recompute per byte; the cost is the number of tokens after the state before it.
+// Evicts the state that is cheapest to recompute per byte; the cost is the number of tokens since the preceding state.
 // A use restores the full priority (GreedyDual-Size: Cao & Irani 1997). States have a budget of their own. Not
-// thread-safe: the store locks. Removed states are handed to the caller, because zeroing them takes long.
+// thread-safe: called under the store's lock. Removed states are moved to the caller, because zeroing them takes long.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 
 namespace ibid {
 
-// Last position that one of the states reaches; 0 if empty.
+// Last position that one of the states reaches; 0 if there are no states.
 size_t deepest(std::span<const StateSnapshot> states);
 
 class StateIndex {
@@ -40,10 +40,10 @@ class StateIndex {
   };
   struct Kept {
     SpaceId space = kSharedSpace;
-    Tokens ids;               // before the state
+    Tokens ids;               // the tokens before the state
     KvPage state;             // empty at position 0
     std::vector<Tail> tails;  // in LRU order, oldest first
-    Kept* before = nullptr;   // longest other state whose tokens are a prefix of these
+    Kept* before = nullptr;   // longest other state whose tokens are a prefix of `ids`
     double priority = 0;
     uint64_t serial = 0;  // among equal priorities the lowest is evicted first
 
@@ -53,8 +53,8 @@ class StateIndex {
 
   class Removed;
 
-  // state_bytes: charge of a state; 0 if the model has no recurrent layers, and all calls do nothing. spaces must
-  // outlive it.
+  // state_bytes: charge of one state; 0 if the model has no recurrent layers: then all calls do nothing. `spaces` must
+  // outlive the index.
   StateIndex(StoreSpaces& spaces, size_t state_bytes, size_t budget_bytes)
       : spaces_(spaces), state_bytes_(state_bytes), budget_bytes_(budget_bytes) {}
 
@@ -63,35 +63,36 @@ class StateIndex {
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // Returns all positions of a namespace from which a sequence with these tokens can resume, the deepest last;
-  // find_all() appends those of the shared namespace. May throw std::bad_alloc.
+  // find() returns all positions of one namespace at which a sequence with these tokens can resume, the deepest last.
+  // find_all() also returns those of the shared namespace. May throw std::bad_alloc.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
   std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
-  // Marks the state that reaches the n-th token as used, in the namespace and in the shared one.
+  // Marks the state that reaches the n-th token as used, both in `space` and in the shared namespace.
   void touch_all(SpaceId space, TokenSpan ids, size_t n);
 
-  // Adds a state of the sequence with these tokens, or the new part of its tail if the state is known. Evicts others to
-  // stay within the budget. May throw std::bad_alloc; the index is then consistent.
+  // Adds a state of the sequence with these tokens; if the state is already indexed, adds its new rows as a tail.
+  // Evicts other states to stay within the budget. May throw std::bad_alloc; the index is then consistent.
   // REQUIRES: the namespace exists; snapshot.end() <= ids.size().
   void insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed);
-  // Adds the snapshots of an entry within its first n_known positions and, if is_whole, its current state. Skips states
-  // for which there is no heap memory. REQUIRES: the namespace exists.
+  // Adds the snapshots of an entry within its first n_known positions and, if is_whole, the entry's current state.
+  // Skips states for which there is no heap memory. REQUIRES: the namespace exists.
   void insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
 
-  // Removes the state that is evicted first, among those that only the index holds. Returns false if all are held.
+  // Evicts the first state, in eviction order, that only the index holds. Returns false if all are held elsewhere.
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
-  // Call after the pages of the last n_last tokens were evicted. Removes the states that end within them, which cannot
-  // be resumed any more, unless other pages hold the same tokens: is_reached(space, ids) returns true if all tokens are
-  // stored. For kSharedSpace it also removes states of the other namespaces, which read shared pages.
+  // Call after the pages of the last n_last tokens of `ids` were evicted. Removes the states that end within these
+  // tokens, because no sequence can resume there any more, unless other pages hold the same tokens: is_reached(space,
+  // ids) returns true if all tokens are stored. For kSharedSpace it also removes states of other namespaces, because
+  // their sequences read shared pages.
   using IsReached = std::function<bool(SpaceId space, TokenSpan ids)>;
   void remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, const IsReached& is_reached, Removed& removed);
   void remove_all_unreached(const IsReached& is_reached, Removed& removed);
 
-  // Number of states visited to find those to evict, since construction.
+  // Number of states visited by searches for states to evict, since construction.
   size_t n_looked_at() const { return n_looked_at_; }
 
-  // Charge of a state and its tails.
+  // Bytes charged for a state and its tails.
   size_t charge(const Kept& kept) const;
   // All states, in the order of the index; for the store's snapshot.
   std::vector<const Kept*> all() const;

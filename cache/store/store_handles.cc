@@ -1,4 +1,4 @@
-// The part of LruKvCacheStore behind its handles: pins, idle sequences and private namespaces.
+// The calls of LruKvCacheStore for its handles: pins, idle sequences and private namespaces.
 #include "cache/store/store_handles.h"
 
 #include <unistd.h>
@@ -64,7 +64,8 @@ bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& rest) {
   return true;
 }
 
-// Returns what is stored of the sequence, up to the last position from which it can resume. May throw std::bad_alloc.
+// Returns the stored pages and states of the idle sequence, up to the last position at which it can resume. May throw
+// std::bad_alloc.
 LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const IdleSequence& rest, bool uses) {
   AtRest found;
   if (rest.store_ == nullptr) return found;
@@ -114,7 +115,7 @@ namespace {
 
 std::string random_name() {
   std::string name(32, '\0');
-  // Requests of up to 256 bytes are not interrupted and complete.
+  // getentropy() fills up to 256 bytes completely and is not interrupted.
   CHECK(getentropy(name.data(), name.size()) == 0) << "the system has no random numbers";
   return name;
 }

@@ -1,8 +1,8 @@
-// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted,
-// IdleSequence is an idle sequence whose pages may be evicted, PrivateNamespace is a namespace that is removed with its
-// owner.
+// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin prevents the eviction of a prefix,
+// IdleSequence is an idle sequence whose pages may be evicted, PrivateNamespace removes its namespace on destruction.
 //
-// Pins and idle sequences have one owner at a time and are not thread-safe. The store is, and must outlive them.
+// Pins and idle sequences have one owner at a time and are not thread-safe. The store is thread-safe, and must outlive
+// them.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace ibid {
 
 class LruKvCacheStore;
 
-// Pins a prefix while it exists. Movable. Void once the prefix was cleared.
+// Prevents the eviction of a prefix while this exists. Movable. Has no effect once the prefix was cleared.
 class PrefixPin {
  public:
   PrefixPin() = default;
@@ -39,15 +39,15 @@ class PrefixPin {
   uint64_t pin_ = 0;
 };
 
-// An idle sequence. Its pages belong to the store and may be evicted, but after all pages that no idle sequence ends
-// at. The handle has the tokens, to prefill evicted positions again, and a mark in the store's tree, so that resuming
-// compares no tokens.
+// An idle sequence. Its pages belong to the store and may be evicted, but only after all pages at which no idle
+// sequence ends. The handle has the tokens, so that evicted positions can be prefilled again, and a mark in the store's
+// tree, so that resuming compares no tokens.
 //
 //   insert(.., {.rest = &rest})   makes the positions findable, and marks them
-//   make_idle(entry, rest)      empties the entry; the pages belong to the store only
-//   wake(rest, entry)             fills the entry with what was not evicted; the mark stays, for make_idle()
+//   make_idle(entry, rest)        empties the entry; only the store holds the pages now
+//   wake(rest, entry)             fills the entry with the pages that were not evicted; the mark stays, for make_idle()
 //
-// Without its mark (the handle is destroyed, or marks another sequence) a page is evicted like all others.
+// When the mark is removed (the handle is destroyed, or marks another sequence), the pages are evicted like all others.
 class IdleSequence {
  public:
   IdleSequence() = default;
@@ -79,12 +79,12 @@ class IdleSequence {
   Tokens tokens_;
 };
 
-// Namespace of a store with a name of 256 random bits, which no other code can know. The destructor removes what was
-// inserted into it. Not movable: share it by pointer. The store must outlive it. Thread-safe: immutable, and the store
-// locks.
+// Namespace of a store whose name is 256 random bits, so that no other code can know it. The destructor removes
+// everything that was inserted into the namespace. Not movable: share it by pointer. The store must outlive it.
+// Thread-safe: immutable, and the store locks.
 class PrivateNamespace {
  public:
-  explicit PrivateNamespace(LruKvCacheStore& store);  // throws std::bad_alloc, as a container would
+  explicit PrivateNamespace(LruKvCacheStore& store);  // throws std::bad_alloc
   ~PrivateNamespace();
   PrivateNamespace(const PrivateNamespace&) = delete;
   PrivateNamespace& operator=(const PrivateNamespace&) = delete;

@@ -49,7 +49,7 @@ Status StoreInsertion::prepare() {
 
 void StoreInsertion::find_known_pages() {
   const size_t n_full = entry_.length() / kPagePositions;
-  // Search backwards for the last page that is in the tree: after a turn, that is the one before the turn.
+  // Search backwards for the last page of the entry that is in the tree: usually the last page before this turn.
   parent_ = &tree_.root();
   for (depth_ = n_full; depth_ > 0; --depth_) {
     PrefixNode* node = tree_.holder(entry_.pages()[depth_ - 1]);
@@ -61,7 +61,7 @@ void StoreInsertion::find_known_pages() {
     }
   }
   own_depth_ = depth_;
-  // Continue over pages of others with the same tokens: these replace the entry's own.
+  // Continue with stored pages of other entries that have the same tokens; they will replace the entry's own pages.
   for (; depth_ < n_full; ++depth_) {
     const TokenSpan ids = page_ids(depth_);
     PrefixTree::Match match = tree_.best_child(*parent_, kSharedSpace, ids);
@@ -72,7 +72,7 @@ void StoreInsertion::find_known_pages() {
   }
 }
 
-// Looks for nodes that know the first unknown page in part, or a partial page completely.
+// Looks for a node whose tokens begin the first unknown page, or for one that covers a partial last page completely.
 void StoreInsertion::find_first_page() {
   n_pages_ = KvLayout::pages_for(length_);
   if (n_unknown() == 0) return;
@@ -83,7 +83,7 @@ void StoreInsertion::find_first_page() {
     return match.node != nullptr && match.length == match.node->n_ids;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
-    n_pages_ = depth_;  // only a partial last page can be covered and have no successor
+    n_pages_ = depth_;  // only a partial last page can be covered, and it has no next page
     covering_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
@@ -92,7 +92,7 @@ void StoreInsertion::find_first_page() {
   }
 }
 
-// A page is in one node. Leaves out a partial last page that another node holds: that node has more tokens.
+// Checks that no new page is in the tree yet. If a partial last page is, in a node with more tokens, leaves it out.
 Status StoreInsertion::check_pages() {
   for (size_t i = depth_; i < n_pages_; ++i) {
     const PrefixNode* node = tree_.holder(entry_.pages()[i]);
@@ -114,19 +114,19 @@ void StoreInsertion::share_known_pages() {
   if (covering_ != nullptr && covering_->n_ids == page_ids(depth_).size()) regain_window(*covering_, depth_);
 }
 
-// Stores equal pages once: the entry takes the node's page.
+// Stores pages of the same tokens once: the node's page replaces the entry's.
 void StoreInsertion::share_page(PrefixNode& node, size_t index) {
   if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
   KvPage left = entry_.share_page(index, node.page);
   if (left == node.page) {
-    (void)regain_window(node, index);  // the node's window part was evicted meanwhile
+    (void)regain_window(node, index);  // the node's window part was evicted just now
   } else {
     replaced_.push_back(std::move(left));
   }
 }
 
-// If the window part of the node's page was evicted and the entry has computed it again, the entry's page replaces the
-// node's. Returns false otherwise.
+// If the window part of the node's page was evicted and the entry has computed it again, replaces the node's page by
+// the entry's. Returns false if not.
 bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
   const KvPagePool& pool = entry_.pool();
   const KvPage& page = entry_.pages()[index];
@@ -149,8 +149,8 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     if (i == depth_ && grown_leaf_ != nullptr) {
       node = grown_leaf_;
       if (ids.size() > node->n_ids) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
-      // Share the leaf after it has grown: a shared page may begin with all tokens that the leaf had, which share()
-      // does not allow, but with none of the new ones.
+      // Share the leaf only after it has grown. Before, a shared page may begin with all tokens of the leaf, which
+      // share() does not allow; no shared page begins with the new tokens.
       if (space_ == kSharedSpace) tree_.share(*node, removed);
     } else {
       node = &tree_.add(*node, space_, ids, entry_.pages()[i], prepared_);

@@ -1,7 +1,7 @@
-// StoreInsertion: inserts the pages of one entry into the tree of LruKvCacheStore. prepare() does all that can fail: it
-// plans and allocates. apply() cannot fail, and is called after the store made room.
+// StoreInsertion: inserts the pages of one entry into the tree of LruKvCacheStore. prepare() does everything that can
+// fail: it plans and allocates. Then the store makes room, and apply(), which cannot fail, inserts.
 //
-// StoreBudget: the budget of LruKvCacheStore. Neither is thread-safe: the store locks.
+// StoreBudget: the budget of LruKvCacheStore. Neither class is thread-safe: they are called under the store's lock.
 #pragma once
 
 #include <cstddef>
@@ -18,41 +18,41 @@ namespace ibid {
 class IdleSequence;
 
 enum class Sharing {
-  kPrivate,  // found by the same namespace only
-  kShared,   // found by every namespace, so anyone can probe for its tokens: only for what is not secret
+  kPrivate,  // only the same namespace finds the pages
+  kShared,   // every namespace finds the pages, so anyone can probe for their tokens: only for text that is not secret
 };
 
 enum class Extent {
   kAll,
-  kFullPages,  // without a partial last page, so that an entry that grows need not copy it
+  kFullPages,  // without a partial last page, so that an entry that grows need not copy that page
 };
 
 struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
-  // If set, it marks the stored positions of the entry after the call; after an error, nothing. It may mark other
-  // positions before.
+  // If set, `rest` marks the stored positions of the entry after the call; after an error it marks nothing. Before
+  // the call it may mark other positions.
   IdleSequence* rest = nullptr;
 };
 
 class StoreInsertion {
  public:
-  // `space` is the namespace of the entry. Exists within one call. Appends replaced pages to `replaced`, which the
-  // caller frees after unlocking, because zeroing takes long.
+  // `space` is the namespace of the entry. The object lives within one call of the store. It appends replaced pages to
+  // `replaced`, which the caller frees after unlocking, because zeroing takes long.
   StoreInsertion(PrefixTree& tree, StoreSpaces& spaces, SpaceId space, KvCacheEntry& entry,
                  const InsertOptions& options, std::vector<KvPage>& replaced);
 
-  // Finds known pages, and allocates nodes for the others. Error: kInvalidArgument if the pages belong to another
-  // namespace. May throw std::bad_alloc.
+  // Finds pages that are already stored, and allocates nodes for the others. Error: kInvalidArgument if the pages
+  // belong to another namespace. May throw std::bad_alloc.
   Status prepare();
-  // Number of pages that the tree will have more.
+  // Number of pages that apply() will add to the tree.
   size_t n_new() const { return n_unknown() - (grown_leaf_ != nullptr ? 1 : 0); }
   // Pins the parents of the new nodes while the store makes room.
   PrefixHolds::Kept keep() const { return {parent_, grown_leaf_}; }
-  // Inserts. Returns the last stored node of the entry's path. Cannot fail. REQUIRES: prepare() succeeded.
+  // Inserts the pages. Returns the last stored node of the entry's path. Cannot fail. REQUIRES: prepare() succeeded.
   PrefixNode& apply(RemovedNodes& removed);
-  // Number of positions that are stored after apply(): all, except those of a last page that was left out.
+  // Number of positions that are stored after apply(): all except those of a partial last page that Extent left out.
   size_t n_known() const;
 
  private:
@@ -68,27 +68,28 @@ class StoreInsertion {
   PrefixTree& tree_;
   StoreSpaces& spaces_;
   KvCacheEntry& entry_;
-  const SpaceId own_space_;  // of the entry
-  const SpaceId space_;      // of the new nodes
+  const SpaceId own_space_;  // namespace of the entry
+  const SpaceId space_;      // namespace of the new nodes
   const Retention retention_;
   const size_t length_;  // positions to store
   std::vector<KvPage>& replaced_;
-  PrefixNode* parent_ = nullptr;           // of the first new node; the pages up to it are known
-  PrefixNode* covering_ = nullptr;         // known node that covers the partial last page
-  size_t own_depth_ = 0;                   // full pages that the tree knows as the entry's own
-  size_t depth_ = 0;                       // known full pages
-  size_t n_pages_ = 0;                     // pages to store
-  std::vector<PrefixNode*> private_path_;  // known private nodes to make shared, from the head on
-  PrefixNode* grown_leaf_ = nullptr;       // its tokens are a prefix of the first new page, which replaces its page
+  PrefixNode* parent_ = nullptr;           // parent of the first new node; all pages up to it are stored already
+  PrefixNode* covering_ = nullptr;         // stored node whose tokens begin with those of the partial last page
+  size_t own_depth_ = 0;                   // number of full pages that are stored and are the entry's own pages
+  size_t depth_ = 0;                       // number of full pages that are stored
+  size_t n_pages_ = 0;                     // number of pages to store
+  std::vector<PrefixNode*> private_path_;  // stored private nodes to make shared, from the head on
+  PrefixNode* grown_leaf_ = nullptr;       // stored leaf whose tokens are a prefix of the first new page, which
+                                           // replaces the leaf's page
   PrefixTree::NodeMap prepared_;           // the new nodes
 };
 
-// Makes room in the budget: for pages by evicting others and, if that is not enough, dropping logits; for logits by
-// dropping older ones and evicting pages. Makes all of the room or none. With a page it removes the recurrent states
-// that cannot be resumed without it.
+// Makes room in the budget. For pages it evicts other pages and, if that is not enough, drops logits; for logits it
+// drops older logits and evicts pages. Makes all of the room or, on error, none. With each evicted page it removes the
+// recurrent states at which no sequence can resume without that page.
 class StoreBudget {
  public:
-  // All references must outlive it.
+  // The referenced objects must outlive it.
   StoreBudget(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, StateIndex& states,
               PrefixTree& tree)
       : budget_bytes_(budget_bytes),
@@ -99,7 +100,7 @@ class StoreBudget {
 
   size_t budget_bytes() const { return budget_bytes_; }
   size_t page_charge_bytes() const { return page_charge_bytes_; }
-  // Charge of pages and logits. Recurrent states have their own limit.
+  // Bytes charged for pages and logits. Recurrent states have their own limit.
   size_t charge_bytes() const { return spaces_.total().bytes - states_.bytes(); }
   // Maximum charge of logits.
   size_t endings_budget_bytes() const { return budget_bytes_ / 16; }
@@ -111,13 +112,14 @@ class StoreBudget {
     StateIndex::Removed states;
   };
 
-  // Error: kOutOfMemory, nothing changed.
+  // Make room for a page insertion or for logits. Error: kOutOfMemory, nothing changed.
   Status make_for(const StoreInsertion& insertion, Removed& removed);
   Status make_for(const CachedLogits& ending, PrefixNode& node, Removed& removed);
-  // Removes the page that is evicted first, and returns its node. O(length of its sequence) if there are states.
-  // REQUIRES: tree.count_evictable(1) == 1.
+  // Removes the page that is evicted first, and returns its node. If there are recurrent states, O(length of the page's
+  // sequence). REQUIRES: tree.count_evictable(1) == 1.
   const PrefixNode& evict_first(Removed& removed) noexcept;
-  // Removes the states that cannot be resumed any more, after pages were removed in another way. O(all states).
+  // Removes the states at which no sequence can resume any more, after pages were removed other than by eviction. O(all
+  // states).
   void remove_unreached(Removed& removed);
 
  private:

@@ -1,5 +1,5 @@
 // StoreSnapshot: copy of the whole content of a LruKvCacheStore as plain data, taken under the store's lock. Tests
-// check the invariants on it (tests/support/store_invariants.h), so they need no access to the parts of the store.
+// check the invariants of the store on this copy (tests/support/store_invariants.h).
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ struct StoreSnapshot {
     uint64_t rank = 0;
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in tree order
-    std::vector<Ending> endings;     // in no order
-    std::vector<size_t> marks;       // of idle sequences: number of their tokens in the path
+    std::vector<Ending> endings;     // in no particular order
+    std::vector<size_t> marks;       // idle sequences marked here: the number of their tokens in the path
     bool has_window = true;          // false if the window part was evicted
   };
   struct State {
     uint64_t space = 0;
     Tokens ids;
-    size_t n_before = 0;  // tokens of the state before it
+    size_t n_before = 0;  // tokens of the preceding state, which its cost is counted from
     size_t bytes = 0;
     std::vector<Tokens> tails;
   };
@@ -45,10 +45,10 @@ struct StoreSnapshot {
     size_t bytes = 0;
   };
 
-  std::vector<Node> nodes;              // in no order, without the root
+  std::vector<Node> nodes;              // in no particular order, without the root
   std::vector<uint64_t> root_children;  // serials
-  std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first is evicted first
-  std::vector<State> states;            // recurrent ones, in index order
+  std::vector<uint64_t> queue;          // serials of the leaves, as a heap: the first one is evicted first
+  std::vector<State> states;            // recurrent states, in index order
   std::vector<Space> spaces;
   size_t n_pins = 0;
   size_t n_marks = 0;

@@ -1,7 +1,8 @@
 // StoreSpaces: the namespaces of LruKvCacheStore, and their statistics.
 //
 // A namespace and its counters exist while anything is charged to it: names come from requests, so unused ones must not
-// accumulate. A call that is about to insert holds the namespace meanwhile. Not thread-safe: the store locks.
+// accumulate. A call that is about to insert keeps its namespace alive by a Hold. Not thread-safe: called under the
+// store's lock.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct StoreStats {
   size_t evicted_pages = 0;
   size_t pages = 0;  // in the tree now
   size_t peak_pages = 0;
-  size_t bytes = 0;  // charge of pages, logits and recurrent states
+  size_t bytes = 0;  // bytes charged for pages, logits and recurrent states
   size_t peak_bytes = 0;
 
   size_t misses() const { return lookups - hits; }
@@ -42,7 +43,7 @@ class StoreSpaces {
     bool is_held = false;
   };
 
-  // page_charge_bytes: charge of a page in the tree.
+  // page_charge_bytes: bytes charged for a page in the tree.
   explicit StoreSpaces(size_t page_charge_bytes);
 
   SpaceId find(std::string_view name) const;  // kNoSpace: does not exist
@@ -52,14 +53,14 @@ class StoreSpaces {
 
   // Adds n to a counter of the store, and of the namespace if it exists.
   void count(SpaceId space, size_t StoreStats::*counter, size_t n);
-  // Record that a page, or n bytes of logits or states, was added or removed. REQUIRES: the namespace exists.
+  // Record that a page, or n bytes of logits or states, were added or removed. REQUIRES: the namespace exists.
   void page_added(SpaceId space);
   void page_removed(SpaceId space);
   void bytes_added(SpaceId space, size_t n);
   void bytes_removed(SpaceId space, size_t n);
 
-  // Makes the namespace of that name exist while the hold does; afterwards it exists only if something is charged to
-  // it. May throw std::bad_alloc, nothing changed.
+  // Creates the namespace of that name if needed, and keeps it while the Hold exists; afterwards it exists only if
+  // something is charged to it. May throw std::bad_alloc, nothing changed.
   class Hold {
    public:
     Hold(StoreSpaces& spaces, std::string_view name) : spaces_(spaces), id_(spaces.add(name)) {}

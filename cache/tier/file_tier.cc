@@ -46,7 +46,7 @@ void SecondReader::run(const std::stop_token& stop) {
 
 namespace {
 
-// Number of files from which on a second reader is worth waking.
+// Number of files from which it is worth waking the second reader.
 constexpr size_t kManyPages = 4;
 
 Status no_heap() { return {ErrorCode::kOutOfMemory, "cold tier: no heap memory"}; }
@@ -81,7 +81,7 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   try {
     if (!limits.reached(clock_)) n_added = read_into(identity_of(name_space), ids, entry, limits);
   } catch (const std::bad_alloc&) {
-    // Nothing to undo: pages are adopted in the last step.
+    // No cleanup: only the last step, adopting the pages, changes the entry.
   }
   ++(n_added > 0 ? n_hits_ : n_misses_);
   n_tokens_read_ += n_added;
@@ -102,7 +102,7 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const bool is_recurrent = pool_.layout().n_states() > 0;
   Reading reading{identity, ids, limits, length, files_->find(identity, ids, length), {}};
   if (is_recurrent) {
-    // Read only the pages up to the deepest state, and none without a state.
+    // In a model with recurrent layers read only the pages up to the deepest state, and none if there is no state.
     const size_t end = reading.end(reading.found.size());
     reading.states = files_->find_states(identity, ids.first(end), length);
     if (reading.states.empty()) return 0;
@@ -118,13 +118,14 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const TokenSpan more = ids.subspan(length, last.n_used - length);
   if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
   n_pages_read_ += n_pages;
-  // The last page only: eviction treats a page as used when its continuation was.
+  // Touching the last page suffices: a page counts as used when a page that continues it is.
   files_->touch(last.file_name);
   if (!state_file.empty()) files_->touch(state_file);
   return entry.length() - length;
 }
 
-// Reads the deepest state that the pages reach, and drops the pages after it. Returns false if no state can be used.
+// Reads the deepest stored state within the pages that were read, and drops the pages after it. Returns false if no
+// state can be used.
 bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
   const size_t end = reading.end(reading.pages.size());
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
@@ -146,7 +147,7 @@ bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& 
   return false;
 }
 
-// Keeps the pages before the first that could not be read.
+// Reads all pages, and keeps those before the first that could not be read.
 void FileTier::read_all(Reading& reading) {
   if (reading.found.size() >= kManyPages) {
     second_reader_.share([this, &reading] { read_some(reading); });
@@ -175,17 +176,18 @@ void FileTier::read_some(Reading& reading) noexcept {
     } catch (const std::bad_alloc&) {
       reading.statuses[i] = no_heap();
     }
-    if (!reading.statuses[i].ok()) reading.next = n;  // no later page can be used
+    if (!reading.statuses[i].ok()) reading.next = n;  // stop both threads: no later page can be used
   }
 }
 
-// Reads one page into memory of the pool that is shared only after verification.
+// Reads one page into new memory of the pool. The page becomes visible to others only after it was verified.
 Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch) {
   TRY_ASSIGN(KvPage page, pool_.allocate());
   TRY_ASSIGN(const KvPageParts parts,
              files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   if (parts == KvPageParts::kFirst) pool_.drop_window(page);
-  // Make it evictable, but keep it while there is room: reading may end earlier, and the sequence resume before it.
+  // The window part of this page is needed only if reading ends early, so that the sequence resumes before the end. So
+  // make it evictable, but keep it while there is room.
   if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
   return {};
@@ -200,7 +202,8 @@ Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }
 Status FileTier::clear(std::string_view name_space) {
   try {
     const Sha256Digest digest = digest_of_namespace(name_space);
-    const std::unique_lock pen = files_->take_pen();  // no record of the namespace is being written
+    const std::unique_lock pen = files_->take_pen();  // while this holds the pen, no record of the namespace is being
+                                                      // written
     writing_->forget(digest);
     return files_->clear(digest);
   } catch (const std::bad_alloc&) {

@@ -1,17 +1,17 @@
-// FileTier: a KvTier in a directory, one file for each page or recurrent state, so that the next process reuses them
-// too.
+// FileTier: a KvTier in a directory, with one file for each page or recurrent state, so that later processes can use
+// them.
 //
 // A page or state is used only after its file was verified to hold exactly the wanted tokens, namespace and
 // computation. A state is usable only together with the pages before it. The directory is a cache: any file may be
 // deleted at any time, and the tier deletes the least recently used ones when the budget is reached.
 //
-// Parts: PageFiles has the files and their index, WriteBehind the queue of records and the thread that writes them,
+// Parts: PageFiles manages the files and their index, WriteBehind the queue of records and the thread that writes them,
 // SecondReader a second thread for long reads. FileTier reads, and connects the parts.
 //
-// One tier per pool, one process per directory. Files and clock must outlive it. Namespaces are stored as SHA-256 only:
-// names may be user keys.
+// One tier per pool, one process per directory. `files` and `clock` must outlive the tier. Namespaces are stored as
+// SHA-256 only, because their names may be user keys.
 //
-// Thread-safe, without a lock of its own. docs/kv_cache.md has the format and the rules.
+// Thread-safe, without a lock of its own. docs/kv_cache.md describes the format and the rules.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@
 
 namespace ibid {
 
-// A thread that helps to read many pages: one reader uses neither the disk nor the memory fully. Made once, so that
-// reading starts no thread; sleeps otherwise. Thread-safe. Helps one caller at a time; others read alone.
+// A thread that helps to read many pages, because one reader fully uses neither the disk nor the memory. The thread is
+// started once and sleeps between reads. Thread-safe. Helps one caller at a time; other callers read alone.
 class SecondReader {
  public:
   // Throws std::system_error if no thread can be started, and std::bad_alloc.
@@ -51,8 +51,8 @@ class SecondReader {
   SecondReader(const SecondReader&) = delete;
   SecondReader& operator=(const SecondReader&) = delete;
 
-  // Calls `read` on the calling thread and, if it is free and wakes in time, on the second thread at the same time.
-  // Returns after both calls.
+  // Calls `read` on the calling thread. If the second thread is free and wakes in time, it also calls `read`, at the
+  // same time. Returns after both calls.
   // REQUIRES: read() throws nothing, and concurrent calls share the work.
   void share(const std::function<void()>& read);
 
@@ -60,22 +60,22 @@ class SecondReader {
   void run(const std::stop_token& stop);
 
   // kFree -> kOffered (by a caller) -> kReading (by the thread) -> kDone -> kFree (by the same caller). A caller that
-  // finishes before the thread wakes withdraws the offer.
+  // has finished before the thread wakes withdraws the offer.
   enum class State { kFree, kOffered, kReading, kDone };
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable_any offered_;
   std::condition_variable done_;
   State state_ = State::kFree;
-  const std::function<void()>* read_ = nullptr;  // of the caller that is helped
+  const std::function<void()>* read_ = nullptr;  // function of the caller that the thread helps
 
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, because it uses all other members
 };
 
 struct FileTierOptions {
   std::string directory;
   Fingerprint fingerprint;
-  uint64_t budget_bytes = 0;  // of the record files; the bounded quarantine is not counted
+  uint64_t budget_bytes = 0;  // limit for the record files; quarantined files, at most a few, are not counted
   // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
   // Limit of the queued writes; 0: half of the pool's budget.
@@ -86,13 +86,13 @@ class FileTier : public KvTier {
  public:
   // Creates the directory or opens an existing one. Errors, after which the caller runs without a tier: kIo, also if no
   // thread can be started; kBusy if another process uses the directory; kOutOfMemory; kUnsafePath if the directory is a
-  // symlink, belongs to another user or is accessible to others. idle: null for the system's.
+  // symlink, belongs to another user or is accessible to others. idle: null for the system's implementation.
   static Result<std::unique_ptr<FileTier>> open(FileTierOptions options, KvPagePool& pool,
                                                 FileOps& files = system_file_ops(), Clock& clock = system_clock(),
                                                 std::unique_ptr<IdleTime> idle = nullptr,
                                                 PageNameRule name_rule = first_half);
 
-  // Does not write the queue: call flush() before. Waits for the page that is being written.
+  // Drops queued records: call flush() before. Waits for the page that is being written.
   ~FileTier() override = default;
 
   using KvTier::extend;
@@ -100,12 +100,12 @@ class FileTier : public KvTier {
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) override;
   void write_behind(std::string_view name_space, const KvCacheEntry& entry) override;
   Status flush(int64_t limit_ns) override;
-  // Also empties the quarantine.
+  // Removes the quarantined files too.
   Status clear(std::string_view name_space) override;
   KvTierStats stats() const override;
 
  private:
-  // Data of one call of extend(), which reads what follows the first `length` tokens.
+  // Data of one call of extend(), which reads the pages that continue the first `length` tokens.
   struct Reading {
     const KvPageIdentity identity;
     const TokenSpan ids;
@@ -115,12 +115,12 @@ class FileTier : public KvTier {
     std::vector<PageFiles::FoundState> states;  // deepest first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
-    std::atomic<size_t> next{0};  // first page that no thread has begun
+    std::atomic<size_t> next{0};  // first page that no thread has begun to read
 
-    // End of the first n pages.
+    // Number of tokens up to the end of the first n pages.
     size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
-    void cut(size_t n_ids);  // drops what follows the first n_ids tokens
-    // True if page i has slid out of the window of a sequence that resumes at the end.
+    void cut(size_t n_ids);  // drops pages and states after the first n_ids tokens
+    // True if page i is already outside the sliding window when a sequence resumes at the end of all found pages.
     bool is_behind(const KvLayout& layout, size_t i) const {
       return length / kPagePositions + i < layout.first_window_page(end(found.size()));
     }
@@ -142,7 +142,7 @@ class FileTier : public KvTier {
   const std::unique_ptr<PageFiles> files_;
   SecondReader second_reader_;
   std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_states_read_{0};
-  std::unique_ptr<WriteBehind> writing_;  // last: its thread uses the files
+  std::unique_ptr<WriteBehind> writing_;  // last, because its thread uses the files
 };
 
 }  // namespace ibid

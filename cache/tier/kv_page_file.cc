@@ -15,7 +15,7 @@ size_t n_blocks_of(const KvLayout& layout, KvPageParts parts) {
       std::ranges::count(layout.layers(), PagePart::kAll, [](const KvLayer& layer) { return layer.part; }));
 }
 
-// If no layer has data in the first part, that part is a placeholder, and not written.
+// Bytes of the first part if no layer has data in it: it is then a placeholder, and records do not contain it.
 size_t place_holder_bytes(const KvLayout& layout) {
   return n_blocks_of(layout, KvPageParts::kFirst) > 0 ? 0 : layout.part_bytes(PagePart::kAll);
 }
@@ -87,7 +87,7 @@ Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLay
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(bytes, layout, identity, ids));
   const auto n_bytes = static_cast<size_t>(check.header().record_bytes);
   if (bytes.size() < n_bytes) return Status(ErrorCode::kTruncated, "KV page: ends in its blocks");
-  // Verify everything in a copy before writing to the page.
+  // Verify everything in a copy, so that `page` is unchanged after an error.
   std::vector<std::byte> copy(layout.page_bytes());
   const PageMemory parts = layout.parts_of(copy.data());
   TRY(check.read_blocks(layout, parts, [&](uint64_t offset, std::span<std::byte> block) {

@@ -1,6 +1,6 @@
-// The record of one page (cache/tier/kv_record.h): a block for each layer that keeps keys and values, layers with full
-// attention first, then sliding-window layers; the checksums are in layer order. If the window part was evicted, the
-// record has the blocks of the first part only.
+// The record of one page (cache/tier/kv_record.h). It has a block for each layer that keeps keys and values: first the
+// layers with full attention, then the sliding-window layers. The checksums are in layer order. If the window part was
+// evicted, the record has only the blocks of the first part.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -23,9 +23,9 @@ enum class KvPageParts : uint8_t { kBoth, kFirst };
 size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
 size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
 
-// Offset of the block of a layer after the header.
+// Offset of a layer's block from the end of the header.
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);
-// The bytes of `page`, both parts in file order, that follow the header in a record.
+// Returns the bytes of `page` that follow the header in a record. REQUIRES: `page` has its parts in file order.
 std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byte* page,
                                           KvPageParts parts = KvPageParts::kBoth);
 
@@ -38,17 +38,17 @@ std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPag
 // A verified header that matches the wanted identity; read_blocks() verifies the blocks.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: the first tokens that the record must have, beyond its first_position; it may have
-  // more.
-  // Errors: those of KvRecordCheck::open(); kMismatch if it is of another layout.
+  // header: the whole header. ids: the tokens from the record's first_position on that the record must begin with; it
+  // may have more.
+  // Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                   const KvPageIdentity& identity, TokenSpan ids);
 
   const KvRecordHeader& header() const { return record_.header(); }
   KvPageParts parts() const { return parts_; }
 
-  // Reads the blocks in order, each to its place in `page`, and verifies them: read(offset, bytes) fills `bytes` from
-  // an offset of the record. Errors: those of read(); kCorrupt. REQUIRES: the bytes of open() still exist.
+  // Reads the blocks in order into `page` and verifies them: read(offset, bytes) fills `bytes` from an offset of the
+  // record. Errors: those of read(); kCorrupt. REQUIRES: the header bytes that were passed to open() still exist.
   template <typename Read>
   Status read_blocks(const KvLayout& layout, const PageMemory& page, Read&& read) const {
     size_t index = 0;
@@ -71,8 +71,8 @@ struct DecodedPage {
   size_t record_bytes = 0;
   KvPageParts parts = KvPageParts::kBoth;
 };
-// Verifies the whole record at the start of `bytes`, and then copies its page to `page`, which has both parts.
-// Errors: those of KvPageCheck, kTruncated; `page` is then unchanged.
+// Verifies the whole record at the start of `bytes`, and then copies its data to `page`, which has both parts. Errors:
+// those of KvPageCheck, kTruncated; `page` is then unchanged.
 Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
                                    const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page);
 

@@ -44,14 +44,15 @@ FingerprintBuilder& FingerprintBuilder::add(std::string_view name, uint64_t valu
 
 namespace {
 
-// By record kind.
+// Indexed by record kind.
 constexpr std::array<std::array<char, 8>, 2> kMagics = {
     {{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'}, {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
-// Earlier versions had no version of the numerics; in version 1 of pages the sliding-window layers were not separate.
+// Format versions, by record kind. Earlier versions lacked the version of the numerics, and version 1 of pages did not
+// separate the sliding-window layers.
 constexpr std::array<uint32_t, 2> kVersions = {3, 2};
 constexpr uint32_t kEndianMark = 0x01020304;
 
-// Beginning of a record, in the byte order of the machine that wrote it.
+// The fixed beginning of a record, in the byte order of the machine that wrote it.
 struct Fixed {
   std::array<char, 8> magic;
   uint32_t version;
@@ -72,7 +73,7 @@ static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) 
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
-// Tokens are padded to 8 bytes, so that the block table is aligned within the record.
+// Tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
 std::optional<uint64_t> header_bytes_of(uint64_t n_ids, uint64_t n_blocks) {
   const auto ids = checked_mul<uint64_t>(n_ids, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;
@@ -88,7 +89,8 @@ Fixed load_fixed(std::span<const std::byte> bytes) {
   return fixed;
 }
 
-// Binds blocks to their record: hash of all header fields except the block table.
+// Hash of all header fields except the table of block checksums. Each block checksum covers it, which binds the blocks
+// to their record.
 uint64_t identity_hash_of(std::span<const std::byte> header, size_t table_offset) {
   Fixed fixed = load_fixed(header);
   fixed.checksum = 0;
@@ -123,7 +125,7 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   TRY(check_positions(kind, fixed));
   const auto n_ids = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
   const auto header = n_ids ? header_bytes_of(*n_ids, fixed.n_blocks) : std::nullopt;
-  // Blocks of different sizes: the record has their total, which the reader compares with its layout.
+  // If blocks have different sizes, the record has only their total, which the reader compares with its layout.
   const bool alike = fixed.block_bytes != 0;
   const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
   const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);

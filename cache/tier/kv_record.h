@@ -1,13 +1,14 @@
-// Records: keys and values of a page, or a recurrent state, as bytes. A file of the cold tier holds one record, a saved
-// session several; docs/kv_cache.md draws them. A record identifies itself completely: the fingerprint of the
-// computation, the namespace (as a digest, because names may be user keys), and all tokens that it depends on. Blocks
-// follow the header, each with its own checksum.
+// Records: the keys and values of a page, or a recurrent state, as bytes. A file of the cold tier (the cache directory)
+// holds one record, a saved session several; docs/kv_cache.md draws them. A record identifies itself completely: the
+// fingerprint of the computation, the namespace (as a digest, because names may be user keys), and all tokens that it
+// depends on. Blocks follow the header, each with its own checksum.
 //
-// This file has what both kinds share; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their blocks.
+// This file has what pages and states share; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their
+// blocks.
 //
-// Records are untrusted input. No data is used before all claims of the record were verified and match the wanted
-// identity. Every error is typed and changes nothing. Checksums detect accidents, not forgery: anyone who may write the
-// file may forge it.
+// Records are untrusted input. No data is used before the whole header was verified and matches the wanted identity.
+// Every error is typed and changes nothing. Checksums detect accidents, not forgery: a program that may write the file
+// may forge it.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -30,7 +31,8 @@ namespace ibid {
 // tokenizer, template, KV type and layout, version of the numerics).
 struct Fingerprint {
   Sha256Digest bytes{};
-  // Version of the numerics, which the bytes also cover; in plain, so that errors can name it.
+  // Version of the numerics (the arithmetic of the kernels). The bytes cover it too; it is also kept in plain, so that
+  // errors can name it.
   uint32_t numerics_version = 0;
   bool operator==(const Fingerprint&) const = default;
 };
@@ -61,25 +63,25 @@ Sha256Digest digest_of_namespace(std::string_view name_space);
 
 enum class KvRecordKind : uint8_t {
   kPage,   // keys and values of n_rows positions from first_position on
-  kState,  // recurrent state after first_position tokens, and what the n_rows tokens after it add
+  kState,  // recurrent state after first_position tokens, and the rows of the n_rows tokens after it
 };
 
-// Fixed beginning of a record; its fields agree with each other, but its checksum was not verified.
+// Fixed beginning of a record. Its fields were checked against each other, but its checksum was not verified.
 struct KvRecordHeader {
   KvRecordKind kind = KvRecordKind::kPage;
   KvPageIdentity identity;
-  size_t first_position = 0;  // of the rows; of a page: a multiple of 64
-  size_t n_rows = 0;          // of a page: 1..64; of a state: 0..64
+  size_t first_position = 0;  // position of the first row; for a page a multiple of 64
+  size_t n_rows = 0;          // for a page 1..64; for a state 0..64
   size_t n_blocks = 0;
-  uint64_t block_bytes = 0;   // of each block; 0: they differ
+  uint64_t block_bytes = 0;   // size of each block; 0: the sizes differ
   uint64_t header_bytes = 0;  // up to the first block
   uint64_t record_bytes = 0;  // header and blocks
-  uint64_t checksum = 0;      // of the header
+  uint64_t checksum = 0;      // checksum of the header
 
   size_t n_ids() const { return first_position + n_rows; }
   // First position of the page that contains first_position.
   size_t page_begin() const { return first_position / kPagePositions * kPagePositions; }
-  uint64_t ids_offset() const;  // of the token at position 0
+  uint64_t ids_offset() const;  // offset of the token at position 0
 };
 
 inline constexpr size_t kKvRecordFixedBytes = 136;
@@ -95,18 +97,19 @@ size_t kv_record_header_bytes(size_t n_ids, size_t n_blocks);
 std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan ids,
                                                std::span<const std::span<const std::byte>> blocks);
 
-// A verified header that matches the wanted identity; the blocks are still to be verified, by check_block().
+// A verified header that matches the wanted identity. check_block() verifies the blocks.
 class KvRecordCheck {
  public:
-  // header: the whole header. ids: the first tokens that the record must have; it may have more.
+  // header: the whole header. ids: the tokens that the record must begin with; it may have more.
   // Errors: those of parse_kv_record_header(); kCorrupt if the checksum differs; kUnsupportedVersion if another version
-  // of the numerics computed it; kMismatch if it is valid, but of another kind, computation, namespace or text.
+  // of the numerics computed the record; kMismatch if the record is valid, but of another kind, computation, namespace
+  // or text.
   static Result<KvRecordCheck> open(std::span<const std::byte> header, KvRecordKind kind,
                                     const KvPageIdentity& identity, TokenSpan ids);
 
   const KvRecordHeader& header() const { return header_; }
-  // Error: kCorrupt if these are not the bytes that were written as this block.
-  // REQUIRES: the bytes of open() still exist; index < n_blocks.
+  // Error: kCorrupt if `block` does not have the bytes that were written as block `index`.
+  // REQUIRES: the header bytes that were passed to open() still exist; index < n_blocks.
   Status check_block(size_t index, std::span<const std::byte> block) const;
 
  private:
@@ -115,7 +118,7 @@ class KvRecordCheck {
   std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, unaligned
 };
 
-// Returns kMismatch: the record is of another `what`.
+// Returns kMismatch, saying that the record is of another `what`.
 Status kv_record_mismatch(const char* what);
 // Returns kUnsupportedVersion, with both versions of the numerics.
 Status kv_record_of_other_numerics(uint32_t found, uint32_t own);

@@ -19,7 +19,7 @@ size_t blocks_bytes_of_state(const KvLayout& layout, size_t position, size_t n_r
   return (position == 0 ? 0 : layout.state_bytes()) + n_rows * layout.state_row_floats() * sizeof(float);
 }
 
-// The bytes of one layer within a state.
+// Returns the bytes of one layer within a state.
 template <typename Byte>
 std::span<Byte> layer_of_state(const KvLayout& layout, Byte* state, size_t layer) {
   const size_t begin = layout.state_offset(layer) * sizeof(float);

@@ -1,17 +1,17 @@
 // KvTier: a cache below the store, in which keys, values and recurrent states outlive their eviction and, in most
-// tiers, the process. An engine has at most one. Sessions search it after the store, and hand over what a turn has
-// committed.
+// tiers, the process. An engine has at most one. Sessions search the tier after the store, and pass to it what a turn
+// has committed.
 //
-// A tier is a lossy, verified cache. Its interface is these laws, to which kv_tier_laws_test.cc holds every
+// A tier is a lossy, verified cache. Its interface consists of these laws, which kv_tier_laws_test.cc tests for every
 // implementation:
-//   - It adds to an entry exactly the bits that were handed over for the same tokens, namespace and computation.
-//     Anything that it cannot verify is a miss.
-//   - It fails silently: what it cannot read is prefilled, what it cannot write is dropped, and no call of a session
-//     fails.
+//   - It adds to an entry exactly the bits that it received for the same tokens, namespace and computation. Data that
+//     it cannot verify is a miss.
+//   - It fails silently: positions that it cannot read are prefilled, records that it cannot write are dropped, and no
+//     call of a session fails.
 //   - It does not block: write_behind() never waits for storage, and extend() ends at its limits.
 //   - Queued writes free their memory when the pool is short of pages.
 //
-// Thread-safe. The pool must outlive it, and no thread may allocate from the pool while it is destroyed.
+// Thread-safe. The pool must outlive the tier, and no thread may allocate from the pool while the tier is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@
 
 namespace ibid {
 
-// When extend() stops although more could be read.
+// Limits at which extend() stops even if more could be read.
 struct ReadLimits {
   static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
@@ -43,58 +43,59 @@ struct ReadLimits {
 // Counters since the tier was made; values marked "now" are current.
 struct KvTierStats {
   size_t hits = 0;    // calls of extend() that added positions
-  size_t misses = 0;  // calls that added none
+  size_t misses = 0;  // calls of extend() that added no positions
   size_t tokens_read = 0;
   size_t pages_read = 0;
   size_t pages_written = 0;
   size_t pages = 0;        // stored now
-  size_t states_read = 0;  // recurrent ones, with the rows after them
+  size_t states_read = 0;  // recurrent states, with the rows after them
   size_t states_written = 0;
   size_t states = 0;   // stored now
   uint64_t bytes = 0;  // stored now, in pages and states; the next counters cover both too
   size_t evicted = 0;
-  size_t quarantined = 0;       // records that failed verification and were put away
+  size_t quarantined = 0;       // records that failed verification and were moved aside
   size_t failures = 0;          // I/O errors of the storage, reading or writing
   size_t dropped = 0;           // queued records that were not written
   size_t waiting = 0;           // records queued now
-  uint64_t waiting_bytes = 0;   // of them, and of the record that is being written
-  std::string disabled_reason;  // why nothing is written now; empty: writing works
-  // Records of other versions of this program found when the tier was made, with both versions; empty: none. They are
-  // not used, and evicted like others.
+  uint64_t waiting_bytes = 0;   // bytes of these records and of the one that is being written
+  std::string disabled_reason;  // why nothing is written at present; empty: writing works
+  // Records of other versions of this program, found when the tier was created, with both versions; empty: none found.
+  // They are not used, and are evicted like others.
   std::string other_versions;
 };
 
 class KvTier {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  // Limit for flush() when a program ends: a user waits for the shell prompt.
+  // Limit for flush() when a program ends: the user waits for the shell prompt meanwhile.
   static constexpr int64_t kEndingNs = 1'000'000'000;
 
   virtual ~KvTier() = default;
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  // Extends `entry`, which holds a prefix of `ids`, with stored pages, in new memory, exact to the token; in a model
-  // with recurrent layers up to the deepest stored state, with sliding windows as far as these are complete. Returns
-  // the number of positions added; 0 on a miss, and the entry is unchanged. Checks the limits before each page and
-  // state; adds what was read completely by then. REQUIRES: entry.tokens() is a prefix of ids.
+  // Extends `entry`, which holds a prefix of `ids`, by stored positions in new pages, exact to the token. In a model
+  // with recurrent layers it extends up to the deepest stored state, in one with sliding windows as long as the needed
+  // window parts are stored. Returns the number of positions added; 0 on a miss, and the entry is unchanged. Checks the
+  // limits before each page and state; if one is reached, adds what was read completely. REQUIRES: entry.tokens() is a
+  // prefix of ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});
   }
 
-  // Queues the pages of the entry that are not stored yet, then its kept states and the current one. Does not wait for
-  // writes. Writes earlier pages first. Drops what exceeds the limit of the queue; the next call for this sequence
-  // queues it again. REQUIRES: no pass on the entry is in progress.
+  // Queues the pages of the entry that are not stored yet, then its kept states and the current one; earlier pages
+  // first. Does not wait for the writes. Drops records that exceed the limit of the queue; the next call for this
+  // sequence queues them again. REQUIRES: no pass on the entry is in progress.
   virtual void write_behind(std::string_view name_space, const KvCacheEntry& entry) = 0;
 
-  // Writes the queue on the calling thread. Returns OK if everything handed over since the last flush() is stored or
-  // was superseded; else the first error. After limit_ns it starts no other page: the rest stays queued, and the error
-  // kLimitExceeded says how much that is, as stats() does.
+  // Writes the queue on the calling thread. Returns ok if everything queued since the last flush() is stored or was
+  // superseded; else the first error. After limit_ns it starts no other record: the rest stays queued, and the error
+  // kLimitExceeded reports how much, as stats() does.
   virtual Status flush(int64_t limit_ns) = 0;
   Status flush() { return flush(kNoLimit); }
 
-  // Removes all records of a namespace, of any computation. Error: some could not be removed.
+  // Removes all records of a namespace, of any computation. Error: some records could not be removed.
   virtual Status clear(std::string_view name_space) = 0;
 
   virtual KvTierStats stats() const = 0;

@@ -34,7 +34,7 @@ Status expect_size(File& file, uint64_t record_bytes) {
           "KV record: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
 }
 
-// <n>.tmp
+// True for names of the form "<n>.tmp".
 bool is_temporary(std::string_view name) {
   if (!name.ends_with(kTemporary)) return false;
   name.remove_suffix(kTemporary.size());
@@ -114,7 +114,7 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   }
   if (header->identity.fingerprint != fingerprint) return record;
 
-  Tokens ids(header->n_ids() - header->page_begin());  // two pages at most
+  Tokens ids(header->n_ids() - header->page_begin());  // Tokens from the beginning of its page on: two pages at most
   TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
   const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
@@ -136,11 +136,12 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  TRY(expect_size(*file, check.header().record_bytes));  // its size may equal that of a page with other parts
+  TRY(expect_size(*file, check.header().record_bytes));  // the size may equal that of a page with other parts, so check
+                                                         // it once more
   if (check.header().n_ids() != n_ids) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
-  // One layer at a time, so that it is still in the processor's cache for the checksum.
+  // Read one layer at a time, so that the layer is still in the processor's cache when its checksum is computed.
   TRY(check.read_blocks(
       layout, page, [&](uint64_t offset, std::span<std::byte> block) { return read_exactly(*file, offset, block); }));
   return parts;
@@ -171,7 +172,7 @@ Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPageP
 Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
   std::string temporary;
   TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
-  // Whether or not this succeeds, report the first error; scan() removes leftovers.
+  // Errors of this cleanup are ignored: the first error is reported, and scan() removes what remains.
   const auto clean_up = [&] {
     try {
       static_cast<void>(directory_->remove(temporary));
@@ -191,7 +192,7 @@ Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t
   }
 }
 
-// Uses the first free number: an existing file may be foreign.
+// Tries numbers until one is free. Existing files are never overwritten, because they may be foreign.
 Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
   for (;;) {
     name = std::to_string(n_written_++) + std::string(kTemporary);
@@ -291,7 +292,7 @@ Status PageFiles::take_over() {
   return {};
 }
 
-// Parts of a file that existed when the directory was opened.
+// Returns which parts a file has that existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_ids = record.first_position + record.ids.size();
@@ -327,7 +328,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
   PageNamer namer(options_.name_rule);
   PageName before = namer.first(identity);
   for (size_t begin = 0;; begin += kPagePositions) {
-    // The state is in this page; its rows may extend into the next one.
+    // Search two pages: a state is in this page, but its rows may extend into the next one.
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
     for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
@@ -337,7 +338,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     if (ids.size() - begin < kPagePositions) break;
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
-  // If two reach equally far, prefer the one with fewer rows to recompute.
+  // If two states reach equally far, the one with fewer rows to recompute comes first.
   std::ranges::stable_sort(found, std::ranges::greater(),
                            [](const FoundState& state) { return std::pair(state.n_used, state.file.position); });
   return found;
@@ -365,14 +366,14 @@ void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
-  // The file is not the cause if memory ran out, or if it holds another text with the same name or is of another
-  // version. It stays.
+  // Keep the file if it is not the cause: memory ran out, or the file is of another version or holds another text whose
+  // name happens to be equal.
   const bool is_sound = why.code() == ErrorCode::kMismatch || why.code() == ErrorCode::kUnsupportedVersion;
   if (why.code() == ErrorCode::kOutOfMemory || is_sound) return;
   const std::unique_lock pen = take_pen();
   if (!index_.has_file(file_name)) return;  // evicted meanwhile, or quarantined by another thread
   const bool missing = why.code() == ErrorCode::kNotFound;
-  if (missing && directory_->has(file_name)) return;  // removed and rewritten meanwhile
+  if (missing && directory_->has(file_name)) return;  // removed and written again meanwhile
   index_.erase(file_name);
   if (missing || why.code() == ErrorCode::kIo) ++n_failures_;
   if (missing) return;
@@ -382,7 +383,7 @@ void PageFiles::give_up(const std::string& file_name, const Status& why) {
 // --- Writing
 
 Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
-  // Queued twice, and its window part was evicted in between.
+  // The page was queued twice, and its window part was evicted in between: nothing new to store.
   if (parts == KvPageParts::kFirst && index_.has(page.before, page.page_ids(), parts)) return {};
   const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
   const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
@@ -425,7 +426,7 @@ Status PageFiles::write(const WaitingState& state, std::span<const std::byte> by
   return {};
 }
 
-// Writes the file. `superseded` are deleted after the names written so far are durable.
+// Writes the file and indexes it. The files `superseded` are deleted after settle() made the new name durable.
 Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded) {
   const std::string file_name = record.file_name;
   const int64_t use_ns = record.last_use_ns = index_.next_use_ns(clock_.unix_ns());
@@ -433,20 +434,21 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
   PageIndex::Prepared prepared = PageIndex::prepare(std::move(record));
 
   TRY(directory_->write(file_name, pieces, use_ns, options_.durable));
-  // Nothing below fails: each file is in the index.
+  // Nothing below this line can fail, so every file that was written is in the index.
   index_.insert(std::move(prepared));
   std::move(superseded.begin(), superseded.end(), std::back_inserter(superseded_));
   return {};
 }
 
-// Evicts until `bytes` fit. Error: kLimitExceeded if only the page that the new record continues could be evicted, or
-// if that page is missing, so that no lookup would find the new record. continues: empty if there is no such page.
+// Evicts files until `bytes` fit. continues: the file of the page that the new record continues; empty: none. Error:
+// kLimitExceeded if that page is missing, or is the only one left to evict: without it no lookup would find the new
+// record.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
       return {ErrorCode::kLimitExceeded, "cold tier: the previous page is not on disk"};
     }
-    index_.touch(continues, clock_.unix_ns());  // marked as used: evicted last
+    index_.touch(continues, clock_.unix_ns());  // marks it as used, so that it is evicted last
   }
   while (index_.bytes() + bytes > options_.budget_bytes) {
     const std::optional<std::string> victim = index_.oldest();
@@ -460,7 +462,7 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   return {};
 }
 
-// States evict states only, so that pages keep their half of the budget.
+// For states, evicts only states, so that pages keep their half of the budget.
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
@@ -474,14 +476,15 @@ Status PageFiles::make_room_for_state(uint64_t bytes) {
   return {};
 }
 
-// Deletes a file and forgets it, or keeps both on an error.
+// Deletes a file and removes it from the index; on an error both stay.
 Status PageFiles::remove(const std::string& file_name) {
   TRY(directory_->remove(file_name));
   index_.erase(file_name);
   return {};
 }
 
-// Makes the new names durable, then deletes what they supersede: in the other order a power loss could lose both.
+// Makes the new names durable, then deletes the files that they supersede. In the other order a power loss could lose
+// both versions.
 Status PageFiles::settle() {
   const std::vector<std::string> superseded = std::exchange(superseded_, {});
   if (options_.durable) TRY(directory_->sync());

@@ -1,14 +1,14 @@
-// PageFiles: pages and states as files of one directory, under a budget. PageIndex knows which files exist,
+// PageFiles: pages and states as files of one directory, under a budget. PageIndex lists the existing files,
 // TierDirectory reads and writes them, PageFiles chooses the ones to delete. WriteBehind writes through it, FileTier
 // reads.
 //
-// Deletes the least recently used page first, and a page before the one that it continues. A longer last page of a
-// sequence supersedes its shorter version, which is deleted once the new name is durable; a state with more rows
-// likewise. A page with both parts replaces one without its window part. States take at most half of the budget, since
-// one is as large as many pages. Files that fail verification are moved to quarantine/.
+// Deletes the least recently used file first, and a page before the page that it continues. A longer last page of a
+// sequence supersedes its shorter version, which is deleted once the new name is durable; likewise a state with more
+// rows. A page with both parts replaces one without its window part. States take at most half of the budget, because
+// one state is as large as many pages. Files that fail verification are moved to quarantine/.
 //
-// Thread-safe. A caller that changes files holds the pen (take_pen()), for one page or one call; reading needs none.
-// The index has its own lock.
+// Thread-safe. A caller that changes files holds the writer lock, called the pen (take_pen()), for one page or one
+// call; reading needs no lock. The index has its own lock.
 #pragma once
 
 #include <algorithm>
@@ -34,20 +34,21 @@
 
 namespace ibid {
 
-// The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and a crash leaves it whole or absent. Has
-// no policy and no index, and owns only the lock of the directory:
+// The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and after a crash is either complete or
+// absent. Has no policy and no index; it owns only the lock of the directory:
 //
 //   <directory>/lock                                held while this object exists
 //              /<before>-<name>.kv                  a page
 //              /<before>-<name>.state               a recurrent state, and rows after it
-//              /<n>.tmp                             being written; scan() removes those of a crash
+//              /<n>.tmp                             being written; scan() removes those that a crash left
 //              /quarantine/<before>-<name>.kv, .state   at most kMaxQuarantined files that failed verification
 //
 // The directory and quarantine/ are private to their user, and are accessed through the descriptors that open()
-// checked. Entries with other names, or that are no regular files, are foreign, and never read or removed.
+// checked. Entries with other names, or that are not regular files, were not made by a tier ("foreign"); they are never
+// read or removed.
 //
-// write(), remove(), sync(), quarantine() and clear_quarantine() are called by one thread at a time; read() by any
-// number meanwhile. `files` must outlive it.
+// Only one thread at a time calls write(), remove(), sync(), quarantine() and clear_quarantine(); any number may call
+// read() meanwhile. `files` must outlive the object.
 class TierDirectory {
  public:
   static constexpr size_t kMaxQuarantined = 8;
@@ -56,8 +57,9 @@ class TierDirectory {
   // kUnsafePath, with a remedy, for a symlink, for a directory of another user and for one that others may access.
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
-  // Lists the records by names and headers only: those of `fingerprint` with their tokens, others without. Removes what
-  // a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the directory cannot be listed.
+  // Lists the records, reading only names and headers: those of `fingerprint` with their tokens, others without.
+  // Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the directory
+  // cannot be listed.
   struct Contents {
     std::vector<StoredRecord> records;
     size_t n_quarantined = 0;
@@ -66,14 +68,15 @@ class TierDirectory {
   };
   Result<Contents> scan(const Fingerprint& fingerprint, PageNamer& namer);
 
-  // Reads a page's file into `page` (both parts, not shared yet) and verifies it meanwhile; after an error the content
-  // of `page` is unusable. Returns the parts that the file has.
-  //   n_ids: of the file, from the index; ids: the tokens that it must begin with. `scratch` is for the header.
+  // Reads a page's file into `page` (with both parts, not shared yet) and verifies it meanwhile; after an error the
+  // content of `page` is unusable. Returns the parts that the file has.
+  //   n_ids: number of tokens of the file, from the index; ids: the tokens that it must begin with. `scratch` is for
+  //   the header.
   // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
   Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
                            size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
 
-  // As read(), for a state and those of its rows that `ids` reaches.
+  // As read(), for a state and those of its rows whose tokens are in `ids`.
   //   position, n_rows: of the file, from the index.
   // Further error: kOutOfMemory.
   struct StateFile {
@@ -84,20 +87,20 @@ class TierDirectory {
   Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids);
 
-  // Writes the pieces of a record to a new file and renames it. durable: the content is on the device before the
-  // rename; the name is after sync(). After an error the file does not exist, or is the old one.
+  // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
+  // before the rename; the name is durable after sync(). After an error there is no such file, or the old one.
   using Pieces = std::span<const std::span<const std::byte>>;
   Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
   bool has(const std::string& file_name) const;
   Status sync();
 
-  // Moves a file to quarantine/, for diagnosis, and removes older ones beyond the limit. Removes the file if
-  // another program made quarantine/.
+  // Moves a file to quarantine/, for diagnosis, and removes older files there beyond the limit. If quarantine/ is
+  // foreign, removes the file instead.
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 
-  // For the eviction order after a restart only, so errors are ignored. Any thread.
+  // The time is used only for the eviction order after a restart, so errors are ignored. Any thread.
   void set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept;
 
  private:
@@ -113,14 +116,14 @@ class TierDirectory {
 
   const std::unique_ptr<Directory> directory_;
   const std::unique_ptr<FileLock> lock_;
-  const std::unique_ptr<Directory> quarantine_;  // null: foreign
+  const std::unique_ptr<Directory> quarantine_;  // null: quarantine/ is foreign, and is not used
   uint64_t n_written_ = 0;
 };
 
 struct PageFilesOptions {
   std::string directory;
   Fingerprint fingerprint;
-  uint64_t budget_bytes = 0;  // of the record files; the bounded quarantine is not counted
+  uint64_t budget_bytes = 0;  // limit for the record files; quarantined files, at most a few, are not counted
   // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
   PageNameRule name_rule = first_half;
@@ -132,36 +135,37 @@ class PageFiles : public PageSink {
   struct Found {
     std::string file_name;
     size_t n_ids = 0;   // in the file, from position 0
-    size_t n_used = 0;  // of the wanted tokens, up to the last that the page supplies
+    size_t n_used = 0;  // number of wanted tokens up to the last one that the page supplies
   };
   // A state to read.
   struct FoundState {
     TierDirectory::StateFile file;
-    size_t n_used = 0;  // of the wanted tokens, up to the last row that is used
+    size_t n_used = 0;  // number of wanted tokens up to the last row that is used
 
     size_t reach(size_t n) const { return std::min(n_used, n); }
   };
 
-  // Creates the directory or opens an existing one: removes what a crash left, reads the headers, and deletes files
-  // over the budget. Errors: those of TierDirectory::open() and scan(); kIo. May throw std::bad_alloc.
+  // Creates the directory or opens an existing one. When opening, removes what a crash left, reads the headers, and
+  // deletes files over the budget. Errors: those of TierDirectory::open() and scan(); kIo. May throw std::bad_alloc.
   static Result<std::unique_ptr<PageFiles>> open(PageFilesOptions options, KvLayout layout, FileOps& files,
                                                  Clock& clock);
 
-  // Returns the pages that continue the first `length` of `ids`, in order. Opens no file.
+  // Returns the pages that continue the first `length` tokens of `ids`, in order. Opens no file.
   std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // Returns the states of prefixes of `ids` that reach beyond the first `length` tokens, the furthest first.
+  // Returns the states after prefixes of `ids` that reach beyond the first `length` tokens, the one that reaches
+  // furthest first.
   std::vector<FoundState> find_states(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
   // Reads a file into `page` (both parts, not shared yet) and verifies it. Returns the parts that the file has. Errors:
   // those of TierDirectory::read(); the content of `page` is then unusable.
   Result<KvPageParts> read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
                            std::vector<std::byte>& scratch, const PageMemory& page);
-  // Reads a state up to the first n of `ids`. Errors: those of TierDirectory::read_state().
+  // Reads a state with its rows, up to the first n tokens of `ids`. Errors: those of TierDirectory::read_state().
   Result<StateSnapshot> read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids, size_t n);
-  // Marks a file, and all that it continues, as used.
+  // Marks a file, and all files that it continues, as used.
   void touch(const std::string& file_name);
-  // Call after a file could not be read for this reason. If the file is the cause, removes it from the index and
-  // quarantines it, so that it is not read again. Takes the pen.
+  // Call after reading a file failed with `why`. If the content of the file is the cause, removes the file from the
+  // index and quarantines it, so that it is not read again. Takes the pen.
   void give_up(const std::string& file_name, const Status& why);
 
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
@@ -176,11 +180,11 @@ class PageFiles : public PageSink {
   Status write(const WaitingState& state, std::span<const std::byte> bytes) override;
   Status settle() override;
 
-  // Deletes all files of a namespace, of any fingerprint, and the quarantine. Tries all; returns the first error.
-  // REQUIRES: the pen.
+  // Deletes all files of a namespace, of any fingerprint, and the quarantined files. Tries all of them, and returns the
+  // first error. REQUIRES: the pen.
   Status clear(const Sha256Digest& name_space);
 
-  // Adds its counters to the statistics of a tier.
+  // Adds the counters of this object to the statistics of a tier.
   void add_to(KvTierStats& stats) const;
 
  private:
@@ -201,7 +205,7 @@ class PageFiles : public PageSink {
   std::string other_versions_;  // KvTierStats::other_versions
 
   std::mutex pen_;                       // held by the thread that changes files
-  std::vector<std::string> superseded_;  // guarded by the pen: to be deleted once the new names are durable
+  std::vector<std::string> superseded_;  // guarded by the pen: files to delete once the new names are durable
 
   std::atomic<size_t> n_pages_written_{0}, n_states_written_{0}, n_evicted_{0}, n_quarantined_{0}, n_failures_{0};
 };

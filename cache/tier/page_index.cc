@@ -136,7 +136,7 @@ void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& vi
   }
 }
 
-// Returns a page that continues `page`, or a state that needs it; else null.
+// Returns a record that needs `page`: a page that continues it, or a state within it; else null.
 const StoredRecord* PageIndex::continuation_of(const StoredRecord& page) const {
   if (!page.is_known || page.kind == KvRecordKind::kState) return nullptr;
   for (const ByIdsSet* set : {&by_ids_, &states_by_ids_}) {
@@ -161,8 +161,8 @@ std::optional<std::string> PageIndex::oldest() {
     StoredRecord* record = *by_age_.begin();
     const StoredRecord* next = continuation_of(*record);
     if (next == nullptr) return record->file_name;
-    // It was last used with its continuation, so it gets the same age; of equal ages, later positions are evicted
-    // first.
+    // A record continues this one, so it was used when that one was: give it the same age. Of records with equal ages,
+    // those at later positions are evicted first.
     age(record, next->last_use_ns);
   }
   return std::nullopt;
@@ -222,7 +222,8 @@ std::vector<std::string> PageIndex::files_of(const Sha256Digest& name_space) con
 std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, TokenSpan ids) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> files;
-  // Prefixes of `ids` come before it, and between them only records that begin with the same prefix.
+  // Records whose tokens are prefixes of `ids` are sorted before `ids`; between such a prefix and `ids` there are only
+  // records that begin with the same prefix. So search backwards until one does not match.
   for (auto at = by_ids_.lower_bound(Place{&before, ids}); at != by_ids_.begin();) {
     const StoredRecord* page = *--at;
     const size_t common = page->before == before ? common_prefix_length(page->ids, ids) : 0;

@@ -1,14 +1,14 @@
-// PageIndex: the pages and states of a directory, in memory, so that a lookup opens only the files that it reads. A
-// hint: a record is used only after its file was verified.
+// PageIndex: the pages and states of a directory, in memory, so that a lookup opens only the files that it reads. The
+// index is only a hint: a record is used only after its file was verified.
 //
 // Pages are sorted by (name of the pages before, own tokens). So the page with the longest common prefix is next to the
 // insertion point of the wanted tokens: O(log pages), however many pages continue the same beginning. States are sorted
 // by (name of the pages before the page of their position, tokens of that page before the position).
 //
-// Evicts the least recently used record first, and a record before the pages that it continues. Each use is later than
-// all before it, even if the clock jumps back.
+// Evicts the least recently used record first, and a record before the pages that it continues. Each use gets a later
+// time than all uses before it, even if the clock jumps back.
 //
-// Thread-safe: one mutex, no I/O under it. Strong guarantee for std::bad_alloc.
+// Thread-safe: one mutex, and no I/O while it is held. Strong guarantee for std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,14 @@ struct StoredRecord {
   PageName before, name;
   Sha256Digest name_space{};
   size_t first_position = 0;
-  Tokens ids;             // from its page's beginning to its end; empty: never found, only evicted
-  bool is_known = false;  // of this fingerprint and version, so `ids` is set
+  Tokens ids;             // tokens from its page's beginning to its end; empty: the record can only be evicted, never
+                          // found
+  bool is_known = false;  // true if the record is of this fingerprint and version, so that `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;  // of the file
   int64_t last_use_ns = 0;
 
-  // Number of tokens before the first position, from the beginning of its page; 0 for a page.
+  // Number of tokens from the beginning of its page to first_position; 0 for a page.
   size_t n_front() const { return first_position % kPagePositions; }
   TokenSpan front() const { return TokenSpan(ids).first(n_front()); }
 };
@@ -55,30 +56,31 @@ class PageIndex {
   // A record, with all memory that insert() needs.
   class Prepared;
   static Prepared prepare(StoredRecord page);
-  // Adds a record, or replaces the one with the same file name. A prepared one cannot fail.
+  // Adds a record, or replaces the record with the same file name. Adding a prepared record cannot fail.
   void insert(Prepared prepared) noexcept;
   void insert(StoredRecord page);
   void erase(const std::string& file_name);
 
-  // Returns the page after `before` with the most tokens in common with `ids`. n_rows: their number; 0 if no
-  // page matches.
+  // Returns the page after `before` with the most tokens in common with `ids`. n_rows is the number of common tokens; 0
+  // if no page matches.
   struct Match {
     std::string file_name;
     size_t first_position = 0;
-    size_t n_page_ids = 0;  // of the page
+    size_t n_page_ids = 0;  // tokens of the page
     size_t n_rows = 0;
   };
   Match best_match(const PageName& before, TokenSpan ids) const;
-  // True if a page after `before` begins with all of `ids`, and has these parts or more tokens.
+  // True if a page after `before` begins with all of `ids`, and either has these parts or has more tokens.
   bool has(const PageName& before, TokenSpan ids, KvPageParts parts = KvPageParts::kBoth) const;
   bool has_file(const std::string& file_name) const;
 
-  // Time for a use at now_ns of a clock that may jump: later than all uses before.
+  // Returns the time to record for a use at now_ns, because the clock may jump back: later than all uses before.
   int64_t next_use_ns(int64_t now_ns) const;
   // Marks a file as used, if it is known. Returns next_use_ns().
   int64_t touch(const std::string& file_name, int64_t now_ns);
 
-  // Returns the file to evict next: the least recently used one that no other record continues. nullopt if empty.
+  // Returns the file to evict next: the least recently used one that no other record continues. nullopt if there is no
+  // file.
   std::optional<std::string> oldest();
   // Returns the least recently used state, or nullopt.
   std::optional<std::string> oldest_state() const;
@@ -92,18 +94,21 @@ class PageIndex {
     size_t n_used = 0;  // rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
-  // True if there is a state after `before` of exactly the first n_front tokens, with rows of all others.
+  // True if there is a state after `before` of exactly the first n_front tokens of `ids`, with rows of all other
+  // tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // Returns the files of states of the first n_front tokens whose rows are a proper prefix of the others.
+  // Returns the files of states after the first n_front tokens whose rows are for a proper prefix of the remaining
+  // tokens.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
-  // Returns the files of a namespace; or the files after `before` whose tokens are a proper prefix of `ids`.
+  // files_of() returns the files of a namespace; files_superseded_by() the page files after `before` whose tokens are a
+  // proper prefix of `ids`.
   std::vector<std::string> files_of(const Sha256Digest& name_space) const;
   std::vector<std::string> files_superseded_by(const PageName& before, TokenSpan ids) const;
 
   size_t pages() const;
   size_t states() const;
-  uint64_t bytes() const;  // of both
+  uint64_t bytes() const;  // of pages and states
   uint64_t state_bytes() const;
 
  private:
@@ -129,7 +134,7 @@ class PageIndex {
   using ByIdsSet = std::set<StoredRecord*, ByIds>;
   using ByAgeSet = std::set<StoredRecord*, ByAge>;
 
-  // REQUIRES of all: mutex_.
+  // REQUIRES, for all of these: mutex_ is locked.
   std::pair<const StoredRecord*, size_t> best(const PageName& before, TokenSpan ids) const;
   ByIdsSet& by_ids(const StoredRecord& record) { return record.kind == KvRecordKind::kPage ? by_ids_ : states_by_ids_; }
   template <typename Visit>
@@ -138,10 +143,10 @@ class PageIndex {
   void remove(const std::string& file_name);
   void age(StoredRecord* page, int64_t last_use_ns);
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   ByFileMap by_file_;
-  ByIdsSet by_ids_, states_by_ids_;  // known pages and states
-  ByAgeSet by_age_, states_by_age_;  // all; states only
+  ByIdsSet by_ids_, states_by_ids_;  // records with is_known: pages, and states
+  ByAgeSet by_age_, states_by_age_;  // all records; states only
   uint64_t bytes_ = 0, state_bytes_ = 0;
   int64_t newest_ns_ = 0;  // latest use so far
 };

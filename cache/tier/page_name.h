@@ -1,6 +1,6 @@
-// PageName: name of the text up to the end of a page, or of the empty text, for storage that finds pages by name. Part
-// of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on that: a name gives a
-// candidate, and its tokens are compared.
+// PageName: identifies the text up to the end of a page (or the empty text), for storage that finds pages by name. A
+// part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on that: a name only
+// yields a candidate, whose tokens are then compared.
 #pragma once
 
 #include <array>
@@ -30,10 +30,11 @@ PageName first_half(const Sha256Digest& hash);
 class PageNamer {
  public:
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
-  PageName first(const KvPageIdentity& identity);             // of no tokens
-  PageName next(const PageName& before, TokenSpan page_ids);  // of the tokens of a page after `before`
-  // Name of a recurrent state and its rows, for page_ids after `before`: the first n_front are before the state, the
-  // others are its rows.
+  PageName first(const KvPageIdentity& identity);             // name of the empty text
+  PageName next(const PageName& before, TokenSpan page_ids);  // name up to the end of the page with page_ids after
+                                                              // `before`
+  // Returns the name of a recurrent state with its rows. Of page_ids, which follow `before`, the first n_front are
+  // before the state, and the others have rows.
   PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
 
  private:
@@ -41,7 +42,8 @@ class PageNamer {
   Sha256 hash_;
 };
 
-// File name "<before>-<name>.kv", or ".state", in hexadecimal digits; and back.
+// The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. The functions convert in both
+// directions.
 struct RecordName {
   KvRecordKind kind = KvRecordKind::kPage;
   PageName before, name;

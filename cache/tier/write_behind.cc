@@ -84,8 +84,8 @@ void WriteQueue::move_to(WriteQueue& other) noexcept {
 
 namespace {
 
-// Lets other threads run first, but with an ordinary share: in the idle class the thread could starve while a caller
-// waits for its pages.
+// Lets other threads run first, but keeps an ordinary share of the processor: with SCHED_IDLE this thread could get
+// none while a caller waits for the page that it copies.
 void lower_priority() {
 #ifdef SCHED_BATCH
   const sched_param none{};
@@ -99,7 +99,7 @@ size_t max_waiting_bytes(size_t budget_bytes, const KvPagePool& pool) {
   return budget_bytes > 0 ? budget_bytes : pool.budget_bytes() / 2;
 }
 
-// The places from which the entry can resume, by position; for each position the one with the most rows.
+// Returns the positions at which the entry can resume, ascending; for each position the snapshot with the most rows.
 std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
   std::vector<StateSnapshot> snapshots(entry.state().kept().begin(), entry.state().kept().end());
   snapshots.push_back(entry.state().now(entry.length()));
@@ -107,7 +107,7 @@ std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
   std::ranges::sort(snapshots, {}, [](const StateSnapshot& snapshot) {
     return std::pair(snapshot.position, kMostKeptRows - snapshot.n_rows);
   });
-  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot compile libstdc++'s.
+  // std::ranges::unique of libstdc++ does not compile with clang 14, which builds the fuzzers.
   const auto at_one_position = [](const StateSnapshot& a, const StateSnapshot& b) { return a.position == b.position; };
   snapshots.erase(std::unique(snapshots.begin(), snapshots.end(), at_one_position), snapshots.end());
   return snapshots;
@@ -127,11 +127,11 @@ WriteBehind::WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, Kv
       reclaimer_(pool.add_reclaimer([this](size_t) { return let_go(); })),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-WriteBehind::~WriteBehind() = default;  // stops and joins the thread first
+WriteBehind::~WriteBehind() = default;  // joins the thread first
 
 // --- Queueing
 
-// One call of hand_over(): walks along the entry, page by page.
+// One call of hand_over(), which visits the pages of the entry in order.
 class WriteBehind::HandOver {
  public:
   HandOver(WriteBehind& writing, const KvPageIdentity& identity, const KvCacheEntry& entry)
@@ -142,7 +142,7 @@ class WriteBehind::HandOver {
   void run() {
     walk();
     if (!is_anew_) return;
-    // Protect the stored pages of this sequence from being evicted for those that are rewritten.
+    // Mark the stored pages of this sequence as used, so that writing its new pages does not evict them.
     writing_.sink_.touch(last_stored_, last_stored_ids_);
     writing_.sink_.touch(before_, {});
   }
@@ -176,7 +176,7 @@ class WriteBehind::HandOver {
     return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
   }
 
-  // Copy of the tokens, shared by all queued records.
+  // A copy of the entry's tokens, shared by all records of this call.
   const std::shared_ptr<const Tokens>& tokens() {
     if (tokens_ == nullptr) tokens_ = std::make_shared<const Tokens>(entry_.tokens().begin(), entry_.tokens().end());
     return tokens_;
@@ -191,7 +191,7 @@ class WriteBehind::HandOver {
     writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: the write queue is full"));
   }
 
-  // Queues the states in the page that begins here. Returns false if the queue is full.
+  // Queues the states whose position is in the page that begins at page_begin. Returns false if the queue is full.
   bool add_states(size_t page_begin) {
     for (; n_states_ < snapshots_.size(); ++n_states_) {
       const StateSnapshot& snapshot = snapshots_[n_states_];
@@ -214,9 +214,9 @@ class WriteBehind::HandOver {
   PageName before_, before_that_;
   std::shared_ptr<const Tokens> tokens_;
   std::vector<StateSnapshot> snapshots_;
-  size_t n_states_ = 0;   // snapshots handed over so far
-  bool is_anew_ = false;  // a stored page is written again, with a part that was missing
-  PageName last_stored_;  // the last stored page, as the name before it and its tokens
+  size_t n_states_ = 0;   // number of snapshots visited so far
+  bool is_anew_ = false;  // true if a stored page is written again, with a part that it lacked
+  PageName last_stored_;  // the last stored page: the name before it, and its tokens
   TokenSpan last_stored_ids_;
 };
 
@@ -225,12 +225,12 @@ void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& 
     HandOver(*this, identity, entry).run();
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
-    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // without a message: no memory for it
+    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // no message, because there is no memory for one
   }
   wake_.notify_one();
 }
 
-// Returns false, and counts n_pages as lost, during the back-off after an I/O error.
+// During the back-off after an I/O error returns false and counts n_pages as lost.
 bool WriteBehind::may_write(size_t n_pages) {
   const std::lock_guard lock(mutex_);
   if (clock_.steady_ns() < back_off_until_ns_) {
@@ -248,10 +248,10 @@ bool WriteBehind::enqueue(Waiting waiting) {
   return queue_.add(std::move(waiting));
 }
 
-// Memory for the pool is worth more than a queued write. Waits for a page that is being copied only if the queue is
-// empty; its thread is not of the idle class, so the wait is the time of one copy.
+// The reclaimer: drops queued writes, because the pool needs their memory more. If the queue is empty, waits for a page
+// that is being copied; the copying thread is not of the class SCHED_IDLE, so it takes the time of one copy.
 bool WriteBehind::let_go() {
-  WriteQueue queue(pool_.layout(), 0);  // frees its pages after unlocking
+  WriteQueue queue(pool_.layout(), 0);  // destroyed after unlocking, which frees its pages
   std::unique_lock lock(mutex_);
   queue_.move_to(queue);
   if (queue.empty() && !copying_) return false;
@@ -289,7 +289,7 @@ Status WriteBehind::flush(int64_t limit_ns) {
   const int64_t begin_ns = clock_.steady_ns();
   bool more = true;
   while (more && clock_.steady_ns() - begin_ns < limit_ns) more = write_next();
-  if (more) {  // make the writes so far durable, though pages may still be queued
+  if (more) {  // make the writes so far durable even though records are still queued
     const std::unique_lock pen = sink_.take_pen();
     settle();
   }
@@ -305,7 +305,8 @@ Status WriteBehind::flush(int64_t limit_ns) {
   }
 }
 
-// Writes the first record of the queue, or settles earlier writes. Returns false if there was nothing to do.
+// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if there
+// was nothing to do.
 bool WriteBehind::write_next() {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);
@@ -336,7 +337,8 @@ bool WriteBehind::write_next() {
   return true;
 }
 
-// Copies what `next` holds, frees it, and writes the copy. Clears copying_. REQUIRES: the sink's pen; copying_.
+// Copies the page or state of `next`, frees it, and writes the copy. Clears copying_. REQUIRES: the sink's pen;
+// copying_.
 Status WriteBehind::write(WriteQueue::Next& next) {
   KvPageParts parts = KvPageParts::kBoth;
   if (next.page) {
@@ -354,14 +356,16 @@ Status WriteBehind::write(WriteQueue::Next& next) {
   return sink_.write(*next.page, std::span(copy_).first(pool_.layout().page_bytes()), parts);
 }
 
-// Copies a page and frees it, so that the pool gets it back before the I/O. Positions after the last stay zero: they
-// may be staged, or remain of a longer text. Returns the parts that were copied. REQUIRES: the sink's pen.
+// Copies a page and releases it, so that the pool gets it back before the I/O. In the copy, positions after the last
+// one are zero: in the page they may be staged, or left over from a longer text. Returns the parts that were copied.
+// REQUIRES: the sink's pen.
 KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  const KvPage page = std::move(waiting.page);  // freed after the reader of its window part
+  const KvPage page = std::move(waiting.page);  // declared before the reader of its window part, so that it is freed
+                                                // after that
   const KvWindowReader window = pool_.read_window(page);
   layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
@@ -380,7 +384,7 @@ void WriteBehind::settle() {
   if (!status.ok()) give_up(std::move(status));
 }
 
-// Handles a failed write; after a device error nothing is written for a while. REQUIRES: mutex_.
+// Handles a failed write; after an I/O error nothing is written until the back-off ends. REQUIRES: mutex_.
 void WriteBehind::give_up(Status status) noexcept {
   if (status.code() == ErrorCode::kIo) {
     ++n_failures_;
@@ -390,7 +394,7 @@ void WriteBehind::give_up(Status status) noexcept {
     try {
       disabled_reason_ = status.message();
     } catch (const std::bad_alloc&) {
-      disabled_reason_ = "disk failed";  // short enough to need no memory
+      disabled_reason_ = "disk failed";  // short enough for the string to allocate nothing
     }
   }
   count_loss(1, std::move(status));

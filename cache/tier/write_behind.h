@@ -2,16 +2,16 @@
 // (WriteQueue), a thread that writes when a processor is idle, and the handling of write errors.
 //
 // The thread writes one record at a time, and starts one only while a processor is idle. flush() does not wait for the
-// thread, but writes on the calling one. So no caller waits for an idle machine, and no thread that may be starved
-// holds a lock or a page (base/idle_time.h).
+// thread, but writes on the calling thread. So no caller waits for an idle machine, and no thread that may get no
+// processor holds a lock or a page (base/idle_time.h).
 //
-// Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops them. A
-// record is copied before it is written, so no page is held during I/O. If the window part of a page was evicted, the
-// rest is written; once another sequence computed it again, both parts are.
+// Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops queued
+// records. A record is copied before it is written, so no page is held during I/O. If the window part of a page was
+// evicted, the first part is written; once another sequence has computed the window part again, both parts are.
 //
 // After an I/O error of the sink (kIo) the queue is dropped, and nothing is written for kBackOffNs.
 //
-// Thread-safe. Lock order: the sink's pen, then the own mutex; has() is called with neither.
+// Thread-safe. Lock order: the sink's pen (PageSink::take_pen()), then mutex_; has() is called with neither locked.
 #pragma once
 
 #include <condition_variable>
@@ -43,10 +43,11 @@ namespace ibid {
 // A page to write, with its identity.
 struct WaitingPage {
   KvPageIdentity identity;
-  PageName before_that, before, name;    // of the text before the page before, before this page, and to its end
-  std::shared_ptr<const Tokens> tokens;  // of the sequence
-  size_t n_ids = 0;                      // up to the end of the page
-  KvPage page;                           // empty once it is copied
+  PageName before_that, before, name;    // names of the text before the previous page, before this page, and up to this
+                                         // page's end
+  std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
+  size_t n_ids = 0;                      // number of tokens up to the end of the page
+  KvPage page;                           // empty once the page is copied
 
   size_t first_position() const { return (n_ids - 1) / kPagePositions * kPagePositions; }
   size_t n_rows() const { return n_ids - first_position(); }
@@ -54,12 +55,13 @@ struct WaitingPage {
   TokenSpan page_ids() const { return ids().subspan(first_position()); }
 };
 
-// A recurrent state to write, with the rows after it. Its position is in the page after `before`, or at its beginning.
+// A recurrent state to write, with the rows after it. The state's position is inside the page after `before`, or at its
+// beginning.
 struct WaitingState {
   KvPageIdentity identity;
   PageName before_that, before, name;
-  std::shared_ptr<const Tokens> tokens;  // of the sequence
-  StateSnapshot snapshot;                // its state is empty once it is copied
+  std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
+  StateSnapshot snapshot;                // `snapshot.state` is empty once it is copied
 
   size_t n_front() const { return snapshot.position % kPagePositions; }
   size_t page_begin() const { return snapshot.position - n_front(); }
@@ -67,23 +69,23 @@ struct WaitingState {
   TokenSpan page_ids() const { return ids().subspan(page_begin()); }
 };
 
-// Queue of records to write, pages in order and then states. Holds references, up to a limit in bytes. Not thread-safe.
-// Strong guarantee for std::bad_alloc.
+// Queue of records to write, pages in order and then states. Holds references to their memory, up to a limit in bytes.
+// Not thread-safe. Strong guarantee for std::bad_alloc.
 class WriteQueue {
  public:
-  // An empty queue accepts one record of any size.
+  // An empty queue accepts one record even if it exceeds max_bytes.
   WriteQueue(const KvLayout& layout, size_t max_bytes) : layout_(layout), max_bytes_(max_bytes) {}
 
   size_t size() const { return pages_.size() + states_.size(); }
   bool empty() const { return size() == 0; }
   size_t bytes() const { return pages_.size() * layout_.page_bytes() + state_bytes_; }
 
-  // Returns false if the queue is full. Ignores a record that is queued already; replaces a shorter version of the same
-  // page, or the same state with fewer rows.
+  // Returns false if the queue is full. Ignores a record that is already queued; a longer version replaces a shorter
+  // one of the same page, and a state with more rows the same state with fewer.
   bool add(WaitingPage page);
   bool add(WaitingState state);
 
-  // Removes the first record: a page if there is any, else a state. Empty if the queue is.
+  // Removes and returns the first record: a page if there is one, else a state. Returns neither if the queue is empty.
   struct Next {
     std::optional<WaitingPage> page;
     std::optional<WaitingState> state;
@@ -110,22 +112,23 @@ class WriteQueue {
 class PageSink {
  public:
   virtual ~PageSink() = default;
-  // The pen: lock of the storage for changes. Records are popped from the queue and written with the pen held, so they
-  // are written in order.
+  // Takes the pen, the storage's lock for changes. Records are popped from the queue and written while the pen is held,
+  // so they are written in order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
   // True if these parts of a page after `before` that begins with all of `page_ids` are stored. A page with more tokens
-  // counts as both parts: it is not superseded by a shorter one. Any thread, without the pen.
+  // counts as both parts, because a shorter one does not supersede it. Any thread, without the pen.
   virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
-  // Marks that page, the states within it, and all that they continue as about to be used, so that they are evicted
-  // after what was used before.
+  // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
+  // records that were used earlier.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
-  // As has(), for a state of the first n_front tokens with rows of the others.
+  // As has(), for a state after the first n_front tokens with rows of the others.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
   // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
-  // `page.page` is empty. Keeps a stored version that has more. Error: not stored. REQUIRES: the pen.
+  // `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was stored. REQUIRES: the
+  // pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
-  // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: not stored.
-  // REQUIRES: the pen.
+  // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: nothing was
+  // stored. REQUIRES: the pen.
   virtual Status write(const WaitingState& state, std::span<const std::byte> bytes) = 0;
   // Makes all writes so far durable. REQUIRES: the pen.
   virtual Status settle() = 0;
@@ -139,7 +142,7 @@ class WriteBehind {
   // std::bad_alloc, and std::system_error if no thread can be started.
   WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, KvPagePool& pool, PageSink& sink, Clock& clock,
               std::unique_ptr<IdleTime> idle);
-  // Does not write the queue: call flush() before. Waits for the record that is being written.
+  // Drops queued records: call flush() before. Waits for the record that is being written.
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
@@ -147,10 +150,10 @@ class WriteBehind {
   // As KvTier::write_behind() and flush().
   void hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry);
   Status flush(int64_t limit_ns);
-  // Drops queued records of a namespace. REQUIRES: the caller holds the sink's pen, so that none is being written.
+  // Drops queued records of a namespace. REQUIRES: the caller holds the sink's pen, so that no record is being written.
   void forget(const Sha256Digest& name_space);
 
-  // Adds its counters to the statistics of a tier.
+  // Adds the counters of this object to the statistics of a tier.
   void add_to(KvTierStats& stats) const;
 
  private:
@@ -172,23 +175,23 @@ class WriteBehind {
   Clock& clock_;
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
-  std::vector<std::byte> copy_;  // of the record that is being written; guarded by the sink's pen
+  std::vector<std::byte> copy_;  // copy of the record that is being written; guarded by the sink's pen
 
-  mutable std::mutex mutex_;          // guards what follows
+  mutable std::mutex mutex_;          // guards the members below
   std::condition_variable_any wake_;  // wakes the thread
-  std::condition_variable copied_;    // copying_ became false
+  std::condition_variable copied_;    // signalled when copying_ becomes false
   WriteQueue queue_;
-  bool copying_ = false;           // the popped record is held until it is copied
-  size_t writing_bytes_ = 0;       // of the popped record, until it is written
-  bool settled_ = true;            // all writes are durable
-  int64_t back_off_until_ns_ = 0;  // nothing is written before
+  bool copying_ = false;           // true while the popped record's memory is held, until it is copied
+  size_t writing_bytes_ = 0;       // bytes of the popped record, until it is written
+  bool settled_ = true;            // true if all writes are durable
+  int64_t back_off_until_ns_ = 0;  // nothing is written before this time
   std::string disabled_reason_;
   Status first_loss_;  // since the last flush()
   size_t n_dropped_ = 0;
   size_t n_failures_ = 0;
 
   KvPagePool::Registration reclaimer_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, because it uses all other members
 };
 
 }  // namespace ibid

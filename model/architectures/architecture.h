@@ -1,5 +1,5 @@
-// Architecture: one row of kArchitectures (model/architectures/architectures.cc): the properties of a family of models
-// that the metadata of its files do not contain. Plain data; read_config() combines a row and a file into a
+// Architecture: one row of kArchitectures (model/architectures/architectures.cc). A row has the properties of a family
+// of models that the metadata of its files do not contain. Plain data; read_config() combines a row and a file into a
 // ModelConfig.
 #pragma once
 
@@ -11,31 +11,31 @@
 
 namespace ibid {
 
-// Containers in which a property holds.
+// The container formats (GGUF, Hugging Face) whose files have a property.
 enum class In : uint8_t { kNeither, kGguf, kHf, kBoth };
 
-// Layers that use the window in a file's metadata, unless the file lists them (layer_types).
+// Which layers use the sliding window of a file's metadata, unless the file lists these layers (layer_types).
 enum class Windows : uint8_t {
-  kNone,  // none, even if the file has a window
+  kNone,  // no layers, even if the file has a window
   kAll,
-  kAllOfGguf,    // all in GGUF, none in config.json
-  kUpperLayers,  // from max_window_layers on, if use_sliding_window is set
-  kPeriod,       // all except every Architecture::window_period-th layer
+  kAllOfGguf,    // all layers in GGUF, none in config.json
+  kUpperLayers,  // layers from max_window_layers on, if use_sliding_window is set
+  kPeriod,       // all layers except every Architecture::window_period-th one
   kWithoutRope,  // layers without rope, if use_sliding_window is set
-  kChunks,       // no windows; layers with rope attend within chunks only, unless the file lists the layers
+  kChunks,       // no layers; layers with rope attend only within chunks, unless the file lists the layers
 };
 
-// Layers that rotate queries and keys, and their rule.
+// Which layers rotate queries and keys (RoPE), and by which rule.
 enum class RopeLayers : uint8_t {
-  kNone,  // none: positions are learned
+  kNone,  // no layers: positions are learned
   kAll,
   kWindowed,  // layers with a window; all layers if no layer has one
   kTwoRules,  // layers with a window use the second rule, the others the first
-  kListed,    // no_rope_layers, else all except every fourth layer
-  kIfNamed,   // all, unless position_embedding_type differs
-  kIfTheta,   // all, if the file has a theta
-  kIfAsked,   // none, unless use_mem_rope is set
-  kNever,     // none, and positions are not learned either
+  kListed,    // as listed in no_rope_layers; without a list, all layers except every fourth one
+  kIfNamed,   // all layers, unless position_embedding_type names another kind
+  kIfTheta,   // all layers, if the file has a theta
+  kIfAsked,   // no layers, unless use_mem_rope is set
+  kNever,     // no layers, and positions are not learned either
 };
 
 inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
@@ -44,33 +44,35 @@ inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In
 struct RecurrentFamily {
   RecurrentRule rule = RecurrentRule::kNone;  // kNone: no recurrent layers
   OutputGate gate = OutputGate::kGateThenNorm;
-  FusedInputs fused = FusedInputs::kQkv;  // in checkpoints
+  FusedInputs fused = FusedInputs::kQkv;  // order in checkpoints (Hugging Face)
   FusedInputs gguf_fused = FusedInputs::kQkv;
-  bool tiled_in_gguf = false;       // value heads are ordered as RecurrentMixer::tiled_heads, in the file and in memory
+  bool tiled_in_gguf = false;       // value heads are ordered as with RecurrentMixer::tiled_heads, in GGUF files and in
+                                    // memory
   bool beside_attention = false;    // every layer has attention and a recurrent mixer
   bool alone = false;               // no layer has attention
   bool common_blocks = false;       // some layers run shared blocks before their mixers (CommonBlocks)
   bool gguf_folds_factors = false;  // GGUF has the model's factors multiplied into its weights
-  bool one_block = false;           // a layer is only one of: mixer, attention, MLP, experts
-  float norm_eps = 0;               // 0: the model's
-  NormPlaces norms = NormPlaces::kBefore;  // of recurrent layers
+  bool one_block = false;           // each layer has only one of: mixer, attention, MLP, experts
+  float norm_eps = 0;               // epsilon of their norms; 0: that of the model
+  NormPlaces norms = NormPlaces::kBefore;  // norm places of recurrent layers
 };
 
 struct Architecture {
   std::string_view gguf_name;      // general.architecture
   std::string_view hf_model_type;  // config.json: model_type
-  // general.architecture of converted models without and with experts, if it is not gguf_name.
+  // general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // likewise, for models with recurrent layers
+  std::string_view written_recurrent = {};  // the same, for models with recurrent layers
 
   // --- files
-  std::span<const TensorName> names = {};  // tensor names that differ from the tensor table's
+  std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // RoPE rotates neighbouring rows of wq and wk
-  In norms_minus_one = In::kNeither;       // norm weights omit the 1 that is added to them
-  In qkv_by_group = In::kNeither;          // fused q|k|v: for each KV head its queries, key, value
-  In transposed = In::kNeither;            // matrices of the layers are [in, out]
-  bool gguf_cuts_gate_up = false;          // GGUF splits tensors that checkpoints have fused
+  In adjacent_pairs = In::kNeither;        // RoPE rotates pairs of neighbouring rows of wq and wk; kNeither: pairs i
+                                           // and i + d / 2
+  In norms_minus_one = In::kNeither;       // norm weights are stored minus 1
+  In qkv_by_group = In::kNeither;          // fused q|k|v is stored by KV head: its queries, key, value
+  In transposed = In::kNeither;            // matrices of the layers are stored as [in, out]
+  bool gguf_cuts_gate_up = false;          // GGUF has separate gate and up where checkpoints have them fused
 
   // --- norms
   NormKind norm = NormKind::kRms;
@@ -88,35 +90,40 @@ struct Architecture {
   // --- positions
   Windows windows = Windows::kNone;
   size_t window_period = 0;
-  // GGUF always lists, by layer, windows and the heads and rope of windowed layers, and the width of layer inputs;
-  // false: GGUF has a period of windows, and the other keys only if needed.
+  // GGUF always lists windows by layer, the heads and rope of windowed layers, and the width of layer inputs. false:
+  // GGUF has a period of windows, and the other keys only if they are needed.
   bool gguf_by_layer = false;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override it
-  bool yarn_truncates = true;          // for GGUF, which has no key for it
-  bool grows_without_rope = false;     // queries of layers without rope are scaled by position, if the file allows it
-  double windowed_theta = 0;           // kTwoRules, if the file has none; 0: theta of the other layers
+  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no key for this
+  bool grows_without_rope = false;     // queries of layers without rope are scaled by position, if the file requests
+                                       // scaling
+  double windowed_theta = 0;           // for kTwoRules: theta of windowed layers if the file has none; 0: that of the
+                                       // other layers
 
-  float attention_scale = 0;  // of scores, if the file has none; 0: head_dim^-1/2
-  // Converted models with this many layers scale scores by (dim / heads)^-1/2, for which GGUF has no key. 0: none do.
+  float attention_scale = 0;  // factor of the scores, if the file has none; 0: head_dim^-1/2
+  // Converted models with this number of layers scale scores by (dim / heads)^-1/2, for which GGUF has no key. 0: no
+  // model does.
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // first layers with gates cut at share 0.95, if GGUF has no cutoffs
+  size_t gguf_cut_layers = 0;  // number of first layers whose gates have cutoffs for share 0.95, if GGUF lists no
+                               // cutoffs
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
-  bool parallel = false;  // if the file has no key
+  bool parallel = false;  // attention and MLP read the same x, if the file has no key for this
 
   // --- experts, if the file has any
-  RouterScores router_scores = RouterScores::kSoftmax;  // if the file has no key
-  In router_normalizes = In::kNeither;  // likewise: weights of the chosen experts are divided by their sum
-  size_t shared_experts = 0;            // if the file has no key
-  bool weighs_inputs = false;           // weights scale the experts' inputs, not their outputs
+  RouterScores router_scores = RouterScores::kSoftmax;  // if the file has no key for this
+  In router_normalizes = In::kNeither;  // weights of the chosen experts are divided by their sum, if the file has no
+                                        // key for this
+  size_t shared_experts = 0;            // number of shared experts, if the file has no key for this
+  bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
   bool moe_beside_mlp = false;          // experts and MLP both read x, each through its own norm
   bool clamped_swiglu = false;
-  In experts_interleaved = In::kNeither;  // fused gate|up alternates rows of gate and up
-  In experts_transposed = In::kNeither;   // float experts are [in, out]
+  In experts_interleaved = In::kNeither;  // rows of fused gate|up alternate between gate and up
+  In experts_transposed = In::kNeither;   // float experts are stored as [in, out]
 
   RecurrentFamily recurrent = {};
 
@@ -126,7 +133,7 @@ struct Architecture {
   float attention_softcap = 0, logit_softcap = 0;  // if the file has none
 };
 
-// The rows of families with recurrent layers (recurrent_families.cc); includes the names of tensors in their files.
+// The rows of families with recurrent layers (recurrent_families.cc), with the tensor names of their files.
 std::span<const Architecture> recurrent_families();
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// Architectures: one row of data each, which maps the keys of a file to a ModelConfig. An architecture built from
+// The architectures: one row of data each, which maps the keys of a file to a ModelConfig. An architecture built from
 // existing parts needs only a new row (docs/adding_an_architecture.md).
 #pragma once
 
@@ -16,12 +16,11 @@ namespace ibid {
 class ModelFile;
 struct Architecture;  // model/architectures/architecture.h
 
-// Reads the configuration of `file`; every number is checked against its range.
-// Errors: kUnsupported (architecture or rope rule, named, with the supported ones), kMissingKey,
-// kBadHyperparameter (name, value, range), kBadType.
+// Reads the configuration of `file`, and checks every number against its range. Errors: kUnsupported (naming the
+// architecture or rope rule, and the supported ones), kMissingKey, kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
 
-// A row, and the prefix of the language model's keys; vision models may have these in a section.
+// A row, and the prefix of the keys of the language model, which vision models have in a section of their own.
 struct ArchitectureMatch {
   const Architecture* row;
   std::string prefix;
@@ -29,22 +28,22 @@ struct ArchitectureMatch {
 // Errors: kUnsupported, kMissingKey, kBadType.
 Result<ArchitectureMatch> find_architecture(const ModelFile& file);
 
-// Returns the row for a converted (GGUF) model of `row`; nullptr: GGUF has no name for it. `config` is the model's.
+// Returns the row that describes the converted (GGUF) form of a model of `row`; nullptr if GGUF has no name for it.
+// `config` is the model's configuration.
 const Architecture* written_architecture(const Architecture& row, const ModelConfig& config);
 
 // Architecture names of both containers, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();
 
-// --- pooling.cc: whether a model is an embedding model (one vector per text), and how it pools the hidden states of a
-// text's positions.
-//  GGUF has a key for it, with the numbers of llama.cpp. A directory has the modules of sentence-transformers, listed
-//  in modules.json, and the pooling module's config.json. Vectors are always normalised to length 1, as embedding
-//  servers do, whether or not there is a module for it.
+// --- pooling.cc: whether a model is an embedding model (one vector per text), and how it combines (pools) the hidden
+// states of a text's positions into that vector.
+// GGUF has a key for the pooling, with the numbers of llama.cpp. A directory has the modules of sentence-transformers,
+// listed in modules.json, and the pooling module's config.json. Vectors are always normalised to length 1, as embedding
+// servers do, even if there is no module for that.
 
-// prefix: of the file's keys (ArchitectureMatch). Returns nullopt if the file names no pooling, as generative models
-// do.
-// Errors: kUnsupported for another pooling or module, or non-causal attention, each named; kBadHyperparameter,
-// kBadType, kMissingKey; those of parse_json().
+// prefix: that of the file's keys (ArchitectureMatch). Returns nullopt if the file names no pooling, as files of
+// generative models do. Errors: kUnsupported for another pooling or module, or non-causal attention, each named;
+// kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
 Result<std::optional<Pooling>> read_pooling(const ModelFile& file, const std::string& prefix);
 
 // "mean", "last".

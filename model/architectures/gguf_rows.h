@@ -1,7 +1,7 @@
-// The rows of a tensor that is written to GGUF, from one or several tensors of a checkpoint, read on demand. Used by
-// gguf_tensors() (model/architectures/gguf_conversion.h).
+// GgufRows: the rows of a tensor that is written to GGUF, read on demand from one or several tensors of a checkpoint.
+// Used by gguf_tensors() (model/architectures/gguf_conversion.h).
 //
-// The checkpoint must outlive them. Immutable once built, so thread-safe.
+// The checkpoint must outlive the objects. Immutable once built, so thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace ibid {
 // Rows of one tensor of the checkpoint.
 class GgufPart {
  public:
-  // Row i of a head is row heads[i] of that head in the checkpoint; empty: same order as in the checkpoint. Numbers are
-  // multiplied by `factor`.
+  // heads: row i of each head is row heads[i] of that head in the checkpoint; empty: the order of the checkpoint. All
+  // numbers are multiplied by `factor`.
   GgufPart(TensorSource source, std::vector<size_t> heads, float factor = 1);
-  // Row 0 of the source, n times.
+  // A part with row 0 of the source, n times.
   static GgufPart repeated(TensorSource source, size_t n);
 
   const TensorSource& source() const { return source_; }
   float factor() const { return factor_; }
-  // True if the checkpoint's block type cannot hold the result, so that rows are written as floats.
+  // True if the checkpoint's block type cannot hold the result, so that the rows are written as floats.
   bool becomes_floats() const;
-  // Row of the checkpoint's tensor (its column if transposed).
+  // Returns the row of the checkpoint's tensor (its column if transposed) that is row `row` here.
   size_t source_row(size_t row) const;
 
   // Reads rows in the checkpoint's type, or as floats.
@@ -48,9 +48,10 @@ class GgufPart {
 // The rows of several parts.
 class GgufRows : public RowSource {
  public:
-  // Appends the rows of a part.
+  // Appends all rows of a part.
   void add(GgufPart part);
-  // Places row i of the part at row places.source_row(i). REQUIRES: in the end the rows of all parts fill 0, 1, 2, ..
+  // Adds a part whose row i becomes row places.source_row(i) of the tensor. REQUIRES: after the last call the rows of
+  // all parts fill 0, 1, 2, ... without gaps.
   void add(GgufPart part, const RowOrder& places);
 
   uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -64,7 +65,7 @@ class GgufRows : public RowSource {
  private:
   std::vector<GgufPart> parts_;
   std::vector<uint64_t> ends_;
-  std::vector<uint64_t> placed_;  // index into the parts' rows, for each row; empty: in order
+  std::vector<uint64_t> placed_;  // for each row its index among the rows of all parts; empty: in order
   bool as_floats_ = false;
 };
 

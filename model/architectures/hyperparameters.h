@@ -1,5 +1,5 @@
-// Hyperparameters: the numbers of one model file, each checked against its range, with errors that name file and key.
-// Independent of architectures. Refers to the file; as thread-safe as the file.
+// Hyperparameters: reads the numbers of a model file, and checks each against its range; errors name file and key. Does
+// not depend on architectures. Refers to the file, and is as thread-safe as the file.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace ibid {
 
-// One hyperparameter: our name for it and its key in each container: in GGUF below "<architecture>.", in config.json
-// below its section, or absolute if the spelling starts with ':'. '|' separates spellings, of which the first present
-// one is used; empty: the container has no such key.
+// A hyperparameter: our name for it, and its key in each container. In GGUF the key is below "<architecture>.", in
+// config.json below the model's section; a spelling that starts with ':' is a full key. '|' separates spellings, of
+// which the first one that the file has is used; empty: the container has no such key.
 struct Key {
   const char* name;
   const char* gguf;
@@ -38,14 +38,14 @@ class Hyperparameters {
   bool has(const Key& key) const { return !present_key(key).empty(); }
   // True if config.json has the key with the value null.
   bool is_null(const Key& key) const;
-  // The spelling that the file has, else the first one; for error messages.
+  // Returns the spelling that the file has, or else the first one; for error messages.
   std::string key_of(const Key& key) const;
 
-  // kBadHyperparameter: "<file>: <key> is <value>, wanted <range>".
+  // Returns kBadHyperparameter: "<file>: <key> is <value>, wanted <range>".
   Status bad(const Key& key, const std::string& value, const std::string& wanted) const;
 
-  // The integer at `key` in [low, high]; `fallback` if the file lacks the key. Errors: kMissingKey, kBadHyperparameter,
-  // kBadType.
+  // Returns the integer at `key`, which must be in [low, high]; `fallback` if the file lacks the key. Errors of all
+  // readers: kMissingKey, kBadHyperparameter, kBadType.
   Result<size_t> integer(const Key& key, int64_t low, int64_t high, std::optional<size_t> fallback = {}) const;
   // A number in (0, high].
   Result<double> positive(const Key& key, double high, std::optional<double> fallback = {}) const;
@@ -54,7 +54,8 @@ class Hyperparameters {
   Result<bool> flag(const Key& key, bool fallback) const;
   // nullopt if the file lacks the key.
   Result<std::optional<std::string>> text(const Key& key) const;
-  // One number per layer: an array of n_layers, or one number for all layers. nullopt if the file lacks the key.
+  // Returns one number per layer: the file has an array of n_layers, or one number for all layers. nullopt if it lacks
+  // the key.
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;

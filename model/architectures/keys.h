@@ -1,6 +1,6 @@
-// The keys of each hyperparameter in GGUF and config.json, used by the readers (architectures.cc, *_rules.cc) and by
-// write_gguf_keys(), which writes the first spelling. A key that only one container has may be defined where it is
-// read.
+// The keys of each hyperparameter in GGUF and config.json. The readers (architectures.cc, *_rules.cc) use them, and
+// write_gguf_keys(), which writes the first spelling. A key that only one container has may be defined in the file that
+// reads it instead.
 #pragma once
 
 #include "model/architectures/hyperparameters.h"
@@ -16,7 +16,7 @@ inline constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_h
 inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
 inline constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
 inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-// In GGUF the value of layers with a window, in config.json that of layers without one.
+// In GGUF the head_dim of layers with a window, in config.json that of layers without one.
 inline constexpr Key kOtherHeadDim{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
 inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "attention.value_length_swa", ""};
 inline constexpr Key kSharedKvLayers{"layers with shared KV", "attention.shared_kv_layers", "num_kv_shared_layers"};
@@ -107,7 +107,7 @@ inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};
-// YaRN: multiplied with the default magnitude; longrope: the only magnitude.
+// For YaRN it is multiplied with the default magnitude; for longrope it is the whole magnitude.
 inline constexpr Key kRopeMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
 inline constexpr Key kYarnFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
 inline constexpr Key kYarnSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};

@@ -1,5 +1,5 @@
-// The parts of read_config(): each reads one aspect of a model from a file's metadata into the configuration. Called in
-// the order in which they depend on each other. Pure functions of the file.
+// The parts of read_config(). Each reads one aspect of a model from a file's metadata into the configuration;
+// read_config() calls them in the order in which they depend on each other. Pure functions of the file.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ class ModelFile;
 // --- other_files.cc: refuses files that look like models but cannot generate text: adapters, image projectors,
 // importance matrices, vocabularies, embedding models. The error names the kind of file and a remedy.
 
-// Error: kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a model, and for any
-// file that it does not recognise.
+// Error: kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a model, and for every
+// file that is not recognised as one of these kinds.
 Status refuse_other_files(const ModelFile& file);
 
 inline constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
@@ -27,16 +27,17 @@ inline constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 // Reads the shape common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// Reads the heads of each layer, and the KV layer that it reads. REQUIRES: windows are read. Errors: likewise.
+// Reads the heads of each layer, and which layer's keys and values it reads. REQUIRES: windows are read. Errors: those
+// of Hyperparameters.
 Status read_heads(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// Reads AltUp, LAuReL and layer inputs, if the file has them. Errors: likewise; kMissingTensor.
+// Reads AltUp, LAuReL and layer inputs, if the file has them. Errors: those of Hyperparameters; kMissingTensor.
 Status read_beside_layers(const Hyperparameters& file, ModelConfig& config);
 
 // --- layer_kinds.cc: which layers are recurrent, have attention, or use a shared block.
 
 // Reads which layers have attention, a recurrent mixer, both or neither, in every form that files use: a list of kinds,
-// letters, indices, periods; in GGUF KV heads by layer, or a period. Without recurrent layers, all have attention.
+// letters, indices, periods; in GGUF also the KV heads by layer. Without recurrent layers all layers have attention.
 // REQUIRES: config.layers has n_layers elements. Errors: those of Hyperparameters; kUnsupported (kind, named).
 Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
@@ -48,32 +49,32 @@ Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, Mo
 // activation, named), kMissingKey, kBadType.
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// One of xIELU's learned numbers (model/architectures/keys.h), by layer: in GGUF an array, else one tensor per layer.
-// Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
+// Returns one of xIELU's learned numbers (model/architectures/keys.h) for every layer. GGUF has an array, a checkpoint
+// one tensor per layer. Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
 Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key);
 
 // --- rope_rules.cc: the rotation of queries and keys (RopeRule), in every form of both containers.
 
-// Sets config.ropes, with numbers rounded to floats: one rule, or two for RopeLayers::kTwoRules, of which the first is
+// Sets config.ropes, with numbers rounded to floats: one rule, or two for RopeLayers::kTwoRules, the first of which is
 // for layers without a window. REQUIRES: the layers' heads and config.trained_context are read.
-// Errors: kUnsupported (the rule and the supported ones, named), kMissingKey, kBadHyperparameter, kBadType, kBadShape,
+// Errors: kUnsupported (naming the rule and the supported ones), kMissingKey, kBadHyperparameter, kBadType, kBadShape,
 // kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// GGUF's tensors of factors, one per pair: one for any rule, and two for longrope.
+// The tensors of GGUF that have one factor per rotated pair: one tensor for any rule, and two for longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr float kUnturned = 1e30f;  // a pair with such a factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 
-// Factor of the attention magnitude for an extended context (Peng et al. 2023, section 3.4).
+// Returns YaRN's factor of the attention magnitude for an extended context (Peng et al. 2023, section 3.4).
 double yarn_magnitude(double factor, double multiplier);
-// The magnitude of a GGUF with rope.scaling.yarn_log_multiplier and no rope.scaling.attn_factor.
+// Returns the magnitude for a GGUF that has rope.scaling.yarn_log_multiplier but not rope.scaling.attn_factor.
 double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent);
 
 // --- attention_rules.cc: scale and cap of scores, and latent attention (model/config/latent_attention.h).
 
-// The soft cap at `key`; `usual` if the file lacks the key. A null in config.json disables the cap: 0.
+// Returns the soft cap at `key`; `usual` if the file lacks the key; 0 (no cap) if config.json has null.
 Result<double> read_softcap(const Hyperparameters& file, const Key& key, float usual);
 
 // Sets the scale and cap of scores, and the scaling of queries by position. REQUIRES: heads and ropes are read.
@@ -84,16 +85,14 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
 // REQUIRES: config.n_heads is read. Errors: kMissingKey, kBadHyperparameter, kBadType.
 Status read_latent(const Hyperparameters& file, ModelConfig& config);
 
-// Returns the additional factor of scores for a model with an extended context; 1 for others.
-// REQUIRES: config.ropes are read. Errors: kBadHyperparameter, kBadType.
+// Returns the factor that latent attention applies to the scores of a model with an extended context; 1 for others.
 Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config);
 
 // --- moe_rules.cc: which layers have experts, their number, and how rows choose them.
 
-// Sets config.moe if the file has experts, and has_experts and ffn_dim of the layers.
-// REQUIRES: config.layers are read.
-// Errors: kBadHyperparameter (more active experts than experts, groups that do not divide them, layers beyond the model
-// ...), kMissingKey, kBadType, kUnsupported (router scores, named).
+// Sets config.moe if the file has experts, and has_experts and ffn_dim of the layers. REQUIRES: config.layers are read.
+// Errors: kBadHyperparameter (more active experts than experts, a number of experts that the groups do not divide,
+// layers beyond the model ...), kMissingKey, kBadType, kUnsupported (router scores, named).
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
 // The number of the router scores in GGUF.
@@ -102,7 +101,7 @@ size_t gguf_number_of(RouterScores scores);
 // --- recurrent_rules.cc: the recurrent layers of a model.
 
 // Reads heads, widths, ranks and factors of the recurrent layers. REQUIRES: attention heads and norm_eps are read.
-// Errors: likewise.
+// Errors: kMissingKey, kBadHyperparameter, kBadType.
 Status read_recurrent(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
 }  // namespace ibid

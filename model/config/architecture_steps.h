@@ -1,5 +1,5 @@
-// The parts that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks. Computed by
-// model/forward/architecture_steps.h.
+// The parts of a model that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks.
+// model/forward/architecture_steps.h computes them.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,21 @@
 
 namespace ibid {
 
-// AltUp, alternating updates, as data. The model has n streams x_0 .. x_{n-1} instead of one x. A layer computes only
-// the active stream a. Its effect on the other streams is predicted before the layer and corrected after it:
+// AltUp (alternating updates), as data. The model has n streams x_0 .. x_{n-1} instead of one x. A layer computes only
+// the active stream a. The new values of the other streams are predicted before the layer and corrected after it:
 //
 //   c = tanh(W_router (norm(x_a) / D)),  p_i = x_i + sum over j of (W_predict c)[i n + j] x_j
 //   y = layer(p_a),  c' = tanh(W_router (norm(y) / D)),  x_i = p_i + (y - p_a) (1 + (W_correct c')[i])
 //
-// Before the first layer x_i is W_spread,i x. After the last layer x is the mean of x_0 and all W_gather,i x_i.
-// Each product is scaled to the magnitude of stream 0.
-// Source: Baykal et al. 2023.
+// Before the first layer x_i is W_spread,i x. After the last layer x is the mean of x_0 and all W_gather,i x_i. Each
+// product is scaled to the magnitude of stream 0. Source: Baykal et al. 2023.
 inline constexpr size_t kMaxStreams = 8;
-inline constexpr size_t kRoundedStreams = 16;  // n rounded up to a whole vector
+inline constexpr size_t kRoundedStreams = 16;  // kMaxStreams rounded up to a whole vector
 
 struct AltUp {
-  size_t n_streams = 0;        // n; 0: the model has one x
+  size_t n_streams = 0;        // n; 0: the model has one x only
   size_t active = 0;           // a
-  bool scales_active = false;  // layer inputs are computed from x_a times a learned vector
+  bool scales_active = false;  // layer inputs read x_a times a learned vector
 
   bool used() const { return n_streams != 0; }
 };
@@ -36,7 +35,7 @@ struct StreamWeights {
   PackedMatrix gather;  // [D, D]
 };
 
-// The weights of a layer: small, kept as floats.
+// The weights of one layer; they are small and stored as floats.
 struct AltUpWeights {
   std::span<const float> router;        // [n, D]
   std::span<const float> router_norm;   // [D]
@@ -45,42 +44,43 @@ struct AltUpWeights {
   std::span<const float> active_scale;  // [D]
 };
 
-// LayerInputs, per-layer embeddings, as data. Each token has a short row i_l per layer l, computed once for all layers:
+// LayerInputs (per-layer embeddings), as data. Each token has a short row i_l for each layer l. The rows of all layers
+// are computed at once:
 //
 //   i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2),   x: the scaled embedding, norm: over P
 //
 // After its MLP, a layer adds the part of i_l that its gate passes: x += norm(W_layer_out (f(W_layer_gate x) * i_l)).
 // Source: Gemma 3n model overview 2025.
 struct LayerInputs {
-  size_t dim = 0;         // P; 0: the model has none
+  size_t dim = 0;         // P; 0: the model has no layer inputs
   size_t vocab_size = 0;  // rows of E_layers; larger token ids use row 0
 
   bool used() const { return dim != 0; }
 };
 
-// The weights of a layer.
+// The weights of one layer.
 struct LayerInputWeights {
   PackedMatrix gate;                 // [P, D]
   PackedMatrix out;                  // [D, P]
   std::span<const float> post_norm;  // [D]
 };
 
-// CommonBlocks: attention and an MLP shared by several layers, as data. Such a layer runs a shared block before its
-// recurrent mixer. The block reads x and the token's embedding e, and adds to the mixer's input only:
+// CommonBlocks, as data: blocks of attention and an MLP that several layers share. Such a layer runs a shared block
+// before its recurrent mixer. The block reads x and the token's embedding e; its output is added only to the mixer's
+// input:
 //
 //   a = W_o attend(norm(x | e))       m = W_down (f((W_gate + A_gate B) norm(a)) * (W_up + A_up B) norm(a))
 //   h = norm(x + W_out m)             x += mixer(h)
 //
-// W_q, W_k and W_v may have adapters like those of W_gate and W_up; their B reads x | e.
-// The first layer that uses a block stores its matrices; the adapters A and B belong to each use, W_out to each layer.
-// The j-th layer with a block uses block j mod n_blocks, unless the file has a block for that layer only.
-// Source: Zamba2 2024.
+// W_q, W_k and W_v may have low-rank adapters like those of W_gate and W_up, whose B then reads x | e. The first layer
+// that uses a block stores its matrices; each use has its own adapters A and B, and each layer its own W_out. The j-th
+// layer with a block uses block j mod n_blocks, unless the file has a block for that layer only. Source: Zamba2 2024.
 struct CommonBlocks {
   size_t n_blocks = 0;      // 0: no shared blocks
   size_t ffn_dim = 0;       // F
   size_t adapter_rank = 0;  // R
   size_t n_uses = 0;
-  bool adapts_attention = false;  // W_q, W_k and W_v have adapters as well
+  bool adapts_attention = false;  // W_q, W_k and W_v have adapters too
   bool used() const { return n_blocks != 0; }
 };
 
@@ -91,13 +91,14 @@ struct AdapterWeights {
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {                     // beside wq, wk, wv and wo; the first three read 2 D columns
+struct CommonBlockWeights {                     // in addition to wq, wk, wv and wo, of which the first three read 2 D
+                                                // columns
   std::span<const float> norm;                  // [2 D]
   std::span<const float> ffn_norm;              // [D]
   PackedMatrix w_gate, w_up;                    // [F, D]
   PackedMatrix w_down;                          // [D, F]
   std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
-  std::vector<AdapterWeights> adapters;         // [n_uses] empty for the uses of other blocks
+  std::vector<AdapterWeights> adapters;         // [n_uses] empty at uses of other blocks
   PackedMatrix out;                             // [D, D] of each layer that uses a block
 };
 

@@ -1,4 +1,5 @@
-// Converts the configuration of a layer for the attention kernel, and that of all layers for the KV cache.
+// Converts a model's configuration for other parts: that of one layer for the attention kernel, that of all layers for
+// the KV cache.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,8 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   return shape;
 }
 
-// Window in positions of a KV layer: the widest window of the layers that read it. 0: no window, or one that covers
-// max_seq_len.
+// Window in positions of a KV layer: the widest window of the layers that read it. 0: not all of them have
+// a window shorter than max_seq_len.
 inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_seq_len) {
   size_t widest = 0;
   for (const LayerConfig& layer : config.layers) {
@@ -35,8 +36,8 @@ inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_s
   return widest;
 }
 
-// Layout of all KV layers and states, in layer order; LayerConfig::kv_layer and state_layer index into it. formats: one
-// for each KV layer; empty: that of dtype for all.
+// Returns the layout of all KV layers and states, in layer order; LayerConfig::kv_layer and state_layer are indices
+// into it. formats: one for each KV layer; empty: all layers have the format of dtype.
 inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype, size_t max_seq_len,
                              std::span<const KvRowFormat> formats = {}) {
   std::vector<KvRowShape> rows;

@@ -1,5 +1,5 @@
 // ModelConfig: an architecture as data. read_config() (model/architectures/architectures.h) reads it from a model file.
-// No code outside of model/architectures branches on an architecture's name.
+// Only code in model/architectures branches on an architecture's name.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,12 @@ struct TensorName;  // model/tensors/tensor_table.h
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
-// Where a layer applies its norms: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
+// Where a layer applies its norms: before each block, x += f(norm(x)); after it, x += norm(f(x)); both, x +=
+// norm(f(norm(x))).
 enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
 
-// Norms of queries and keys: none; per head, with one shared weight; per head, with a weight for each; over the whole
-// row; per head without a weight, only in layers with RoPE.
+// Norms of queries and keys: none; per head, one weight for all heads; per head, a weight for each; over all heads
+// together; per head without a weight, only in layers with RoPE.
 enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 
 inline constexpr size_t kMaxRopes = 2;
@@ -43,25 +44,26 @@ struct Residual {
   bool operator==(const Residual&) const = default;
 };
 
-// Blocks of a layer: mixers (attention, recurrent) and MLPs (dense, experts), or only one of these.
+// Which blocks a layer has: all (mixers, that is attention and recurrent mixers, and MLPs, dense or experts), or only
+// one of these.
 enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
-  bool attends = true;             // has attention; a layer may also have a recurrent mixer, or neither
+  bool attends = true;             // has attention; the layer may also have a recurrent mixer, or neither
   size_t state_layer = kNoState;   // index of its recurrent state in the cache (KvLayout)
-  size_t common_layer = kNoLayer;  // layer that stores its attention and MLP weights, if it uses CommonBlocks
-  size_t adapter = 0;              // index of its adapter there
+  size_t common_layer = kNoLayer;  // if it uses CommonBlocks: the layer that stores the shared weights
+  size_t adapter = 0;              // index of its adapter in that layer
   size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
-  size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: no rotation
+  size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: not rotated
   size_t n_kv_heads = 0;           // G
   size_t head_dim = 0;             // d
-  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) that it attends over
-  bool writes_kv = true;           // stores its keys and values there; false: an earlier layer does
-  bool value_is_key = false;       // v = Wk h
-  size_t ffn_dim = 0;              // of this layer's MLP; 0: no MLP
-  bool has_experts = false;        // instead of an MLP, or beside it
+  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values it reads
+  bool writes_kv = true;           // stores its keys and values in that KV layer; false: an earlier layer does
+  bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
+  size_t ffn_dim = 0;              // F of this layer's MLP; 0: no MLP
+  bool has_experts = false;        // has experts instead of an MLP, or beside it
   // Each gate becomes max(gate - cutoff, 0). cutoff: the mean of the row's gates plus gate_cutoff standard
   // deviations.
   std::optional<float> gate_cutoff;
@@ -86,23 +88,23 @@ struct ModelConfig {
   bool value_norm = false;  // v = v / rms(v), per head
 
   // --- attention
-  float attention_scale = 0;       // of the scores; d^-1/2 unless the architecture says otherwise
+  float attention_scale = 0;       // factor of the scores; usually d^-1/2
   bool scale_by_depth = false;     // scores of layer l are divided by l + 1
-  LatentAttention latent;          // if used, each layer has one KV head: the cached row
+  LatentAttention latent;          // if used, each layer has one KV head, whose rows are latent
   bool attention_gate = false;     // attention's output is multiplied by sigmoid(W_attn_gate h)
   bool gate_beside_query = false;  // the file's wq holds for each head its query, then its gate
-  float attention_softcap = 0;     // scores s become cap tanh(s / cap); 0: none
+  float attention_softcap = 0;     // scores s become cap tanh(s / cap); 0: no cap
   std::vector<RopeRule> ropes;     // indexed by LayerConfig::rope, at most kMaxRopes
   bool learned_positions = false;  // x = E[token] + P[position]
-  size_t attention_chunk = 0;      // size of a chunk in positions, whole pages; for chunked layers
+  size_t attention_chunk = 0;      // chunked layers: positions per chunk, a multiple of the page size
   // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: no scaling.
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
   bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;                          // of the layers that have a state
-  CommonBlocks common;                               // run before the mixer of some of them
+  RecurrentMixer recurrent;                          // of the layers that have a recurrent state
+  CommonBlocks common;                               // shared blocks that run before the mixer of some recurrent layers
   NormPlaces recurrent_norms = NormPlaces::kBefore;  // of recurrent layers without attention
 
   // --- MLP
@@ -120,22 +122,23 @@ struct ModelConfig {
   bool scaled_layers = false;  // x is multiplied by a learned number after each layer that has one
 
   // --- factors
-  float embed_scale = 1;                                          // of embeddings
-  float residual_scale = 1;                                       // of the outputs of attention and MLP
-  Residual attention_residual, recurrent_residual, mlp_residual;  // beside residual_scale
-  float attention_input_scale = 1;  // of h, folded into attention_scale and attention_residual; divides biases
-  float gate_scale = 1;             // of the gates of MLPs
+  float embed_scale = 1;                                          // factor of the embeddings
+  float residual_scale = 1;                                       // factor of the outputs of attention and MLP
+  Residual attention_residual, recurrent_residual, mlp_residual;  // in addition to residual_scale
+  float attention_input_scale = 1;  // factor of h, already multiplied into attention_scale and attention_residual;
+                                    // biases are divided by it
+  float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;
-  float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: none
+  float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: no cap
 
   // --- storage in the file
   std::span<const TensorName> names;  // tensor names that differ from the tensor table's
   std::string name_prefix;            // replaces '@' in tensor names
   bool adjacent_pairs = false;   // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing reorders them into halves
-  bool norms_minus_one = false;  // the file's norm weights omit the 1 that is added to them
-  bool qkv_by_group = false;     // fused q|k|v: for each KV head its queries, key, value; else all q, all k, all v
+  bool norms_minus_one = false;  // norm weights in the file are stored minus 1
+  bool qkv_by_group = false;     // fused q|k|v is stored by KV head (its queries, key, value); else all q, all k, all v
   bool transposed = false;       // matrices of the layers are [in, out]
-  bool tied = false;             // the embedding is the LM head, even if the file has another
+  bool tied = false;             // the embedding is also the LM head, even if the file has another one
 
   std::optional<Pooling> pooling;  // set for embedding models: how hidden states become one vector
 
@@ -149,7 +152,7 @@ struct ModelConfig {
   }
   bool has_post_norms(size_t layer) const { return norms_of(layer) != NormPlaces::kBefore; }
   bool has_mlp(size_t layer) const { return layers[layer].ffn_dim != 0 || layers[layer].has_experts; }
-  // The input of wo.
+  // Width of the input of wo.
   size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }
   // Index of the first layer with attention; 0 if no layer has attention.
   size_t first_attending() const {

@@ -1,4 +1,4 @@
-// Options of a model that the user chooses; everything else is in the model file.
+// The options of a model that a user may choose. All other properties are in the model file.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace ibid {
 
-// Returns the number of rows per pass that suits cores with second-level caches of cache_bytes (0: unknown): 256 per
-// MiB, in [128, 512]. With more rows, activations evict each other from the cache. Results are bit-identical for any
+// Returns the best number of rows per pass for cores with second-level caches of cache_bytes (0: unknown): 256 per MiB,
+// in [128, 512]. The activations of more rows evict each other from the cache. Results have the same bits for any
 // number. default_max_chunk() returns the number for this machine.
 size_t rows_for_cache(size_t cache_bytes);
 

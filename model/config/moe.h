@@ -11,35 +11,35 @@
 
 namespace ibid {
 
-// Scores of experts, computed from the router's logits.
+// How the scores of experts are computed from the router's logits.
 enum class RouterScores : uint8_t {
   kSoftmax,          // the softmax of all logits
-  kSoftmaxOfChosen,  // chosen by logit; weights: softmax over the chosen logits only
+  kSoftmaxOfChosen,  // experts are chosen by logit; weights: softmax over the chosen logits only
   kSigmoid,          // sigmoid of each logit
-  kSigmoidOfChosen,  // chosen by logit; weights: sigmoid of the chosen logits
+  kSigmoidOfChosen,  // experts are chosen by logit; weights: sigmoid of the chosen logits
 };
 
 struct RouterRule {
   RouterScores scores = RouterScores::kSoftmax;
   size_t n_experts = 0;         // E
   size_t n_experts_active = 0;  // k, per token
-  // Experts may form groups of n_experts / n_groups consecutive ones; then only the n_groups_active best groups can be
-  // chosen from. The score of a group is the sum of its two best experts.
+  // Experts may form n_groups groups of consecutive experts. Then experts are chosen only from the n_groups_active
+  // groups with the best scores; the score of a group is the sum of its two best experts' scores.
   size_t n_groups = 1;
   size_t n_groups_active = 1;
   bool normalized = false;      // the weights of the chosen experts are divided by their sum
-  float smallest_sum = 1e-20f;  // minimum of that divisor
+  float smallest_sum = 1e-20f;  // lower limit of that sum
   float weight_scale = 1.0f;    // final factor of the weights
 };
 
 struct MoeRule {
   RouterRule router;
-  size_t ffn_dim = 0;          // F, of one expert
-  size_t shared_ffn_dim = 0;   // of the shared expert; 0: none
-  bool weighs_inputs = false;  // expert(weight h) instead of weight expert(h)
-  Activation activation;       // f of an expert, W_down (f(W_gate h) * W_up h)
+  size_t ffn_dim = 0;          // F of one expert
+  size_t shared_ffn_dim = 0;   // F of the shared expert; 0: no shared expert
+  bool weighs_inputs = false;  // expert(weight h) instead of weight * expert(h)
+  Activation activation;       // f in an expert, W_down (f(W_gate h) * W_up h)
   bool gated = true;           // false: an expert is W_down f(W_up h)
-  float swiglu_limit = 0;      // if not 0: Kernels::clamped_swiglu instead of f
+  float swiglu_limit = 0;      // if not 0, Kernels::clamped_swiglu is used instead of f
   float swiglu_alpha = 1.702f;
 };
 
@@ -55,11 +55,11 @@ struct MoeWeights {
   PackedMatrix router;                  // [E, D]
   std::span<const float> router_bias;   // [E]   optional
   std::span<const float> choice_bias;   // [E]   optional
-  std::span<const float> expert_scale;  // [E]   optional: final factor of an expert's weight
+  std::span<const float> expert_scale;  // [E]   optional: another factor of an expert's weight
   std::vector<Expert> experts;          // [E]
   Expert shared;                        // empty: no shared expert
   PackedMatrix shared_gate;             // [1, D] optional
-  // For experts beside an MLP (mix_experts_beside() of model/forward/architecture_steps.h).
+  // Only for experts beside an MLP (mix_experts_beside() of model/forward/architecture_steps.h).
   std::span<const float> router_scale;                    // [D]
   std::span<const float> norm, post_norm, mlp_post_norm;  // [D]
 };

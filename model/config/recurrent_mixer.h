@@ -1,6 +1,6 @@
 // RecurrentMixer: the recurrent layers of a model as data. Instead of attention (or beside it) such a layer keeps a
-// state of fixed size: the inputs of a short convolution, and for each head a matrix S that decays and adds one outer
-// product per token. All kinds share one sequence of steps (model/forward/recurrent_block.cc):
+// state of fixed size: the last inputs of a short convolution, and for each head a matrix S that decays and adds one
+// outer product per token. All kinds share one sequence of steps (model/forward/recurrent_block.cc):
 //
 //   q | k | v = short_conv(W h)      z = W_z h        decay, rate = functions of per-head projections of h
 //   S = decay S + k (outer) rate (v - [S^T k: delta rules])        o = S^T q + skip v
@@ -14,8 +14,8 @@
 //   kKeyedDelta   likewise                        per key dimension beta, delta     Kimi Linear 2025
 //   kLightning    q, k, v                         per head, layer   1               MiniMax-01 2025
 //
-// States and their updates are F32. The row that a position contributes to the state is the input of the convolution,
-// the rates and the decays: replaying rows recomputes the next state bit for bit.
+// States and their updates are F32. The row that a position contributes to the state consists of the input of the
+// convolution, the rates and the decays. The next state is recomputed from these rows bit for bit.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +33,14 @@ namespace ibid {
 
 enum class RecurrentRule : uint8_t { kNone, kShortConv, kMamba1, kMamba2, kGatedDelta, kKeyedDelta, kLightning };
 
-// Input of W_out: o silu(z), norm(o silu(z)), norm(o) silu(z), norm(o) sigmoid(z).
+// How the input of W_out is computed: o silu(z), norm(o silu(z)), norm(o) silu(z), norm(o) sigmoid(z).
 enum class OutputGate : uint8_t { kNoNorm, kGateThenNorm, kNormThenGate, kNormThenSigmoid };
 
-// Order of the parts of the file's fused tensor of the layer's inputs. "Numbers": rates and decays of heads.
+// Order of the parts in the file's fused tensor that computes the layer's inputs. "Numbers" are the rates and decays of
+// the heads.
 enum class FusedInputs : uint8_t {
   kQkv,     // all q, all k, all v
-  kGroups,  // for each key head its q, its k, v and z of its heads; numbers: the rates, then the decays
+  kGroups,  // for each key head: q and k of that head, v and z of its value heads; then all rates and all decays
   kHeads,   // for each head its q, k, v
   kZvkq,    // z, v, k, q and the numbers (Mamba-2 calls them z, x, B, C, dt)
   kVz,      // v, z (Mamba-1: x, z)
@@ -49,25 +50,26 @@ enum class FusedInputs : uint8_t {
 struct RecurrentMixer {
   RecurrentRule rule = RecurrentRule::kNone;
   size_t n_heads = 0;      // H, value heads
-  size_t n_key_heads = 0;  // key and query heads; head h reads key head h / (H / n_key_heads)
+  size_t n_key_heads = 0;  // number of key and query heads; head h reads key head h / (H / n_key_heads)
   size_t key_dim = 0;      // N
   size_t value_dim = 0;    // P
   size_t n_taps = 1;       // K, taps of the convolution; 1: no convolution
   size_t step_rank = 0;    // Mamba-1: rank of dt
   size_t low_rank = 0;     // kKeyedDelta: rank of the decays, and of the output gate
   OutputGate gate = OutputGate::kNoNorm;
-  size_t norm_parts = 1;        // a row of o is normed in this many parts,
-  bool norm_is_shared = false;  // with one weight for all parts; false: one for each
+  size_t norm_parts = 1;        // a row of o is normed in this number of parts,
+  bool norm_is_shared = false;  // with one weight for all parts; false: one weight for each part
   float norm_eps = 0;
-  float rate_scale = 1;                                                    // factor of beta
-  float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range of dt
-  float input_scale = 1;  // of h, folded into the factors below; divides biases when they are read
-  // Factors of the outputs of W h, by name; 1: none.
+  float rate_scale = 1;                                                    // factor of beta (the rate of delta rules)
+  float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range to which dt is limited
+  float input_scale = 1;  // factor of h, already multiplied into the factors below; biases are divided by it when they
+                          // are read
+  // Factors of the outputs of W h, by the name of the output; 1: no factor. number_scale: of rates and decays.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
   bool tiled_heads = false;     // heads are ordered so that head h reads key head h % n_key_heads
-  bool tiled_in_file = false;   // the file has that order; false: packing reorders the heads
-  bool logs_of_decays = false;  // the file has log(-A)
+  bool tiled_in_file = false;   // the file has tiled_heads' order; false: packing reorders the heads
+  bool logs_of_decays = false;  // the file stores log(-A) instead of A
 
   bool used() const { return rule != RecurrentRule::kNone; }
   bool is_delta() const { return rule == RecurrentRule::kGatedDelta || rule == RecurrentRule::kKeyedDelta; }
@@ -76,7 +78,8 @@ struct RecurrentMixer {
 
   size_t key_head_of(size_t head) const { return tiled_heads ? head % n_key_heads : head / (n_heads / n_key_heads); }
 
-  // Widths of the outputs of W. Scan layers have no W for parts computed from the convolved x; those are 0.
+  // Widths of the outputs of W h. In scan layers (Mamba-1) some parts are computed from the convolved x instead; their
+  // width is 0.
   size_t q_width() const { return scans() ? 0 : n_key_heads * key_dim; }
   size_t k_width() const { return q_width(); }
   size_t v_width() const { return n_heads * value_dim; }
@@ -91,7 +94,7 @@ struct RecurrentMixer {
   size_t k_at() const { return padded(q_width()); }
   size_t v_at() const { return k_at() + padded(k_width()); }
   size_t row_width() const { return v_at() + padded(v_width()); }
-  // Offset and width of the part that the convolution reads, or if n_taps is 1, the activation.
+  // Offset and width of the part that the convolution reads; if n_taps is 1, of the part that the activation reads.
   size_t first_convolved() const { return has_heads() ? 0 : v_at(); }
   size_t convolved() const { return row_width() - first_convolved(); }
 
@@ -102,7 +105,7 @@ struct RecurrentMixer {
     const size_t of_heads = has_heads() ? n_heads * head_floats() : 0;
     return history_floats() + of_heads + (scans() ? padded(v_width()) * key_dim : 0);
   }
-  // Layout of a logged row: convolution input | rates | decays. In scan layers: x | dt | B.
+  // Layout of a logged row (StateRows): convolution input | rates | decays; in scan layers x | dt | B.
   size_t rates_at() const { return convolved(); }
   size_t logged_rates() const { return padded(scans() ? v_width() : rate_width()); }
   size_t logged_decays() const {
@@ -123,7 +126,7 @@ struct RecurrentWeights {
   std::span<const float> b_q, b_k, b_v, b_z, b_rate;             // biases of the outputs of W h: [width]; empty: none
   std::span<const float> b_out;                                  // [D]; empty: none
   std::span<const float> decay;                                  // A < 0: [H]; Mamba-1: [N, d]
-  std::span<const float> step_bias;                  // added to dt before softplus, or to the decay of a delta rule
+  std::span<const float> step_bias;                  // added to dt before softplus; in delta rules added to the decay
   std::span<const float> skip;                       // D: [H]; Mamba-1: [d]
   std::span<const float> norm;                       // [v_width], or one part if norm_is_shared
   std::span<const float> step_norm, b_norm, c_norm;  // Mamba-1: [R], [N], [N]

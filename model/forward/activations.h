@@ -1,6 +1,6 @@
-// Activations: the scratch buffers of a forward pass with their shapes, allocated once for the largest chunk.
+// Activations: the scratch buffers of a forward pass with their shapes, allocated once for the largest pass.
 //
-// T is the number of rows of the pass (tokens of all its sequences), at most max_chunk. Strides are padded to whole
+// T is the number of rows of a pass (tokens of all its sequences), at most max_chunk. Strides are padded to whole
 // vectors and chunks, so kernels need no tail code.
 #pragma once
 
@@ -18,50 +18,51 @@
 
 namespace ibid {
 
-// Returns the first n columns of an input, for a layer narrower than the widest one.
+// Returns the first n columns of an input, for a layer that is narrower than the widest one.
 inline LinearInput of_width(LinearInput input, size_t n) {
   input.n_cols = input.quantized.n_cols = n;
   return input;
 }
 
-// The buffers that steps on rows read and write.
+// The buffers that row steps (model/forward/row_steps.h) read and write.
 struct RowBuffers {
   Rows x;                               // [T, D]             the residual stream
-  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
-  LinearInput h;                        // norm(x), the input of QKV, gate and up, and of the LM head
-  LinearInput attended;                 // the input of wo: Activations::attended, also in int8
-  LinearInput q_latent;                 // [T, rank]          the input of wq_b
+  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] cosines and sines for each rope
+  LinearInput h;                        // norm(x), the input of QKV, gate and up, and the LM head
+  LinearInput attended;                 // the input of wo: Activations::attended, if needed also in int8
+  LinearInput q_latent;                 // [T, rank]          the input of wq_b (latent attention)
   Rows kv_latent;                       // [T, rank]          norm(c) of latent attention
-  Rows added;                           // block_out, normed or scaled; only in models that do either
-  Rows streams;                         // AltUp: all streams; x is the active one while a layer computes
+  Rows added;                           // block_out after a norm or a factor; only in models that have one
+  Rows streams;                         // all streams of AltUp; x is the active one while a layer computes
   LinearInput laurel;                   // [T, R]             the input of laurel_right
   LinearInput layer_gated;              // [T, P]           the input of LayerInputWeights::out
   LinearInput router_h;                 // input of the router, in models with experts beside an MLP,
   Rows mlp_out;                         // and the output of the MLP
-  LinearInput mixed;                    // the input of RecurrentWeights::w_out; Mamba-1: first of w_scan
+  LinearInput mixed;                    // the input of RecurrentWeights::w_out; in Mamba-1 first of w_scan
   LinearInput recurrent_low;            // the input of the second factor of a low-rank matrix
   Rows scan_numbers;                    // [T, 2 N]           B and C of Mamba-1
   LinearInput wide;                     // norm(x | e) in models with CommonBlocks,
   Rows embedded;                        // [T, D]             and e
 };
 
-// Outputs of the steps of a recurrent layer, for all rows of a pass.
+// Outputs of the steps of a recurrent layer, for all rows of a pass; names as in model/config/recurrent_mixer.h.
 struct RecurrentBuffers {
   Rows in;                // [T, row_width]  q | k | v before the convolution,
   Rows conv;              // and after it
   Rows z;                 // [T, v_width]
-  Rows rates, decays;     // [T, widest of both] per head or key dimension; Mamba-1: dt per channel
+  Rows rates, decays;     // [T, wider of both] per head or key dimension; Mamba-1: dt per channel
   Rows low;               // [T, widest rank] output of the first factor of a low-rank matrix
   Rows out;               // [T, v_width]    o
   Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]
-  float* unit = nullptr;  // [N] ones: the weight of norms without a weight
+  float* unit = nullptr;  // [N] ones, used as the weight by norms without a weight
 
-  // Rows whose keys and queries one worker prepares at a time, so that they and a tile of S fit the first-level cache.
+  // Number of rows whose keys and queries a worker prepares at a time; together with a tile of S they fit the
+  // first-level cache.
   static constexpr size_t kBlockRows = 16;
-  static size_t block_floats(const RecurrentMixer& mixer) {  // k, q, decayed k, decays
+  static size_t block_floats(const RecurrentMixer& mixer) {  // for k, q, k after decay, and decays
     return 4 * kBlockRows * RecurrentMixer::padded(mixer.key_dim);
   }
-  // Convolved keys and values of one head in one replayed row.
+  // Convolved keys and values of one head, for one replayed row (SequenceState::replayed_row()).
   struct Window {
     explicit Window(const RecurrentMixer& mixer)
         : values_at(RecurrentMixer::padded(mixer.key_dim)),
@@ -74,19 +75,19 @@ struct RecurrentBuffers {
   }
 };
 
-// Intermediate results of latent attention, before and after the attention kernel.
+// Intermediate results of latent attention, before and after the attention kernel (model/config/latent_attention.h).
 struct LatentBuffers {
   Rows q_a, kv_a;                 // [T, q_rank], [T, kv_rank + rope_dim]
   Rows q;                         // [T, H key_dim]
   Rows values;                    // W_v times the output of attention: the input of wo
-  std::vector<LinearInput> head;  // [n_threads] of [T, kv_rank]: attention output of one head, in int8
-  std::vector<Rows> head_values;  // [n_threads] of [T, value_dim and two panels]: W_v times it
+  std::vector<LinearInput> head;  // [n_threads] of [T, kv_rank]: the attention output of one head, in int8
+  std::vector<Rows> head_values;  // [n_threads] of [T, value_dim and two panels]: W_v times that output
 };
 
 class Activations {
  public:
-  // With at most this many rows, each worker computes the row steps for all rows, because that costs less than a
-  // barrier.
+  // In a pass with at most this number of rows, each worker computes the row steps for all rows, because that costs
+  // less than a barrier.
   static constexpr size_t kOwnRows = 4;
 
   // context: maximum positions of a sequence. Error: kOutOfMemory.
@@ -101,22 +102,23 @@ class Activations {
   Rows q;                         // [T, H d]
   Rows k, v;                      // [T, G d]
   Rows attended;                  // [T, H d]
-  LatentBuffers latent;           // of models with latent attention
-  Rows attn_gate;                 // [T, H d]    if the model has one
-  RecurrentBuffers recurrent;     // of models with recurrent layers
+  LatentBuffers latent;           // only in models with latent attention
+  Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
+  RecurrentBuffers recurrent;     // only in models with recurrent layers
   Rows gate, up;                  // [T, F]
-  Rows adapted_gate, adapted_up;  // [T, F] adapters' outputs for gate and up; the first also for q, k and v
+  Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; the first also for those of q, k and
+                                  // v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
-  MoeBuffers moe;                 // of models with experts
+  MoeBuffers moe;                 // only in models with experts
   Rows block_out;                 // [T, D]      output of wo and w_down, added to x
   Rows laurel_low, laurel;        // [T, R], [T, D]
   Rows layer_inputs;              // [T, L P]
   Rows layer_gate;                // [T, P]
-  Rows scratch;                   // [n_threads, ...] per worker: L P, or n + 1 rows of D
-  float* ones = nullptr;          // [d] the weight of norms without a weight
+  Rows scratch;                   // [n_threads, ...] for each worker: L P floats, or n + 1 rows of D
+  float* ones = nullptr;          // [d] ones, used as the weight by norms without a weight
 
   std::byte* attention_scratch = nullptr;
-  std::byte* linear_scratch = nullptr;  // per thread
+  std::byte* linear_scratch = nullptr;  // one area per thread
   size_t linear_scratch_stride = 0;
 
  private:

@@ -1,4 +1,4 @@
-// The steps of a forward pass that only some architectures have; formulas: model/config/architecture_steps.h.
+// The steps of a forward pass that only some architectures have; model/config/architecture_steps.h has the formulas.
 #pragma once
 
 #include "model/forward/pass.h"
@@ -7,19 +7,20 @@ namespace ibid::forward {
 
 // latent_attention.cc: computes queries, keys and values from the two latents of each position.
 void project_latent(PassPart& p, size_t layer);
-// Attention returns a sum of latents; computes W_v times it, the input of wo.
+// Attention over latent rows returns a sum of latents; multiplies it by W_v, which gives the input of wo.
 void expand_values(const PassPart& p, size_t layer);
 
 // common_block.cc: h = norm(x + output of the shared block).
 void common_block(PassPart& p, size_t layer);
 
-// AltUp: several streams instead of one x. Before the first layer, before and after each layer, after the last.
+// AltUp, several streams instead of one x: the steps before the first layer, before and after each layer, and after the
+// last layer.
 void spread_streams(PassPart& p);
 void predict_streams(PassPart& p, size_t layer);
 void correct_streams(PassPart& p, size_t layer);
 void gather_streams(PassPart& p);
 
-// LAuReL: a low-rank bypass of attention. The caller runs a barrier after project_laurel().
+// LAuReL, a low-rank bypass of attention. The caller runs a barrier after project_laurel().
 void project_laurel(PassPart& p, size_t layer);
 void add_laurel(PassPart& p, size_t layer);
 
@@ -27,25 +28,27 @@ void add_laurel(PassPart& p, size_t layer);
 void make_layer_inputs(PassPart& p);
 void add_layer_input(PassPart& p, size_t layer);
 
-// Experts beside an MLP. REQUIRES: block_out is the output of the MLP.
+// Adds the output of the experts of a layer that also has an MLP. REQUIRES: block_out is the output of the MLP.
 void mix_experts_beside(PassPart& p, size_t layer);
 
 // --- The steps of a recurrent layer (model/config/recurrent_mixer.h). Each worker calls them with its part of the
 // pass.
 
-// x += W_out norm_and_gate(mix(h)); h is complete. Contains barriers.
+// x += W_out norm_and_gate(mix(h)). REQUIRES: all workers have written h. Contains barriers.
 void recurrent_block(PassPart& p, size_t layer);
 
-// Computes low = w from, the input of the second factor of a low-rank matrix. Barriers before and after writing low.
+// Computes low = w from, the input of the second factor of a low-rank matrix. Contains barriers before and after
+// writing `low`.
 void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, LinearInput& low);
 
-// recurrent_states.cc. The caller runs a barrier before each, after its inputs are written. Convolves the channels and
-// prepares rates and decays; logs the rows. Work is split by channel and by row.
+// recurrent_states.cc. Before each of the two the caller runs a barrier, so that its inputs are complete. convolve()
+// convolves the channels, prepares rates and decays, and logs the rows (SequenceState::logged_row()). Its work is split
+// by channel and by row.
 void convolve(const PassPart& p, size_t layer);
-// Computes o of all rows and the states after them. Work is split by sequence and head.
+// Computes o of all rows, and the states after them. The work is split by sequence and head.
 void advance_heads(const PassPart& p, size_t layer);
 
-// recurrent_block.cc: Mamba-1's dt, B and C from the convolved x, then o of all rows. Contains barriers.
+// recurrent_block.cc, for Mamba-1: computes dt, B and C from the convolved x, then o of all rows. Contains barriers.
 void advance_channels(PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

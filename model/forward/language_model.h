@@ -1,8 +1,8 @@
-// LanguageModel: the interface between the runtime and a model. Prefill, decode, mixed batches and verification of
-// drafts are one function, forward().
+// LanguageModel: the interface between the runtime and a model. The one function forward() does prefill, decode, mixed
+// batches and verification of drafts.
 //
 // An implementation owns its weights and scratch memory, but no conversation state: keys and values are in the callers'
-// entries. forward() is not re-entrant (an Engine serialises its passes).
+// entries. forward() is not re-entrant (an Engine runs one pass at a time).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace ibid {
 
-// Which rows of a chunk get logits. The LM head is the widest layer, so it runs only for these rows.
+// Which rows of a chunk get logits. The LM head is the largest layer, so it runs only for these rows.
 enum class WantLogits { kNone, kLast, kAll };
 
 // The next tokens of one sequence: tokens[i] has position entry->length() + i.
@@ -27,12 +27,12 @@ struct SequenceChunk {
   KvCacheEntry* entry = nullptr;
   TokenSpan tokens;
   WantLogits want = WantLogits::kLast;
-  // Output for the hidden states of the wanted rows, instead of logits: x after the final norm, the input of the LM
-  // head. [wanted rows, dim()]; nullptr: the rows get logits.
+  // Where to write the hidden states of the wanted rows (x after the final norm, the input of the LM head) instead of
+  // logits: [wanted rows, dim()]. nullptr: the rows get logits.
   float* hidden = nullptr;
 };
 
-// Logits of the wanted rows, in batch order, in a buffer that is reused across passes.
+// Logits of the wanted rows, in batch order. The buffer is reused by later passes.
 class Logits {
  public:
   size_t n_rows() const { return n_rows_; }
@@ -50,7 +50,7 @@ class Logits {
     return lines_.empty() ? nullptr : lines_.front().values;
   }
 
-  // Becomes a copy of rows [first, first + n) of `from`.
+  // Copies rows [first, first + n) of `from`, replacing the content.
   void copy_rows(const Logits& from, size_t first, size_t n) {
     float* to = resize(n, from.vocab_size_, from.stride_);
     std::copy_n(from.data() + first * stride_, n * stride_, to);
@@ -74,7 +74,7 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual size_t vocab_size() const = 0;
-  // Maximum positions of a sequence: the configured context, which may exceed the trained one only if the user set it.
+  // Maximum positions of a sequence: the configured context. It exceeds the trained context only if the user set it so.
   virtual size_t max_seq_len() const = 0;
   // Maximum rows of one forward(), over all sequences of the batch.
   virtual size_t max_chunk() const = 0;
@@ -82,16 +82,16 @@ class LanguageModel {
   // Width of a hidden state; 0: hidden states are not supported, and no chunk may request them.
   virtual size_t dim() const { return 0; }
 
-  // Evaluates every chunk, appends its keys and values to its entry, writes the wanted logits to `logits` and hidden
-  // states to SequenceChunk::hidden. The result for a row depends only on its own sequence. On any error or
-  // cancellation no entry has changed; contents of hidden states are unspecified. Checks for cancellation once per
-  // layer.
-  // Errors: kInvalidArgument (token out of range, empty chunk, more than max_chunk rows), kContextFull (both numbers),
-  // kOutOfMemory, kCancelled, kNonFinite.
+  // Runs the model on every chunk, appends the new keys and values to the chunk's entry, and writes the wanted logits
+  // to `logits` and hidden states to SequenceChunk::hidden. The result for a row depends only on its own sequence. On
+  // any error or cancellation no entry has changed, and the contents of `hidden` are unspecified. Checks for
+  // cancellation once per layer.
+  // Errors: kInvalidArgument (token out of range, empty chunk, more than max_chunk rows), kContextFull (with both
+  // numbers), kOutOfMemory, kCancelled, kNonFinite.
   virtual Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) = 0;
 
-  // Calls work(i), which must not throw, for each i < n, in parallel if the model has threads. Like forward(), not
-  // re-entrant.
+  // Calls work(i), which must not throw, for each i < n, in parallel if the model has threads. Not re-entrant, and not
+  // concurrent with forward().
   virtual void for_each(size_t n, const std::function<void(size_t)>& work) {
     for (size_t i = 0; i < n; ++i) work(i);
   }

@@ -1,8 +1,8 @@
 // Pass: the rows, failures and model of one forward pass.
 // PassPart: one worker's part of a pass, the argument of every step.
 //
-// A pass lives for one call of TransformerModel::forward(). It owns its lists; the weights, the scratch and the KV
-// entries of its sequences are not owned and outlive it.
+// A pass lives for one call of TransformerModel::forward(). It owns its lists. It does not own the weights, the scratch
+// buffers and the KV entries of its sequences, which outlive it.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace ibid::forward {
 
-// Inputs of the steps of all passes. Only the buffers of `acts` change.
+// Shared by all passes of a model. Only the contents of `acts` change.
 struct PassModel {
   const ModelConfig& config;
   const TransformerWeights& weights;
@@ -39,37 +39,37 @@ struct PassModel {
 struct Pass {
   static constexpr size_t kNoLayer = static_cast<size_t>(-1);
 
-  // Lays out the rows of a batch and its logits. REQUIRES: the batch was checked (TransformerModel::forward), and its
-  // entries have memory for their tokens.
+  // Lays out the rows of a batch and its logits. REQUIRES: TransformerModel::forward() has checked the batch, and
+  // reserved memory in its entries.
   Pass(const PassModel& of, std::span<const SequenceChunk> sequences_of, Logits& wanted);
 
   const PassModel& model;
   std::span<const SequenceChunk> batch;
   std::vector<AttentionSequence> sequences;  // [batch] sequences that share pages are adjacent
-  std::vector<AttentionSequence> windows;    // the same, for layers stored in the pages' window part
-  std::vector<AttentionSequence> chunks;     // of chunked layers
+  std::vector<AttentionSequence> windows;    // the same, for layers whose KV is in the window part of pages
+  std::vector<AttentionSequence> chunks;     // the same, for chunked layers
   std::vector<TokenId> tokens;               // [T]
   std::vector<size_t> positions;             // [T]
   std::vector<float> query_scales;           // [T] empty if queries are not scaled by position
-  std::vector<size_t> logit_rows;            // rows that want logits
+  std::vector<size_t> logit_rows;            // indices of the rows that want logits
   struct HiddenRow {
     size_t row;
-    float* to;  // [D] of the chunk
+    float* to;  // [D] destination in SequenceChunk::hidden
   };
   std::vector<HiddenRow> hidden_rows;  // rows that want their hidden state
   LinearInput gated;                   // scratch buffer, limited to the rows of the pass
   Rows logits;                         // [logit_rows, V padded]; data is nullptr if no row wants logits
   std::stop_token stop;
-  std::function<void(size_t layer)> observer;  // if set, called on one worker before every layer
+  std::function<void(size_t layer)> observer;  // if set, one worker calls it before every layer
 
-  // The layer in which the pass stops because it was cancelled. A flag would not do: one worker may already be in the
-  // next layer and note the cancellation there, before another worker has read the result of this layer's check.
+  // The layer in which the pass stops because it was cancelled. A flag would not suffice: one worker may already be in
+  // the next layer and set the flag there, before another worker has checked the flag in this layer.
   std::atomic<size_t> stopped_layer{kNoLayer};
   std::atomic<size_t> nonfinite_router_layer{kNoLayer};  // first layer whose router logits are not finite
   std::atomic<size_t> nonfinite_layer{kNoLayer};         // first layer after which a row of x is not finite
 
   size_t n_rows() const { return tokens.size(); }
-  // KV pages that a layer attends over.
+  // KV pages that attention of a layer reads.
   std::span<const AttentionSequence> sequences_of(size_t layer) const {
     const LayerConfig& config = model.config.layers[layer];
     if (config.chunked) return chunks;
@@ -82,8 +82,9 @@ struct Pass {
   void cut_into_chunks();
 };
 
-// Row steps compute `rows`. In a small pass every worker computes all rows in buffers of its own, which costs less than
-// a barrier; else all workers share the buffers, and each computes its share.
+// One worker's part of a pass. Row steps compute `rows`. In a small pass every worker computes all rows in its own
+// buffers, which costs less than a barrier; in other passes all workers share the buffers, and each computes its share
+// of the rows.
 struct PassPart {
   // n_rows: the rows of the pass, or fewer in its last steps.
   PassPart(const Worker& w, Pass& of, size_t n_rows);
@@ -95,7 +96,7 @@ struct PassPart {
   RowBuffers buffers;
   Range rows;
 
-  // Call between a row step and a step that reads all rows.
+  // Call between a row step and a step that reads the rows of all workers.
   void barrier_if_shared() const {
     if (!computes_all) worker.barrier();
   }
@@ -103,8 +104,8 @@ struct PassPart {
 
 // --- forward_pass.cc, which follows the papers' formulas.
 
-// Computes these layers as one worker of a parallel region; every worker calls it. Layer 0 starts with the embeddings,
-// the last layer ends with the logits.
+// Computes the given layers as one worker of a parallel region; every worker calls it. Layer 0 begins with the
+// embeddings, and the last layer ends with the logits.
 void run_layers(const Worker& worker, Pass& pass, Range layers);
 
 // block_out = Wo attend(q, k, v) of a layer with the weights w. REQUIRES: q, k and v are complete.

@@ -1,15 +1,15 @@
 // The steps of a forward pass on rows, heads or columns, and how workers share them.
 //
-// Every worker of the region calls each step. Row steps compute the worker's own rows (PassPart::rows); consecutive
-// ones need no barrier. In a small pass every worker computes all rows, and linear layers that read them need none
-// either: workers read shared buffers, write only their own, and change no shared buffer in place.
+// Every worker of the region calls each step. Row steps compute the worker's own rows (PassPart::rows), so consecutive
+// row steps need no barrier. In a small pass every worker computes all rows in its own buffers. Then linear layers that
+// read these rows need no barrier either, provided that no step changes a shared buffer in place.
 #pragma once
 
 #include "model/forward/pass.h"
 
 namespace ibid::forward {
 
-// --- Linear layers: workers share the panels.
+// --- Linear layers: workers share the panels (16 outputs each).
 
 // y = W x
 inline void linear(const PassPart& p, const PackedMatrix& w, const LinearInput& x, Rows y) {
@@ -26,27 +26,27 @@ inline void linear_panels(const PassPart& p, const PackedMatrix& w, const Linear
 void norm(PassPart& p, WeightVector weight, WeightVector bias);
 // Quantises `input` to int8, if a quantised weight reads it.
 void quantize(const PassPart& p, LinearInput& input);
-// x += norm(from + bias) residual_scale, or according to `rule`. REQUIRES: h is still norm(x).
+// x += norm(from + bias) residual_scale, or as `rule` says. REQUIRES: h is still norm(x).
 void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm, const Residual& rule = {});
 // x *= factor
 void scale_rows(const PassPart& p, float factor);
-// norm(rows + bias) over all heads of a row, in place. Workers share all rows, in small passes too.
+// norm(rows + bias) over all heads of a row, in place. Workers share the rows, even in small passes.
 void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector weight);
 
 // --- Heads.
 
 // q = rope(norm(q + bq))
 void rotate_queries(const PassPart& p, size_t layer);
-// k = rope(norm(k + bk)) and v = norm(v + bv), computed by the worker that stores them.
+// k = rope(norm(k + bk)) and v = norm(v + bv). The worker that stores a row in the cache computes it.
 void store_keys_and_values(const PassPart& p, size_t layer);
 // attended *= sigmoid(gate + b_gate); ends with a barrier.
 void gate_attended(const PassPart& p, size_t layer);
 
 // --- Columns.
 
-// gate = max(gate - cutoff, 0), cutoff = mean + gate_cutoff standard deviations of the row. Barriers before and after.
+// gate = max(gate - cutoff, 0); cutoff = mean + gate_cutoff standard deviations of the row. Barriers before and after.
 void cut_gates(const PassPart& p, size_t layer);
-// gated = f(gate + b_gate) (up + b_up), also in int8: the columns of `panels`, all rows.
+// gated = f(gate + b_gate) (up + b_up), also in int8, for the columns of `panels` in all rows.
 void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels);
 // Applies bias, scale and soft cap to the logits.
 void finish_logits(const PassPart& p);
@@ -60,12 +60,12 @@ void activate_and_multiply(const PassModel& m, const Activation& f, const float*
 // x[first, first + n) += bias; no effect if the bias is empty.
 void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, float* x);
 
-// --- Reasons to stop a pass.
+// --- Reasons to stop a pass, each recorded in Pass with its layer.
 
-// Checks for cancellation. All workers read the result after the barriers of the layer's attention.
+// Records that the pass was cancelled. Workers read the result after the barriers of the layer's attention.
 void check_cancelled(const PassPart& p, size_t layer);
 void note_lost_router(const PassPart& p, size_t layer);
-// Checks x for numbers that are not finite, which persist in it.
+// Checks x for values that are not finite; once there, they stay in x through all later layers.
 void check_rows_finite(const PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

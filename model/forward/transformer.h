@@ -1,8 +1,9 @@
 // TransformerModel: the decoder-only transformer, one class for all architectures in
-// model/architectures/architectures.cc. Loads the model, checks batches and runs passes; forward_pass.cc computes them.
+// model/architectures/architectures.cc. Loads the model, checks batches and runs passes; forward_pass.cc computes a
+// pass.
 //
-// Owns immutable weights, one set of scratch buffers and one thread team, of which the caller of forward() is the first
-// thread; so forward() is not re-entrant.
+// Owns immutable weights, one set of scratch buffers and one thread team. The caller of forward() is the team's first
+// thread, so forward() is not re-entrant.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,11 @@ namespace ibid {
 
 class TransformerModel final : public LanguageModel {
  public:
-  // layout: that of plan_memory(). Errors: those of load_weights() and ThreadTeam::create(); kOutOfMemory;
+  // layout: from plan_memory(). Errors: those of load_weights() and ThreadTeam::create(); kOutOfMemory;
   // kInvalidArgument (instruction set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options, KvLayout layout);
-  // As above, with the layout of plan_memory().
+  // As above; computes the layout by plan_memory().
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 
@@ -36,12 +37,12 @@ class TransformerModel final : public LanguageModel {
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
-  // Called on one worker before every layer of a pass, before the check for cancellation; must not use the model. For
-  // tests, which stop a pass at a chosen layer to verify that no entry has changed. Empty: no observer.
+  // The observer is called on one worker before every layer of a pass, before the check for cancellation, and must not
+  // use the model. It lets tests stop a pass at a chosen layer to verify that no entry has changed. Empty: no observer.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
-  // Blocks of 256 positions that passes did not read again in layers without a window, because another sequence of the
-  // same pass begins with the same pages. Total since construction.
+  // Number of attention blocks (256 positions) that passes read once for several sequences that begin with the same
+  // pages, instead of once for each. Counts layers without a window, since construction.
   size_t blocks_shared() const { return blocks_shared_; }
 
   const ModelConfig& config() const { return config_; }
@@ -64,7 +65,7 @@ class TransformerModel final : public LanguageModel {
   TransformerWeights weights_;
   Activations acts_;
   LinearContext linear_;
-  std::optional<forward::PassModel> pass_model_;  // the fields above, as the steps of a pass see them
+  std::optional<forward::PassModel> pass_model_;  // references to the fields above, for the steps of a pass
   std::function<void(size_t)> observer_;
   size_t blocks_shared_ = 0;
 };

@@ -1,4 +1,4 @@
-// Tensor names of an architecture's files that differ from the tensor table's. Data for the rows of
+// Tensor names of an architecture's files that differ from those in the tensor table. Data for the rows of
 // model/architectures/architectures.cc; tensor_table.h explains '@', '#' and '|'.
 #pragma once
 
@@ -34,7 +34,7 @@ inline constexpr TensorName kGptNeox[] = {
     {kBDown, "", "@layers.#.mlp.dense_4h_to_h.bias"},
 };
 
-// GGUF names attention's norm attn_norm_2 if the MLP has a norm of its own; else attn_norm is for both.
+// If the MLP has a norm of its own, GGUF names attention's norm attn_norm_2; otherwise attn_norm is the norm of both.
 inline constexpr TensorName kFalcon[] = {
     {kEmbed, "", "@word_embeddings.weight"},
     {kFinalNorm, "", "@ln_f.weight"},
@@ -70,7 +70,7 @@ inline constexpr TensorName kHunyuan[] = {
     {kKNorm, "", "@layers.#.self_attn.key_layernorm.weight"},
 };
 
-// Norms per head are separate tensors.
+// The norm of each head is a tensor of its own ('%' is the head).
 inline constexpr TensorName kStablelm[] = {
     {kQNorm, "", "@layers.#.self_attn.q_layernorm.norms.%.weight"},
     {kKNorm, "", "@layers.#.self_attn.k_layernorm.norms.%.weight"},
@@ -91,7 +91,7 @@ inline constexpr TensorName kAfmoe[] = {
     {kFfnPostNorm, "", "@layers.#.post_mlp_layernorm.weight"},
 };
 
-// The norm before the MLP is named as if it were after attention.
+// GGUF names the norm before the MLP as if it were after attention.
 inline constexpr TensorName kNormBeforeMlp[] = {
     {kFfnNorm, "blk.#.post_attention_norm.weight|blk.#.ffn_norm.weight", ""},
 };

@@ -1,5 +1,5 @@
-// Finds the weights of a role (model/tensors/tensor_table.h) in one file: name, fused tensor and row order. Stateless;
-// results refer to the file.
+// Finds the weights of a role (model/tensors/tensor_table.h) in one file: tensor name, part of a fused tensor, row
+// order. Stateless; results refer to the file.
 #pragma once
 
 #include <span>
@@ -15,22 +15,24 @@
 
 namespace ibid {
 
-// The first spelling of `role` in this file; `layer` and `copy` are ignored for tensors that exist once.
+// Returns the name of `role` in this file, by the first spelling. `layer` and `copy` are ignored for tensors that exist
+// once.
 std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
                         size_t copy = 0);
 
-// All GGUF names of `role` for an architecture with these `names`, the first spelling first.
+// Returns all GGUF names of `role` for an architecture whose own names are `names`, the first spelling first.
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer);
 
-// Location of a role's weights in a file: rows source_row(0 .. n_rows) of `tensor`, or its columns.
+// Where a file has the weights of a role: in the rows source_row(0 .. n_rows) of `tensor`, or in its columns if
+// transposed.
 struct TensorSource {
   std::string name;   // of the tensor in the file
-  TensorView tensor;  // only the rows of this part, if it is whole rows of a fused tensor
+  TensorView tensor;  // if the part is whole rows of a fused tensor, only these rows
   size_t n_rows = 0, n_cols = 0;
   RowOrder order;
   TiledHeads tiles;               // reordering of heads, applied before `order`
   bool transposed = false;        // `tensor` is [n_cols, rows]
-  std::vector<TensorView> parts;  // of a vector stored per head; `tensor` is then the first
+  std::vector<TensorView> parts;  // for a vector stored per head: all its tensors; `tensor` is the first of them
   bool of_fused = false;          // part of a fused tensor (TensorRow::part_of)
   bool found() const { return n_rows != 0; }
   size_t source_row(size_t row) const { return order.source_row(tiles.rows.source(row)); }

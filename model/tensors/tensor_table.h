@@ -1,12 +1,12 @@
-// The tensor table: every tensor that a transformer may have. A row defines its name in each container, its shape, when
-// a model has it, the member that it is bound to, the input that it multiplies, and corrections while packing. Binding,
-// the memory plan and the error messages follow from the table.
+// The tensor table: every tensor that a transformer may have. A row defines the tensor's name in each container, its
+// shape, when a model has it, the member of TransformerWeights that it is loaded into, the input that it multiplies,
+// and corrections while packing. Loading, the memory plan and the error messages use the table.
 //
-// Names: '#' is the layer, '@' the prefix of the file (ModelConfig::name_prefix), '|' separates spellings, of which the
-// first present one is used. '%' is the number of a copy (experts, streams, adapters); a spelling without '%' is one
-// tensor for all copies, with the copy as first dimension. If the row has a single copy, '%' is the head whose part the
-// tensor is. ModelConfig::names lists an architecture's own names. Fused tensors (q|k|v, gate|up) are used if a file
-// has no separate tensors.
+// Names: '#' is the layer; '@' is the prefix of the file (ModelConfig::name_prefix); '|' separates spellings, of which
+// the first that the file has is used. '%' is the number of a copy (experts, streams, adapters); a spelling without '%'
+// names one tensor for all copies, whose first dimension is the copy. If the row has a single copy, '%' is a head, and
+// the tensor is that head's part. ModelConfig::names lists an architecture's own names. If a file has no separate
+// tensors, the fused ones (q|k|v, gate|up) are used.
 #pragma once
 
 #include <cstddef>
@@ -25,24 +25,24 @@
 
 namespace ibid {
 
-// Reordering of value heads from group by group, as in checkpoints, to one head of each group in turn, as in GGUF and
-// in memory: head h belongs to group h % n_groups.
+// Reorders value heads from group by group, as in checkpoints, to one head of each group in turn, as in GGUF and in
+// memory: head h belongs to group h % n_groups.
 struct HeadTiles {
   size_t n_groups = 0, of_group = 0;  // heads per group; n_groups 0: no reordering
-  size_t width = 0;                   // of a head, in rows or columns
+  size_t width = 0;                   // width of a head, in rows or columns
 
   bool used() const { return n_groups != 0; }
-  // Index in the file of row (or column) `at`.
+  // Returns the index in the file of row (or column) `at` in memory.
   size_t source(size_t at) const {
     if (!used()) return at;
     const size_t head = at / width;
     return ((head % n_groups) * of_group + head / n_groups) * width + at % width;
   }
-  // Copies one row of heads of head_bytes each, from file order to memory order. REQUIRES: used().
+  // Copies one row from file order to memory order; each head has head_bytes bytes in it. REQUIRES: used().
   void take_heads(const std::byte* in, size_t head_bytes, std::byte* out) const;
 };
 
-// Heads to reorder in the rows and columns of a matrix.
+// How the heads in the rows and in the columns of a matrix are reordered.
 struct TiledHeads {
   HeadTiles rows, columns;
 };
@@ -203,7 +203,8 @@ struct TensorName {
   const char* hf;
 };
 
-// Input of the linear layer that uses a matrix. kNone for the embedding; if tied, it is the LM head and reads h.
+// The input of the linear layer that uses a matrix. kNone for the embedding; if the embedding is also the LM head, it
+// reads h.
 enum class InputOf : uint8_t {
   kNone,
   kH,
@@ -221,15 +222,15 @@ enum class InputOf : uint8_t {
 
 enum class FixUp : uint8_t {
   kNone,
-  kRotated,      // rows of rotated heads: ModelConfig::adjacent_pairs
-  kNorm,         // ModelConfig::norms_minus_one
-  kRotatedNorm,  // both: the norm of a head
+  kRotated,      // rows of rotated heads are reordered if ModelConfig::adjacent_pairs
+  kNorm,         // adds 1 if ModelConfig::norms_minus_one
+  kRotatedNorm,  // both, for the norm of a head
   kByColumn,     // a small matrix, stored column by column
-  kDecay,        // log(-A) in the file: RecurrentMixer::logs_of_decays
+  kDecay,        // the file has log(-A) if RecurrentMixer::logs_of_decays
   kDecayByColumn,
 };
 
-// Whether a model has a tensor. kMay: if the file has it.
+// Whether a model has a tensor. kMay: it does if the file has the tensor.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
 // The kinds of copies of a tensor: none, or one tensor per expert, stream or adapter.
@@ -237,8 +238,8 @@ enum class Copies : uint8_t { kOne, kExperts, kStreams, kAdapters };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
-  // The member that the tensor is bound to. monostate: a fused tensor, bound in parts. A WeightVector may hold a small
-  // matrix, row by row.
+  // The member that the tensor is loaded into. monostate: a fused tensor, whose parts have members of their own. A
+  // WeightVector may also hold a small matrix, row by row.
   using Place =
       std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                    PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
@@ -257,7 +258,7 @@ struct TensorRow {
   Presence (*presence)(const ModelConfig&, size_t layer);
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
-  TensorRole part_of = role;     // the fused tensor that may hold it; itself: none
+  TensorRole part_of = role;     // the fused tensor that may contain it; its own role: never fused
   Copies copies = Copies::kOne;  // kOne with a member of Expert: the shared expert
 
   bool per_layer() const {
@@ -280,11 +281,12 @@ size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
 
 std::span<const TensorRow> recurrent_tensors();
 
-// Order of the rows of `row` in its fused tensor; nullopt: not part of a fused tensor of recurrent layers.
+// Returns the order of the rows of `row` in its fused tensor; nullopt if it is not part of a fused tensor of recurrent
+// layers.
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
 
-// Value heads in the rows and columns of a role, to reorder if the file's order differs from that in memory
-// (RecurrentMixer::tiled_heads).
+// Returns the value heads in the rows and columns of a role that must be reordered, because the file's order differs
+// from that in memory (RecurrentMixer::tiled_heads).
 TiledHeads tiled_heads(const ModelConfig& config, TensorRole role);
 
 }  // namespace ibid

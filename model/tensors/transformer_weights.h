@@ -11,8 +11,8 @@
 
 namespace ibid {
 
-// A vector of a layer (norm weight, bias), widened to float, padded to whole vectors of 16; empty if the model does not
-// have it.
+// A vector of a layer (norm weight, bias), converted to float and padded to whole vectors of 16; empty if the model
+// does not have it.
 using WeightVector = std::span<const float>;
 
 struct LayerWeights {
@@ -45,8 +45,8 @@ struct LayerWeights {
 
 // Owns the packed weights: the arena. Move-only.
 struct TransformerWeights {
-  PackedMatrix embed;                        // [V, D] looked up by row; also the head of a tied model
-  PackedMatrix lm_head;                      // [V, D]; equal to embed when tied
+  PackedMatrix embed;                        // [V, D] looked up by row; if tied, also the LM head
+  PackedMatrix lm_head;                      // [V, D]; equal to embed if tied
   WeightVector lm_head_bias;                 // [V]
   PackedMatrix positions;                    // [trained_context, D]; empty: no learned positions
   WeightVector final_norm, final_norm_bias;  // [D]

@@ -30,8 +30,8 @@ inline bool is_packed(const TensorRow& row) {
       row.place);
 }
 
-// Calls visit(row, layer, copy) for every tensor that a model may have, either all packed matrices or all vectors,
-// those of the layers last. Visits the parts of fused tensors, not the fused tensors.
+// Calls visit(row, layer, copy) for every tensor that a model may have, either for all packed matrices or for all
+// vectors. Tensors of the layers come last. Visits the parts of fused tensors, not the fused tensors themselves.
 template <typename Visit>
 Status for_each_tensor(const ModelConfig& config, bool packed, Visit&& visit) {
   for (size_t l = 0; l <= config.n_layers; ++l) {

@@ -1,5 +1,5 @@
-// Refuses weights that are not finite, by reading the file without keeping anything. Loading checks the same while it
-// packs; both refuse the same files with the same messages.
+// Refuses weights that are not finite, by reading the file without keeping its data. Loading makes the same check while
+// it packs; both refuse the same files with the same messages.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace ibid {
 
-// Reads a vector or small matrix as the model uses it: out[i] is number i of the table's row. REQUIRES: source.found();
-// out.size() is n_rows n_cols. Error: kNonFinite, naming the tensor and the element.
+// Reads a vector or small matrix in the order in which the model uses it: out[i] is number i of the table's row.
+// REQUIRES: source.found(); out.size() is n_rows n_cols. Error: kNonFinite, naming the tensor and the element.
 Status read_vector(const ModelFile& file, const ModelConfig& config, const TensorRow& row, const TensorSource& source,
                    std::span<float> out);
 
@@ -27,17 +27,17 @@ Status read_vector(const ModelFile& file, const ModelConfig& config, const Tenso
 // REQUIRES: can_dequantize(tensor.dtype).
 std::string first_bad_element(const TensorView& tensor);
 
-// Reads every tensor that the model uses once, on all threads; its memory does not grow with the model. Calls
+// Reads every tensor that the model uses once, on all threads; the memory needed does not grow with the model. Calls
 // progress(bytes read) repeatedly from one thread. Errors: kNonFinite, naming the file, the first such tensor in
-// loading order, and its first element; those of find_source(); kChangedOnDisk.
+// loading order, and its first bad element; those of find_source(); kChangedOnDisk.
 Status check_finite_weights(const ModelFile& file, const ModelConfig& config, ThreadTeam& team,
                             const std::function<void(uint64_t)>& progress = {});
 
-// True if all values are finite. Tests bits, without comparing NaN.
+// True if all values are finite. Tests their bits, and compares no floats.
 bool all_finite(std::span<const float> values);
 
-// True if dequantize_row() would return only finite numbers for a row as stored. Does not decode most block types.
-// REQUIRES: can_dequantize(dtype); row is whole blocks.
+// True if dequantize_row() would return only finite numbers for this stored row. Most block types need no decoding for
+// this. REQUIRES: can_dequantize(dtype); `row` is whole blocks.
 bool all_finite(DType dtype, std::span<const std::byte> row);
 
 }  // namespace ibid

@@ -1,6 +1,6 @@
-// KvPrecision: the layers whose keys or values need more bits than the KV type has. INT8 and INT4 round a row to steps
-// proportional to its largest number. In most layers the error is negligible, in some it is not: key biases up to 211
-// (Qwen 2.5), or norms that make long queries and keys (Gemma 3).
+// KvPrecision: finds the layers whose keys or values need more bits than the KV type has. INT8 and INT4 round a row to
+// steps proportional to its largest number. In most layers the error is negligible. In some it is not, because of key
+// biases up to 211 (Qwen 2.5), or of norms that make long queries and keys (Gemma 3).
 //
 // The decision is made once, before loading, from the weights only, so it is the same on every machine and part of the
 // KV layout and the fingerprint. For each layer with its own KV, two figures are estimated for inputs with independent
@@ -10,8 +10,8 @@
 //                 softmax: scale |q| |k| sqrt(2) kInt8Step / sqrt(d), root mean square over the query heads
 //   value noise   error of INT8 values, in standard deviations of a head's median channel: rms(v) kInt8Step / median
 //
-// |q|, |k| and rms(v) include biases, which use part of the range; the standard deviations of channels do not, since a
-// constant carries no information. Softmax turns score noise into relative errors of weights, in every model.
+// |q|, |k| and rms(v) include biases, which use a part of the range. The standard deviations of channels exclude them,
+// because a constant carries no information. In every model softmax turns score noise into relative errors of weights.
 // docs/numerics.md has the limits, and their cost and benefit on four models.
 #pragma once
 
@@ -43,7 +43,7 @@ KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 // The layout of the model's keys and values for options.kv_dtype.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// As above, but estimates the noise if the type depends on it. Errors: those of estimate_kv_noise().
+// As above, but estimates the noise itself if the KV type needs that. Errors: those of estimate_kv_noise().
 Result<KvLayout> kv_layout_of(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace ibid

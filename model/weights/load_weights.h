@@ -14,30 +14,30 @@ namespace ibid {
 
 class ModelFile;
 
-// Inputs of linear layers that some quantised weight reads, which are therefore also needed in int8.
+// Which inputs of linear layers are also needed in int8, because a quantised weight reads them. Comments name these
+// weights.
 struct QuantizedInputs {
   bool h = false;                                   // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;                            // wo
   bool gated = false;                               // w_down
   bool q_latent = false, kv_latent = false;         // wq_b; LatentExpansion::values
-  bool expert_gated = false, shared_gated = false;  // likewise, of experts and the shared expert
+  bool expert_gated = false, shared_gated = false;  // w_down of experts, and of the shared expert
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
   bool mixed = false, recurrent_low = false;  // RecurrentWeights::w_out and w_scan; second factors of low-rank matrices
 };
 
-// Result of load_weights() in sizes, computed before anything is allocated.
+// The sizes of the result of load_weights(), computed before anything is allocated.
 struct WeightPlan {
   size_t bytes = 0;
   QuantizedInputs quantized;  // inputs that some quantised matrix reads
-  size_t lookup_bytes = 0;    // of matrices read by row, and of experts beyond the active ones
-  size_t layer_weights = 0;   // values of the layers' matrices that a token is multiplied by
+  size_t lookup_bytes = 0;    // of these, matrices that are only read by row, and experts beyond the active ones
+  size_t layer_weights = 0;   // number of values in the layers' matrices that one token is multiplied by
 };
 // Errors: those of find_source().
 Result<WeightPlan> plan_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 
-// Numerics::kReference expands every matrix to float panels.
-// Errors: those of find_source(); kNonFinite (a float or the scale of a block that is not finite, its tensor named);
-// kOutOfMemory.
+// Numerics::kReference expands every matrix to float panels. Errors: those of find_source(); kNonFinite (a float or the
+// scale of a block is not finite; names the tensor); kOutOfMemory.
 Result<TransformerWeights> load_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics,
                                         ThreadTeam& team);
 

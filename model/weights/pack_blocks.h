@@ -1,6 +1,6 @@
-// Packs rows of a file directly into a panel. The result equals, byte for byte, that of the block decoder
-// (weights/block_formats.h) followed by the packer of codes (kernels/layout/pack.h), which define it. Does so in one
-// pass at memory speed, because loading spends its time here.
+// Packs rows of a file directly into a panel. The result is defined as that of two steps: the block decoder
+// (weights/block_formats.h), then the packer of codes (kernels/layout/pack.h). pack_blocks() produces the same bytes in
+// one pass at memory speed, because most of the loading time is spent here.
 //
 // Types with codebooks are packed by the two defining steps, in pack_decoded.cc; floats are only reordered.
 //
@@ -19,15 +19,15 @@
 
 namespace ibid {
 
-// True if panel_type_for(dtype) keeps the file's own numbers: for floats and all quantised types.
+// True if panel_type_for(dtype) keeps the file's own numbers, which it does for floats and all quantised types.
 bool can_pack_blocks(DType dtype);
 
-// Writes one panel of panel_type_for(dtype) to out: panel_bytes(), 64-byte aligned. rows: 1 to 16 rows of n_cols values
-// each, as in the file; missing rows of the panel become zero.
+// Writes one panel of panel_type_for(dtype) to `out`: panel_bytes() bytes, 64-byte aligned. rows: 1 to 16 rows of
+// n_cols values each, as in the file; the remaining rows of the panel become zero.
 // REQUIRES: can_pack_blocks(dtype); n_cols is a whole number of blocks.
 void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
 
-// --- pack_decoded.cc: the formats that pack_blocks() packs in two steps, the block decoder and the packer of codes.
+// --- pack_decoded.cc: the formats that are packed in two steps, by the block decoder and the packer of codes.
 
 // Writes one panel of panel_type_for(dtype), as pack_blocks() does. REQUIRES: a quantised panel; 1 to 16 rows.
 void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);

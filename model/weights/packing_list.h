@@ -1,8 +1,9 @@
 // PackingList: collects matrices, and packs all of them in one parallel region.
 //
-// Threads take windows of the packed memory one by one, whichever matrices they contain, for two reasons. The first
-// touch of memory waits while the OS clears it, for an unpredictable time; and two threads that first touch the same
-// huge page clear it twice. Each byte is written once, by one thread, so the result does not depend on the assignment.
+// Each thread repeatedly takes the next window of the packed memory, whichever matrices are in it, for two reasons. The
+// first touch of memory waits while the OS clears the memory, for an unpredictable time; and two threads that first
+// touch the same huge page clear it twice. Each byte is written once, by one thread, so the result does not depend on
+// which thread takes which window.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +22,15 @@ namespace ibid {
 
 class PackingList {
  public:
-  // Adds a matrix of `tensor`, to be packed to packed.data as packed.type: its rows in this order or, if transposed,
+  // Adds a matrix of `tensor`, to be packed to packed.data as packed.type. `order` selects its rows or, if transposed,
   // its columns; `tiles` are heads to reorder first. `name` is for messages. The tensor's bytes must outlive the list.
-  // REQUIRES: packed.data is writable, 64-byte aligned, and follows that of all earlier calls; transposed tensors are
-  // floats; if blocks cannot be reordered by the columns' heads, packed.type is kPF.
+  // REQUIRES: packed.data is writable, 64-byte aligned, and after that of all earlier calls; transposed tensors are
+  // floats; packed.type is kPF if the heads in the columns cannot be reordered block by block.
   void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed,
            const TiledHeads& tiles = {});
 
-  // Packs all matrices. Calls `done` once per matrix, after its last row, on any of the threads. Error: kNonFinite (a
-  // float, or the scale or min of a block, is not finite), naming the first such tensor.
+  // Packs all matrices. Calls `done` once per matrix, after its last row, on any of the threads. Error: kNonFinite,
+  // naming the first tensor with a float, or a scale or min of a block, that is not finite.
   Status run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:

@@ -1,7 +1,7 @@
-// Tensors of a file that no row of the tensor table reads: those known to be harmless, and others.
-//  Ignoring a tensor of a layer (a bias, a norm, a scale) would change the model's results. So an unknown tensor of a
-//  layer, or of the model outside of its layers, is an error that names it. Other tensors (vision towers, layers for
-//  multi-token prediction) are ignored.
+// Tensors of a file that no row of the tensor table reads: some are known to be harmless.
+// Ignoring a tensor of a layer (a bias, a norm, a scale) would change the model's results. So an unknown tensor of a
+// layer, or of the model outside of its layers, is an error that names it. Unknown tensors of other parts (vision
+// towers, layers for multi-token prediction) are ignored.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ class ModelFile;
 struct UnusedTensor {
   std::string name;
   const char* reason;  // why it is harmless; nullptr: unknown
-  bool of_model;       // of one of the model's layers, or of the model outside of its layers
+  bool of_model;       // belongs to one of the model's layers, or to the model outside of its layers
 };
 
-// In the file's order. REQUIRES: plan_weights() succeeded: a tensor of a wrong shape would count as unused.
+// Returns them in the file's order. REQUIRES: plan_weights() succeeded; a tensor of a wrong shape would count as
+// unused.
 std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config);
 
 // Error: kUnsupported, naming the file, the architecture and the first unknown tensor of the model.
