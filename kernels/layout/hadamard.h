@@ -1,13 +1,13 @@
-// Hadamard transform of a head, in which rotated rows (KvHeadBlock) are stored so that few bits lose little. One large
-// dimension of a key would take up the whole range of the row's codes; the transform spreads it evenly over all
-// dimensions. Queries are transformed like keys, so scores do not change, and a sum of transformed values is
-// transformed back.
+// Hadamard transform of a head. Rotated rows (KvHeadBlock) are stored transformed, so that few bits lose little: one
+// large dimension of a key would use the whole range of the row's codes, and the transform spreads it evenly over all
+// dimensions. Queries are transformed like keys, so scores do not change; a sum of transformed values is transformed
+// back.
 //
-// A head is divided into blocks, each the largest power of two that fits into the rest: 64 is one block, 80 are two,
-// of 64 and 16. A block of n numbers is clamped to +-kHadamardLimit, passes log2(n) butterfly stages,
+// A head is divided into blocks, each the largest power of two that fits into the rest: 64 is one block, 80 is two, of
+// 64 and 16. A block of n numbers is clamped to +-kHadamardLimit, passes log2(n) butterfly stages,
 //   half = 1, 2, 4 ... n / 2:  (x[i], x[i + half]) becomes (x[i] + x[i + half], x[i] - x[i + half]),
-// and is finally multiplied by 1 / sqrt(n). The matrix is its own inverse.
-// Source: Ashkboos et al. 2024 (QuaRot); Fino & Algazi 1976 (the butterflies).
+// and is finally multiplied by 1 / sqrt(n). The matrix is its own inverse. Source: Ashkboos et al. 2024 (QuaRot); Fino
+// & Algazi 1976 (the butterflies).
 //
 // Pure arithmetic. Always inlined, because it is compiled for several instruction sets.
 #pragma once
@@ -19,10 +19,10 @@ namespace ibid {
 // Sums of 1024 numbers up to this limit are finite. Values of real models are far below it.
 inline constexpr float kHadamardLimit = 0x1p100f;
 
-// Size of the first block of n numbers. REQUIRES: n > 0.
+// Returns the size of the first block of n numbers. REQUIRES: n > 0.
 [[gnu::always_inline]] inline size_t hadamard_block(size_t n) { return size_t{1} << (63 - __builtin_clzll(n)); }
 
-// 1 / sqrt(block): a power of two, or a power of two times sqrt(1/2), rounded once.
+// Returns 1 / sqrt(block): a power of two, or a power of two times sqrt(1/2), rounded once.
 [[gnu::always_inline]] inline float hadamard_factor(size_t block) {
   float factor = 1.0f;
   for (; block >= 4; block /= 4) factor *= 0.5f;

@@ -1,5 +1,5 @@
-// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants.
-// KvPartOrder: address of each number. Pure data and arithmetic.
+// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants. KvPartOrder:
+// address of each number in it. Pure data and arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -24,34 +24,33 @@ namespace ibid {
 // KvRowFormat holds the formats of keys and values; they may differ, also between layers.
 //
 // INT8 and INT4 parts are rotated: the stored numbers are the Hadamard transform of the head
-// (kernels/layout/hadamard.h). Float parts are stored as they are.
+// (kernels/layout/hadamard.h). Float parts are stored unrotated.
 //
-// A latent row (multi-head latent attention) is both key and value: its first latent_dim dimensions are the value,
-// and there is no V. Its two parts, those dimensions and the remaining ones, are rotated separately, and have separate
-// scales in INT8, since their magnitudes differ; both are whole groups of 32. A latent row has the format of keys.
+// A latent row (multi-head latent attention) is both key and value: its first latent_dim dimensions are the value, and
+// there is no V. Its two parts, those dimensions and the remaining ones, are rotated separately, and in INT8 have
+// separate scales, because their magnitudes differ; both are whole groups of 32. A latent row has the format of keys.
 // Kernels::latent_values copies its values into the layout of V.
 
 inline constexpr size_t kMaxHeadDim = 1024;     // dimensions of a head
 inline constexpr size_t kPagePositions = 64;    // positions of a page
-inline constexpr size_t kKeyGroup = 16;         // interleaved positions in K
-inline constexpr size_t kValueGroup = 4;        // interleaved positions in V of INT8 and INT4
+inline constexpr size_t kKeyGroup = 16;         // positions that are interleaved in K
+inline constexpr size_t kValueGroup = 4;        // positions that are interleaved in V of INT8 and INT4
 inline constexpr size_t kNibbleGroup = 32;      // dimensions that share scale and minimum in INT4
-inline constexpr size_t kLatentUnit = 32;       // both parts of a latent row are multiples of this
-inline constexpr size_t kAttentionBlock = 256;  // positions per partial softmax; partial results are merged in order
+inline constexpr size_t kLatentUnit = 32;       // the sizes of both parts of a latent row are multiples of this
+inline constexpr size_t kAttentionBlock = 256;  // positions per partial softmax; their results are merged in order
 
 // Storage format of the keys, or of the values, of a head.
 enum class KvNumberFormat : uint8_t { kF32, kF16, kInt8, kInt4 };
 
-constexpr bool is_coded(KvNumberFormat part) {
-  return part >= KvNumberFormat::kInt8;
-}  // integers with scales, stored rotated
+// True for integers with scales, which are stored rotated.
+constexpr bool is_coded(KvNumberFormat part) { return part >= KvNumberFormat::kInt8; }
 
 // The formats of a layer's keys and values.
 struct KvRowFormat {
   KvNumberFormat keys = KvNumberFormat::kF32;
   KvNumberFormat values = KvNumberFormat::kF32;
 
-  // Format of a KV type, except in layers that override it (model/weights/kv_precision.h).
+  // The format of a KV type; single layers may have another one (model/weights/kv_precision.h).
   constexpr KvRowFormat(KvDType dtype)  // NOLINT: every KV type is a format
       : keys(dtype == KvDType::kK8V4   ? KvNumberFormat::kInt8
              : dtype == KvDType::kInt4 ? KvNumberFormat::kInt4
@@ -66,24 +65,24 @@ struct KvHeadBlock {
   KvRowFormat format{KvDType::kF32};
   size_t head_dim = 0;
   size_t latent_dim = 0;        // number of leading dimensions of a key that are the value; 0: separate values
-  size_t k_dim = 0, v_dim = 0;  // INT8, INT4: dimensions of K with padding; of V with padding
-  // Latent rows: v is the offset of the values in the output of latent_values(), and v_scale equals k_scale.
+  size_t k_dim = 0, v_dim = 0;  // INT8, INT4: dimensions of K, and of V, with padding
+  // Latent rows: v is an offset in the output of latent_values(), and v_scale equals k_scale.
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
   KvNumberFormat keys() const { return format.keys; }
   KvNumberFormat values() const { return is_latent() ? keys() : format.values; }
   bool is_latent() const { return latent_dim != 0; }
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
-  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // of a key
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // groups of a key
   size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
   // REQUIRES: 0 < head_dim <= kMaxHeadDim; if latent_dim != 0, latent_dim < head_dim and both are multiples of
   // kLatentUnit.
   static KvHeadBlock make(KvRowFormat format, size_t head_dim, size_t latent_dim = 0);  // kv_head_block.cc
 };
 
-// KvPartOrder: memory layout of one head's keys, or of its values, in a KvHeadBlock (layouts: KvHeadBlock's comment).
-// All code that computes the address of a number of a page uses it: the sizes of a block, the kernels that store rows,
-// the copying of rows, and the check that rows are finite.
+// KvPartOrder: memory layout of one head's keys, or of its values, in a KvHeadBlock, whose comment describes the
+// layouts. All code that needs the address of a stored number uses it: the sizes of a block, the kernels that store
+// rows, the copying of rows, and the check that rows are finite.
 //
 //   part:   groups of positions
 //   group:  cells
@@ -92,13 +91,13 @@ struct KvHeadBlock {
 // Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes
 // are powers of two, stored as exponents, so that an address needs no division.
 struct KvPartOrder {
-  size_t offset;          // of the part, in the block
-  size_t n_cells;         // per group
+  size_t offset;          // of the part, from the start of the block
+  size_t n_cells;         // cells per group
   unsigned group_bits;    // log2 of the positions of a group
   unsigned cell_bits;     // log2 of the dimensions of a position in a cell
   unsigned element_bits;  // log2 of the bytes of a number
   // If not kNoPairs, a byte holds two dimensions whose indices differ only in this bit; the one without the bit is in
-  // the low four bits. Cells then count bytes, one for two dimensions.
+  // the low four bits. Cells then consist of bytes, one for two dimensions.
   unsigned pair_bit = kNoPairs;
 
   static constexpr unsigned kNoPairs = 31;
@@ -106,12 +105,12 @@ struct KvPartOrder {
   [[gnu::always_inline]] size_t group() const { return size_t{1} << group_bits; }
   [[gnu::always_inline]] size_t cell_dims() const { return size_t{1} << cell_bits; }
   [[gnu::always_inline]] bool paired() const { return pair_bit != kNoPairs; }
-  // Bytes of one position in a cell, and distance in bytes between one position's cells.
+  // cell_bytes(): bytes of one position in a cell. cell_stride(): bytes from a position's cell to its next one.
   [[gnu::always_inline]] size_t cell_bytes() const { return size_t{1} << (cell_bits + element_bits); }
   [[gnu::always_inline]] size_t cell_stride() const { return cell_bytes() << group_bits; }
   [[gnu::always_inline]] size_t group_bytes() const { return n_cells * cell_stride(); }
   [[gnu::always_inline]] size_t bytes() const { return (kPagePositions >> group_bits) * group_bytes(); }
-  // Byte offset of dimension d of a position in the block.
+  // Byte offset in the block of dimension d of a position.
   [[gnu::always_inline]] size_t at(size_t position, size_t d) const {
     const size_t low = (size_t{1} << pair_bit) - 1;
     return element_offset(position, paired() ? (d >> 1 & ~low) | (d & low) : d);
@@ -129,7 +128,7 @@ inline constexpr unsigned kKeyGroupBits = 4;
 inline constexpr unsigned kValueGroupBits = 2;
 static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGroupBits);
 
-// INT8 and INT4 keys have four bytes per position in a cell: one byte dot product (vpdpbusd) multiplies four.
+// In INT8 and INT4 keys a cell has four bytes per position, because a byte dot product (vpdpbusd) multiplies four.
 [[gnu::always_inline]] inline KvPartOrder key_order(const KvHeadBlock& block) {
   switch (block.keys()) {
     case KvNumberFormat::kF32: return {block.k, block.head_dim, kKeyGroupBits, 0, 2};
@@ -140,8 +139,8 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.k, block.k_dim / 8, kKeyGroupBits, 2, 0, 2};
 }
 
-// INT8 and INT4 values have four positions interleaved, for the same reason; F32 and F16 values are stored row by row.
-// Values of latent rows have this layout only in the output of Kernels::latent_values.
+// In INT8 and INT4 values four positions are interleaved, because a byte dot product multiplies four; F32 and F16
+// values are stored row by row. Values of latent rows have this layout only in the output of Kernels::latent_values.
 [[gnu::always_inline]] inline KvPartOrder value_order(const KvHeadBlock& block) {
   switch (block.values()) {
     case KvNumberFormat::kF32: return {block.v, block.v_dim, 0, 0, 2};
@@ -152,7 +151,8 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
 
-// The scales of a part: `arrays` consecutive arrays of 64 numbers, one per position, of `bytes` bytes each.
+// The scales of a part: `arrays` consecutive arrays, each with one number of `bytes` bytes for each of the 64
+// positions.
 struct KvScales {
   size_t arrays;
   size_t bytes;
@@ -166,7 +166,8 @@ struct KvScales {
   size_t all_bytes() const { return arrays * array_bytes(); }
 };
 
-// Index, in halves, of the scale of an INT4 group among the scales of its part; + kPagePositions: of its minimum.
+// Index, in halves, of the scale of an INT4 group among the scales of its part; the index of its minimum is
+// kPagePositions higher.
 [[gnu::always_inline]] inline size_t nibble_scale(size_t group, size_t position) {
   return 2 * group * kPagePositions + position;
 }

@@ -1,5 +1,6 @@
-// Interleaves the same four bytes of 16 rows, as in a panel. Packing (model/weights/pack_blocks.cc) loads and stores
-// with these functions; the rest of it is arithmetic in 16 lanes, which compilers vectorise.
+// Loads words of 16 rows interleaved as in a panel (the same four bytes of every row are adjacent), and stores them.
+// Packing (model/weights/pack_blocks.cc) uses these functions; the rest of packing is arithmetic in 16 lanes, which
+// compilers vectorise.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@ namespace ibid::lanes {
 
 inline constexpr size_t kLanes = kPanelRows;
 
-// 32-bit words of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
+// 32-bit words, one of each of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
 using Word = uint32_t[kLanes];
-// Addresses of the blocks, one per lane.
+// Addresses of the current block of each row, one per lane.
 using Blocks = const std::byte* [kLanes];
 
 inline uint32_t load_word(const std::byte* at) {
@@ -31,7 +32,8 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Transposes four words of four rows. Written with shuffles because the compiler would move the words one by one.
+// Transposes four words of four rows. Written with shuffles, because otherwise the compiler would move the words one by
+// one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);

@@ -23,8 +23,8 @@ T load(const std::byte* at, size_t index) {
 // Byte offsets and bit positions of one code in a chunk's codes (kernels/layout/panel.h).
 struct CodePlace {
   size_t byte;
-  unsigned shift;    // of the code, or its low bits, in the byte
-  size_t high_byte;  // 5 and 6 bit types: byte with the bits above the nibble
+  unsigned shift;    // shift of the code, or of its low bits, in the byte
+  size_t high_byte;  // 5 and 6 bit types: byte with the bits above the low four
   unsigned high_shift;
 };
 
@@ -55,7 +55,7 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
   return static_cast<int>(code) - format.offset;
 }
 
-// Stored code of every value, indexed by the value as a byte. If a table has a value twice, its first code.
+// The stored code of every value, indexed by the value as a byte. If a table has a value twice, it is the first code.
 using StoredCodes = std::array<uint8_t, 256>;
 
 StoredCodes stored_codes(const PanelFormat& format) {
@@ -82,7 +82,8 @@ void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* o
   }
 }
 
-// Packs the codes of one block of 32 columns of one lane, a whole block at a time because load time is spent here.
+// Packs the codes of one block of 32 columns of one lane. Processes a whole block at a time, because loading spends its
+// time here.
 void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
                 std::byte* out) {
   uint8_t stored[kQuantBlock];
@@ -113,7 +114,7 @@ uint16_t scale_bits(const PanelFormat& format, float scale) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(scale) >> 16);
 }
 
-// Packs scales and mins of one lane of a chunk with `n` groups. `first`: index in the row of the chunk's first group.
+// Packs scales and mins of one lane of a chunk with `n` groups. `first`: index of the chunk's first group in the row.
 void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_groups, size_t first, size_t n,
                  size_t lane, std::byte* chunk) {
   if (format.super_scales()) {

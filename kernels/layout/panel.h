@@ -43,12 +43,14 @@
 // | kPE4, kPE5 | F8_E4M3, F8_E5M2 with scales | float per 32 | s h(byte), rounded to float |
 // | kPF  | F32 (and types without an exact panel) | none | [k][16] floats |
 //
-// t[c] is the value of code c in a table of 16 (base/number_formats.h). Codebook entries have at most 16 distinct
-// values, so a file's one index for four or eight numbers is stored exactly as four bits per number.
+// t[c] is the value of code c in a table of 16 (base/number_formats.h). Some file formats store one index into a
+// codebook for four or eight numbers. The entries of these codebooks have at most 16 distinct values, so a panel stores
+// four bits per number instead, which is exact.
 //
-// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes. Only kPE4 and kPE5 have one chunk per
-// 32 columns: 16 floats (the rows' scales) and [32][16] bytes. h widens a byte to a half: an E5M2 byte is the half's
-// upper byte; E4M3's bit fields placed in a half give 2^-8 of its value, so its scales are stored times 2^8.
+// Float panels have no chunks: k runs to n_cols, and the panel is padded to 64 bytes. The exceptions are kPE4 and kPE5,
+// with one chunk per 32 columns: 16 floats (the rows' scales) and [32][16] bytes. h converts a byte to a half. An E5M2
+// byte is the upper byte of a half. The bit fields of E4M3, moved to their places in a half, give 2^-8 of the value, so
+// the scales are stored times 2^8.
 #pragma once
 
 #include <cstddef>
@@ -61,16 +63,16 @@ namespace ibid {
 
 const char* panel_type_name(PanelType type);
 
-// Returns the panel type that stores a tensor of `dtype` exactly: the one with the fewest bits among those with the
-// same kind of scales and mins and the same table or code range; kPF if none fits. REQUIRES: dtype is a float or
+// Returns the panel type that stores a tensor of `dtype` exactly. Among those with the same kind of scales and mins and
+// the same table or code range it is the one with the fewest bits; kPF if no type fits. REQUIRES: dtype is a float or
 // quantised type, or kF64, which is rounded to floats.
 PanelType panel_type_for(DType dtype);
 
 inline bool panel_is_f8(PanelType type) { return type == PanelType::kPE4 || type == PanelType::kPE5; }
-inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // 32 columns
-// Factor by which the file's scale is multiplied when it is stored.
+inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // for 32 columns
+// Factor by which the file's scales are multiplied when they are stored.
 inline float f8_scale_factor(PanelType type) { return type == PanelType::kPE4 ? 256.0f : 1.0f; }
-// Widens a byte of kPE4 (to 2^-8 of its value) or kPE5 to a half.
+// Converts a byte of kPE4 (to 2^-8 of its value) or kPE5 to a half.
 inline uint16_t f8_half(PanelType type, uint8_t byte) {
   if (type == PanelType::kPE5) return static_cast<uint16_t>(byte << 8);
   return static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7);
@@ -79,19 +81,19 @@ inline uint16_t f8_half(PanelType type, uint8_t byte) {
 // REQUIRES: !panel_is_float(type).
 PanelFormat panel_format(PanelType type);
 
-// Returns the lookup table of stored codes for byte shuffles: value + offset, repeated four times, 64-byte aligned;
-// nullptr for types without a table.
+// Returns the lookup table for byte shuffles, indexed by stored code: value + offset, repeated four times, 64-byte
+// aligned; nullptr for types without a table.
 const uint8_t* panel_lookup(PanelType type);
 
-// Return the scale, or the min (types with mins), of group 0 .. groups_per_chunk() - 1 of a chunk and row `lane`, bit
-// for bit as the kernels compute it.
+// Return the scale, or the min (for types with mins), of row `lane` in group 0 .. groups_per_chunk() - 1 of a chunk,
+// bit for bit as the kernels compute it.
 float panel_scale(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 
 // Returns the value of column k of row `lane` in a panel of kPE4 or kPE5, bit for bit as the kernels compute it.
 float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane);
 
-// View of a packed matrix. Its creator (an Arena) owns the bytes.
+// View of a packed matrix. The bytes are owned by its creator (an Arena).
 struct PackedMatrix {
   PanelType type = PanelType::kPF;
   size_t n_rows = 0;                // outputs
@@ -102,16 +104,17 @@ struct PackedMatrix {
   bool empty() const { return data == nullptr; }
 };
 
-// Bytes of one panel / of the whole packed matrix; multiples of 64.
+// Bytes of one panel, and of the whole packed matrix; multiples of 64.
 size_t panel_bytes(PanelType type, size_t n_cols);
 size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols);
 
-// Order in which a packer reads rows: row i of the result is row source_row(i) of the source.
+// Order in which a packer reads rows: row i of the result is row source_row(i) of the source. A value describes one or
+// both of two reorderings.
 struct RowOrder {
-  // Runs of `block` rows, `stride` apart, starting at row `first`: part of a fused tensor. block 0: one run.
+  // Runs of `block` rows, `stride` apart, from row `first` on: a part of a fused tensor. block 0: one run.
   size_t first = 0, block = 0, stride = 0;
-  // Within each head of head_dim rows the first rotary_dim are adjacent pairs (2 i + s); they are reordered to halves
-  // (i + s rotary_dim / 2), the pairing of Kernels::rope. 0: not reordered.
+  // The first rotary_dim rows of each head of head_dim rows are stored as adjacent pairs (2 i + s); they are reordered
+  // to halves (i + s rotary_dim / 2), the pairs that Kernels::rope rotates. 0: not reordered.
   size_t head_dim = 0, rotary_dim = 0;
 
   static RowOrder halves_of_pairs(size_t head_dim, size_t rotary_dim) { return {0, 0, 0, head_dim, rotary_dim}; }

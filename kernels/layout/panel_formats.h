@@ -1,7 +1,7 @@
 // Table of panel types with their names and code formats; kernels/layout/panel.h describes the bytes of a panel. Sizes,
-// packers, reference kernels and the kernels of every instruction set are derived from its rows.
+// packers, reference kernels and the kernels of every instruction set are derived from the rows of this table.
 //
-// Everything is constexpr or always inlined, because files that are compiled for more than the baseline include it.
+// Everything is constexpr or always inlined, because files that are compiled for special instruction sets include it.
 #pragma once
 
 #include <cstddef>
@@ -51,27 +51,26 @@ inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 
 struct PanelFormat {
   size_t group;  // columns per scale, and per min: 32 or 16
   int bits;      // per code: 2, 4, 5, 6, 8
-  int offset;    // stored code = code + offset; with a table, added to its values by the kernels
+  int offset;    // stored code = code + offset; if there is a table, kernels add the offset to its values
   bool has_mins;
-  ScaleKind scales;  // mins are of the same kind
+  ScaleKind scales;  // mins are stored in the same way
   CodeTable table = CodeTable::kNumbers;
 
   bool operator==(const PanelFormat&) const = default;
-  // True if a group's scale and min are integer codes times a half of the chunk; otherwise each is a 16-bit number.
+  // True if scale and min of a group are integer codes times a half of the chunk; otherwise each is a 16-bit number.
   constexpr bool super_scales() const { return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode; }
   constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
-  // Smallest and largest code, or value of the table.
+  // Smallest and largest code, or value in the table.
   int min_code() const;
   int max_code() const;
   constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
   constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  constexpr size_t group_codes() const {
-    return groups_per_chunk() * kPanelRows;
-  }  // number of scales in a chunk, and of mins
+  // Number of scales in a chunk; also of its mins.
+  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }
   // Byte offsets in the chunk.
   constexpr size_t mins_at() const { return 2 * group_codes(); }     // halves
-  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // super scales: the mins' halves
+  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // super scales: the halves of mins
   constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
   constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
   constexpr size_t codes_at() const {
@@ -87,8 +86,8 @@ struct PanelFormat {
 struct PanelInfo {
   PanelType type;
   const char* name;
-  PanelFormat format;      // quantised types
-  size_t bytes_per_value;  // float types
+  PanelFormat format;      // for quantised types
+  size_t bytes_per_value;  // for float types
 };
 
 // Indexed by PanelType.

@@ -1,6 +1,6 @@
-// Input rows of a linear layer in int8, as its kernels read them. A view: the buffers of the pass own the memory
-// (model/forward/activations.h, model/forward/moe_block.h). No lock: the threads of a pass fill it, then after a
-// barrier all threads read.
+// Input rows of a linear layer in int8, in the layout that its kernels read. A view: the buffers of the pass own the
+// memory (model/forward/activations.h, model/forward/moe_block.h). Has no lock: the threads of a pass fill it, and all
+// threads read it after a barrier.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace ibid {
 
-// Per row and per block of 32 columns one scale:
+// Each block of 32 columns of a row has one scale:
 //   x[k] ~ scale * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
-// Columns are padded with zeros to a multiple of 64, so that kernels never get a half chunk. The rows of a group are
-// interleaved block by block, as a tile of rows reads them. A group has sixteen rows, or with fewer than nine rows the
-// next power of two, since blocks of one row that are 512 bytes apart would be evicted from the L1 cache. Kernels may
-// read the missing rows of the last group; they drop the results.
-inline constexpr size_t kRowGroup = 16;  // the largest group; a subrange of rows starts at a multiple of this
+// Columns are padded with zeros to a multiple of 64, so that kernels get whole chunks only. The rows of a group are
+// interleaved block by block, in the order in which a tile of rows is read. A group has 16 rows. If there are fewer
+// than 9 rows, it has the next power of two instead, because the blocks of one row would be 512 bytes apart and evict
+// each other from the L1 cache. Kernels may read the missing rows of the last group; they drop these results.
+inline constexpr size_t kRowGroup = 16;  // size of the largest group; a subrange of rows starts at a multiple of it
 
 struct QuantizedRows {
   size_t n_rows = 0;
@@ -25,8 +25,9 @@ struct QuantizedRows {
   int8_t* q = nullptr;          // [row groups, blocks, G, 32]  -127..127
   float* scale = nullptr;       // [row groups, blocks, G]
   float* scaled_sum = nullptr;  // [row groups, blocks, G]  scale * float(sum of q): the factor of a min of 32 columns
-  int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: corrects a sum of products
-  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  with codes stored as code + 128; over 16 columns
+  int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns. Added to a sum of products
+  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  with codes stored as code + 128, it corrects the sum;
+                                // over 16 columns
 
   [[gnu::always_inline]] size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }
   [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
@@ -44,7 +45,7 @@ struct QuantizedRows {
   // Sets the number of rows to n, with undefined contents. REQUIRES: the memory was sized for at least n rows.
   void set_rows(size_t n);
 
-  // View of `memory` as the arrays of n_rows rows, one after another: 64-byte aligned, bytes(n_rows, n_cols) long.
+  // View of `memory` as the arrays of n_rows rows. REQUIRES: it is 64-byte aligned and has bytes(n_rows, n_cols) bytes.
   static size_t bytes(size_t n_rows, size_t n_cols);
   static QuantizedRows from(std::byte* memory, size_t n_rows, size_t n_cols);
 };

@@ -1,12 +1,12 @@
-// Parameters of the kernels of recurrent layers: plain data, filled by the forward pass
-// (model/forward/recurrent_block.cc) and read by the functions of Kernels (kernels/kernels.h).
+// Parameters of the kernels of recurrent layers: plain data, which the forward pass fills
+// (model/forward/recurrent_block.cc) and the functions of Kernels read (kernels/kernels.h).
 //
 // All three kernels advance a state by rows of one sequence, row after row, in one fixed order per element of the
 // state. So results are bit-identical however rows are split into calls, recomputed or batched with other sequences.
-// Different columns, channels or heads are independent: threads divide those, never rows.
+// Different columns, channels or heads are independent: threads divide these among them, never rows.
 //
 //   S    state of one head: N keys by P values. Mamba-2 calls keys B, queries C, values x, rates dt.
-//   d    decay factor of a row of S before a token is added: one number per head, or one per key.
+//   d    decay factor of a row of S, applied before a token is added: one number per head, or one per key.
 //
 //                     d                        rate        delta
 //   Mamba-2           exp(dt A)                dt          no      (Dao & Gu 2024)
@@ -14,15 +14,15 @@
 //   Kimi delta        exp(g), for each key     beta        yes     (Kimi Linear 2025)
 //   lightning         exp(-s)                  1           no      (Qin et al. 2024; MiniMax-01 2025)
 //
-// Nothing here owns memory. Strides and counts are in floats; `before` and `after` of a StateStep are 64-byte aligned.
+// These types own no memory. Strides and counts are in floats; `before` and `after` of a StateStep are 64-byte aligned.
 #pragma once
 
 #include <cstddef>
 
 namespace ibid {
 
-// y[t][c] = bias[c] + sum over j of weight[j][c] x[t - (K - 1) + j][c], j increasing, one fma each; without a bias
-// the sum starts at 0. If `silu`, y / (1 + exp(-y)) follows. The K - 1 inputs before row 0 are the history.
+// y[t][c] = bias[c] + sum over j of weight[j][c] x[t - (K - 1) + j][c], j increasing, one fma each; without a bias the
+// sum starts at 0. If `silu` is set, y / (1 + exp(-y)) follows. The K - 1 inputs before row 0 are the history.
 struct ConvStep {
   size_t n_taps = 0;              // K >= 1; the last tap multiplies the row itself
   size_t n_rows = 0;              // T
@@ -41,8 +41,8 @@ struct ConvStep {
 // Columns of S per tile; the last tile of a head may be narrower, in whole vectors of 16.
 inline constexpr size_t kStateTile = 64;
 
-// Memory layout of S: tile after tile of up to 64 columns, each [N keys, its columns]. P is padded to a multiple of 16
-// with columns that stay 0.
+// Memory layout of S: tile after tile of up to 64 columns, each tile [N keys, its columns]. P is padded to a multiple
+// of 16 with columns that stay 0.
 inline constexpr size_t state_columns(size_t n_values) { return (n_values + 15) / 16 * 16; }
 inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_keys * state_columns(n_values); }
 
@@ -58,7 +58,7 @@ struct StateStep {
   bool decay_per_key = false;
   const float* keys = nullptr;          // [T, key_stride] k
   const float* queries = nullptr;       // [T, key_stride] q
-  const float* decayed_keys = nullptr;  // [T, key_stride] d k; delta only
+  const float* decayed_keys = nullptr;  // [T, key_stride] d k; only for delta
   const float* decays = nullptr;        // [T, key_stride] if decay_per_key; else [T, number_stride]
   size_t key_stride = 0;
   const float* values = nullptr;  // [T, value_stride] v

@@ -17,7 +17,7 @@ size_t group_size(const AttentionShape& shape) { return shape.n_heads / shape.n_
 
 // --- scratch
 
-// Sizes of one thread's scratch for tiles of `rows` rows and sequences of `blocks` blocks, in bytes.
+// Sizes in bytes of one thread's scratch, for tiles of `rows` rows and sequences of `blocks` blocks.
 struct ScratchLayout {
   size_t rows, blocks, q_dim, v_dim, head_dim;
   bool latent;
@@ -25,10 +25,13 @@ struct ScratchLayout {
   size_t q_bytes() const { return rows * q_dim * sizeof(float); }
   size_t places_bytes() const { return round_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * round_up(n, 16) + n * v_dim) * sizeof(float); }
-  // Each row of a tile has at most `blocks` blocks, however its reads are shared with other rows.
+  // A row of a tile has at most `blocks` blocks, whether or not other rows share their reads.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
-  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }  // F32 needs most
+  size_t value_bytes() const {
+    return latent ? kAttentionBlock * v_dim * sizeof(float) : 0;
+  }  // F32 is the largest
+     // format
   size_t bytes() const {
     return round_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
            sums_bytes(tail_rows());
@@ -50,15 +53,15 @@ AttendSums from_row(const AttendSums& sums, size_t row) {
   return {sums.max + row, sums.sum + row, sums.out + row * sums.out_stride, sums.out_stride};
 }
 
-// One thread's scratch. Rows of a tile: sequence by sequence, token by token.
+// One thread's scratch memory. Rows of a tile are ordered by sequence, then by token.
 struct Scratch {
   float* q;           // [rows, q_dim] queries
   size_t* row_begin;  // [rows] positions visible to the row
   size_t* row_end;    // [rows]
-  size_t* offset;     // [rows] index of the row's head in q and out of the pass
+  size_t* offset;     // [rows] offset of the row's head in q and out of the pass
   AttendSums total;   // [rows] merged blocks of the current task
-  AttendSums part;    // [rows] one read
-  AttendSums tail;    // [tail_rows] consecutive reads of a task whose first reads another thread does
+  AttendSums part;    // [rows] result of one read
+  AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads another thread does
   std::byte* values;  // latent rows: the block's values, as written by Kernels::latent_values
   std::byte* kernel;
   ScratchLayout layout;
@@ -102,8 +105,9 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Does the reads [begin, end) of a task. If begin is 0, merges each one at once, and finishes the task if end is its
-  // last read. Otherwise leaves them in the scratch for merge_tail(), since sums are merged only in increasing order.
+  // Does the reads [begin, end) of a task. If begin is 0, merges each result at once, and finishes the task if end is
+  // its last read. Otherwise leaves the results in the scratch for merge_tail(), because results are merged only in
+  // increasing order.
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -122,7 +126,8 @@ class AttentionThread {
     if (begin == 0 && end == task.n_reads) finish(task);
   }
 
-  // Merges the reads [begin, end), which another thread left in its scratch, into a task begun by this thread.
+  // Merges the results of reads [begin, end), which another thread left in its scratch, into a task that this thread
+  // began.
   void merge_tail(const AttentionTask& task, size_t begin, size_t end, const Scratch& theirs) {
     size_t tail_row = 0;
     task.for_each_run(begin, end, [&](const AttentionRun& run, size_t from, size_t to) {
@@ -130,7 +135,7 @@ class AttentionThread {
     });
   }
 
-  // Merges the sinks as one more block, of one score with value 0, then normalises and writes the rows to out.
+  // Merges the sinks as one more block, with one score and the value 0; then normalises, and writes the rows to `out`.
   void finish(const AttentionTask& task) {
     if (shape_.sinks != nullptr) {
       clear(scratch_.part, task.n_rows());
@@ -142,7 +147,7 @@ class AttentionThread {
     }
     for (size_t r = 0; r < task.n_rows(); ++r) {
       const float inverse = 1.0f / scratch_.total.sum[r];
-      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the CPU cache; out is not yet
+      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // this row is in the CPU cache; out is not yet
       kernels_.scale(row, inverse, block_.value_dim());
       if (is_coded(block_.values())) kernels_.hadamard(row, block_.value_dim());
       std::memcpy(out_ + scratch_.offset[r], row, block_.value_dim() * sizeof(float));
@@ -178,7 +183,7 @@ class AttentionThread {
     }
   }
 
-  // For latent rows both parts are transformed separately.
+  // For latent rows, transforms the two parts separately.
   void rotate_query(float* query) const {
     kernels_.hadamard(query, block_.value_dim());
     const size_t rest = block_.head_dim - block_.value_dim();
@@ -195,8 +200,8 @@ class AttentionThread {
     return n_pages;
   }
 
-  // As heads_of(), for the block read after block `block` - 1 of the run: the run's next one, the next run's first, or
-  // the first of the next KV head. Returns 0 if no block follows.
+  // As heads_of(), for the block to read after block `block` - 1 of the run: the run's next one, the next run's first,
+  // or the first of the next KV head. Returns 0 if no block follows.
   size_t next_heads(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
                     const std::byte** heads) const {
     if (block < end) return heads_of(task, task.kv_head, run.sequence, block, heads);
@@ -206,7 +211,8 @@ class AttentionThread {
     return heads_of(task, task.kv_head + 1, 0, task.first_block, heads);
   }
 
-  // Attends to one block of a run, of which this thread does the blocks before `end`. `again`: not its first block.
+  // Computes attention over one block of a run; this thread computes the blocks before `end`. again: it has computed
+  // another block of the run before.
   void attend(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end, bool again,
               const AttendSums& result) {
     const size_t first_row = run.first_token * group_;
@@ -280,7 +286,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   const TaskPosition begin = tasks.share_begin(worker.index(), worker.count());
   const TaskPosition end = tasks.share_begin(worker.index() + 1, worker.count());
 
-  AttentionTask open;  // begun by this thread, whose later reads other threads do
+  AttentionTask open;  // the task that this thread began and whose later reads other threads do
   size_t open_index = 0;
   tasks.for_each([&](size_t index, const AttentionTask& task) {
     if (index < begin.task) return true;
@@ -336,10 +342,11 @@ struct Position {
   size_t shared_with_previous = 0;
 };
 
-// Returns the position after the last sequence with which it shares most blocks. `shared` is the number that it shares
-// with in_order[i - 1], compared with the number that in_order[i] shares with in_order[i - 1]. If the latter is
-// smaller, i is the index. If larger, the new sequence shares `shared` blocks with in_order[i], too. Only if equal are
-// blocks compared, from `shared` on. So no block is compared twice, except the first that differs.
+// Returns the position after the last sequence with which it shares the most blocks. `shared` is the number that it
+// shares with in_order[i - 1]; it is compared with the number that in_order[i] shares with in_order[i - 1]. If the
+// latter is smaller, i is the index. If it is larger, the new sequence also shares `shared` blocks with in_order[i].
+// Only if both are equal are blocks compared, from `shared` on. So no block is compared twice, except the first that
+// differs.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);
@@ -355,7 +362,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;  // the count of the sequence after it does not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // shared_blocks of the sequence after it does not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

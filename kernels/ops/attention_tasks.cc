@@ -7,7 +7,7 @@ namespace {
 
 // Rows of a tile: enough to make the cost of converting keys and values negligible.
 constexpr size_t kTileRowsWanted = 192;
-// Cost of reading a position, in rows multiplied with it. Affects only the balance among threads.
+// Cost of reading a position, in units of multiplying one row with it. Affects only the balance among threads.
 constexpr size_t kReadCost = 4;
 
 }  // namespace
@@ -38,7 +38,7 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
   }
 }
 
-// The run includes the rows of the following sequences while each shares `block` with the previous one.
+// The run also has the rows of the following sequences, as long as each shares `block` with the one before it.
 AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
   if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
   AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};
@@ -101,8 +101,8 @@ bool AttentionTaskList::any_split(int count) const {
   return false;
 }
 
-// End of the sequences that share a block with the previous one. If a window hides positions from a row of a sequence,
-// the sequence is alone in its group: few of its rows see the shared blocks.
+// Returns the end of the sequences that share a block with the previous one. A sequence is alone in its group if a
+// window hides positions from one of its rows, because few of its rows would see the shared blocks.
 size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   const auto sees_all = [&](const AttentionSequence& sequence) {
     return shape_.window == 0 || sequence.first_position + sequence.n_rows <= shape_.window;
@@ -113,7 +113,7 @@ size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   return end;
 }
 
-// A whole tile of one sequence, or its last rows and as many whole following sequences as fit.
+// Returns a whole tile of one sequence, or its last rows and as many following sequences as fit completely.
 AttentionTaskList::Tile AttentionTaskList::tile_from(std::span<const AttentionSequence> sharing, size_t sequence,
                                                      size_t row) const {
   Tile tile{sequence, row, 0, 0, sequence, row};

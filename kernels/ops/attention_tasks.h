@@ -1,12 +1,12 @@
 // Divides one call of attention() into tasks, and the tasks into shares of equal cost. Used only by attention.cc.
 //
 // A task is a query tile for one KV head: rows of one sequence, or of several that begin with the same pages. It is a
-// list of reads: each reads one block, once, for those rows of the tile whose sequence has it. For each row, the reads
-// are in increasing order of blocks. Tasks may be divided among threads between any two reads.
+// list of reads. Each read loads one block once, for those rows of the tile whose sequence has the block. The reads for
+// one row are in increasing order of blocks. A task may be divided among threads between any two reads.
 //
 // The shared blocks of a tile's sequences form a prefix tree, stored as the sequences in depth-first order with the
 // number of blocks that each shares with the previous one. The first sequence of a tile has a read for each of its
-// blocks. Each later one has reads only for the blocks that no earlier sequence has. Reads are in that order.
+// blocks, and each later sequence has reads only for blocks that no earlier sequence has. Reads are in that order.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace ibid {
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
   size_t sequence = 0;     // index in the task of the first sequence with these blocks
-  size_t first_token = 0;  // index in the tile
+  size_t first_token = 0;  // index of its first row in the tile
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -30,15 +30,17 @@ struct AttentionRun {
 class AttentionTask {
  public:
   AttentionTask() = default;
-  // A tile of n_tokens rows of `sequences`: from first_row of the first sequence, and all rows of the others. A tile of
-  // one sequence may end before its last row. REQUIRES: with several sequences, the window covers all their positions.
+  // A tile of n_tokens rows of `sequences`: the rows of the first sequence from first_row on, and all rows of the
+  // others. A tile of one sequence may end before its last row. REQUIRES: with several sequences, the window covers all
+  // their positions.
   AttentionTask(const AttentionShape& shape, std::span<const AttentionSequence> sequences, size_t kv_head,
                 size_t first_row, size_t n_tokens, bool is_last_tile);
 
   bool empty() const { return sequences.empty(); }
   size_t n_rows() const { return n_tokens * group; }
 
-  // For the i-th sequence: its number of rows in the tile, and the pass row and the position of the first.
+  // For the i-th sequence of the tile: its number of rows in the tile, and the first row's index in the pass and
+  // position.
   size_t tokens_of(size_t i) const {
     if (i != 0) return sequences[i].n_rows;
     return sequences.size() == 1 ? n_tokens : sequences[0].n_rows - first_row;
@@ -48,7 +50,7 @@ class AttentionTask {
   size_t end_position_of(size_t i) const { return position_of(i) + tokens_of(i); }
   size_t end_block_of(size_t i) const { return (end_position_of(i) - 1) / kAttentionBlock + 1; }
 
-  // Runs in the order of the reads; the last one is followed by one without blocks.
+  // Runs in the order of the reads. run_after() the last one has no blocks.
   AttentionRun first_run() const { return run_from(0, 0, first_block); }
   AttentionRun run_after(const AttentionRun& run) const;
 
@@ -65,37 +67,37 @@ class AttentionTask {
     }
   }
 
-  // Index of the read before which the accumulated cost is closest to `part`.
+  // Returns the index of the read before which the accumulated cost is closest to `part`.
   size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
-  size_t group = 1;      // query heads of the KV head
+  size_t group = 1;      // query heads per KV head
   size_t first_row = 0;  // within the first sequence
   size_t n_tokens = 0;
-  size_t first_block = 0;  // the first block visible to some row
+  size_t first_block = 0;  // first block that some row sees
   size_t n_reads = 0;
-  size_t cost = 0;           // positions read and multiplied; divides the work among threads
-  bool is_last_tile = true;  // no later tile reads the same pages of this KV head
+  size_t cost = 0;           // positions read and multiplied; the basis for dividing the work among threads
+  bool is_last_tile = true;  // no later tile reads pages of this KV head
 
  private:
   AttentionRun run_from(size_t sequence, size_t first_token, size_t block) const;
 };
 
-// The first position visible to the row at `position`.
+// Returns the first position that the row at `position` sees.
 size_t first_visible(const AttentionShape& shape, size_t position);
 
-// Tokens of a query tile; a multiple of four if at least four fit, so that tiles fill whole register tiles.
+// Number of tokens of a query tile. A multiple of four if at least four fit, so that register tiles are full.
 size_t tile_tokens(const AttentionShape& shape);
 
-// A position in the order of all tasks and their reads.
+// Where a share begins or ends in the order of all tasks and their reads.
 struct TaskPosition {
   size_t task = 0;
   size_t read = 0;
 };
 
-// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. A sequence has as many
-// tiles as without sharing: with more, the blocks that it does not share would be read more often.
+// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. A sequence has no more tiles than
+// without sharing, because each additional tile would read the blocks that it does not share once more.
 class AttentionTaskList {
  public:
   AttentionTaskList(const AttentionShape& shape, std::span<const AttentionSequence> sequences)
@@ -120,15 +122,15 @@ class AttentionTaskList {
     }
   }
 
-  // Start of the share of thread `index` of `count`: at equal parts of the cost, between two reads.
-  // index == count: the end of all tasks.
+  // Returns where the share of thread `index` of `count` begins. Shares have equal cost and are divided between two
+  // reads. index == count: the end of all tasks.
   TaskPosition share_begin(int index, int count) const;
 
-  // True if some task is divided among threads. The same on all threads.
+  // True if a task is divided among threads. All threads get the same result.
   bool any_split(int count) const;
 
  private:
-  // Rows of a tile: from `row` of `sequence` up to `end_row` of `end_sequence`.
+  // The rows of a tile: from `row` of `sequence` up to `end_row` of `end_sequence`.
   struct Tile {
     size_t sequence = 0, row = 0;
     size_t n_sequences = 0, n_tokens = 0;

@@ -34,7 +34,7 @@ struct Library {
   std::string why_not = {};  // empty: sgemm is available
 };
 
-// Restricts the library to the calling thread during its lifetime. OpenBLAS with OpenMP reads the caller's maximum
+// Restricts OpenBLAS to the calling thread until it is destroyed. OpenBLAS with OpenMP reads the caller's maximum
 // number of threads on each call. That setting is per thread, so setting it once, on the thread that loaded the
 // library, would not affect other threads.
 class OneThread {
@@ -55,7 +55,7 @@ class OneThread {
   int before_ = 0;
 };
 
-// True for core types whose sgemm uses the vector instructions of `isa`; others are fallbacks from before AVX2.
+// True for core types whose sgemm uses the vector instructions of `isa`; other types are fallbacks from before AVX2.
 bool is_core_for(Isa isa, std::string_view core) {
   for (std::string_view known : {"SkylakeX", "Cooperlake", "Sapphirerapids", "SapphireRapids"}) {
     if (core == known) return true;
@@ -64,12 +64,12 @@ bool is_core_for(Isa isa, std::string_view core) {
 }
 
 Library load_library() {
-  // IBID_FORCE_ISA also applies to the library, like to our kernels.
+  // IBID_FORCE_ISA applies to the library too, not only to our kernels.
   const Result<Isa> active = active_isa();
   if (!active.ok()) return {.why_not = active.status().message()};
   if (*active == Isa::kRef) return {.why_not = "the active instruction set is ref, which uses no library"};
   const Isa isa = *active >= Isa::kAvx512 ? Isa::kAvx512 : Isa::kAvx2;
-  // Without overwriting a value set by the user.
+  // Keep a value that the user has set.
   setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
   void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {.why_not = "OpenBLAS is not installed (libopenblas.so.0)"};

@@ -1,9 +1,9 @@
-// Float layers through OpenBLAS, for Numerics::kFast only: its summation order differs, so results
-// agree with our kernels within a tolerance, not bit for bit.
+// Float layers computed by OpenBLAS, for Numerics::kFast only: OpenBLAS sums in another order, so results agree with
+// our kernels within a tolerance, not bit for bit.
 //
-// The library is loaded at first use, not linked: Debian's build detects new Xeons as Prescott (a fifth of
-// the speed) unless OPENBLAS_CORETYPE is set before loading. Without the library, or if it still selects
-// the wrong core type, blas_available() is false and callers use our kernels.
+// The library is loaded at first use, not linked, because Debian's build takes new Xeons for a Prescott (a fifth of the
+// speed) unless OPENBLAS_CORETYPE is set before loading. Without the library, or if it still selects the wrong core
+// type, blas_available() is false and callers use our kernels.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 namespace ibid {
 
 // Minimum number of rows at which BLAS was measured to be faster than our kernels (docs/benchmarks.md, "Float
-// weights"): with AVX2 512 for F32 weights and 128 for other types; with fewer rows, packing the weights at each
-// call costs more than it gains. Never with AVX-512. Depends only on the active instruction set and the weight type.
-// REQUIRES: panel_is_float(weights).
+// weights"). With AVX2 it is 512 for F32 weights and 128 for other types: for fewer rows, packing the weights at each
+// call costs more than BLAS gains. With AVX-512 BLAS is never faster. Depends only on the active instruction set and
+// the weight type. REQUIRES: panel_is_float(weights).
 size_t blas_rows(PanelType weights);
 
-// Loads the library at the first call, which sets an environment variable: call it first before other threads start.
+// Loads the library at the first call, which sets an environment variable: make that call before other threads start.
 bool blas_available();
-// Reason why blas_available() is false; empty if it is true.
+// Why blas_available() is false; empty if it is true.
 std::string blas_unavailable_reason();
 
 // As Kernels::linear_float, with single-threaded sgemm; threads may call it concurrently. `kernels` unpacks the

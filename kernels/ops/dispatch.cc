@@ -33,8 +33,8 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
 
 bool has_bits(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
-// Register sets that the operating system saves on a context switch (XCR0). Without these an instruction set that the
-// CPU has cannot be used.
+// Returns which register sets the operating system saves on a context switch (XCR0). An instruction set that the CPU
+// has cannot be used unless its registers are saved.
 unsigned saved_state() {
   if (!has_bits(cpuid(1).ecx, bit_OSXSAVE)) return 0;
   unsigned low = 0, high = 0;
@@ -42,7 +42,7 @@ unsigned saved_state() {
   return low;
 }
 
-// Not __builtin_cpu_supports: clang 14 does not support "f16c" there.
+// __builtin_cpu_supports is not used, because clang 14 does not support "f16c" there.
 bool cpu_has_avx2() {
   constexpr unsigned kYmmState = 0x6;
   return has_bits(cpuid(1).ecx, bit_AVX | bit_FMA | bit_F16C) && has_bits(cpuid(7).ebx, bit_AVX2) &&

@@ -1,6 +1,6 @@
-// Selects the instruction set, once at first use, by CPUID and by the registers that the operating system saves
-// (XGETBV). IBID_FORCE_ISA=ref|avx2|avxvnni|avx512|amx forces one; a forced set that the machine lacks is an
-// error. All functions are thread-safe.
+// Selects the instruction set once, at first use, by CPUID and by the registers that the operating system saves
+// (XGETBV). The environment variable IBID_FORCE_ISA=ref|avx2|avxvnni|avx512|amx selects one; it is an error if the
+// machine lacks it. All functions are thread-safe.
 #pragma once
 
 #include "base/result.h"
@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// From the slowest to the fastest. kAvx2: AVX2, FMA, F16C; kAvxVnni: these and AVX-VNNI; kAvx512: kAvx2's and AVX-512
-// F, BW, VL, DQ, VNNI (the first processors with AVX-512 lack AVX-VNNI); kAmx: kAvx512's and AMX-INT8.
+// From the slowest to the fastest. kAvx2: AVX2, FMA and F16C. kAvxVnni: kAvx2 and AVX-VNNI. kAvx512: kAvx2 and AVX-512
+// F, BW, VL, DQ, VNNI (the first processors with AVX-512 lack AVX-VNNI). kAmx: kAvx512 and AMX-INT8.
 enum class Isa { kRef, kAvx2, kAvxVnni, kAvx512, kAmx };
 inline constexpr Isa kAllIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAmx};
 
@@ -25,7 +25,7 @@ Result<Isa> active_isa();
 
 // Returns the kernel table of one set. REQUIRES: isa_supported(isa).
 const Kernels& kernels_for(Isa isa);
-// Returns the table with double accumulators on float weights: the oracle (Numerics::kReference), for kPF panels only.
+// Returns the oracle, the table with double accumulators on float weights (Numerics::kReference). For kPF panels only.
 const Kernels& reference_kernels();
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// y = x W^T for all rows of a forward pass: divides panels among threads and selects the kernel.
+// y = x W^T for all rows of a forward pass. Divides panels among threads and selects the kernel.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct LinearInput {
   size_t n_cols = 0;
   float* values = nullptr;  // [n_rows, stride]
   size_t stride = 0;
-  QuantizedRows quantized;  // q == nullptr: no consumer is quantised
+  QuantizedRows quantized;  // q == nullptr: no quantised weight reads the input
 
-  // Sets the number of rows to n, with undefined contents.
+  // Sets the number of rows to n; the contents are undefined.
   void set_rows(size_t n) {
     n_rows = n;
     quantized.set_rows(n);
@@ -28,7 +28,7 @@ struct LinearInput {
   LinearInput rows(size_t first, size_t n) const;
 };
 
-// The forms of an input that some layer reads.
+// Which forms of an input the layers read.
 struct InputForms {
   bool values = false;
   bool quantized = false;
@@ -38,10 +38,10 @@ struct InputForms {
 // REQUIRES: both have the same number of columns, and `to` has memory for these forms and rows.
 void gather_rows(const LinearInput& from, std::span<const uint32_t> rows, InputForms forms, LinearInput& to);
 
-// View of panels [panels.begin, panels.end) as a separate matrix.
+// View of panels [panels.begin, panels.end) of a matrix as a separate matrix.
 PackedMatrix panels_of(const PackedMatrix& w, Range panels);
 
-// Context of linear(): everything except its operands. `scratch` has linear_scratch_bytes() for each thread.
+// Everything that linear() needs except its operands. `scratch` has linear_scratch_bytes() for each thread.
 struct LinearContext {
   const Kernels* kernels = nullptr;
   Numerics numerics = Numerics::kExact;
@@ -49,9 +49,9 @@ struct LinearContext {
   size_t scratch_stride = 0;  // bytes between threads
 };
 
-// Called by every worker of a parallel region with the same arguments; each computes its share of the outputs.
-// REQUIRES: a barrier after x was written and before the call, and a barrier after it before y is read.
-// y: [x.n_rows, y_stride], y_stride >= 16 * w.n_panels().
+// Every worker of a parallel region calls it with the same arguments; each computes its share of the outputs. REQUIRES:
+// a barrier between writing x and the call, and another between the call and reading y. y: [x.n_rows, y_stride],
+// y_stride >= 16 * w.n_panels().
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
             size_t y_stride);
 

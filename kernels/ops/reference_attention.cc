@@ -1,4 +1,4 @@
-// Attention of the oracle: the same functions with double accumulators, over stored rows converted to floats.
+// Attention of the oracle: the same functions with double accumulators, over stored rows that are converted to floats.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-// Scratch of one row, within attend_scratch_bytes().
+// Scratch memory of one row; it fits into attend_scratch_bytes().
 struct Scratch {
   double* scores;  // [256]
   double* out;     // [v_dim]
@@ -42,7 +42,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
     s.scores[p - tile.begin] = score(block, tile, tile.q + row * tile.q_stride, s.k);
     largest = std::max(largest, s.scores[p - tile.begin]);
   }
-  largest = double{static_cast<float>(largest)};  // rounded, since result.max is a float and sums are merged by it
+  largest = double{static_cast<float>(largest)};  // rounded, because result.max is a float that merging subtracts
   double sum = 0;
   std::fill_n(s.out, block.v_dim, 0.0);
   for (size_t p = begin; p < end; ++p) {

@@ -11,13 +11,14 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Fractional index of the pair that makes `turns` turns within the original context.
+// Returns the fractional index of the pair that makes `turns` turns within the original context.
 double yarn_pair(const RopeRule& rule, double turns) {
   return static_cast<double>(rule.rotary_dim) * portable_log(rule.original_max_positions / (turns * 2 * kPi)) /
          (2 * portable_log(rule.theta));
 }
 
-// Weight of the divided frequency of a pair: a linear ramp from 0 at `low` to 1 at `high`.
+// Weight of a pair's divided frequency: a linear ramp from 0 at `low` to 1 at `high`; the rest is the original
+// frequency.
 struct YarnRamp {
   explicit YarnRamp(const RopeRule& rule)
       : low(yarn_pair(rule, rule.beta_fast)), high(yarn_pair(rule, rule.beta_slow)) {

@@ -1,5 +1,5 @@
-// Rotary position embedding: the frequencies of a rule and the angles of positions. Angles are computed in
-// double with our own sine and cosine, so that they are identical on every machine. Kernels::rope does the rotation.
+// Rotary position embedding: the frequencies of a rule, and the angles of positions. Angles are computed in double with
+// our own sine and cosine, so that they are identical on every machine. Kernels::rope rotates.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Angle per position of each pair i < rotary_dim / 2, and a factor on cos and sin.
+// The angle per position of each pair i < rotary_dim / 2, and a factor of cos and sin.
 struct RopeTable {
   std::vector<double> inv_freq;
   double magnitude = 1.0;
@@ -27,24 +27,24 @@ struct RopeRule {
   double original_max_positions = 8192;  // kYarn, kLongrope
   double beta_fast = 32, beta_slow = 1;  // kYarn: turns within the original context that bound the interpolation
   bool truncate = true;                  // kYarn: round the bounds of the interpolation outwards to whole pairs
-  double magnitude = 1.0;                // of cos and sin: the attention factor of kYarn and kLongrope
-  size_t n_turning = 0;                  // number of leading pairs with a non-zero frequency; 0: all
+  double magnitude = 1.0;                // factor of cos and sin: the attention factor of kYarn and kLongrope
+  size_t n_turning = 0;                  // number of leading pairs that are rotated at all; 0: all pairs
   std::vector<float> frequency_factors;  // inv_freq[i] /= factor[i]; empty: no division
   std::vector<float> short_factors;      // kLongrope
 
   bool operator==(const RopeRule&) const = default;
 };
 
-// Returns Llama 3.1's rule as frequency_factors, as in GGUF: low frequencies are divided by `factor`, high ones are
-// kept, those between are interpolated linearly in the number of turns within the original context.
+// Returns Llama 3.1's rule in the form of frequency_factors, as in GGUF: low frequencies are divided by `factor`, high
+// ones are kept, and those between are interpolated linearly in their number of turns within the original context.
 // (transformers, modeling_rope_utils, "llama3")
 struct Llama3Rule {
   double factor, low_freq_factor, high_freq_factor, original_max_positions;
 };
 std::vector<float> llama3_frequency_factors(const Llama3Rule& llama3, double theta, size_t rotary_dim);
 
-// Returns the table for sequences of at most `context` positions. Rules that depend on the sequence length use
-// `context` instead: otherwise cached keys would change as the sequence grows.
+// Returns the table for sequences of at most `context` positions. Rules that depend on the length of the sequence use
+// `context` as that length, because cached keys would otherwise change as the sequence grows.
 RopeTable make_rope_table(const RopeRule& rule, size_t context);
 
 // Writes the angles of `position`: cos_sin = [rotary_dim / 2] cos, then [rotary_dim / 2] sin.

@@ -1,5 +1,5 @@
-// Reference kernels: readable scalar C++ that defines, bit for bit, the results of the tables of all
-// instruction sets; and the oracle in double. Private to kernels/ and its tests.
+// Reference kernels: readable scalar C++, which defines the results of the tables of all instruction sets bit for bit.
+// Also the oracle, which computes in double. Private to kernels/ and its tests.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -10,14 +10,14 @@ namespace ibid {
 //   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same for the odd lanes, and the sum of both.
 float reduce_add16(const float* lanes);
 
-// Loads one position as floats in stored form (still transformed), as attention reads it.
+// Loads one position as attention reads it: as floats, but still transformed if it is stored so.
 void ref_stored_row(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
-// Hadamard transform of a head in double, rounded once: the oracle's version.
+// Hadamard transform of a head, computed in double and rounded once. For the oracle.
 void ref_hadamard_in_double(float* x, size_t n);
-// Kernels::kv_load of every table: not performance-critical, so one implementation serves all.
+// Kernels::kv_load of every table: it is not performance-critical, so all tables share one implementation.
 void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
 
-// Each sets the table entries of its source file.
+// Each sets the entries of a table that its source file implements.
 void fill_ref_linear(Kernels& table);
 void fill_reference_linear(Kernels& table);
 void fill_ref_elementwise(Kernels& table);
@@ -28,7 +28,7 @@ void fill_reference_attention(Kernels& table);
 void fill_ref_recurrent(Kernels& table);
 void fill_reference_recurrent(Kernels& table);
 
-// Each sets all entries of one table. Those for instruction sets are in isa_*.cc, the only files compiled for one.
+// Each sets all entries of one table. Those of an instruction set are in isa_*.cc, the only files compiled for it.
 void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);

@@ -32,7 +32,7 @@ float float_score(const KvHeadBlock& block, const std::byte* head, size_t p, con
 }
 
 // Quantisers of a query. For latent rows the dimensions of the value and the remaining ones have separate scales; for
-// other rows the second part is empty.
+// other rows the second quantiser is unused.
 struct Query {
   const float* q;
   Quantizer first, second;
@@ -77,7 +77,7 @@ float score(const KvHeadBlock& block, const std::byte* head, size_t p, const Que
   return float_score(block, head, p, query.q);
 }
 
-// Layout of the values in a head's block; for latent rows they are part of the keys.
+// Returns the layout of the values in a head's block; for latent rows they are part of the keys.
 KvPartOrder stored_values(const KvHeadBlock& block) {
   return block.is_latent() ? key_order(block) : value_order(block);
 }
@@ -89,9 +89,9 @@ void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float
   }
 }
 
-// Weights as integers: weight ~ code * step.
+// Quantised weights: weight ~ code * step.
 struct WeightCodes {
-  float inverse = 0, step = 0;  // if all weights are tiny: all codes are 0
+  float inverse = 0, step = 0;  // both 0 if all weights are tiny; then all codes are 0
 
   explicit WeightCodes(float top) {
     if (top < kTinyWeight) return;
@@ -119,7 +119,7 @@ void add_int8_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
   }
 }
 
-// As add_int8_values(), for each group of dimensions that shares its scales and minima.
+// As add_int8_values(), for each group of dimensions that shares scales and minima.
 void add_int4_values(const KvHeadBlock& block, const AttendTile& tile, size_t begin, size_t end, const float* weights,
                      float* out) {
   for (size_t g = 0; g < block.value_groups(); ++g) {

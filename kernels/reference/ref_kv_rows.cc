@@ -37,7 +37,7 @@ void transform(Number* x, size_t n) {
 
 void hadamard(float* x, size_t n) { transform(x, n); }
 
-// Transforms a key; for latent rows both parts separately.
+// Transforms a key; for latent rows the two parts separately.
 void hadamard_of(const KvHeadBlock& block, float* k) {
   hadamard(k, block.value_dim());
   if (block.is_latent()) hadamard(k + block.latent_dim, block.head_dim - block.latent_dim);
@@ -63,7 +63,7 @@ struct Part {
             128,
             block.is_latent() ? block.latent_dim : block.head_dim};
   }
-  // For latent rows, the first latent_dim dimensions of the key.
+  // The values. For latent rows they are the first latent_dim dimensions of the key.
   static Part values(const KvHeadBlock& block) {
     if (block.is_latent()) {
       Part part = keys(block);
@@ -91,13 +91,13 @@ void store_int8(const Part& part, std::byte* head, size_t p, const float* x) {
   }
 }
 
-// x ~ minimum + scale * q for up to 32 numbers, with the stored (rounded) scale and minimum.
+// Quantiser x ~ minimum + scale * q for up to 32 numbers, which uses the stored (rounded) scale and minimum.
 struct NibbleQuantizer {
   uint16_t scale_bits, minimum_bits;
   float minimum, inverse;
 
   NibbleQuantizer(const float* x, size_t n) {
-    const float lowest = clamp_to_half(*std::min_element(x, x + n)) + 0.0f;  // no -0, which equals 0
+    const float lowest = clamp_to_half(*std::min_element(x, x + n)) + 0.0f;  // + 0.0f replaces -0 by 0
     const float highest = clamp_to_half(*std::max_element(x, x + n)) + 0.0f;
     minimum_bits = float_to_fp16(lowest);
     scale_bits = float_to_fp16((highest - lowest) / 15.0f);
@@ -158,7 +158,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
       std::byte* const target = values + to.at(p, d);
       if (from.paired()) {
         const auto code = static_cast<std::byte>(read<uint8_t>(source, 0) >> (from.is_high(d) ? 4 : 0) & 15);
-        *target = to.is_high(d) ? *target | code << 4 : code;  // the low half is written first
+        *target = to.is_high(d) ? *target | code << 4 : code;  // the low half is written before the high one
       } else {
         std::memcpy(target, source, number);
         if (block.keys() == KvNumberFormat::kInt8) *target ^= std::byte{0x80};

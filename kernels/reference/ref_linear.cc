@@ -11,14 +11,14 @@ namespace ibid {
 
 namespace {
 
-// One block of 32 columns of one row of a quantised panel.
+// One block of 32 columns in one row of a quantised panel.
 struct Block {
   const std::byte* chunk;
   const PanelFormat* format;
-  size_t index;  // of the block in the chunk
+  size_t index;  // index of the block in the chunk
   size_t lane;   // row within the panel
 
-  // `group` is the index in the block: 0, or 0 and 1 if scales cover 16 columns.
+  // group: index in the block; 0, or 0 and 1 if scales cover 16 columns.
   size_t group_of_chunk(size_t group) const { return index * (kQuantBlock / format->group) + group; }
   float scale(size_t group) const { return panel_scale(*format, chunk, group_of_chunk(group), lane); }
   float min(size_t group) const { return panel_min(*format, chunk, group_of_chunk(group), lane); }
@@ -57,7 +57,7 @@ float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size
   return w.type == PanelType::kPH ? fp16_to_float(bits) : bf16_to_float(bits);
 }
 
-// One output of a quantised layer.
+// Computes one output of a quantised layer.
 float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, const QuantizedRows& x, size_t row) {
   const size_t chunk_bytes = format.chunk_bytes(), chunk_blocks = format.chunk_blocks();
   float acc = 0.0f;
@@ -107,7 +107,7 @@ void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t
 }
 
 // The oracle's version, for kPF panels. The product of two floats is exact in double, so a multiplication and an
-// addition give the result of a fused operation, and a compiler can vectorise the lanes.
+// addition give the result of a fused operation, and the compiler can vectorise the lanes.
 void linear_double(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
                    size_t y_stride) {
   CHECK(w.type == PanelType::kPF);

@@ -1,7 +1,7 @@
-// Attention of many rows over INT8 keys and values on AMX: scores and weighted values are integer sums, which tiles
+// Attention of many rows over INT8 keys and values on AMX. Scores and weighted values are integer sums, which tiles
 // compute exactly, so results equal those of attention-inl.h. Included by isa_amx.cc, after vec_avx512.h.
 //
-// A pass is sixteen rows against the whole block. The softmax between the two products takes by far the most time.
+// One pass computes sixteen rows against the whole block. The softmax between the two products takes most of the time.
 
 #include "kernels/simd/attend_softmax-inl.h"
 #include "kernels/simd/tiles_amx.h"
@@ -11,6 +11,7 @@ namespace {
 
 static_assert(kAttendPassRows == 16, "a pass is the rows of a tile");
 
+// Use of the tile registers:
 //   tmm0        queries [16][chunk]          tmm1   keys [chunk / 4][16 positions][4]
 //   tmm2        digits [16][64 positions]    tmm3   values [16][16 dimensions][4 positions]
 //   tmm4..tmm7  sums [16][16]
@@ -22,19 +23,20 @@ size_t chunk_of(size_t k_dim) {
   return chunk;
 }
 
-// As above; for latent rows a divisor of the size of both parts.
+// As above; for latent rows it divides the sizes of both parts.
 size_t chunk_of(const KvHeadBlock& block) {
   return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
 }
 
-// Quantised queries in memory, and the dimensions per product.
+// The quantised queries in memory.
 struct TileQueries {
   const int8_t* q;
   size_t stride;
   size_t chunk;
 };
 
-// Integer dot products of 16 rows with the 64 positions of a page over `dims`, to sums[r][0 .. 64), row_bytes apart.
+// Writes the integer dot products of 16 rows with the 64 positions of a page, over `dims`, to sums[r][0 .. 64), whose
+// rows are row_bytes apart.
 void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueries& queries, Span dims, int32_t* sums,
                 size_t row_bytes) {
   const size_t group = block.k_dim * kKeyGroup;
@@ -79,10 +81,10 @@ void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const Til
   }
 }
 
-// Computes the scores of a pass for pages [first, last].
+// Computes the scores of 16 rows for pages [first, last].
 void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk, size_t first,
                  size_t last) {
-  auto* sums = reinterpret_cast<int32_t*>(s.scores);  // replaced by floats in place
+  auto* sums = reinterpret_cast<int32_t*>(s.scores);  // converted to floats in place
   const Span dims{0, block.is_latent() ? block.latent_dim : block.k_dim};
   for (size_t page = first; page <= last; ++page) {
     score_sums(block, tile.heads[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
@@ -102,13 +104,13 @@ void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// Computes the sums of both weight digits times the values of pages [first, last], in s.totals.
+// Sums the two digits of the weights times the values of pages [first, last] to s.totals.
 void value_sums(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last) {
   const size_t v_dim = block.v_dim, stride = v_dim * sizeof(int32_t);
   int32_t* const high = s.totals;
   int32_t* const low = s.totals + kAttendPassRows * v_dim;
   for (size_t d = 0; d < v_dim; d += 32) {
-    const bool two = d + 32 <= v_dim;  // two groups of sixteen dimensions: four independent sums
+    const bool two = d + 32 <= v_dim;  // two groups of sixteen dimensions give four independent sums
     tile_zero<4>();
     tile_zero<5>();
     tile_zero<6>();

@@ -1,6 +1,6 @@
-// INT4: scores, and weighted sums of values, in integers, separately for every 32 dimensions, which share their scales
-// and minima. A byte holds two numbers, so one load of 64 bytes provides two operands of byte dot products.
-// Included once per instruction set.
+// INT4 attention: scores, and weighted sums of values, in integers. Every 32 dimensions share scales and minima, so
+// they are summed separately. A byte holds two numbers, so one load of 64 bytes gives two operands for byte dot
+// products. Included once per instruction set.
 #pragma once
 
 #include "kernels/simd/attend_rows-inl.h"
@@ -11,7 +11,7 @@ namespace {
 
 // --- scores
 
-// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: of the page's keys.
+// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: those of the page's keys.
 template <size_t kRows>
 IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
@@ -68,9 +68,10 @@ IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
   return is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
 }
 
-// Encodes weights times the scales of a group for kRows rows with visible positions, and sums weights times minima,
-// which are added to all dimensions of the group. Rows are done together to convert each scale only once. index: of the
-// first row in the register tile. pages: the positions of the pages whose values will be read.
+// Encodes (weight times scale of the group) as integers, for kRows rows with visible positions, and sums weight times
+// minimum, which is added to all dimensions of the group. Rows are processed together, so that each scale is converted
+// only once. index: that of the first row in the register tile. pages: the positions of the pages whose values will be
+// read.
 template <size_t kRows>
 void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t index,
                   Span pages, size_t group) {
@@ -90,7 +91,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
         V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
-        if (!whole) {  // hidden positions may have any weight, scale and minimum
+        if (!whole) {  // positions that are not visible may have any weight, scale and minimum
           const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
           weight = select(seen, weight, zero());
           own_scale = select(seen, scale, zero());
@@ -111,7 +112,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   }
 }
 
-// Encodes the rows of a register tile, whose weights softmax() left as floats.
+// Encodes the rows of a register tile; softmax() left their weights as floats.
 template <size_t kRows>
 void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t group) {
   const Span pages{page_span(rows.seen.begin / kPagePositions).begin,
@@ -129,12 +130,12 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Number of digits summed in one pass over the values; with two, both halves of the bytes are summed as well.
+// Number of digits summed in one pass over the values. With two, both halves of the bytes are summed in that pass too.
 constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
 
-// Sums kDigits digits of the codes, from `digit` on, times a group's values over all positions visible to `rows`: for
-// the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block, and a byte is
-// unpacked once for all rows and digits.
+// Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to
+// `rows`, for the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block,
+// and a byte is unpacked once for all rows and digits.
 template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
 IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
                              size_t digit, bool fetch) {
@@ -155,7 +156,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
       fetch_ahead(stream, at * ahead, ahead * 64);
       const B64 both = load_bytes(stream.at + at);
       const B64 lows = low_nibbles(both), highs = high_nibbles(both);
-      // The codes are bytes up to 255, but values are below 16, so no sum of two products saturates.
+      // Codes are bytes up to 255, but values are below 16, so no sum of two products saturates.
       for (size_t i = 0; i < kDigits; ++i) {
         for (size_t r = 0; r < kRows; ++r) {
           const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);
@@ -189,7 +190,7 @@ void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const Tile
   }
 }
 
-// One group at a time, so that its codes and sums stay in the L1 cache.
+// Processes one group at a time, so that its codes and sums stay in the L1 cache.
 template <size_t kRows>
 void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  RowTile rows, bool fetch) {
@@ -210,7 +211,7 @@ void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// Weighted INT4 values of all rows, for the whole block.
+// Adds the weighted INT4 values of the whole block for all rows.
 void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                        NextBlock& next, bool fetch) {
   for (size_t first = 0; first < tile.n_rows;) {

@@ -1,4 +1,4 @@
-// Shared by scores and weighted values: visible positions of a tile's rows, scratch, register tiles of rows, and
+// Used by both scores and weighted values: visible positions of a tile's rows, scratch, register tiles of rows, and
 // streams of keys and values. Included once per instruction set, by attention-inl.h.
 #pragma once
 
@@ -12,7 +12,7 @@ static_assert(kTileRows <= kMaxAttendRows, "sizes the scratch");
 constexpr size_t kScoreStride = kAttentionBlock;
 constexpr float kNoScore = -__builtin_inff();
 
-// Positions [begin, end) of the block.
+// Positions [begin, end) of the current block.
 struct Span {
   size_t begin = 0;
   size_t end = 0;
@@ -22,7 +22,7 @@ IBID_INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 IBID_INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 IBID_INLINE bool is_empty(Span s) { return s.begin >= s.end; }
 IBID_INLINE Span intersect(Span a, Span b) { return {larger(a.begin, b.begin), smaller(a.end, b.end)}; }
-// The smallest span that contains both.
+// Returns the smallest span that contains both.
 IBID_INLINE Span hull(Span a, Span b) {
   if (is_empty(a)) return b;
   if (is_empty(b)) return a;
@@ -30,20 +30,20 @@ IBID_INLINE Span hull(Span a, Span b) {
 }
 IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page + 1) * kPagePositions}; }
 
-// A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
+// A thread's scratch memory for n_rows rows; attend_scratch_bytes() returns its size.
 struct TileScratch {
   float* scores;  // [kAttendPassRows, 256] scores, then weights
-  // Quantised weights: of a pass (INT8), or of a register tile and a group of dimensions (INT4).
+  // Quantised weights: those of a pass (INT8), or of a register tile and a group of dimensions (INT4).
   uint8_t* codes;   // [kAttendPassRows, 2, 256] the weights' high and low bytes
-  float* step;      // [kAttendPassRows] the weight of one unit of a code
+  float* step;      // [kAttendPassRows] weight of one unit of a code
   float* floors;    // [kAttendPassRows] sum of weights times minima (INT4)
   float* scaled;    // [kTileRows, 256] the weights times the scales of a group (INT4)
   int32_t* totals;  // [2, kAttendPassRows, v_dim] sums of digits by values; INT4: [2, kTileRows, kNibbleGroup]
-  float* keys;      // [256, head_dim] of the block as floats, in the layout of F32 pages
+  float* keys;      // [256, head_dim] keys of the block as floats, in the layout of F32 pages
   float* values;    // [256, v_dim]
   int8_t* q;        // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
   size_t q_stride;
-  // For both parts of latent rows; else only the first is used.
+  // Indexed by the part of latent rows; other rows use only the first.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
   float* q_sums;  // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); for latent rows times
@@ -84,15 +84,15 @@ struct TileScratch {
   }
 };
 
-// Consecutive rows of a register tile, and the hull of their visible positions.
+// Consecutive rows of a register tile, and the hull of their spans.
 struct RowTile {
   size_t first;
   size_t count;
   Span seen;
 };
 
-// Returns the register tile of rows at `first`: kTileRows rows, except that the last two tiles are balanced, to avoid a
-// tile of one row.
+// Returns the register tile that begins at row `first`. It has kTileRows rows, except that the last two tiles are
+// balanced, to avoid a tile of one row.
 IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows) {
   const size_t left = n_rows - first;
   RowTile tile{first, left, {}};
@@ -104,16 +104,16 @@ IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows)
 IBID_INLINE V16 load_values(const float* p) { return load(p); }
 IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
 
-// The keys or the values of a page, and the address of data read later, which is meanwhile prefetched to the L2 cache;
+// The keys or values of a page, and the address of data that is read later and is prefetched to the L2 cache meanwhile;
 // null: no prefetch.
 struct Stream {
   const std::byte* at;
   const std::byte* ahead;
 };
 
-// Prefetch distance in bytes, rounded up to whole pages' keys or values. Of 12, 24, 48 and 96 KB, 12 was best for
-// INT8, and for F16 and F32 hardly different from 48. Without prefetch, decoding after 4,096 positions took 1.1 (F32)
-// to 1.6 times (F16) as long (EPYC, 1 MiB L2 per core).
+// Prefetch distance in bytes, rounded up to the keys or values of whole pages. Of 12, 24, 48 and 96 KB, 12 was best for
+// INT8; for F16 and F32 it hardly differs from 48. Without prefetch, decoding after 4,096 positions took 1.1 (F32) to
+// 1.6 times (F16) as long (EPYC, 1 MiB L2 per core).
 constexpr size_t kFetchAhead = 12288;
 
 IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {
@@ -121,20 +121,20 @@ IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) 
   for (size_t i = 0; i < bytes; i += 64) prefetch_l2(stream.ahead + offset + i);
 }
 
-// The values of a page in the layout of V.
+// Returns the values of a page in the layout of V.
 IBID_INLINE const std::byte* values_of(const KvHeadBlock& block, const AttendTile& tile, size_t page) {
   return (block.is_latent() ? tile.values[page] : tile.heads[page]) + block.v;
 }
 
-// Converts n keys or values at `from` to floats; n is a multiple of 16.
+// Converts n keys or values at `from` to floats. n is a multiple of 16.
 template <typename Element>
 void widen(const std::byte* from, size_t n, float* to) {
   const auto* elements = reinterpret_cast<const Element*>(from);
   for (size_t i = 0; i < n; i += 16) store(to + i, load_values(elements + i));
 }
 
-// Prefetches tile.next_heads into the L2 cache, one share at a time, so that large tiles, which compute for
-// long, do not wait for memory in between.
+// Prefetches tile.next_heads into the L2 cache, one share per step, so that large tiles, which compute for
+// long, need not wait for memory when the next block begins.
 class NextBlock {
  public:
   NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
@@ -170,7 +170,7 @@ Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   return seen;
 }
 
-// Returns the rows of `tile` of the pass that starts at `first`.
+// Returns the part of `tile` that one pass computes: rows from `first` on.
 IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
   AttendTile pass = tile;
   pass.n_rows = smaller(tile.n_rows - first, kAttendPassRows);
@@ -183,11 +183,11 @@ IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
 
 // --- Sources of a block's keys and values, and prefetching
 
-// With more rows, F16 keys and values are converted to floats once; for few rows that does not pay.
+// For more rows than this, F16 keys and values are converted to floats once; for fewer that costs more than it saves.
 constexpr size_t kWidenRows = 3 * kTileRows;
 
-// Keys and values of a block's pages [first, last], in place or, for many rows, converted to floats in the scratch,
-// so that they are not converted repeatedly.
+// The keys and values of a block's pages [first, last]: in place or, for many rows, converted to floats in the scratch,
+// so that they are converted only once.
 class Operands {
  public:
   Operands(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last)
@@ -204,7 +204,7 @@ class Operands {
   KvNumberFormat key_type() const { return keys_widened_ ? KvNumberFormat::kF32 : block_.keys(); }
   KvNumberFormat value_type() const { return values_widened_ ? KvNumberFormat::kF32 : block_.values(); }
 
-  // Converts all keys, but values only of visible positions, since the others may hold anything.
+  // Converts all keys, but only the values of visible positions, because the others may have any content.
   void widen_all(Span seen) const {
     const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
     for (size_t page = first_; keys_widened_ && page < first_ + n_pages_; ++page) {
@@ -218,7 +218,7 @@ class Operands {
     }
   }
 
-  // `fetch`: prefetch the following data while these are read. REQUIRES: !fetch for latent rows.
+  // fetch: prefetch the data after these while these are read. REQUIRES: !fetch for latent rows.
   Stream keys(size_t page, bool fetch) const {
     if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
@@ -229,14 +229,16 @@ class Operands {
     return {values_of(block_, tile_, page), fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
-  // Bytes to prefetch per byte of values read: INT8 keys are twice as long as INT4 values. With 1, a decoding thread
-  // waited for every other line (1.2 to 1.4 times as long after 4,096 and 16,384 positions).
+  // Bytes to prefetch per byte of values read. With INT8 keys, which are twice as long as INT4 values, it must be two:
+  // with one, a decoding thread waited for every other line (1.2 to 1.4 times as long after 4,096 and 16,384
+  // positions).
   size_t ahead_of_values() const { return unequal_ ? 2 : 1; }
 
  private:
   static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
 
-  // The i-th source in reading order: the keys of the block's pages, their values, then those of the next block.
+  // Returns the i-th source in reading order: the keys of the block's pages, their values, then those of the next
+  // block.
   const std::byte* part(size_t i) const {
     if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
     i -= n_pages_;
@@ -247,7 +249,7 @@ class Operands {
     return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
 
-  // Prefetches scales a whole block ahead: they are outside the streams of codes, and those of the values are needed
+  // Prefetches scales a whole block ahead: they are outside the streams of codes, and the scales of values are needed
   // before the values.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
@@ -260,7 +262,7 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;     // keys are longer than values: keys then prefetch values, and values the next keys
+  const bool unequal_;     // keys are longer than values: then keys prefetch values, and values prefetch the next keys
   const size_t distance_;  // prefetch distance, in pages' keys or values
   const bool keys_widened_, values_widened_;
 };

@@ -1,5 +1,5 @@
-// Scores of a tile: lanes are 16 positions of a key group; register tiles of up to kTileRows rows x
-// kTilePanels groups, one accumulator per row and position. Included once per instruction set.
+// Scores of a tile. Lanes are the 16 positions of a key group; a register tile has up to kTileRows rows x kTilePanels
+// groups, with one accumulator per row and position. Included once per instruction set.
 #pragma once
 
 #include "kernels/simd/attend_nibbles-inl.h"
@@ -32,8 +32,8 @@ IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const fl
   }
 }
 
-// As score_floats(), for INT8 keys: the exact integer dot product times (q_scale * k_scale). kPart 0 stores the scores,
-// kPart 1 adds those of the second part of latent rows. dims: the dimensions to use, of k_dim.
+// As score_floats(), for INT8 keys: the exact integer dot product times (q_scale * k_scale). kPart 0 stores the scores;
+// kPart 1 adds those of the second part of latent rows to them. dims: which of the k_dim dimensions to use.
 template <size_t kRows, size_t kPart>
 IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const float* k_scale, size_t k_dim, Span dims,
                             const TileScratch& s, size_t row, float* scores) {
@@ -64,7 +64,8 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
   }
 }
 
-// Scores of a register tile's rows for their visible positions of a page. `type`: of the keys in the stream.
+// Computes the scores of a register tile's rows for their visible positions in a page. type: format of the keys in the
+// stream.
 template <size_t kRows>
 void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvNumberFormat type, RowTile rows, size_t page) {
@@ -98,7 +99,7 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// Scores of all rows for one page. `type`: of the keys in the stream.
+// Computes the scores of all rows for one page. type: format of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
                 KvNumberFormat type, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {

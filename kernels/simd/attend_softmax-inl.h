@@ -7,7 +7,8 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises dimensions `of` of a row's query, which share a scale, with zeros up to `padded`. part: index of the scale.
+// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: index of the
+// scale.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -43,7 +44,7 @@ IBID_INLINE void mask_invisible(float* scores, Span hull, Span seen) {
   for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
     const Span lanes = intersect(seen, {p, p + 16});
     if (lanes.begin == p && lanes.end == p + 16) {
-      p = seen.end / 16 * 16 - 16;  // all positions between are visible
+      p = seen.end / 16 * 16 - 16;  // skip to the end: all positions between are visible
       continue;
     }
     const M16 mask = is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
@@ -59,15 +60,15 @@ void cap_scores(const AttendTile& tile, float* scores, Span seen) {
   }
 }
 
-// Loads sixteen weights from position p, with zeros for positions that are not visible.
+// Loads 16 weights from position p on, with zeros for positions that are not visible.
 IBID_INLINE V16 load_seen(const float* weights, size_t p, Span seen) {
   const Span lanes = intersect(seen, {p, p + 16});
   if (is_empty(lanes)) return zero();
   return select(lane_range(lanes.begin - p, lanes.end - p), load(weights + p), zero());
 }
 
-// Quantises the scaled weights of a row to codes of two digits; 0 for invisible positions in `pages`, the positions
-// whose values are read. top: the largest weight. Returns the weight of one unit of a code.
+// Quantises the scaled weights of a row to codes of two digits. Positions in `pages` (those whose values are read) that
+// are not visible get 0. top: the largest weight. Returns the weight of one unit of a code.
 float encode_weights(const float* weights, float top, Span seen, Span pages, uint8_t* codes) {
   const bool is_zero = top < kTinyWeight;
   const V16 inverse = set1(is_zero ? 0.0f : kLargestWeightCode / top);
@@ -90,7 +91,7 @@ struct RowCount {
   static constexpr size_t kRows = kCount;
 };
 
-// Calls act(RowCount, RowTile) for rows with visible positions: kSoftmaxRows together if all of them have some, else
+// Calls act(RowCount, RowTile) for the rows that see any position: kSoftmaxRows rows together if all of them do, else
 // row by row.
 template <typename Act>
 IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act& act) {
@@ -110,8 +111,9 @@ IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act
   }
 }
 
-// Replaces the dots of kRows rows with visible positions by weights exp(s - max), and stores max and sum in the result.
-// kInt8: then multiplies each weight by its value's scale, and quantises it. Rows are interleaved to fill the pipeline.
+// Replaces the dots of kRows rows, all of which see positions, by weights exp(s - max), and stores max and sum in the
+// result. kInt8: then multiplies each weight by its value's scale, and quantises it. Rows are interleaved to fill the
+// pipeline.
 template <size_t kRows, bool kInt8>
 void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages) {
   float* const scores = s.scores + rows.first * kScoreStride;
@@ -131,11 +133,11 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
-    const float max = reduce_max(largest[r]) + 0.0f;  // -0 and 0 are equal, but their bits are not
+    const float max = reduce_max(largest[r]) + 0.0f;  // + 0.0f replaces -0 by 0: they are equal, but their bits differ
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on, of the weights
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on the largest weight
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {
@@ -147,7 +149,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 weight = exp_bounded(sub(mul(load(at), scale), top[r]));
       sum[r] = add(sum[r], weight);
       if constexpr (kInt8) {
-        // Invisible positions may have any scale: their product is NaN or 0, and max() ignores both.
+        // The scale at a position that is not visible may be anything: the product is NaN or 0, and max() ignores both.
         const V16 scaled = mul(weight, value_scale);
         largest[r] = max(scaled, largest[r]);
         store(at, scaled);

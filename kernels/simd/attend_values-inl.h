@@ -1,5 +1,5 @@
-// Weighted values of a tile: lanes are 16 dimensions; register tiles of up to kTileRows rows x kTilePanels
-// vectors, one accumulator per row and dimension. Included once per instruction set.
+// Weighted values of a tile. Lanes are 16 dimensions; a register tile has up to kTileRows rows x kTilePanels vectors,
+// with one accumulator per row and dimension. Included once per instruction set.
 #pragma once
 
 #include "kernels/simd/attend_rows-inl.h"
@@ -7,8 +7,8 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// out[r][16 c + lane] += sum over `positions` of a page of weight * value, increasing, for kColumns vectors of
-// dimensions starting at `dim`. weights: at the page's first position, rows kScoreStride apart.
+// out[r][16 c + lane] += sum over `positions` of a page of weight * value, in increasing order, for kColumns vectors of
+// dimensions from `dim` on. weights: at the page's first position, rows kScoreStride apart.
 template <size_t kRows, size_t kColumns, typename Value>
 IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span positions, const float* weights,
                             float* out, size_t out_stride) {
@@ -51,8 +51,8 @@ void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* w
   }
 }
 
-// Positions visible to all rows are summed for all rows at once, those visible to some only row by row
-// before and after, so that each row's sum runs over its own positions in increasing order.
+// Sums positions that are visible to all rows for all rows at once. Positions visible to some rows only are summed row
+// by row, before and after these, so that each row's sum runs over its own positions in increasing order.
 template <size_t kRows, typename Value>
 void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
                 RowTile rows, size_t page) {
@@ -93,8 +93,8 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
 
 // --- INT8: both digits of the weights times the values, in integers
 
-// totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: of the first row
-// at the page's first position, rows 2 * kAttentionBlock apart.
+// totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: those of the first
+// row at the page's first position, rows 2 * kAttentionBlock apart.
 template <size_t kRows, size_t kColumns>
 IBID_INLINE void add_codes(const Stream& stream, size_t dim, size_t v_dim, size_t begin, size_t end,
                            const uint8_t* codes, int32_t* totals) {
@@ -152,7 +152,7 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
   }
 }
 
-// `type`: of the values in the stream; INT4 values are summed for a whole block instead (add_nibble_values).
+// type: format of the values in the stream. INT4 values are summed for a whole block instead (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvNumberFormat type, size_t page) {
   switch (type) {

@@ -1,8 +1,8 @@
-// Attention of some query rows over one block of 256 positions. Included after vec_<isa>.h, once per
-// instruction set; ref_attention.cc is the scalar reference and kernels.h states the formulas.
+// Attention of query rows over one block of 256 positions. Included after vec_<isa>.h, once per instruction set;
+// ref_attention.cc is the scalar reference and kernels.h has the formulas.
 //
-// However rows are tiled, every sum is one accumulator in one order. Scores of positions not visible to a row
-// may be computed with the others, but are replaced by -inf; their values are never multiplied.
+// However rows are tiled, every sum is one accumulator in one order. Scores of positions that a row does not see may be
+// computed with the others, but are replaced by -inf; the values there are never multiplied.
 #pragma once
 
 #include "kernels/reference/ref.h"
@@ -15,7 +15,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Attention of the rows of `tile`, few enough for their scores to stay in the L1 cache, over the whole block.
+// Computes the rows of `tile`, few enough for their scores to stay in the L1 cache, over the whole block.
 void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  NextBlock& next, bool fetch) {
   Span seen;
@@ -48,7 +48,8 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
   operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
-  // Few rows prefetch as they stream; many, and latent rows (values in a buffer), prefetch the next block in shares.
+  // With few rows, data is prefetched as it streams. With many, and with latent rows, whose values are in a buffer, the
+  // next block is prefetched in shares.
   const bool few = tile.n_rows <= kWidenRows && !block.is_latent();
   AttendTile hint = tile;
   if (few) hint.n_next = 0;

@@ -1,5 +1,5 @@
-// Norms, activations, sums and rotations over 16 lanes. Included after vec_<isa>.h, once per instruction
-// set; ref_elementwise.cc is the scalar reference.
+// Norms, activations, sums and rotations over 16 lanes. Included after vec_<isa>.h, once per instruction set;
+// ref_elementwise.cc is the scalar reference.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -8,7 +8,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Loads up to 16 numbers of a row to be normalised; if kHuge, times kHugeRow.
+// Loads up to 16 numbers of a row for a norm; if kHuge, multiplied by kHugeRow.
 template <bool kHuge>
 IBID_INLINE V16 load_row(const float* x, size_t n) {
   const V16 v = load_upto(x, n);

@@ -1,7 +1,7 @@
 // AVX-512's table with AMX versions of quantised linear layers and INT8 attention of many rows. Only fill_amx() has
 // external linkage.
 
-// Vector types first: the kernel bodies use them.
+// Vector types are included first, because the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx512.h"
 #include "kernels/simd/attend_amx-inl.h"
@@ -14,10 +14,10 @@ namespace ibid {
 namespace avx512 {
 namespace {
 
-// With fewer rows a tile is not full, and unpacking a panel costs more than multiplying it.
+// Minimum rows for AMX: with fewer a tile is not full, and unpacking a panel costs more than multiplying it.
 constexpr size_t kAmxMinRows = kRowGroup;
 
-// The same for attention: with fewer rows, AVX-512 is as fast.
+// Minimum rows for AMX in attention: with fewer rows AVX-512 is as fast.
 constexpr size_t kAmxMinQueries = 8;
 
 // AVX-512 kernels for fewer rows, and for other formats of keys and values.

@@ -1,7 +1,7 @@
 // The shared kernel bodies compiled for AVX-512 F, BW, VL, DQ and VNNI. No library code is instantiated
 // here, and only fill_avx512() has external linkage: the test isa_symbols checks both.
 
-// Vector types first: the kernel bodies use them.
+// Vector types are included first, because the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx512.h"
 #include "kernels/simd/attention-inl.h"

@@ -1,7 +1,7 @@
 // The shared kernel bodies compiled for AVX2, FMA, F16C and AVX-VNNI. No library code is instantiated here, and only
 // fill_avxvnni() has external linkage: the test isa_symbols checks both.
 
-// Vector types first: the kernel bodies use them.
+// Vector types are included first, because the kernel bodies use them.
 // clang-format off
 #include "kernels/simd/vec_avx2.h"
 #include "kernels/simd/attention-inl.h"

@@ -12,7 +12,7 @@ namespace {
 
 // --- The Hadamard transform over 16 lanes; kernels/layout/hadamard.h has the formula.
 
-// +1 if the lane is the first of its pair, -1 if it is the second: [log2(half)].
+// Indexed by log2(half): +1 if the lane is the first of its pair, -1 if it is the second.
 alignas(64) constexpr float kButterflySigns[4][16] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
                                                       {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
                                                       {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
@@ -26,7 +26,7 @@ IBID_INLINE V16 transform_lanes(V16 x) {
   return fma(x, load(kButterflySigns[3]), swap_lanes<8>(x));
 }
 
-// Number of vectors of a block in registers at once.
+// Number of vectors of a block that are in registers at once.
 constexpr size_t kTransformVectors = kTilePanels > 1 ? 8 : 4;
 
 // Clamps 16 * kVectors numbers, applies the butterflies and multiplies by the factor.
@@ -45,7 +45,7 @@ IBID_INLINE void transform_registers(float* x, float factor) {
   for (size_t i = 0; i < kVectors; ++i) storeu(x + 16 * i, mul(v[i], set1(factor)));
 }
 
-// Transforms a block with more vectors than fit in registers.
+// Transforms a block that does not fit in registers.
 void transform_memory(float* x, size_t block) {
   constexpr size_t kPiece = 16 * kTransformVectors;
   for (size_t i = 0; i < block; i += kPiece) transform_registers<kTransformVectors>(x + i, 1.0f);
@@ -135,7 +135,8 @@ void store_value_f16(const KvHeadBlock& block, std::byte* head, size_t position,
   for (size_t d = 0; d < n; d += 16) store_f16(values + d, clamp_to_half(load_upto(v + d, n - d)));
 }
 
-// Transforms the first `first` dimensions and the remaining ones separately. `to`: space for whole vectors.
+// Copies n numbers to `to`, which has space for whole vectors, and transforms the first `first` dimensions and the
+// remaining ones separately.
 IBID_INLINE void rotated_copy(const float* x, size_t n, size_t first, float* to) {
   for (size_t d = 0; d < n; d += 16) store(to + d, load_upto(x + d, n - d));
   hadamard(to, first);
@@ -179,7 +180,7 @@ void store_value_int8(const KvHeadBlock& block, std::byte* head, size_t position
   }
 }
 
-// A float rounded to a half: its bits and its value.
+// A float rounded to a half: the half's bits and value.
 struct Half {
   uint16_t bits;
   float value;
@@ -198,12 +199,15 @@ IBID_INLINE float extreme(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }
 
-// Stores a row of keys, or of values, in 4 bits. x: has space for whole groups; padding after head_dim is overwritten.
+// Stores a row of keys, or of values, in 4 bits. x has space for whole groups; the padding after head_dim is
+// overwritten.
 void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* head, size_t scales_at, size_t position,
                 float* x) {
   auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);
   const size_t n = block.head_dim, partner = size_t{1} << order.pair_bit;
-  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d) x[d] = x[n - 1];  // changes no extreme
+  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d)
+    x[d] = x[n - 1];  // the padding must change neither
+                      // minimum nor maximum
   for (size_t group = 0; group < block.nibble_groups(); ++group) {
     const size_t first = group * kNibbleGroup;
     const V16 a = load(x + first), b = load(x + first + 16);

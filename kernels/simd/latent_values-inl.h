@@ -1,5 +1,5 @@
-// Transposes the values of latent rows to the layout of V. The stored row is a key, with 16 positions adjacent; sums of
-// values need adjacent dimensions. All query heads read the same row, so one transposed block serves all of them.
+// Transposes the values of latent rows to the layout of V. The stored row is a key, with 16 positions adjacent, but
+// sums of values need adjacent dimensions. All query heads read the same row, so all of them use one transposed block.
 // Included once per instruction set; the scalar reference is in kernels/reference/ref_kv_rows.cc.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// --- Transposition of small matrices in 128-bit registers, the same on every instruction set of x86.
+// --- Transposition of small matrices in 128-bit registers, the same for every instruction set of x86.
 
 // Transposes four rows of four 32-bit numbers; strides are in numbers.
 IBID_INLINE void turn4x4(const float* from, size_t from_stride, float* to, size_t to_stride) {
@@ -27,7 +27,7 @@ IBID_INLINE void turn4x4(const float* from, size_t from_stride, float* to, size_
   _mm_storeu_ps(to + 3 * to_stride, d);
 }
 
-// Transposes eight rows of eight 16-bit numbers: three rounds that interleave row i with row i + 4.
+// Transposes eight rows of eight 16-bit numbers, in three rounds that interleave row i with row i + 4.
 IBID_INLINE void turn8x8(const uint16_t* from, size_t from_stride, uint16_t* to, size_t to_stride) {
   __m128i rows[8], next[8];
   for (size_t i = 0; i < 8; ++i) rows[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
@@ -69,7 +69,8 @@ void turn_halves(const KvHeadBlock& block, const uint16_t* keys, uint16_t* value
   }
 }
 
-// Four dimensions of four positions are 16 bytes in both layouts. A stored key has its highest bit flipped.
+// Transposes INT8 codes. Four dimensions of four positions are 16 bytes in both layouts. A stored key has its highest
+// bit flipped.
 void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i highest = _mm_set1_epi8(-128);
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {
@@ -83,8 +84,8 @@ void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* valu
   }
 }
 
-// A byte of keys holds dimensions d and d + 4, one of values d and d + 16: two bytes of keys that are 16 dimensions
-// apart give two bytes of values.
+// Transposes INT4 codes. A byte of keys holds dimensions d and d + 4, a byte of values d and d + 16. So two bytes of
+// keys that are 16 dimensions apart give two bytes of values.
 void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i low = _mm_set1_epi8(15), high = _mm_set1_epi8(-16);
   const size_t key_group = block.k_dim / 2 * kKeyGroup, value_group = block.value_groups() * 64;

@@ -1,10 +1,10 @@
 // Quantised linear layers of sixteen or more rows on AMX: one tile instruction multiplies 16 rows by 16 outputs over
 // all columns of a scale. Included by isa_amx.cc, after vec_avx512.h.
 //
-// The integer sums are exact, so they equal those of every other instruction set. The float formula of kernels.h
-// keeps its accumulators (16 rows of one panel) in registers from the first block to the last. It is the bottleneck,
-// with 3 or 4 vector operations per row and block; the products run concurrently. While one block's sums
-// are scaled, the next block is multiplied.
+// The integer sums are exact, so they equal those of every other instruction set. The float formula of kernels.h keeps
+// its accumulators (16 rows of one panel) in registers from the first block to the last. This formula is the
+// bottleneck, with 3 or 4 vector operations per row and block, so the tile products run at the same time: while one
+// block's sums are scaled, the next block is multiplied.
 
 #include "kernels/simd/panel_codes-inl.h"
 #include "kernels/simd/tiles_amx.h"
@@ -12,18 +12,19 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // the scratch has space for two groups' sums
+static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // space for two groups' sums
 
-// One panel with signed codes, so no sum needs an offset.
+// One unpacked panel. Its codes are signed, so no sum needs an offset.
 using SignedPanel = Unpacked<1>;
 
 // Multiplies the first kRows (16, 8 or 4) of a group of rows of x by one panel. The tiles always multiply all sixteen:
 //   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
 //   tmm4, tmm5   sums [16][16]
-// Two of each, so that one group is loaded and the sums of another are stored while a third is multiplied.
+// There are two of each, so that a group of columns is loaded, and the sums of another are stored, while a third is
+// multiplied.
 template <typename F, size_t kRows>
 struct AmxTile {
-  static constexpr size_t kSums = kRowGroup * kPanelRows;  // of one group of columns
+  static constexpr size_t kSums = kRowGroup * kPanelRows;  // number of sums for one group of columns
 
   const SignedPanel w;
   const int8_t* q;            // of block 0; stride kRowGroup * 32
@@ -75,7 +76,7 @@ struct AmxTile {
   }
 
   // One pipeline step: vectors accumulate group g of columns while the sums of g + 1 are stored, g + 2 is multiplied
-  // and g + 3 is loaded, since each of these takes longer than the accumulation of one group.
+  // and g + 3 is loaded. Each of these takes longer than the accumulation of one group, so they must overlap.
   template <int kTurn>
   IBID_INLINE void step(size_t g, size_t groups, V16 (&acc)[kRows]) const {
     store_sums<1 - kTurn>(g + 1);
@@ -84,7 +85,7 @@ struct AmxTile {
     accumulate(g, acc);
   }
 
-  // Prefetches blocks g and g + 1 of the next group of rows.
+  // Prefetches blocks g and g + 1 of the following group of rows.
   IBID_INLINE void prefetch_first_blocks(size_t blocks, size_t g) const {
     const int8_t* next = q + (blocks + g) * (kRowGroup * kQuantBlock);
     for (size_t line = 0; line < 2 * kRowGroup * kQuantBlock; line += 64) prefetch(next + line);
@@ -100,7 +101,8 @@ struct AmxTile {
     }
   }
 
-  // y: of row 0; n of the rows are stored. Not inlined, for the test that checks for vectors spilled to its stack.
+  // y: outputs of row 0; n of the rows are stored. Not inlined, because a test checks that no vectors are spilled to
+  // its stack.
   [[gnu::noinline]] void run(size_t blocks, Ahead& ahead, float* y, size_t y_stride, size_t n) const {
     V16 acc[kRows];
 #pragma GCC unroll 16
@@ -115,7 +117,7 @@ struct AmxTile {
     for (size_t g = 0; g + 2 < groups; g += 2) {
       ahead.prefetch_lines(kAheadLines);
       if (g < 2 * n) prefetch(y + g / 2 * y_stride);
-      // The first blocks of the next rows; the hardware prefetches the rest.
+      // Prefetch the first blocks of the next rows; the hardware prefetches the rest.
       if (g < 4) prefetch_first_blocks(blocks, g);
       step<0>(g, groups, acc);
       step<1>(g + 1, groups, acc);
@@ -123,8 +125,8 @@ struct AmxTile {
     store_sums<1>(groups - 1);
     accumulate(groups - 2, acc);
     accumulate(groups - 1, acc);
-    // If rows are missing, store via the scratch: with a condition at each store the compiler would spill vectors to
-    // the stack.
+    // If rows are missing, store through the scratch: with a condition at each store the compiler would spill vectors
+    // to the stack.
     float* const to = n == kRows ? y : reinterpret_cast<float*>(sums);
     const size_t stride = n == kRows ? y_stride : kPanelRows;
 #pragma GCC unroll 16

@@ -1,19 +1,19 @@
-// Linear layers on float panels, written once against vec_*.h. Included by isa_*.cc.
+// Linear layers on float panels, written once on the operations of vec_*.h. Included by isa_*.cc.
 //
-// A tile of panels and rows accumulates in registers over a block of columns; between blocks of columns the
-// accumulators are stored in y as floats, without rounding, so blocking does not change results.
+// A tile of panels and rows accumulates in registers over a block of columns. Between blocks the accumulators are
+// stored in y as floats, without rounding, so dividing the columns into blocks does not change results.
 
 #include "kernels/kernels.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// Columns per block: four panels of it (256 KB as floats) and the inputs of one row block fit in L2.
+// Columns per block: four panels of a block (256 KB as floats) and the inputs of one row block fit in L2.
 constexpr size_t kFloatColumnBlock = 1024;
 constexpr size_t kFloatRowBlock = 128;
 constexpr size_t kFloatPrefetchRows = 128;  // prefetch distance in columns: 8 KB of floats
 
-// kScaled: every 32 columns begin with one scale per row (kernels/layout/panel.h); else panels have only columns.
+// kScaled: every 32 columns begin with one scale per row (kernels/layout/panel.h); otherwise a panel has only columns.
 struct FloatWeights {
   static constexpr size_t kBytes = 4;
   static constexpr bool kScaled = false;
@@ -43,7 +43,7 @@ struct E5m2Weights {
 
 constexpr size_t kScaleBytes = kPanelRows * sizeof(float);
 
-// Bytes of a panel, and offset of its column k; if kScaled, of the chunk that contains k.
+// Bytes of a panel; and offset of its column k or, if kScaled, of the chunk that contains k.
 template <typename W>
 constexpr size_t float_panel_size(size_t n_cols) {
   if (W::kScaled) return n_cols / kQuantBlock * kF8ChunkBytes;
@@ -161,7 +161,7 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
     const float* in = x + row * x_stride;
     float* out = y + row * y_stride;
     size_t p = panels.begin;
-    // One row reuses no weights: four panels at a time hide the latency of its additions.
+    // With one row no weights are reused, so four panels at a time hide the latency of its additions.
     if (rows == 1) {
       for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
     }
@@ -180,7 +180,7 @@ void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t
     case PanelType::kPF: return linear_weights<FloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPH: return linear_weights<HalfWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPB: return linear_weights<BfloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
-    default: return;  // quantised types: linear_int8
+    default: return;  // quantised types use linear_int8
   }
 }
 

@@ -1,30 +1,31 @@
-// Quantised linear layers, written once against vec_*.h. Included by isa_*.cc.
+// Quantised linear layers, written once on the operations of vec_*.h. Included by isa_*.cc.
 //
-// Few rows (gemv): codes are unpacked in registers; each panel is read from memory once for all rows.
-// More rows (gemm): kLinearPanels panels are unpacked to scratch, one byte per code and float scales, and
-// multiplied by kLinearRows rows at a time; integer sums of one block stay in registers, the float
-// accumulators in L1. Both compute the formula of kernels.h in its order, so results are bit-identical.
+// Few rows (gemv): codes are unpacked in registers; each panel is read from memory once for all rows. More rows (gemm):
+// kLinearPanels panels are unpacked to scratch, one byte per code and float scales, and multiplied by kLinearRows rows
+// at a time; integer sums of one block stay in registers, the float accumulators in L1. Both evaluate the formula of
+// kernels.h in its order, so results are bit-identical.
 
 #include "kernels/simd/panel_codes-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// With fewer rows, unpacking for each group of kLinearRows rows is cheaper than unpacking to scratch.
+// Minimum number of rows for gemm: with fewer, unpacking in registers again for each group of rows is cheaper.
 constexpr size_t kGemmRows = 8;
-// Prefetch distance of panels, into the L2 cache: hardware prefetchers alone do not keep up with a loop this long, and
-// L1 has too few outstanding misses: prefetching 6 KB ahead into L1 was 4 to 30 % slower. 12 KB is better than 6 for
-// weights in the L3 cache, and as good for those in memory.
+// Prefetch distance of panels into the L2 cache. The hardware prefetchers alone do not keep up with a loop this long.
+// Prefetching 6 KB ahead into L1, which has too few outstanding misses, was 4 to 30 % slower. 12 KB is better than 6
+// for weights in the L3 cache, and as good for weights in memory.
 constexpr size_t kPrefetchBytes = 12288;
 
-static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // which determine the scratch size
+static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // the scratch is sized for these
+                                                                                    // maxima
 
 // --- integer sums
 
-// Codes stored as code + kOffset; kSmall: below 128.
+// Integer sums for codes stored as code + kOffset. kSmall: stored codes are below 128.
 template <int kOffset, bool kSmall>
 struct Sums {
-  // Initial value of a sum. offset: -128 * sum of the row's q over these columns.
+  // Returns the initial value of a sum. offset: -128 * sum of the row's q over these columns.
   IBID_INLINE static I16 start(const int32_t* offset) {
     if constexpr (kOffset == 0 || (!kSmall && !kDotNeedsOffset)) return set1(0);
     if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));
@@ -40,13 +41,13 @@ struct Sums {
 
 // --- few rows
 
-// Pointers to one block of consecutive rows of one row group. kGroups: column groups per block.
+// Pointers to one block of consecutive rows in one row group. kGroups: groups of columns per block.
 template <size_t kGroups>
 struct RowsAt {
   const int8_t* q;
   const float *scale, *scaled_sum;
   const int32_t* offset;  // of the first 16 columns, or of all 32
-  size_t group;           // rows of the row group: the stride between blocks
+  size_t group;           // number of rows in the row group: the stride between blocks
 
   IBID_INLINE RowsAt(const QuantizedRows& x, size_t row)
       : q(x.q + x.at(row, 0) * kQuantBlock),
@@ -62,7 +63,7 @@ struct RowsAt {
   }
 };
 
-// Accumulates one block of the rows, which is block `index` of the chunk.
+// Accumulates one block of the rows: block `index` of the chunk.
 template <typename F, size_t kRows>
 IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x, V16* acc) {
   using S = Sums<F::kOffset, F::kSmall>;
@@ -98,7 +99,7 @@ void gemv_panel(const std::byte* panel, B64 table, const QuantizedRows& x, size_
   V16 acc[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
-  // The same number of lines each time: a loop with a varying end is mispredicted once per iteration.
+  // Prefetch the same number of lines in each iteration: a loop whose end varies is mispredicted once per iteration.
   constexpr size_t kPairs = F::kChunkBlocks / 2, kPairBytes = (F::kChunkBytes / 64 + kPairs - 1) / kPairs * 64;
   RowsAt<F::kGroups> at(x, row);
   size_t pairs = x.blocks() / 2;
@@ -138,7 +139,7 @@ void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y,
 
 // --- many rows
 
-// For types with an offset, codes are unpacked to code + 128 if the dot product takes any byte at the same cost.
+// Types with an offset are unpacked to code + 128 if the dot product accepts any byte at the same cost.
 template <typename F>
 struct GemmTraits {
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
@@ -174,7 +175,7 @@ struct Tile {
   // acc += sums times scales, plus mins times x_sum.
   IBID_INLINE static void accumulate(const I16 (&sum)[kRows][kPanels], const float* scales, const float* mins,
                                      const float* x_scale, const float* x_sum, float* acc) {
-    // Loaded before the first store to acc: the compiler cannot know that they do not overlap.
+    // Load before the first store to acc, because the compiler cannot know that they do not overlap.
     V16 scale[kPanels], min[kPanels];
 #pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) {
@@ -196,8 +197,8 @@ struct Tile {
     }
   }
 
-  // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors in L1, since in registers
-  // they would displace the integer sums, followed by one vector for the factors of mins of 16 columns.
+  // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors, followed by one vector for
+  // the factors of mins of 16 columns. They are in L1, because in registers they would displace the integer sums.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead, float* acc,
                   float* y, size_t y_stride) {
     const size_t blocks = x.blocks();

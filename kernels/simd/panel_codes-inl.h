@@ -1,5 +1,5 @@
-// Reads quantised panels (kernels/layout/panel.h): the codes of a block of 32 columns as vectors, and scales and
-// mins as floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
+// Reads quantised panels (kernels/layout/panel.h): the codes of a block of 32 columns as vectors, and scales and mins
+// as floats. Written once on the operations of vec_*.h, for every format. Included by the bodies of linear layers.
 
 #include <utility>
 
@@ -11,8 +11,8 @@ namespace {
 
 using enum ScaleKind;
 
-// A row of kPanels (kernels/layout/panel_formats.h) as compile-time constants. The lookup table of codes is chosen at
-// run time.
+// A row of kPanels (kernels/layout/panel_formats.h) as compile-time constants, except the lookup table of codes, which
+// is chosen at run time.
 template <PanelFormat kLayout_>
 struct Format {
   static constexpr PanelFormat kLayout = kLayout_;
@@ -32,13 +32,13 @@ struct Format {
   }
 };
 
-// Formats that differ only in their table share kernels.
+// Returns the format whose kernels serve this type: formats that differ only in their table share kernels.
 consteval PanelFormat kernel_format(size_t type) {
   PanelFormat format = kPanels[type].format;
   if (format.table != CodeTable::kNumbers) format.table = CodeTable::kFp4;
   return format;
 }
-// The first type that shares the kernels of this one; kPanelTypeCount for float panels (linear_float).
+// Returns the first type that has the kernels of this one; kPanelTypeCount for float panels (linear_float).
 consteval size_t first_with_format(size_t type) {
   if (panel_is_float(kPanels[type].type)) return kPanelTypeCount;
   size_t first = 0;
@@ -55,7 +55,7 @@ consteval FirstTypes first_types() {
 }
 constexpr FirstTypes kFirstTypes = first_types();
 
-// Loads a type's table, repeated in every quarter of a vector.
+// Loads the table of a type, repeated in every quarter of a vector.
 template <typename F>
 IBID_INLINE B64 load_table(PanelType type) {
   if constexpr (F::kTable) return load_bytes(panel_lookup(type));
@@ -64,7 +64,7 @@ IBID_INLINE B64 load_table(PanelType type) {
 
 // --- one block of a panel
 
-// Vector j: the codes of columns 4 j .. 4 j + 3.
+// The codes of a block: vector j has columns 4 j .. 4 j + 3.
 struct BlockCodes {
   B64 at[8];
 };
@@ -120,7 +120,7 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes, B64 table) {
   return c;
 }
 
-// Loads 16-bit numbers at `halves`, times the int8 codes for types with super scales.
+// Loads 16-bit numbers at `halves`; for types with super scales multiplies them by the int8 codes.
 template <typename F>
 IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
   const auto* at = reinterpret_cast<const uint16_t*>(halves);
@@ -144,18 +144,18 @@ IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
   return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
 }
 
-// Factor of a min of 16 columns (kernels.h): scale * float(sum of q). Only the product is rounded.
+// Returns the factor of a min of 16 columns (kernels.h): scale * float(sum of q). Only the product is rounded.
 constexpr float kOfOffset = -1.0f / 128;
 IBID_INLINE float scaled_half_sum(float scale, int32_t offset16) {
   return scale * (static_cast<float>(offset16) * kOfOffset);
 }
-// As scaled_half_sum(), for 16 adjacent rows, or for 8 with undefined numbers after them. out: 64-byte aligned.
+// As scaled_half_sum(), for 16 adjacent rows; or for 8, after which `out` has undefined numbers. out: 64-byte aligned.
 IBID_INLINE void scale_half_sums(const float* scale, const int32_t* offset16, float* out) {
   const V16 sums = mul(to_float(as_int(loadu(reinterpret_cast<const float*>(offset16)))), set1(kOfOffset));
   store(out, mul(loadu(scale), sums));
 }
 
-// Remaining bytes of the next panels, prefetched a few lines at a time while a tile computes.
+// The rest of the next panels, which is prefetched a few lines at a time while a tile computes.
 struct Ahead {
   const std::byte* at;
   const std::byte* end;
@@ -166,12 +166,12 @@ struct Ahead {
 
 // --- unpacked panels
 
-// kPanels unpacked panels, a byte per code: the stored code + kBias.
+// kPanels unpacked panels, with one byte per code: the stored code + kBias.
 template <size_t kPanels>
 struct Unpacked {
   uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
   float* scales;   // [blocks][groups][kPanels][16]
-  float* mins;     // as scales; types with mins
+  float* mins;     // as scales, for types with mins
 };
 
 // Unpacks a panel to panel p of the kPanels in `out`.
@@ -195,7 +195,7 @@ void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, co
   }
 }
 
-// Bytes of quantised rows that one pass over the panels reads repeatedly: half of a 2 MB L2.
+// Bytes of quantised rows that are read repeatedly for each group of panels: half of a 2 MB L2.
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
 // Lines of the next panels that a tile prefetches per block of columns.
 constexpr size_t kAheadLines = 8;

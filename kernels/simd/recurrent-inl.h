@@ -1,6 +1,6 @@
-// Short convolutions and states of recurrent layers over 16 lanes: lanes are independent channels or columns of a
-// state. Included after vec_<isa>.h and elementwise-inl.h, once per instruction set; ref_recurrent.cc is
-// the scalar reference.
+// Short convolutions and states of recurrent layers over 16 lanes, which are independent channels or columns of a
+// state. Included after vec_<isa>.h and elementwise-inl.h, once per instruction set; ref_recurrent.cc is the scalar
+// reference.
 #pragma once
 
 #include <cstring>
@@ -29,7 +29,7 @@ IBID_INLINE const float* conv_input(const ConvStep& s, size_t r) {
   return s.history == nullptr ? nullptr : s.history + r * s.history_stride;
 }
 
-// Row by row, not channel by channel: rows are often whole memory pages apart.
+// Computes row by row, not channel by channel, because rows are often whole memory pages apart.
 void short_conv(const ConvStep& s, Range channels) {
   for (size_t t = 0; t < s.n_rows; ++t) {
     for (size_t c = channels.begin; c < channels.end; c += 16) {
@@ -91,7 +91,7 @@ IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width,
   }
 }
 
-// Updates one tile: at once if it fits in registers, else one vector of columns at a time.
+// Updates one tile: all at once if it fits in registers, else one vector of columns at a time.
 template <bool kDelta, bool kPerKey>
 void update_tile(const StateStep& s, size_t column, size_t width, const float* from, float* to) {
   if (kTilePanels == 4 && width == 64) return update_columns<4, kDelta, kPerKey>(s, column, width, from, to);

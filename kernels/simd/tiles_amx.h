@@ -1,6 +1,7 @@
 // AMX tile registers (Intel SDM, volume 1, chapter 18): the operations that the kernels need. Included only by
-// isa_amx.cc. Loads and stores are declared to clobber memory, since the compiler cannot see their accesses; vectors
-// stay in registers across them. Tiles are template arguments, as in the instructions: tile_load<2>(...) is tmm2.
+// isa_amx.cc. Loads and stores are declared to clobber memory, because the compiler cannot see their accesses; it can
+// still keep vectors in registers across them. Tiles are template arguments, as in the instructions: tile_load<2>(...)
+// loads tmm2.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,10 @@ namespace {
 
 struct TileShape {
   size_t rows;   // at most 16
-  size_t bytes;  // of a row, at most 64
+  size_t bytes;  // bytes of a row, at most 64
 };
 
-// Configures the eight tiles with these shapes for its lifetime.
+// Configures the eight tiles with these shapes, until it is destroyed.
 class TileScope {
  public:
   explicit TileScope(const TileShape (&shapes)[8]) {
@@ -40,7 +41,7 @@ class TileScope {
   static_assert(sizeof(Config) == 64);
 };
 
-// The tile's rows are `stride` bytes apart.
+// Loads a tile whose rows are `stride` bytes apart in memory.
 template <int kTile>
 IBID_INLINE void tile_load(const void* rows, size_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
@@ -63,7 +64,7 @@ IBID_INLINE void tile_multiply() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// As tile_multiply(), with unsigned bytes on the right, or on the left.
+// As tile_multiply(), but with unsigned bytes on the right; the second function on the left.
 template <int kTotal, int kLeft, int kRight>
 IBID_INLINE void tile_multiply_right_unsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
@@ -73,8 +74,8 @@ IBID_INLINE void tile_multiply_left_unsigned() {
   asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// float(a), |a| <= 2^22. During tile operations, vector products and conversions have one port instead of two, but
-// additions still two (measured on Emerald Rapids): two additions are cheaper than a conversion.
+// Returns float(a). REQUIRES: |a| <= 2^22. While tiles multiply, vector products and conversions have one port instead
+// of two, but additions still have two (measured on Emerald Rapids): two additions are cheaper than a conversion.
 IBID_INLINE V16 small_to_float(I16 a) {
   constexpr int32_t kMagicBits = 0x4b400000;  // 1.5 * 2^23: its lowest bit has value one
   constexpr float kMagic = 12582912.0f;

@@ -1,6 +1,6 @@
-// Sixteen lanes on AVX2, FMA and F16C: two ymm registers, lanes 0..7 and 8..15. Included by isa_avx2.cc, and by
-// isa_avxvnni.cc, which uses AVX-VNNI for byte products.
-// Same operations as vec_avx512.h, which documents them: the same names and bit-identical results.
+// Vectors of 16 lanes on AVX2, FMA and F16C: two ymm registers, lanes 0..7 and 8..15. Included by isa_avx2.cc, and by
+// isa_avxvnni.cc, which uses AVX-VNNI for byte products. The operations have the names of those in vec_avx512.h, which
+// documents them, and bit-identical results.
 #pragma once
 
 #include <immintrin.h>
@@ -31,10 +31,10 @@ struct M16 {
   __m256 a, b;
 };
 
-// One panel of 16 columns and 4 input rows: 8 of 16 registers accumulate.
+// A register tile has one panel of 16 columns and 4 input rows: 8 of the 16 registers are accumulators.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 1;  // interleaved
+constexpr size_t kSoftmaxRows = 1;  // rows computed in alternation
 constexpr size_t kLinearPanels = kTilePanels;
 constexpr size_t kLinearRows = kTileRows;
 
@@ -51,7 +51,7 @@ IBID_INLINE void storeu(float* p, V16 x) {
   _mm256_storeu_ps(p, x.a);
   _mm256_storeu_ps(p + 8, x.b);
 }
-// Lanes [begin, end) of 16 as masks.
+// Returns a mask with lanes [begin, end) set.
 IBID_INLINE M16 lane_range(size_t begin, size_t end) {
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
@@ -165,7 +165,7 @@ IBID_INLINE I16 load_i8(const int8_t* p) {
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 IBID_INLINE void store_i8(int8_t* p, I16 x) {
-  // The pack instructions work on 128-bit halves; the permutation undoes that.
+  // The pack instructions work on 128-bit halves; the permutation restores the order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
   const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
@@ -252,14 +252,14 @@ IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc
 constexpr bool kDotNeedsOffset = true;
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 #else
-// vpmaddubsw saturates its sums of two products at 16 bits: 2 * 127 * 127 fits.
+// vpmaddubsw saturates sums of two products at 16 bits; 2 * 127 * 127 fits.
 IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
 }
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {
   return {dot4_half(acc.a, codes.a, x.a), dot4_half(acc.b, codes.b, x.b)};
 }
-// Any u8 times any s8: even and odd bytes as 16-bit words, whose products and sums of two are exact.
+// Multiplies any u8 by any s8: even and odd bytes as 16-bit words, so that products and sums of two are exact.
 IBID_INLINE __m256i dot4_words(__m256i acc, __m256i codes, __m256i x) {
   const __m256i even =
       _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
@@ -269,8 +269,8 @@ IBID_INLINE __m256i dot4_words(__m256i acc, __m256i codes, __m256i x) {
 IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) {
   return {dot4_words(acc.a, codes.a, x.a), dot4_words(acc.b, codes.b, x.b)};
 }
-// Codes up to 255 would saturate. |code| times x with the code's sign does not: 2 * 128 * 127 fits, |-128| is
-// 128 as an unsigned byte, and x is never -128. So the offset is removed before the product.
+// Sums of products with codes up to 255 would saturate. So the offset of 128 is removed first, and |code| is multiplied
+// by x with the code's sign: 2 * 128 * 127 fits, |-128| is 128 as an unsigned byte, and x is never -128.
 constexpr bool kDotNeedsOffset = false;
 IBID_INLINE __m256i dot4_signed_half(__m256i acc, __m256i codes, __m256i x) {
   const __m256i code = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));

@@ -1,13 +1,11 @@
-// Sixteen lanes on AVX-512: one zmm register. Included by isa_avx512_vnni.cc and isa_amx.cc. vec_avx2.h must
-// have the same operations with bit-identical results (the shared bodies, *-inl.h, are written once against
-// both).
+// Vectors of 16 lanes on AVX-512: one zmm register. Included by isa_avx512_vnni.cc and isa_amx.cc. vec_avx2.h must have
+// the same operations with bit-identical results, because the kernel bodies (*-inl.h) are written once for both.
 //
 //   V16   16 floats        I16   16 int32        B64   64 bytes: 16 lanes of 4
 //   M16   16 booleans
 //
-// max and min are those of x86: max(a, b) is a > b ? a : b, so b if they are equal or one is NaN.
-// Everything has internal linkage: a function compiled for AVX-512 must never be the copy that the linker
-// keeps for the rest of the program.
+// max and min are those of x86: max(a, b) is a > b ? a : b, so b if they are equal or one is NaN. All functions have
+// internal linkage: the linker must never choose a copy compiled for AVX-512 for the rest of the program.
 #pragma once
 
 #include <immintrin.h>
@@ -38,7 +36,7 @@ struct M16 {
 // layers use two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 4;  // interleaved
+constexpr size_t kSoftmaxRows = 4;  // rows computed in alternation
 constexpr size_t kLinearPanels = 2;
 constexpr size_t kLinearRows = 8;
 
@@ -49,7 +47,7 @@ IBID_INLINE V16 load(const float* p) { return {_mm512_load_ps(p)}; }    // 64-by
 IBID_INLINE V16 loadu(const float* p) { return {_mm512_loadu_ps(p)}; }  // any alignment
 IBID_INLINE void store(float* p, V16 a) { _mm512_store_ps(p, a.v); }
 IBID_INLINE void storeu(float* p, V16 a) { _mm512_storeu_ps(p, a.v); }
-// The first n <= 16 lanes; the others are zero, and their memory is not accessed.
+// Load or store the first n <= 16 lanes. The other lanes are zero, and their memory is not accessed.
 IBID_INLINE __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 IBID_INLINE V16 load_first(const float* p, size_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
 IBID_INLINE void store_first(float* p, V16 a, size_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
@@ -64,8 +62,11 @@ IBID_INLINE V16 min(V16 a, V16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a b + c
 IBID_INLINE V16 abs(V16 a) { return {_mm512_abs_ps(a.v)}; }
 IBID_INLINE V16 neg(V16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-// Clamps to +-limit; limit > 0.
-IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }  // the lesser magnitude, a's sign
+// Clamps to +-limit. REQUIRES: limit > 0.
+IBID_INLINE V16 clip(V16 a, V16 limit) {
+  return {_mm512_range_ps(a.v, limit.v, 2)};
+}  // the smaller magnitude, a's
+   // sign
 // Swaps lanes at kDistance (1, 2, 4 or 8): lane i gets lane i ^ kDistance.
 template <int kDistance>
 IBID_INLINE V16 swap_lanes(V16 a) {
@@ -78,7 +79,7 @@ IBID_INLINE V16 swap_lanes(V16 a) {
 // --- comparisons and choice
 IBID_INLINE M16 less(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 IBID_INLINE M16 equal(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
-// Lanes [begin, end) true; begin <= end <= 16.
+// Returns a mask with lanes [begin, end) set; begin <= end <= 16.
 IBID_INLINE M16 lane_range(size_t begin, size_t end) {
   return {static_cast<__mmask16>(first_lanes(end) & ~first_lanes(begin))};
 }
@@ -116,13 +117,14 @@ IBID_INLINE V16 load_bf16(const uint16_t* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
-// Load 16 8-bit floats: E5M2 gives their value, E4M3 2^-8 of it (kernels/layout/panel.h).
+// Load 16 8-bit floats. E5M2: their values; E4M3: 2^-8 of their values (kernels/layout/panel.h).
 IBID_INLINE V16 load_e5m2(const uint8_t* p) {
   const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return {_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8))};
 }
 IBID_INLINE V16 load_e4m3(const uint8_t* p) {
-  // Sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14, of the exponent, is cleared.
+  // The bytes are sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14 belongs to the exponent
+  // and is cleared.
   const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i fields = _mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff)));
   return {_mm512_cvtph_ps(fields)};
@@ -186,14 +188,14 @@ IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
   return {_mm512_ternarylogic_epi32(placed, _mm512_set1_epi8(48), a.v, 0xea)};
 }
 
-// acc + the sum of 4 products per lane, codes u8 times x s8: exact.
+// Returns acc + the sum of 4 products per lane, unsigned codes times signed x, exactly.
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 127
   return {_mm512_dpbusd_epi32(acc.v, codes.v, x.v)};
 }
-// Any u8 times any s8.
+// As dot4_small(), for any unsigned codes and any signed x.
 IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
-// Codes stored as code + 128, x in -127..127. The accumulator must start at -128 * sum of x if kDotNeedsOffset; else at
-// 0, and the operation itself subtracts the offset.
+// As dot4_small(), for codes stored as code + 128 and x in -127..127. If kDotNeedsOffset, the accumulator must start at
+// -128 * sum of x; else at 0, and the operation subtracts the offset itself.
 constexpr bool kDotNeedsOffset = true;
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 
@@ -217,7 +219,7 @@ IBID_INLINE int32_t reduce_add(I16 a) {
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
-// Keeps the compiler from holding what p points to in registers across this point.
+// Prevents the compiler from keeping the memory at p in registers across this point.
 IBID_INLINE void keep_in_memory(void* p) { asm volatile("" : : "r"(p) : "memory"); }
 IBID_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 IBID_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
