@@ -14,19 +14,19 @@ namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-// NaN and +inf stay, so that the sampler reports them: one anywhere spoils the whole result.
+// Forbids a token, unless its logit is NaN or +inf: these stay, because the sampler must report them.
 void forbid(float& logit) {
   if (logit <= std::numeric_limits<float>::max()) logit = kForbidden;
 }
 
-// True if a logit is NaN or +inf. No early exit, so that compilers vectorise the loop.
+// True if a logit is NaN or +inf. Reads all logits without stopping early, so that compilers vectorise the loop.
 bool has_no_number(std::span<const float> logits) {
   int32_t any = 0;
   for (const float logit : logits) any |= !(logit <= std::numeric_limits<float>::max());
   return any != 0;
 }
 
-// If more than 1/kFewOf of the vocabulary is allowed, all logits are copied and the others forbidden.
+// If more than 1/kFewOf of the vocabulary is allowed, restrict() copies all logits and forbids the others.
 constexpr size_t kFewOf = 16;
 
 }  // namespace
@@ -62,7 +62,8 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
               (constraint_->may_end() ? ", and min_tokens or ignore_eos forbids the end" : ", and no end")};
 }
 
-// For few allowed tokens: the others stay forbidden between calls. Returns false, with nothing changed, if not used.
+// For few allowed tokens: writes only their logits. All others stay forbidden from call to call. Returns false, with
+// nothing changed, if too many or no tokens are allowed, or a logit is NaN or +inf.
 bool NextTokens::write_few(std::span<const float> logits) {
   const std::span<const uint64_t> words = mask_.words();
   size_t n = 0;
@@ -86,7 +87,7 @@ bool NextTokens::write_few(std::span<const float> logits) {
   return true;
 }
 
-// 64 at a time: most often all or none of them are allowed.
+// Checks 64 tokens at a time, because most often all or none of them are allowed.
 bool NextTokens::forbid_others() {
   uint64_t any = 0;
   const std::span<const uint64_t> words = mask_.words();

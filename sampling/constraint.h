@@ -12,30 +12,30 @@
 
 namespace ibid {
 
-// The tokens that a turn may sample next: those its constraint allows, and stop tokens only if the constraint allows an
-// end and min_tokens are sampled. Owned by one answer. Not thread-safe.
+// The tokens that a turn may sample next: those that its constraint allows. Stop tokens are among them only if the
+// constraint allows an end and min_tokens are sampled. Owned by one answer. Not thread-safe.
 class NextTokens {
  public:
   // `prototype` may be null; it is cloned.
   NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens);
 
-  // Returns `logits` with -inf for forbidden tokens, valid until the next call; `logits` itself if nothing is
-  // forbidden.
-  // Errors: kInvalidArgument if there is a constraint and no token is allowed; that of the constraint's status().
+  // Returns `logits` with -inf for forbidden tokens, valid until the next call; `logits` itself if no token is
+  // forbidden. Errors: kInvalidArgument if there is a constraint and it allows no token; the error of the constraint's
+  // status().
   Result<std::span<const float>> restrict(std::span<const float> logits);
-  // Replaces `draft` by up to n_most likely next tokens: those the constraint nearly forces, else those of
-  // Drafter::propose().
+  // Replaces `draft` by up to n_most likely next tokens: those that the constraint proposes, because it allows few
+  // others; if it proposes none, those of Drafter::propose().
   void propose(const Drafter& drafter, size_t n_most, Tokens& draft) const;
-  // Takes a sampled token.
+  // Appends a sampled token.
   void push(TokenId id);
   bool is_stop_id(TokenId id) const;
 
-  // Logits that restrict() has copied, for tests of the cost.
+  // Number of logits that restrict() has copied, for tests of the cost.
   size_t n_copied() const { return n_copied_; }
 
  private:
   bool write_few(std::span<const float> logits);
-  // Returns false if everything is forbidden.
+  // Returns false if no token is allowed.
   bool forbid_others();
 
   std::unique_ptr<TokenConstraint> constraint_;
@@ -44,7 +44,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;  // if others_forbidden_: the tokens that restricted_ does not forbid
+  Tokens written_;  // the tokens that restricted_ does not forbid; used if others_forbidden_
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

@@ -5,15 +5,15 @@
 namespace ibid {
 namespace {
 
-// Shorter spans share the lowest level: they cannot be a repetition before kMinTokens tokens anyway.
+// Spans shorter than this share the lowest level: they cannot be a repetition before kMinTokens tokens anyway.
 constexpr size_t kShortest = 32;
 
-// The length of a level's window: twice its longest period, so that its smallest period is the only one that is not a
-// multiple of another (Fine and Wilf 1965).
+// Length of a level's window: twice its longest period. Then its smallest period is the only one that is not a multiple
+// of another (Fine and Wilf 1965).
 constexpr size_t window_of(size_t level_begin) { return 4 * level_begin; }
 constexpr size_t kLowestWindow = 2 * kShortest;
 
-// Minimum number of tokens covered by the repetitions, rounded up to whole spans.
+// Returns how many tokens the repetitions must cover: kMinTokens, rounded up to whole spans, and at least kTimes spans.
 size_t ids_of_repetition(size_t period) {
   const size_t times = (RepetitionDetector::kMinTokens + period - 1) / period;
   return period * std::max(RepetitionDetector::kTimes, times);

@@ -4,17 +4,17 @@
 // An answer repeats itself if it ends in at least kTimes consecutive copies of a span that have at least kMinTokens
 // tokens together. Tokens are compared, not text, and only equal tokens count. So a numbered list, a table whose cells
 // differ, or a refrain with a new verse in between never ends an answer. (A row of kMinTokens equal tokens does, even
-// if it was requested.)
+// if the user asked for it.)
 //
-// push() returns true at the very token that completes the repetition.
-// docs/decisions/0016-repetition-ends-an-answer.md proves that the following finds every repetition in time.
-//  - Lengths of spans ("periods") are sorted into levels: below 32, then from each power of two to the next. From time
-//    to time a level computes the smallest period of a window of the last tokens (the failure function of Knuth, Morris
-//    and Pratt 1977), and remembers it if it lies in the level's range: no window has two such. The windows and the
-//    times are such that a period is known before its span has occurred six times.
-// - A known period is checked against each new token, until one differs.
-// So a token costs O(log n) comparisons, amortised, n being the length of the answer so far: less than a hundred in an
-// answer of a hundred thousand tokens.
+// push() returns true at the very token that completes the repetition. docs/decisions/0016-repetition-ends-an-answer.md
+// proves that the following method finds every repetition in time:
+//   - Lengths of spans ("periods") are sorted into levels: below 32, then from each power of two to the next. From time
+//     to time a level computes the smallest period of a window of the last tokens (the failure function of Knuth,
+//     Morris and Pratt 1977), and remembers the period if it is in the level's range: no window has two such periods.
+//     Windows and times are chosen such that a period is known before its span has occurred six times.
+//   - A known period is checked against each new token, until one differs.
+// So a token costs O(log n) comparisons, amortised, if the answer has n tokens so far: less than a hundred in an answer
+// of a hundred thousand tokens.
 //
 // A value: 4 bytes a token, and as much again for the windows. Not thread-safe.
 #pragma once
@@ -32,20 +32,20 @@ class RepetitionDetector {
   static constexpr size_t kTimes = 8;
   static constexpr size_t kMinTokens = 256;
 
-  // Appends the next token. Returns true if the tokens so far end in a repetition, as above.
+  // Appends the next token. Returns true if the tokens so far end in a repetition as defined above.
   bool push(TokenId id);
 
   // Length of the repeated span; 0: no repetition.
   size_t period() const { return period_; }
-  // Tokens compared so far, for tests of the cost.
+  // Number of tokens compared so far, for tests of the cost.
   size_t n_steps() const { return n_steps_; }
 
  private:
-  // Periods from `begin` to below 2 * begin (lowest level: from 1). At most one of them is known.
+  // The periods from `begin` to below 2 * begin (in the lowest level from 1). At most one of them is known.
   struct Level {
     size_t begin = 0;
     size_t period = 0;     // known period of the last tokens; 0: not known
-    size_t run_begin = 0;  // index of the first token that has it; or a later one, if that is enough
+    size_t run_begin = 0;  // index from which on the tokens are known to have this period
   };
 
   void add_levels();

@@ -19,7 +19,7 @@ namespace ibid {
 namespace {
 
 Status out_of_range(const std::string& name, double value, const char* range) {
-  std::ostringstream text;  // to_string() would write 1e-9 as 0.000000
+  std::ostringstream text;  // std::to_string() would write 1e-9 as 0.000000
   text << name << ": " << value << ", allowed: " << range;
   return {ErrorCode::kInvalidArgument, text.str()};
 }
@@ -56,7 +56,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
       {"dry_base", o.dry_base, 1, 100, false, "1 to 100"},
   }};
   for (const Range& r : ranges) {
-    // Written so that NaN is out of every range.
+    // This form of the comparison excludes NaN from every range.
     const bool inside = r.value >= r.least && r.value <= r.most && !(r.above_least && r.value == r.least);
     if (!inside) return out_of_range(r.name, r.value, r.text);
   }
@@ -78,7 +78,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Sets row[id] to change(row[id]), clamped to finite floats; skips ids beyond the row and forbidden ones.
+// Sets row[id] to change(row[id]), clamped to finite floats. Skips tokens beyond the row and forbidden ones.
 template <typename Change>
 void change_logit(std::span<float> row, TokenId id, Change change) {
   const auto i = static_cast<size_t>(id);
@@ -97,7 +97,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
   }
 }
 
-// Number of tokens at the end after the last breaker, at most the longest repetition.
+// Returns the number of tokens at the end after the last breaker, at most the longest repetition.
 size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
@@ -115,7 +115,7 @@ void apply_dry(const SamplerOptions& options, const TokenHistory& history, std::
   const std::vector<TokenId>& breakers = options.dry_breakers;
   for (const auto& [id, length] : repeats) {
     if (std::binary_search(breakers.begin(), breakers.end(), id)) continue;
-    // A product, not pow(), whose results differ between machines.
+    // Multiplies in a loop: pow() has different results on different machines.
     double penalty = options.dry_multiplier;
     for (size_t n = options.dry_allowed_length; n < length; ++n) penalty *= options.dry_base;
     change_logit(row, id, [penalty](double x) { return x - penalty; });
@@ -145,7 +145,7 @@ namespace {
 
 constexpr int kWeightBits = 40;
 constexpr double kOne = static_cast<double>(uint64_t{1} << kWeightBits);
-// exp(kFaintest) < 2^-40: a token below it has weight 0 and can be left out.
+// exp(kFaintest) < 2^-40, so a token whose logit is lower than this below the largest has weight 0 and can be left out.
 constexpr double kFaintest = -27.75;
 constexpr uint64_t kCountEach = 1;
 
@@ -160,8 +160,8 @@ constexpr std::array<double, 14> kInverseFactorials = [] {
   return out;
 }();
 
-// e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits.
-// x = k ln 2 + r, |r| <= ln 2 / 2; the Taylor polynomial of degree 13 leaves an error below 2^-52.
+// Returns e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits. x = k ln 2
+// + r, |r| <= ln 2 / 2; the Taylor polynomial of degree 13 has an error below 2^-52.
 double exp_of_double(double x) {
   constexpr double kLog2E = 1.4426950408889634, kLn2High = 0.693147180369123816490,
                    kLn2Low = 1.90821492927058770002e-10;
@@ -173,7 +173,7 @@ double exp_of_double(double x) {
   return sum * std::bit_cast<double>(exponent << 52);
 }
 
-// Larger logits have larger keys; -0 and +0 have the same.
+// Returns a key that is larger for larger logits, and equal for -0 and +0.
 uint32_t ordered_key(float logit) {
   const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -181,18 +181,18 @@ uint32_t ordered_key(float logit) {
 
 float logit_of_key(uint32_t key) { return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key); }
 
-// The largest logit and the first id that has it; id == size() when all are -inf.
+// The largest logit and the first id that has it; id == size() if all are -inf.
 struct Best {
   float logit = -std::numeric_limits<float>::infinity();
   size_t id = 0;
 };
 Result<Best> find_best(std::span<const float> logits) {
-  // Independent lanes, so that compilers vectorise the loop: one running maximum would be sequential.
+  // Uses independent lanes, so that compilers vectorise the loop: one running maximum would be sequential.
   constexpr size_t kLanes = 16;
   constexpr float kMost = std::numeric_limits<float>::max();
   std::array<float, kLanes> most;
   most.fill(-std::numeric_limits<float>::infinity());
-  std::array<int32_t, kLanes> is_bad{};  // NaN or +inf
+  std::array<int32_t, kLanes> is_bad{};  // a logit is NaN or +inf
   size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
     for (size_t j = 0; j < kLanes; ++j) {
@@ -290,17 +290,18 @@ uint64_t Sampler::total_weight() const {
   return total;
 }
 
-// Keeps the fewest candidates, in order of their keys, that hold this share of the weight.
+// Keeps the fewest candidates, in the order of their keys, that have this share of the total weight.
 void Sampler::keep_share(double share) {
-  // In integers: the share times 2^53; the product is rounded up.
+  // Computed in integers: the share times 2^53; the product is rounded up.
   const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
   const auto product = static_cast<unsigned __int128>(total_weight()) * share_bits;
   const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
   keep_heaviest(std::max(wanted, uint64_t{1}), false);
 }
 
-// A token's surprise is -log p = log(total) - x, so its distance from the entropy (the mean surprise) is that of x from
-// the mean of x. In integers: x in steps of 2^-26, so that the mean does not depend on the order of summation.
+// Keeps the most typical candidates. A token's surprise is -log p = log(total) - x, so its distance from the entropy
+// (the mean surprise) is the distance of x from the mean of x. Computed in integers, x in steps of 2^-26, so that the
+// mean does not depend on the order of summation.
 void Sampler::keep_typical(float max) {
   constexpr double kSteps = static_cast<double>(1u << 26);
   const auto steps_below = [&](const Candidate& c) {
@@ -314,7 +315,7 @@ void Sampler::keep_typical(float max) {
   const auto mean = static_cast<int64_t>(sum / total_weight());
   for (Candidate& c : candidates_) {
     const int64_t distance = std::abs(steps_below(c) - mean);
-    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest have the largest keys
+    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // tokens nearest to the entropy get the largest keys
   }
   keep_share(options_.typical_p);
 }
@@ -323,7 +324,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
   if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
   const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
   const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
-  // Finds the least likely of the top choices, which stays; among equals, the last.
+  // Find the least likely of the top choices, the one that stays; among equals, the last.
   const Candidate* least = nullptr;
   for (const Candidate& c : candidates_) {
     if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
@@ -335,8 +336,8 @@ void Sampler::exclude_top_choices(uint64_t bits) {
 
 void Sampler::collect(std::span<const float> logits, float max) {
   candidates_.clear();
-  // Without top_p nothing depends on the tokens that min_p drops, so most of the vocabulary needs no exp. The logarithm
-  // only has to be small enough: sample() compares weights exactly.
+  // Without top_p nothing depends on the tokens that min_p drops, so exp can be skipped for most of the vocabulary. The
+  // logarithm only has to be small enough: sample() compares weights exactly.
   const double faintest =
       options_.top_p < 1 || options_.min_p == 0 ? kFaintest : std::max(kFaintest, std::log(options_.min_p) - 1e-6);
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -349,7 +350,8 @@ void Sampler::collect(std::span<const float> logits, float max) {
 }
 
 // Keeps the fewest candidates, heaviest first and lower ids first among equals, whose weights (or number) reach
-// `wanted`. The cut is found digit by digit from the top: four passes over ever fewer candidates, for any distribution.
+// `wanted`. Finds the key at which to cut digit by digit from the top: four passes over ever fewer candidates, for any
+// distribution.
 void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   const auto mass = [&](const Candidate& c) { return count_tokens ? kCountEach : c.weight; };
   uint64_t total = 0;
@@ -357,7 +359,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   if (total <= wanted) return;
 
   narrowed_ = candidates_;
-  uint32_t cut = 0;  // the key at which to cut: the digits known so far
+  uint32_t cut = 0;  // the digits of that key that are known so far
   for (int shift = 24; shift >= 0; shift -= 8) {
     std::array<uint64_t, 256> histogram{};
     const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };
@@ -367,7 +369,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
     cut |= digit << shift;
     std::erase_if(narrowed_, [&](const Candidate& c) { return digit_of(c) != digit; });
   }
-  // `wanted` is now the weight (or number) that candidates with the key `cut` must contribute.
+  // `wanted` is now the weight (or number) that candidates whose key is exactly `cut` must contribute.
   std::erase_if(candidates_, [&](const Candidate& c) {
     if (c.key != cut) return c.key < cut;
     const bool drop = wanted == 0;
@@ -378,7 +380,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// exp() of a logit further below the largest is lost in the rounding of the sum, for any vocabulary.
+// A logit that is lower than this below the largest does not change the rounded sum, for any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {
@@ -399,7 +401,7 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
   const double total = log_sum_exp(logits);
   const auto logprob = [&](size_t i) { return static_cast<double>(logits[i]) - total; };
   TokenLogprobs out{id, logprob(static_cast<size_t>(id)), {}};
-  // Tokens of the largest logits so far, sorted. Few logits exceed the smallest of them, so few are moved.
+  // The tokens with the largest logits so far, sorted. Few logits exceed the smallest of them, so few are moved.
   std::vector<size_t> best;
   for (size_t i = 0; i < logits.size() && n_top > 0; ++i) {
     if (logits[i] < std::numeric_limits<float>::lowest()) continue;

@@ -1,13 +1,13 @@
 // Sampler: draws one token from logits.
 //
-// The result is a function of (options, seed, number of draws so far, history, logits) and of nothing else: the
-// random numbers come from a counter, exp is our own, and probabilities are integers (40 bits below the
-// largest), whose sums do not depend on their order. The same seed gives the same text on every machine.
+// The result is a function of (options, seed, number of draws so far, history, logits) and of nothing else: the random
+// numbers come from a counter, exp is our own, and probabilities are integers in units of 2^-40 of the largest, whose
+// sums do not depend on their order. The same seed gives the same text on every machine.
 //
-// The history is what push() appended after the contents that the owner gave it (the prompt). It is kept only if an
+// The history is the prompt, which the owner passes to begin_answer(), and the tokens of push(). It is kept only if an
 // option needs it.
 //
-// A value: a copy continues on its own, and restoring an old copy replays. Not thread-safe.
+// A value: a copy is independent, and restoring an old copy repeats the same draws. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,24 +29,24 @@ namespace ibid {
 // vocab_size.
 Status check_sampler_options(const SamplerOptions& options, size_t vocab_size);
 
-// --- Biases, and penalties on tokens of prompt and answer: applied to the logits before the softmax.
+// --- Biases, and penalties on tokens of prompt and answer. They are applied to the logits before the softmax;
 // ibid/sampler_options.h has the formulas, their order and their sources.
 
-// Changes `row`, the logits by token, none of them NaN or +infinity. No penalty makes a logit infinite, so only a bias
-// can forbid a token; -infinity stays. O(tokens that are biased, counted or repeated). `repeats` is scratch.
+// Changes `row`, the logits by token, none of them NaN or +infinity. A logit of -infinity stays. Penalties keep logits
+// finite, so only a bias can forbid a token. O(tokens that are biased, counted or repeated). `repeats` is scratch.
 // REQUIRES: options were checked; dry_breakers are sorted; the history keeps everything that the options need.
 void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
                      std::vector<RepeatIndex::Repeat>& repeats, std::span<float> row);
 
-// --- Log-probabilities of sampled tokens: of the softmax over the vocabulary before temperature, biases, penalties,
-// cuts and constraints (as OpenAI's logprobs). They are the model's own, not those of the distribution that was sampled
-// from.
+// --- Log-probabilities of sampled tokens: logarithms of the softmax over the vocabulary before temperature, biases,
+// penalties, cuts and constraints (as OpenAI's logprobs). So they describe the model's own distribution, not the one
+// that was sampled from.
 
 inline constexpr size_t kMaxTopLogprobs = 20;
 
-// Log-probabilities of `id` and of the n_top likeliest tokens (fewer if fewer are possible). O(vocab). The same bits on
-// every machine: our own exp and log, summed by ascending token in double (relative error of the sum below vocab *
-// 2^-52). REQUIRES: no NaN and no +infinity among the logits, a finite one of `id`, n_top <= kMaxTopLogprobs.
+// Returns the log-probabilities of `id` and of the n_top most likely tokens (fewer if fewer are possible). O(vocab).
+// The same bits on every machine: our own exp and log, summed by ascending token in double (relative error of the sum
+// below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <= kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
 
 // --- Sampler.
@@ -58,23 +58,23 @@ class Sampler {
   // Error: kInvalidArgument with name, value and range (check_sampler_options()).
   static Result<Sampler> create(SamplerOptions options, size_t vocab_size = kAnyVocabulary);
 
-  // Samples the next token. -inf marks a forbidden one. Equal logits are ordered by id, lowest first; greedy takes the
-  // first of the largest. O(vocab). Draws one random number, before it one for XTC if its probability is above 0;
-  // greedy draws none.
+  // Samples the next token. A logit of -inf forbids its token. Equal logits are ordered by id, lowest first; greedy
+  // sampling takes the first of the largest. O(vocab). Draws one random number, and before it one for XTC if its
+  // probability is above 0; greedy sampling draws none.
   // Errors: kNonFinite for NaN, +inf, or if all logits are -inf; kInvalidArgument if logit_bias forbids every token
-  // that the logits allow. The state is then unchanged.
+  // that the logits allow. After an error the state is unchanged.
   Result<TokenId> sample(std::span<const float> logits);
 
-  // Appends the token to the answer. Amortised O(1); does nothing if reads_history() is false.
+  // Appends a token to the answer. Amortised O(1); does nothing if reads_history() is false.
   void push(TokenId id);
 
-  // True if an option needs the history, which then has to hold the prompt.
+  // True if an option needs the history, which must then contain the prompt.
   bool reads_history() const { return options_.reads_history(); }
-  // Starts an answer after `prompt`; push() appends to this history from here on. O(1) if it was kept for the same
-  // options before.
+  // Starts an answer after `prompt`; push() appends to this history from now on. O(1) if `prompt` was kept for the same
+  // options before (TokenHistory::keep()).
   void begin_answer(TokenHistory prompt);
   const TokenHistory& history() const { return history_; }
-  // Moves the history, answer included, out; the sampler's own is empty afterwards.
+  // Returns the history, answer included, by moving it; the sampler's own is empty afterwards.
   TokenHistory take_history() { return std::exchange(history_, TokenHistory()); }
 
   uint64_t seed() const { return seed_; }
@@ -83,9 +83,9 @@ class Sampler {
  private:
   // A token that may still be sampled.
   struct Candidate {
-    uint32_t key;  // the logit as an ordered integer: the order in which tokens are cut
+    uint32_t key;  // the logit as an ordered integer, by which candidates are sorted and cut
     TokenId id;
-    uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: the largest is 2^40
+    uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down, so the largest is 2^40
   };
 
   explicit Sampler(SamplerOptions options);
@@ -106,8 +106,8 @@ class Sampler {
   std::vector<Candidate> narrowed_;           // scratch of keep_heaviest
 };
 
-// Number n of the stream of `seed`: 64 uniform bits (SplitMix64, Steele, Lea & Flood 2014, whose state is a counter, so
-// that every position of the stream is computed directly).
+// Returns number n of the random stream of `seed`: 64 uniform bits (SplitMix64, Steele, Lea & Flood 2014, whose state
+// is a counter, so every number of the stream can be computed directly).
 uint64_t random_bits(uint64_t seed, uint64_t n);
 
 }  // namespace ibid

@@ -10,12 +10,12 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// A state is a prefix of some stop string: the first `depth` bytes of strings[string].
+// A state is a prefix of a stop string: the first `depth` bytes of strings[string].
 struct State {
   uint32_t string = 0;
   uint32_t depth = 0;
-  uint32_t fall_back = 0;  // longest other state that is a suffix of this one's text
-  uint32_t match = kNone;  // longest stop string that is a suffix of this one's text
+  uint32_t fall_back = 0;  // longest other state whose text is a suffix of this state's text
+  uint32_t match = kNone;  // longest stop string that is a suffix of this state's text
   uint32_t first_child = kNone;
   uint32_t next_sibling = kNone;
   char byte = 0;  // the last byte
@@ -27,7 +27,7 @@ struct StopDetector::Automaton {
   std::vector<std::string> strings;
   std::vector<State> states{State{}};
 
-  // At most kMaxStrings siblings.
+  // Searches the list of children, which has at most kMaxStrings entries.
   uint32_t child(uint32_t state, char byte) const {
     uint32_t next = states[state].first_child;
     while (next != kNone && states[next].byte != byte) next = states[next].next_sibling;
@@ -65,7 +65,7 @@ void StopDetector::Automaton::insert(uint32_t string) {
   states[state].match = string;
 }
 
-// Breadth first, so that a fall-back state is complete before it is needed.
+// Processes states breadth first, so that a fall-back state is complete before it is needed.
 void StopDetector::Automaton::link() {
   std::vector<uint32_t> order{0};
   for (size_t i = 0; i < order.size(); ++i) {
@@ -113,8 +113,8 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
     const State& before = automaton_->states[state_];
     state_ = automaton_->step(state_, byte);
     const State& after = automaton_->states[state_];
-    // Before and after this byte, the text held back is a prefix of a stop string; text no longer in it is emitted. On
-    // a match that is the text before the string found.
+    // Before and after this byte, the text held back is a prefix of a stop string. Text that no longer belongs to it is
+    // emitted; after a match, that is the text before the stop string.
     if (after.match != kNone) found_ = automaton_->strings[after.match];
     const size_t keep = found_.empty() ? after.depth : found_.size();
     const size_t release = before.depth + 1 - keep;

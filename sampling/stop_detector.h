@@ -1,10 +1,10 @@
-// StopDetector: finds stop strings in a text that arrives piece by piece, and emits at once all text that can no longer
-// belong to one. It handles text only; the generation loop handles tokens that end a turn.
+// StopDetector: finds stop strings in a text that arrives piece by piece, and emits all text as soon as it can no
+// longer belong to a stop string. Handles text only; the generation loop handles tokens that end a turn.
 //
-// All strings are searched together (Aho & Corasick 1975). The text held back is always the beginning of a
-// stop string, so it is not stored: O(1) amortised per byte and stop string, no allocation but the output.
+// All strings are searched together (Aho & Corasick 1975). The text held back is always the beginning of a stop string,
+// so it need not be stored: O(1) amortised per byte and stop string, and only the output allocates.
 //
-// A value: a copy continues on its own. Not thread-safe.
+// A value: a copy is independent. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,24 +22,24 @@ class StopDetector {
   static constexpr size_t kMaxStrings = 16;
   static constexpr size_t kMaxBytes = 1024;  // of one stop string
 
-  StopDetector() = default;  // no stop strings: everything passes
+  StopDetector() = default;  // no stop strings: all text is emitted
 
-  // Error: kInvalidArgument for more than kMaxStrings strings, and for one that is empty, longer than
-  // kMaxBytes or not valid UTF-8 (whole characters in then means whole characters out).
+  // Error: kInvalidArgument for more than kMaxStrings strings, and for one that is empty, longer than kMaxBytes or not
+  // valid UTF-8. (With valid stop strings, text of whole characters is emitted as whole characters.)
   static Result<StopDetector> create(const std::vector<std::string>& stop_strings);
 
   struct Step {
     std::string text;      // safe to emit: belongs to no stop string
     bool stopped = false;  // a stop string is complete; `text` ends before it, the rest of the piece is dropped
   };
-  // Takes the next piece. The first stop string to be complete wins; of several that end at one byte, the longest.
-  // REQUIRES: no stop yet.
+  // Adds the next piece of text. The first stop string to be complete ends the text; if several end at the same byte,
+  // the longest. REQUIRES: no stop string was found yet.
   Step push(std::string_view piece);
 
   // Ends the text without a stop. Returns the text that was held back.
   std::string finish();
 
-  // The stop string that was found; empty before a stop.
+  // The stop string that was found; empty if none was.
   std::string_view found() const { return found_; }
   size_t n_held_back() const;
 

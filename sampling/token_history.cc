@@ -45,7 +45,7 @@ void RepeatIndex::append(TokenId id) {
 uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
   const uint32_t original = edges_[find_edge(p, id)].to;
   if (states_[original].length == states_[p].length + 1) return original;
-  // Its shorter strings end here as well, its longer ones do not: the state is split.
+  // The shorter strings of this state end at the new position too, its longer ones do not: split the state.
   const auto copy = static_cast<uint32_t>(states_.size());
   states_.push_back({states_[p].length + 1, states_[original].link, states_[original].last_end, kNone});
   for (uint32_t e = states_[original].first_edge; e != kNone; e = edges_[e].next) {
@@ -64,7 +64,7 @@ uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
 }
 
 void RepeatIndex::advance_end(TokenId id) {
-  // If its state was just split, both parts have the same edge.
+  // If the end state was just split, both of its parts have this edge.
   end_state_ = edges_[find_edge(end_state_, id)].to;
   if (++end_length_ > kMaxMatch + 1) {
     end_length_ = kMaxMatch + 1;
@@ -117,13 +117,15 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
   const size_t cap = std::min({max_length, kMaxMatch, ids_.size()});
   for (uint32_t v = end_state_; v != 0; v = states_[v].link) {
     ++n_steps_;
-    // Shorter strings of the state match too, but with the same next tokens.
+    // Shorter strings of the state match too, but with the same next tokens, so the longest suffices.
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
-    if (states_[states_[v].link].length >= cap) continue;  // matches of the next state are as long, and more
+    if (states_[states_[v].link].length >= cap)
+      continue;  // matches of the next state are as long, and it has more
+                 // edges
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;
-      const size_t place = states_[edges_[e].to].last_end;  // position of the token
+      const size_t place = states_[edges_[e].to].last_end;  // position of the token after the match
       const size_t inside = std::min(length, saturating_sub(place, begin));
       if (inside >= min_length) out.push_back({edges_[e].id, inside});
     }
@@ -151,7 +153,7 @@ void TokenHistory::keep(size_t window, bool repeats) {
 
 void TokenHistory::append(TokenSpan ids) {
   for (const TokenId id : ids) {
-    // If the window is full, its oldest token leaves it.
+    // If the window is full, its oldest token leaves the window.
     if (window_ > 0 && window_ <= size()) remove(recent_, ids_[window_begin()]);
     if (window_ > 0) add(recent_, id);
     ids_.push_back(id);
@@ -178,7 +180,7 @@ void TokenHistory::truncate(size_t n) {
     for (size_t i = std::max(n, old_begin); i < old_size; ++i) remove(recent_, ids_[i]);
   }
   ids_.resize(n);
-  // Tokens that had left the window are in it again.
+  // Count the tokens that are in the window again.
   for (size_t i = window_begin(); i < std::min(old_begin, n); ++i) add(recent_, ids_[i]);
   if (keeps_repeats_) repeats_.truncate(n);
 }

@@ -1,10 +1,10 @@
 // TokenHistory: the tokens that a sampler's penalties apply to, counted as they are appended.
 //
-// It holds the tokens of prompt and answer, counts each token in the last `window` of them and in the answer, and finds
-// earlier occurrences of the end (RepeatIndex). An append costs amortised O(1), and so does each token that truncate()
-// drops. So a growing conversation costs its new tokens, and a rewound one costs what it drops.
+// Holds the tokens of prompt and answer, counts each token in the last `window` of them and in the answer, and finds
+// earlier occurrences of the end (RepeatIndex). Appending a token costs amortised O(1), and so does dropping one by
+// truncate(). So a growing conversation costs its new tokens, and a rewound one the dropped tokens.
 //
-// Independent of logits and sampler options. A value: a copy continues on its own. Not thread-safe.
+// Does not depend on logits or sampler options. A value: a copy is independent. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@
 
 namespace ibid {
 
-// --- RepeatIndex: finds earlier occurrences of the end of a sequence: which tokens followed, and how many tokens of
-// the end matched. A penalty on repetition (DRY, sampler.h) needs this for every token.
-// A suffix automaton (Blumer et al. 1985), extended by one token at a time. A state is a set of token strings that end
-// at the same positions, its edges are the tokens that followed them, and suffix links lead from the sequence's end to
-// all shorter suffixes that also occur elsewhere. So an answer is read off the few states on the links of the end, for
-// any number of occurrences. Each state has its last end position, so a window costs one comparison. append() is
+// --- RepeatIndex: finds earlier occurrences of the end of a sequence: which tokens followed them, and how many tokens
+// of the end matched. A penalty on repetition (DRY, sampler.h) needs this for every token. It is a suffix automaton
+// (Blumer et al. 1985), extended by one token at a time. A state is a set of token strings that end at the same
+// positions, its edges are the tokens that followed these strings, and suffix links lead from the end of the sequence
+// to all shorter suffixes that also occur elsewhere. So the result is read from the few states on the links of the end,
+// for any number of occurrences. Each state has its last end position, so a window costs one comparison. append() is
 // amortised O(1), and truncate() undoes appends one by one, in as many steps as they took. find() visits at most
-// kMaxMatch states and their edges.
-// Independent of penalties. A value: some hundred bytes per token. Not thread-safe.
+// kMaxMatch states and their edges. Does not depend on penalties. A value: some hundred bytes per token. Not
+// thread-safe.
 
 class RepeatIndex {
  public:
   static constexpr size_t kMaxMatch = 50;  // longer matches count as this long
 
-  // `id` followed an earlier occurrence of the last `length` tokens of the sequence.
+  // Token `id` followed an earlier occurrence of the last `length` tokens of the sequence.
   struct Repeat {
     TokenId id = 0;
     size_t length = 0;
@@ -41,21 +41,21 @@ class RepeatIndex {
   void append(TokenId id);
   void truncate(size_t n);  // keeps the first n tokens; REQUIRES: n <= size()
 
-  // Replaces `out` by every token that followed an earlier occurrence of a suffix, with the longest match of at least
-  // `min_length` and at most `max_length` tokens that lies with its token in the last `window` tokens. Sorted by id.
+  // Replaces `out` by every token that followed an earlier occurrence of a suffix, each with its longest match of
+  // `min_length` to `max_length` tokens. Match and token must be within the last `window` tokens. Sorted by id.
   // REQUIRES: min_length >= 1.
   void find(size_t min_length, size_t max_length, size_t window, std::vector<Repeat>& out) const;
 
-  // States and edges visited so far, for tests of the cost.
+  // Number of states and edges visited so far, for tests of the cost.
   size_t n_steps() const { return n_steps_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;    // of its longest string; the shortest is one longer than its link's longest
-    uint32_t link = kNone;  // state of the longest suffix that also ends elsewhere
-    uint32_t last_end = 0;  // last end position of its strings of up to kMaxMatch + 1 tokens
+    uint32_t length = 0;    // length of its longest string; its shortest is one longer than the longest of `link`
+    uint32_t link = kNone;  // state of the longest suffix of its strings that also ends elsewhere
+    uint32_t last_end = 0;  // last end position of its strings, of those with up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
   struct Edge {
@@ -64,9 +64,9 @@ class RepeatIndex {
     uint32_t to = 0;
     uint32_t next = kNone;  // next edge of the same state
   };
-  // Undo record of one append.
+  // Record of one append, from which undo_last() undoes it.
   struct Record {
-    uint32_t state;      // state of the whole sequence up to here
+    uint32_t state;      // state of the whole sequence after this append
     uint32_t end_state;  // end_state_ and end_length_ before the append
     uint32_t end_length;
     uint32_t n_edges;        // before the append
@@ -83,21 +83,21 @@ class RepeatIndex {
   static uint64_t edge_key(uint32_t state, TokenId id) { return uint64_t{state} << 32 | static_cast<uint32_t>(id); }
   uint32_t find_edge(uint32_t state, TokenId id) const;
   void add_edge(uint32_t from, TokenId id, uint32_t to);
-  // Returns the link of the new state `state`: of its longest suffix that occurred before. `p`: the first state that
-  // has an edge for `id`.
+  // Returns the link of the new state `state`: the state of its longest suffix that occurred before. p: the first state
+  // that has an edge for `id`.
   uint32_t link_target(uint32_t p, TokenId id, Record& record);
-  // Advances the end state by `id`, and sets last_end of the states on its links.
+  // Advances the end state by `id`, and sets last_end of the states on its suffix links.
   void advance_end(TokenId id);
   void undo_last();
 
-  std::vector<State> states_;  // [0]: the empty string; allocated by the first append, so that an empty
-                               // index needs no memory
+  std::vector<State> states_;  // [0] is the empty string; allocated by the first append, so that an empty index needs
+                               // no memory
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
   std::vector<Record> records_;  // one per token
   std::vector<EndChange> end_changes_;
   Tokens ids_;
-  uint32_t end_state_ = 0;   // of the last end_length_ tokens
+  uint32_t end_state_ = 0;   // state of the last end_length_ tokens
   uint32_t end_length_ = 0;  // min(kMaxMatch + 1, number of tokens)
   mutable size_t n_steps_ = 0;
 };
@@ -109,23 +109,23 @@ class TokenHistory {
   static constexpr size_t kEverything = SIZE_MAX;        // no window: the whole history
   using Counts = std::unordered_map<TokenId, uint32_t>;  // no zeros
 
-  // Sets what to keep from here on. O(1) if that was kept before; else it costs the tokens of the window or, for the
-  // repeats, all tokens. window 0: no counts.
+  // Sets what to keep from now on. O(1) if the same was kept before. Otherwise it costs the tokens of the window or,
+  // for the repeats, all tokens. window 0: no counts.
   void keep(size_t window, bool repeats);
 
   size_t size() const { return ids_.size(); }
   TokenSpan ids() const { return ids_; }
-  void append(TokenSpan ids);  // prompt tokens
-  void begin_answer();         // tokens pushed from here on are the answer
-  void push(TokenId id);       // a sampled token
+  void append(TokenSpan ids);  // appends prompt tokens
+  void begin_answer();         // tokens pushed from now on are the answer
+  void push(TokenId id);       // appends a sampled token
   void truncate(size_t n);     // keeps the first n tokens; REQUIRES: n <= size()
 
-  const Counts& recent() const { return recent_; }  // of the last `window` tokens
-  const Counts& answer() const { return answer_; }  // since begin_answer()
-  // REQUIRES: repeats are kept.
+  const Counts& recent() const { return recent_; }  // counts in the last `window` tokens
+  const Counts& answer() const { return answer_; }  // counts since begin_answer()
+  // REQUIRES: keep() was called with repeats.
   const RepeatIndex& repeats() const { return repeats_; }
 
-  // Tokens counted and steps of the index, for tests of the cost.
+  // Number of tokens counted and steps of the index, for tests of the cost.
   size_t n_steps() const { return n_steps_ + repeats_.n_steps(); }
 
  private:

@@ -16,9 +16,9 @@ namespace {
 
 // --- One-byte floats (safetensors F8_E4M3, F8_E5M2) with one scale per tensor, row or block.
 
-constexpr size_t kScaledGroup = 32;  // of the formats with scales
+constexpr size_t kScaledGroup = 32;  // group size of the formats with scales
 
-// One scale for each tile of rows and columns.
+// The scales of a matrix, one for each tile of rows and columns.
 struct Scales {
   std::vector<float> values;
   uint64_t tile_rows = 1, tile_cols = 1, tiles_per_row = 1;
@@ -44,7 +44,7 @@ class Fp8Rows : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {codes_.data, scale_bytes_}; }
 
  private:
-  // Writes n values of a row, starting at column `col`, from `codes`; returns the end of the output.
+  // Writes n values of a row, from column `col` on, given their bytes `codes`; returns the end of the output.
   std::byte* read_group(uint64_t row, uint64_t col, const std::byte* codes, size_t n, std::byte* out) const {
     if (presented_ == DType::kF8E4M3Scaled || presented_ == DType::kF8E5M2Scaled) {
       const float scale = scales_.at(row, col);
@@ -80,7 +80,7 @@ std::string shapes(const TensorView& scale, const Shape& wanted) {
   return " has scales " + scale.shape.to_string() + ", expected " + wanted.to_string();
 }
 
-// Derives the tiles from the shape of the scales.
+// Derives the size of the tiles from the shape of the scales.
 Result<Scales> tile(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
                     const std::string& field) {
   const uint64_t rows = codes.shape[0], cols = codes.shape[1];
@@ -117,7 +117,7 @@ Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, con
   return scales;
 }
 
-// `codes` is a matrix; `scale` its scales, or null. Errors: kBadShape, kBadType, kNonFinite.
+// codes: a matrix. scale: its scales, or null. Errors: kBadShape, kBadType, kNonFinite.
 Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
                                  const QuantizationConfig& config, std::string_view path) {
   const std::string field = std::string(path) + ": tensor " + in_quotes(name);
@@ -148,7 +148,7 @@ Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& code
 
 constexpr uint64_t kMxBlockBytes = 16;
 
-// The blocks of gpt-oss: an exponent and 16 bytes for 32 values; byte j holds values 2 j and 2 j + 1.
+// The blocks of gpt-oss. A block is an exponent and 16 bytes for 32 values; byte j holds values 2 j and 2 j + 1.
 class MxBlockRows : public RowSource {
  public:
   MxBlockRows(const TensorView& blocks, const TensorView& scales, uint64_t blocks_per_row)
@@ -159,7 +159,7 @@ class MxBlockRows : public RowSource {
       const std::byte* packed = blocks_.data.data() + row * blocks_per_row_ * kMxBlockBytes;
       for (uint64_t b = 0; b < blocks_per_row_; ++b, packed += kMxBlockBytes) {
         *out++ = scales_.data[row * blocks_per_row_ + b];
-        // In ggml's layout byte j holds values j and j + 16.
+        // ggml's layout has values j and j + 16 in byte j.
         for (size_t j = 0; j < kMxBlockBytes; ++j) *out++ = value(packed, j) | value(packed, j + 16) << 4;
       }
     }
@@ -267,7 +267,7 @@ Status check_bits(const JsonValues& config, std::string_view path, const std::st
   return unsupported(path, "names " + method + " with " + std::to_string(*bits) + " bits; only 4 bits are supported");
 }
 
-// Supported: pack-quantized with 4 bits, and one-byte floats.
+// Error: kUnsupported, except for pack-quantized with 4 bits and for one-byte floats.
 Status check_compressed(const JsonValues& config, std::string_view path) {
   TRY_ASSIGN(const std::optional<std::string_view> format, config.get_string("quantization_config.format"));
   const std::string_view name = format.value_or("pack-quantized");

@@ -1,19 +1,19 @@
 // Presents tensors that a safetensors checkpoint stores in several parts as one: packed integers with scales and zero
-// points, one-byte floats with scales, blocks of 4-bit floats. The tensor has its name in the unquantised checkpoint,
-// and a number format that represents its values exactly. Its rows are assembled when they are read (RowSource of
-// base/tensor_view.h), so opening reads only the scales.
+// points, one-byte floats with scales, blocks of 4-bit floats. The assembled tensor has the name that it has in the
+// unquantised checkpoint, and a number format that represents its values exactly. Its rows are assembled when they are
+// read (RowSource of base/tensor_view.h), so opening a file reads only the scales.
 //
 //   stored as                                                     presented as
 //   NAME_blocks U8 [.., n, 16], NAME_scales U8 [.., n]            NAME_blocks MXFP4 [.., 32 n]   (gpt-oss)
 //   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one per tensor, per row, or
 //                                                                 per block of config's weight_block_size
 //   NAME F8 without a scale                                       NAME F16
-//   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 where all zero points are 8, Q5_0
-//   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        else: q - z is -16..15
+//   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 if all zero points are 8, else
+//   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        Q5_0, because q - z is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
 //
-// If no format represents the values exactly, they are F32, rounded as the product of the stored format is: if scales
-// are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
+// Values that no format represents exactly are F32, rounded as the product of the stored format is. This happens if
+// scales are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ namespace ibid {
 // The tensors as stored in the files.
 struct StoredTensors {
   const std::vector<std::string>* names;
-  std::function<const TensorView*(std::string_view)> find;  // nullptr: absent
+  std::function<const TensorView*(std::string_view)> find;  // nullptr: the tensor is absent
   std::string_view path;                                    // for messages
 };
 
@@ -41,12 +41,13 @@ struct AssembledTensor {
   std::unique_ptr<RowSource> source;  // owns view.source
 };
 
-// The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method, with
-// its name; kBadNumber.
+// The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method,
+// naming it; kBadNumber.
 struct QuantizationConfig {
-  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
+  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: not
+                                                // quantised
   bool zeros_minus_one = false;                 // GPTQ's first version stores zero points minus one
-  uint64_t block_rows = 128, block_cols = 128;  // of F8
+  uint64_t block_rows = 128, block_cols = 128;  // size of a block of one-byte floats that share a scale
 };
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
 
@@ -54,14 +55,15 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
 // and kBadType (parts that do not match), kBadNumber (g_idx out of range), kNonFinite (a scale), kUnsupported.
 Result<std::vector<AssembledTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
 
-// split_kv_rows.cc: joins the two matrices that GGUF stores for latent attention, in every layer that has both. Errors,
-// with the tensor's name: kBadShape (they do not match), kUnsupported (a type without a decoder).
+// split_kv_rows.cc: joins the two matrices in which GGUF stores the expansion of keys and values in latent attention,
+// for every layer that has both. Errors, with the tensor's name: kBadShape (they do not match), kUnsupported (a type
+// without a decoder).
 Result<std::vector<AssembledTensor>> make_expanding_tensors(const StoredTensors& stored);
 
 // --- packed_int4_rows.cc: matrices of 4-bit integers, eight per word, with a scale and a zero point for each group of
 // a row: GPTQ, AWQ and compressed-tensors.
 
-// Order of eight integers in a 32-bit word. Shapes of words, zero points and scales:
+// The order of eight integers in a 32-bit word, and the shapes of words, zero points and scales:
 //   kGptq        [in / 8, out]   [groups, out / 8]   [groups, out]
 //   kAwq         [in, out / 8]   [groups, out / 8]   [groups, out]   in the order 0 2 4 6 1 3 5 7
 //   kCompressed  [out, in / 8]   [out / 8, groups]   [out, groups]
@@ -75,7 +77,7 @@ struct Int4Parts {
   const TensorView* group_of_column = nullptr;  // g_idx
 };
 
-// `name` is the name of the result. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
+// Makes the tensor called `name` from the parts. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.
 Result<AssembledTensor> make_int4(const std::string& name, Int4Packing packing, const Int4Parts& parts,
                                   const QuantizationConfig& config, std::string_view path);
 

@@ -23,7 +23,7 @@ struct BlockOut {
   float* mins;
 };
 
-// The 32 values of a block in which byte j holds values j (low nibble) and j + 16 (high); a set bit of `fifth` adds 16.
+// Unpacks 32 values: byte j holds values j (low nibble) and j + 16 (high); a set bit of `fifth` adds 16.
 void unpack_nibbles(const uint8_t* qs, uint32_t fifth, int offset, int8_t* codes) {
   for (size_t i = 0; i < 32; ++i) {
     const int high_bit = static_cast<int>((fifth >> i) & 1u) << 4;
@@ -31,21 +31,22 @@ void unpack_nibbles(const uint8_t* qs, uint32_t fifth, int offset, int8_t* codes
   }
 }
 
-// n values in n / 2 bytes: byte j holds the table indices of values j (low) and j + n / 2 (high).
+// Unpacks n values from n / 2 bytes: byte j holds the table indices of values j (low nibble) and j + n / 2 (high).
 void unpack_table_nibbles(CodeTable table, const uint8_t* qs, size_t n, int8_t* codes) {
   const auto values = code_values(table);
   for (size_t i = 0; i < n; ++i) codes[i] = values[static_cast<size_t>(nibble(qs[i % (n / 2)], i >= n / 2))];
 }
 
-// 2^(exponent - 128): half of the encoded scale, because the codes of kFp4 are doubled. 255 is NaN, as in the
-// specification (OCP Microscaling Formats 1.0, section 5.4.1); ggml reads it as 2^127.
+// Returns 2^(exponent - 128), half of the encoded scale, because the table kFp4 has doubled values. 255 is NaN, as in
+// the specification (OCP Microscaling Formats 1.0, section 5.4.1); ggml reads 255 as 2^127.
 float e8m0_half(uint8_t exponent) {
   if (exponent == 255) return std::numeric_limits<float>::quiet_NaN();
   if (exponent < 2) return std::bit_cast<float>(uint32_t{0x00200000} << exponent);  // subnormal
   return std::bit_cast<float>((uint32_t{exponent} - 1) << 23);
 }
 
-// Half of an unsigned E4M3 number. Ignores the sign bit and maps 127 to 0, as ggml does.
+// Returns half of an unsigned E4M3 number, because the table kFp4 has doubled values. Ignores the sign bit and maps 127
+// to 0, as ggml does.
 float ue4m3_half(uint8_t byte) {
   const uint8_t magnitude = byte & 0x7f;
   if (byte == 0x7f) return 0.0f;
@@ -83,7 +84,7 @@ void unpack_q5_1(BlockCursor in, BlockOut out) {
   unpack_nibbles(in.bytes(16), fifth, 0, out.codes);
 }
 
-// Eight 6-bit scales minus 32: four low bits each in four bytes, two high bits each in the word before them.
+// Eight 6-bit scales minus 32. Their low four bits are in four bytes, their high two bits in the word before these.
 SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   block.d = in.u16();
@@ -97,8 +98,8 @@ SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// Five base-3 digits per byte, stored as the fraction byte / 256: the first digit is the integer part of three times
-// the fraction. 32 bytes hold values 0..159, 16 bytes 160..239, and four bytes with four digits the rest.
+// A byte holds five base-3 digits as the fraction byte / 256: the first digit is the integer part of three times the
+// fraction. 32 bytes hold values 0..159, 16 bytes values 160..239, and four bytes with four digits each the rest.
 void unpack_tq1_0(BlockCursor in, BlockOut out) {
   constexpr struct { size_t bytes, digits; } kParts[] = {{32, 5}, {16, 5}, {4, 4}};
   int8_t* code = out.codes;
@@ -115,7 +116,7 @@ void unpack_tq1_0(BlockCursor in, BlockOut out) {
   std::fill_n(out.scales, 8, in.f16());
 }
 
-// Two halves of 128 values; in each, 32 bytes carry four 2-bit planes of 32 values.
+// A block has two halves of 128 values. In each half, 32 bytes hold four 2-bit planes of 32 values.
 void unpack_tq2_0(BlockCursor in, BlockOut out) {
   const uint8_t* qs = in.bytes(64);
   for (size_t i = 0; i < 256; ++i) {
@@ -148,7 +149,8 @@ using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
 struct Decoder {
   DType dtype;
   void (*unpack)(BlockCursor, BlockOut);
-  SplitBlock split = nullptr;  // used instead of unpack for types with an FP16 scale per block and an integer per group
+  SplitBlock split = nullptr;  // used instead of `unpack` for types with an FP16 scale per block and an integer per
+                               // group
 };
 
 // In the order of DType.
@@ -198,7 +200,7 @@ void unpack_block(const Decoder& decoder, const QuantLayout& layout, const std::
   }
 }
 
-// The number of blocks in a row of `values` values. CHECKs that `bytes` is exactly their size.
+// Returns the number of blocks in a row of `values` values. CHECKs that `bytes` is exactly their size.
 size_t checked_blocks(DType dtype, size_t values, size_t bytes) {
   const BlockSize block = dtype_block(dtype);
   CHECK_EQ(values % block.values, size_t{0});

@@ -30,16 +30,17 @@
 //   IQ3_S    256 in 110 B  d f16 | i low 8[64] | i high 1-bit[8] | signs[32] | sc 4-bit[4]   d (2 sc + 1) (+- t)
 //   IQ4_XS   256 in 136 B  d f16 | sc high 2-bit u16 | sc low nibbles[4] | c nibbles[128]    d (sc - 32) t
 //   IQ4_NL   32 in  18 B   d f16 | c nibbles[16]                                     d t
-//   F8_E4M3, F8_E5M2 with scales: 32 in 36 B   s f32 | c bytes[32]     s c; of two tensors
-//   (weights/assembled_tensors.h) MXFP4    32 in  17 B   e8m0 | c nibbles[16] 2^(e8m0 - 128) t NVFP4    64 in  36 B
-//   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
+// F8_E4M3, F8_E5M2 with scales: 32 in 36 B   s f32 | c bytes[32]     s c; made from two tensors
+//                         (weights/assembled_tensors.h)
+//   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
+//   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
 //
 // t is the table value of code c, or one of the four or eight values of codebook entry i (weights/super_blocks.h).
-// Values of E2M1 are doubled, so that they are integers. Of eight signs, seven are stored; the eighth makes the number
-// of set bits even.
+// Values of E2M1 are stored times 2, so that they are integers. Of eight signs seven are stored; the eighth makes the
+// number of set bits even.
 //
-// Nibbles of a 32-block: byte j holds value j in its low half and value j + 16 in its high half.
-// Every product and sum is one float operation, rounded: (d sc) is rounded before it multiplies c.
+// Nibbles of a 32-block: byte j holds value j in its low half and value j + 16 in its high half. Every product and sum
+// is one float operation, rounded: (d sc) is rounded before it multiplies c.
 #pragma once
 
 #include <cstddef>
@@ -55,18 +56,18 @@ namespace ibid {
 inline constexpr size_t kMaxGroupsPerBlock = 16;
 inline constexpr size_t kMaxValuesPerBlock = 256;
 
-// Decodes a row into codes, scales and mins such that, in float arithmetic and with the group_size of
-// base/number_formats.h,
+// Decodes a row into codes, scales and mins. With the group_size of base/number_formats.h, the float arithmetic
 //   value[i] = scales[i / group_size] * codes[i]                          without mins
 //   value[i] = scales[i / group_size] * codes[i] + mins[i / group_size]   with mins
-// equals ggml's value bit for bit. Scales come from the file and may be negative, subnormal, infinite or NaN. REQUIRES:
+// gives ggml's value bit for bit. Scales come from the file and may be negative, subnormal, infinite or NaN. REQUIRES:
 // dtype_is_quantized(dtype); codes.size() is a whole number of blocks and `blocks` exactly their bytes; scales, and
 // mins if the type has them (else empty), have codes.size() / group_size elements.
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, std::span<float> scales,
                 std::span<float> mins);
 
-// True for Q2_K to Q6_K, IQ1 to IQ3 and IQ4_XS: an FP16 scale per block of 256 and an integer per group. The scale of
-// group g is float(d) * scales[g] (times 1/8 for kEighthByCode), its min -(float(dmin) * mins[g]), all exact in float.
+// True for Q2_K to Q6_K, IQ1 to IQ3 and IQ4_XS, which have an FP16 scale per block of 256 and an integer per group. The
+// scale of group g is float(d) * scales[g] (times 1/8 for kEighthByCode), its min -(float(dmin) * mins[g]); all are
+// exact in float.
 bool has_super_scales(DType dtype);
 
 struct SuperScales {
@@ -74,7 +75,8 @@ struct SuperScales {
   std::span<int8_t> scales, mins;  // [groups]
 };
 
-// As unpack_row(), with scales and mins as their factors. REQUIRES: has_super_scales(dtype); sizes as for unpack_row().
+// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); sizes as for
+// unpack_row().
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, const SuperScales& out);
 
 // True for the types that dequantize_row() decodes: F32, F16, BF16, F64, one-byte floats with scales, quantised types.

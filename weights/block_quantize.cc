@@ -31,11 +31,11 @@ class BlockWriter {
   std::byte* at_;
 };
 
-// 1 / d; 0 if d is 0 (all values are 0), as in the reference encoders.
+// Returns 1 / d; 0 if d is 0, which means that all values are 0, as in the reference encoders.
 float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
-// --- Blocks of 256: Q4_K, Q5_K, Q6_K. Searches scales as ggml's quantize_row_*_ref does
-// (https://github.com/ggml-org/ggml, src/ggml-quants.c), so that the error is that of these types elsewhere.
+// --- Blocks of 256: Q4_K, Q5_K, Q6_K. Scales are searched as in ggml's quantize_row_*_ref
+// (https://github.com/ggml-org/ggml, src/ggml-quants.c), so that the error equals that of other encoders.
 
 constexpr size_t kValues = 256;
 using Codes = std::array<int, kValues>;
@@ -47,7 +47,7 @@ struct Range32 {
   float scale = 0, min = 0;
 };
 
-// Weighted sums over a group: of weights, values, codes and their products.
+// Weighted sums over a group: of the weights (w), values (x), codes (l) and their products.
 struct Moments {
   float w = 0, x = 0, l = 0, ll = 0, xl = 0;
 
@@ -58,13 +58,13 @@ struct Moments {
     ll += weight * code * code;
     xl += weight * value * code;
   }
-  // The least-squares scale and min for these codes; false if undetermined.
+  // Computes the least-squares scale and min for these codes; returns false if they are undetermined.
   bool solve(Range32& out) const {
     const float determinant = w * ll - l * l;
     if (!(determinant > 0)) return false;
     out.scale = (w * xl - x * l) / determinant;
     out.min = -(ll * x - l * xl) / determinant;
-    if (out.min < 0) {  // mins must not be negative: the best scale without a min
+    if (out.min < 0) {  // mins must not be negative: use the best scale without a min
       out.min = 0;
       out.scale = ll > 0 ? xl / ll : 0;
     }
@@ -82,8 +82,8 @@ float weighted_error(std::span<const float> x, std::span<const float> weights, c
   return error;
 }
 
-// ggml's make_qkx2_quants: tries steps around the plain scale. For each, rounds the codes and computes the
-// least-squares scale and min; returns those with the smallest weighted error.
+// As ggml's make_qkx2_quants: tries steps around the plain scale. For each step it rounds the codes and computes the
+// least-squares scale and min. Returns the scale and min with the smallest weighted error.
 Range32 search_range(std::span<const float> x, int max_code, int steps, float first, float step) {
   float squares = 0;
   for (const float value : x) squares += value * value;
@@ -139,7 +139,7 @@ SixBits to_six_bits(const std::array<Range32, 8>& ranges) {
   return six;
 }
 
-// The squared error of a group for a scale and min as stored.
+// Returns the squared error of a group for a scale and min as stored.
 float stored_error(std::span<const float> x, float scale, float min, int max_code) {
   float error = 0;
   for (const float value : x) {
@@ -150,8 +150,8 @@ float stored_error(std::span<const float> x, float scale, float min, int max_cod
   return error;
 }
 
-// Rounded to six bits, scale and min no longer fit each other: takes the best pair among their neighbours. ggml does
-// not do this.
+// After rounding to six bits, scale and min no longer fit each other, so this takes the best pair among their
+// neighbours. ggml does not do this.
 void take_best_neighbours(std::span<const float> x, int max_code, size_t group, SixBits& six) {
   const int scale = six.scales[group], min = six.mins[group];
   const auto error_of = [&](int s, int m) {
@@ -200,8 +200,8 @@ void encode_q4_q5(bool fifth, std::span<const float, kValues> x, BlockWriter out
   }
 }
 
-// ggml's make_qx_quants for 16 values and codes -32..31: the scale whose codes explain the largest part of the weighted
-// sum of squares; weights are the squares of the values.
+// As ggml's make_qx_quants, for 16 values and codes -32..31: returns the scale whose codes explain the largest part of
+// the weighted sum of squares; weights are the squares of the values.
 float search_scale(std::span<const float> x) {
   float extreme = 0;
   for (const float value : x) extreme = std::fabs(value) > std::fabs(extreme) ? value : extreme;
@@ -220,7 +220,7 @@ float search_scale(std::span<const float> x) {
       best = product * product / square;
     }
   };
-  look_at(0);  // first: the others replace it only if they are better
+  look_at(0);  // this step first: others replace it only if they are better
   for (int s = -9; s <= 9; ++s) {
     if (s != 0) look_at(s);
   }
@@ -265,7 +265,7 @@ void encode_q6(std::span<const float, kValues> x, BlockWriter out) {
 using Block32 = std::span<const float, 32>;
 using Codes32 = std::array<int, 32>;
 
-// The element of largest magnitude, with its sign.
+// Returns the element of largest magnitude, with its sign.
 float extreme(std::span<const float> x) {
   return *std::max_element(x.begin(), x.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
 }
@@ -285,7 +285,7 @@ void put_fifth_bits(BlockWriter& out, const Codes32& codes) {
   out.raw(bits);
 }
 
-// Codes 0..2 * half - 1 with zero at `half`; the value of largest magnitude becomes code 0.
+// Computes codes 0..2 * half - 1 with zero at `half`; the value of largest magnitude gets code 0.
 Codes32 symmetric_codes(Block32 x, int half, float* d) {
   *d = extreme(x) / static_cast<float>(-half);
   const float id = inverse(*d);
@@ -296,7 +296,7 @@ Codes32 symmetric_codes(Block32 x, int half, float* d) {
   return codes;
 }
 
-// Codes 0..max_code from the smallest value to the largest.
+// Computes codes 0..max_code from the smallest value to the largest.
 Codes32 ranged_codes(Block32 x, int max_code, float* d, float* min) {
   const auto [low, high] = std::minmax_element(x.begin(), x.end());
   *min = *low;

@@ -1,5 +1,5 @@
-// Encoders of ggml's block formats, for tests and conversion. Deterministic. Blocks of 32 values are equal to ggml's
-// byte for byte; for the K types the scale search is ggml's, followed by a refinement for Q4_K and Q5_K.
+// Encoders of ggml's block formats, for tests and conversion. Deterministic. Blocks of 32 values equal ggml's byte for
+// byte. For the K types scales are searched as by ggml, and then refined for Q4_K and Q5_K.
 #pragma once
 
 #include <cstddef>

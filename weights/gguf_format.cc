@@ -26,8 +26,8 @@ struct OtherType {
   Type type;
 };
 
-// Values of enum ggml_type in ggml.h without a row in base/number_formats.h. Q8_1 and Q8_K are inputs of ggml's dot
-// products and in no file; 31 to 33 and 36 to 38 were layouts repacked for one CPU family.
+// Values of enum ggml_type in ggml.h that have no row in base/number_formats.h. Q8_1 and Q8_K are inputs of ggml's dot
+// products and are in no file; 31 to 33 and 36 to 38 were layouts repacked for one CPU family.
 constexpr OtherType kOtherTypes[] = {
     {4, {Type::kRemoved, "Q4_2"}},        {5, {Type::kRemoved, "Q4_3"}},        {9, {Type::kKnown, "Q8_1"}},
     {15, {Type::kKnown, "Q8_K"}},         {31, {Type::kRemoved, "Q4_0_4_4"}},   {32, {Type::kRemoved, "Q4_0_4_8"}},

@@ -48,11 +48,11 @@ inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// Support status of a tensor type number.
+// Whether the reader supports a number of a tensor type.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
-  std::string_view name;      // "Q4_1", "IQ4_NL"; former names of removed types
-  DType dtype = DType::kF32;  // kReadable only
+  std::string_view name;      // "Q4_1", "IQ4_NL"; for removed types their former name
+  DType dtype = DType::kF32;  // only for kReadable
 };
 GgufTensorType gguf_tensor_type(uint32_t number);
 // nullopt for types that GGUF tensors cannot have: U8, BOOL, one-byte floats.
@@ -60,10 +60,11 @@ std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger ones are useless and overflow naive padding
+inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger values are useless and overflow careless
+                                                        // arithmetic
 inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
-inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // the spec's bound
-inline constexpr uint64_t kGgufMaxNameBytes = 64;       // the spec's bound
+inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specification
+inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification
 inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200
 inline constexpr uint64_t kGgufMaxTensors = 262144;     // the largest mixture of experts has 70000
 inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // of one array; real vocabularies have 300000

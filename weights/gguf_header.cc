@@ -13,13 +13,13 @@
 namespace ibid {
 namespace {
 
-// Byte range of a tensor: offset from the start of the tensor data, size by dtype and shape.
+// Byte range of a tensor: its offset from the start of the tensor data, and its size by dtype and shape.
 struct GgufExtent {
   uint64_t offset;
   uint64_t bytes;
 };
 
-// Checks that each tensor starts at the padded end of the previous one in `order`. Returns the end of the last.
+// Checks that each tensor begins at the padded end of the previous one in `order`. Returns the end of the last one.
 Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents, uint64_t data_bytes,
                               std::string_view what, const GgufHeader& header) {
   uint64_t wanted = 0;
@@ -46,10 +46,10 @@ Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const Ggu
   return last_end;
 }
 
-// Sets view.data of every tensor of `header` (dtypes and shapes already checked) from `extents`, one per tensor. The
-// data starts at the first multiple of header.alignment at or after `header_end`. Bytes after the last tensor become a
-// warning. Errors: kBadOffset for overlaps, holes other than padding and offsets past the end; kTruncated if the layout
-// is valid but the file ends early.
+// Sets view.data of every tensor of `header` (dtypes and shapes are checked already) from `extents`, one per tensor.
+// The data begins at the first multiple of header.alignment at or after `header_end`. Bytes after the last tensor cause
+// a warning. Errors: kBadOffset for overlaps, gaps other than padding and offsets past the end; kTruncated if the
+// layout is valid but the file ends early.
 Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::string_view what,
                      std::span<const GgufExtent> extents, GgufHeader& header) {
   CHECK_EQ(extents.size(), header.tensors.size());
@@ -58,7 +58,7 @@ Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::
   const std::span<const std::byte> data = file.subspan(std::min<uint64_t>(start, file.size()));
   std::vector<size_t> order(extents.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // An empty tensor has the offset of the next tensor and is sorted before it.
+  // An empty tensor has the offset of the next tensor, and must be sorted before it.
   std::sort(order.begin(), order.end(), [extents](size_t a, size_t b) {
     return extents[a].offset != extents[b].offset ? extents[a].offset < extents[b].offset
                                                   : extents[a].bytes < extents[b].bytes;
@@ -75,7 +75,7 @@ Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::
 
 std::string text_of(uint64_t number) { return std::to_string(number); }
 
-// Parses in file order. `field` names the field being read, for messages.
+// Parses the header in file order. `field` names the field being read, for messages.
 class GgufParser {
  public:
   GgufParser(std::span<const std::byte> file, std::string_view what) : file_(file), what_(what) {}
@@ -134,7 +134,7 @@ class GgufParser {
     return {};
   }
 
-  // Checks a count of items of at least `min_bytes` each against the format's limit and the remaining bytes.
+  // Checks a count of items, each at least `min_bytes` long, against the format's limit and the remaining bytes.
   Status check_count(uint64_t count, uint64_t limit, uint64_t min_bytes, const std::string& field) const {
     if (count > limit) {
       return fail(ErrorCode::kLimitExceeded,
@@ -163,7 +163,7 @@ class GgufParser {
   uint64_t n_tensors_ = 0;
   uint64_t n_entries_ = 0;
   GgufHeader header_;
-  std::vector<GgufExtent> extents_;  // of header_.tensors
+  std::vector<GgufExtent> extents_;  // extents of header_.tensors
 };
 
 Status GgufParser::read_counts() {
@@ -226,7 +226,7 @@ Status GgufParser::read_value(GgufEntry& entry) {
       TRY(check_count(entry.count, kGgufMaxElements, sizeof(uint64_t), "the length of " + field));
     }
     for (uint64_t i = 0; i < entry.count; ++i) TRY(read_string_payload(field));
-    // The payload of a single string is its characters; elements of an array keep their length fields.
+    // The payload of a single string is its characters only; elements of an array keep their length fields.
     const uint64_t prefix = entry.type == GgufType::kString ? sizeof(uint64_t) : 0;
     entry.payload = file_.subspan(start + prefix, at_ - start - prefix);
     return {};
@@ -239,7 +239,7 @@ Status GgufParser::read_value(GgufEntry& entry) {
   return {};
 }
 
-// Called for every token of a vocabulary, so it builds no message unless it fails.
+// Called for every token of a vocabulary, so it builds a message only when it fails.
 Status GgufParser::read_string_payload(const std::string& field) {
   uint64_t length = 0;
   TRY(read(length, field));
@@ -247,7 +247,7 @@ Status GgufParser::read_string_payload(const std::string& field) {
     at_ += length;
     return {};
   }
-  // A length that no file could hold is an attack; a smaller one means a truncated file.
+  // A length that no file can have is an attack; a smaller one indicates a truncated file.
   if (length > (uint64_t{1} << 40)) {
     return fail(ErrorCode::kBadString, field + " holds a string of " + text_of(length) + " bytes, " + text_of(left()) +
                                            " are left in the file");
@@ -265,7 +265,7 @@ Status GgufParser::check_bools(std::span<const std::byte> values, const std::str
   return {};
 }
 
-// Sorted rather than hashed: immune to colliding keys, and lookup needs no second structure.
+// Keys are sorted rather than hashed: hostile keys cannot collide, and lookups need no second structure.
 Status GgufParser::sort_keys() {
   const std::vector<GgufEntry>& entries = header_.entries;
   std::vector<uint32_t>& order = header_.by_key;
@@ -338,7 +338,7 @@ Status GgufParser::read_infos() {
   return {};
 }
 
-// Stores the outermost dimension first, as TensorView does; the file lists the innermost first.
+// Reads a shape. Stores the outermost dimension first, as TensorView does; the file has the innermost first.
 Status GgufParser::read_shape(Shape& shape, const std::string& field) {
   uint32_t rank = 0;
   TRY(read(rank, "the rank of " + field));
@@ -356,7 +356,7 @@ Status GgufParser::read_shape(Shape& shape, const std::string& field) {
       return fail(ErrorCode::kBadShape, field + " has a dimension of " + text_of(dim) + ", which is negative");
     }
     shape.dims[i] = dim;
-    // A later zero must not hide a product that already overflowed.
+    // A zero dimension counts as 1 here, because it must not hide that the product of the others overflows.
     const std::optional<uint64_t> product = checked_mul(elements, std::max<uint64_t>(dim, 1));
     fits = fits && product.has_value();
     elements = product.value_or(1);

@@ -1,11 +1,10 @@
-// The header of a GGUF file as a validated index: all keys and tensors, and the positions of their bytes.
+// The header of a GGUF file as a validated index: all keys and tensors, and where their bytes are.
 //
-// A pure function of bytes: no file, no clock, no randomness, so a fuzzer drives it directly. Every number from the
+// A pure function of bytes: no file, no clock, no randomness, so a fuzzer can call it directly. Every number from the
 // file is checked against the remaining bytes before it is used for an allocation or a read. Names are copied, values
-// are views: the index's size is bounded by a small multiple of the header's.
+// are views, so the size of the index is at most a small multiple of the header's.
 //
-// The bytes may change at any time (base/mapped_file.h), so the code never reads a value twice and expects it to be
-// equal.
+// The bytes may change at any time (base/mapped_file.h), so the code never relies on reading the same value twice.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +21,12 @@
 
 namespace ibid {
 
-// One metadata value. `payload` spans a scalar's bytes, a string's characters or all elements of an array.
+// One metadata value. `payload` has a scalar's bytes, a string's characters or all elements of an array.
 struct GgufEntry {
   std::string key;
   GgufType type;
-  GgufType element_type;  // of an array; else equal to `type`
-  uint64_t count;         // elements of an array; else 1
+  GgufType element_type;  // element type of an array; else equal to `type`
+  uint64_t count;         // number of elements of an array; else 1
   std::span<const std::byte> payload;
 };
 
@@ -47,18 +46,18 @@ struct GgufHeader {
   const GgufEntry* find(std::string_view key) const;  // nullptr if absent; O(log keys)
 };
 
-// Parses and validates the header of `file` (the whole file's bytes). `what` names it in messages. If with_tensors is
-// false, parses the metadata only: tensors may then be missing, truncated or of unknown types.
+// Parses and validates the header of `file` (the whole file's bytes). `what` names the file in messages. If
+// with_tensors is false, parses the metadata only: tensors may then be missing, truncated or of unknown types.
 //
 // Rules beyond the specification: keys are valid UTF-8 without NUL; arrays do not nest; tensors are contiguous except
-// for padding; bytes after the last one are a warning. A part of a split model is parsed like any other file (see
-// GgufSplit of weights/gguf_reader.h).
-// Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType, kUnsupported (a
-// known but unsupported tensor type), kBadShape, kOverflow, kBadAlignment, kBadOffset.
+// for padding; bytes after the last tensor cause a warning. A part of a split model is parsed like any other file (see
+// GgufSplit of weights/gguf_reader.h). Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString,
+// kDuplicate, kBadType, kUnsupported (a known but unsupported tensor type), kBadShape, kOverflow, kBadAlignment,
+// kBadOffset.
 Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what, bool with_tensors);
 
-// Calls visit(string_view) for each element of an array of strings that parse_gguf_header() accepted; for fewer if the
-// file changed and lengths no longer fit.
+// Calls visit(string_view) for each element of an array of strings that parse_gguf_header() accepted. Visits fewer if
+// the file has changed since, so that the lengths no longer fit.
 template <typename Visitor>
 void visit_gguf_strings(const GgufEntry& entry, Visitor visit) {
   std::span<const std::byte> rest = entry.payload;

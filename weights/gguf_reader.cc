@@ -29,7 +29,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// "U32", "ARRAY of STRING".
+// Returns "U32", "ARRAY of STRING".
 std::string type_text(const GgufEntry& entry) {
   std::string text(gguf_type_name(entry.type));
   if (entry.type == GgufType::kArray) text += " of " + std::string(gguf_type_name(entry.element_type));
@@ -83,7 +83,7 @@ namespace {
 
 Result<GgufHeader> read_header(const MappedFile& file, const OpenOptions& options) {
   Result<GgufHeader> header = parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only);
-  // Checked first: if the file is still being written, header and data may not match.
+  // Check this first: if the file is still being written, header and data may not match, and "truncated" would mislead.
   TRY(file.check_unchanged());
   if (header.status().code() != ErrorCode::kTruncated) return header;
   return Status(ErrorCode::kTruncated, header.status().message() + "; the download may be incomplete");
@@ -94,7 +94,7 @@ std::string directory_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// Opens part `number` of the split model to which the part at `path` belongs.
+// Opens part `number` of the split model that the part at `path` belongs to.
 Result<MappedFile> open_part(const std::string& path, const GgufSplit& split, uint64_t number,
                              const OpenOptions& options) {
   TRY_ASSIGN(const std::string name, gguf_part_name(path, split, number));
@@ -320,7 +320,7 @@ const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
 
 namespace {
 
-// nullopt if the key is absent.
+// Returns nullopt if the key is absent.
 Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_view key, std::string_view what) {
   const GgufEntry* entry = header.find(key);
   if (entry == nullptr) return std::optional<uint64_t>();
@@ -334,7 +334,7 @@ Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_
   return std::optional(value);
 }
 
-// "-00001-of-00003.gguf"; numbers in names count from 1.
+// Returns "-00001-of-00003.gguf"; numbers in file names count from 1.
 std::string suffix(uint64_t number, uint64_t count) {
   return "-" + padded_number(number + 1, 5) + "-of-" + padded_number(count, 5) + ".gguf";
 }
@@ -362,7 +362,7 @@ Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view wha
 }
 
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole path
   const std::string own = suffix(split.number, split.count);
   if (!name.ends_with(own)) {
     return Status(ErrorCode::kMissingShard, std::string(path) + ": is part " + std::to_string(split.number + 1) +

@@ -1,4 +1,4 @@
-// GgufFile: a .gguf file as a ModelFile, or all parts of a split one (GgufSplit), of which any may be named. The
+// GgufFile: a .gguf file as a ModelFile. For a model split into parts (GgufSplit) the path may name any part. The
 // metadata are those of the first part, the tensors those of all parts in order.
 //
 // Opening parses the header once and keeps an index into the mapping. String values are not copied, so a vocabulary of
@@ -21,29 +21,29 @@
 namespace ibid {
 
 // GGUF models split into several files, NAME-00001-of-00003.gguf and so on, as llama-gguf-split writes them: the first
-// part has all metadata, each part its own tensors. Pure functions of a header and a path.
-inline constexpr uint64_t kMaxGgufParts = 4096;  // each is an open file and a mapping
+// part has all metadata, and each part has its own tensors. Pure functions of a header and a path.
+inline constexpr uint64_t kMaxGgufParts = 4096;  // each part is an open file and a mapping
 
-// Values of the keys split.no, split.count and split.tensors.count of a part.
+// The values of a part's keys split.no, split.count and split.tensors.count.
 struct GgufSplit {
-  uint64_t number = 0;  // from 0
+  uint64_t number = 0;  // counted from 0
   uint64_t count = 1;
-  std::optional<uint64_t> tensors_of_all;  // in all parts
+  std::optional<uint64_t> tensors_of_all;  // number of tensors in all parts
 };
 
-// Returns one part of one if the keys are absent. Errors: kBadType, kBadNumber (part number out of range),
-// kLimitExceeded; `what` names the file.
+// Reads the keys; if they are absent, returns the only part of one. Errors: kBadType, kBadNumber (part number out of
+// range), kLimitExceeded; `what` names the file.
 Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
 
-// Returns the file name of part `number`, given that `path` is part `split.number`. Error: kMissingShard if the name of
-// `path` does not have the suffix of its part.
+// Returns the file name of part `number`, given that `path` is part split.number. Error: kMissingShard if the name of
+// `path` does not end as the name of that part.
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number);
 
 class GgufFile : public ModelFile {
  public:
   // Errors: those of MappedFile::open, parse_gguf_header and read_gguf_split; kMissingShard for a part that is missing
-  // or has another part number than its name says; kDuplicate for a tensor in two parts; kTruncated if the parts have
-  // fewer tensors than split.tensors.count.
+  // or whose part number differs from that in its name; kDuplicate for a tensor in two parts; kTruncated if the parts
+  // have fewer tensors than split.tensors.count.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const OpenOptions& options = {});
   // As open(path), for a file that is already mapped.
   static Result<std::unique_ptr<ModelFile>> open(MappedFile file, const OpenOptions& options = {});
@@ -57,9 +57,9 @@ class GgufFile : public ModelFile {
   Result<std::optional<bool>> get_bool(std::string_view key) const override;
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override;
   Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const override;
-  // Elements of any integer type; kBadNumber if one does not fit.
+  // Elements may be of any integer type; kBadNumber if one does not fit.
   Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const override;
-  // Elements of F32 or F64, but not integers: scores declared INT8 are a known attack on loaders.
+  // Elements are F32 or F64. Integers are refused: scores declared INT8 are a known attack on loaders.
   Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override;
 
   const Json* config_json() const override { return nullptr; }
@@ -86,15 +86,15 @@ class GgufFile : public ModelFile {
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
-  std::string path_;               // as named by the caller
-  std::vector<MappedFile> files_;  // one file, or all parts
-  GgufHeader header_;              // of the first part, with the tensors of all parts
+  std::string path_;               // as the caller named it
+  std::vector<MappedFile> files_;  // one file, or all parts of a split model
+  GgufHeader header_;              // header of the first part, with the tensors of all parts
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;      // indices into header_.tensors, sorted by name
   std::vector<AssembledTensor> made_;  // assembled from several tensors (weights/assembled_tensors.h), sorted by name
 };
 
-// Every key with its value as stored, for copying to another file. REQUIRES: the container is kGguf.
+// Returns all keys with their stored values, for copying to another file. REQUIRES: the container is kGguf.
 const std::vector<GgufEntry>& gguf_entries(const ModelFile& file);
 
 }  // namespace ibid

@@ -1,5 +1,6 @@
 // GgufWriter: builds a GGUF version 3 file in memory, or only its header if the file does not fit into memory. Not
-// thread-safe. Does not validate (for example duplicate keys), so that tests can write hostile files with it.
+// thread-safe. Does not validate (for example, it accepts duplicate keys), so that tests can write hostile files with
+// it.
 #pragma once
 
 #include <cstddef>
@@ -46,20 +47,20 @@ class GgufWriter {
   // Copies an entry of another file.
   void add_entry(const GgufEntry& entry);
 
-  // --- Tensors. Shapes are outermost dimension first, as everywhere in ibid. REQUIRES: dtype has a GGUF number; data
-  // is exactly the tensor's bytes. The bytes are copied.
+  // --- Tensors. Shapes begin with the outermost dimension, as everywhere in ibid. REQUIRES: dtype has a GGUF number;
+  // `data` has exactly the tensor's bytes, which are copied.
   void add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
                   std::span<const std::byte> data);
   void add_tensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data);
 
-  // Declares a tensor whose bytes the caller writes after header(): in the order of the calls, each zero-padded to
-  // padded_bytes(). REQUIRES: dtype has a GGUF number.
+  // Declares a tensor whose bytes the caller writes after header(). The caller writes the declared tensors in order,
+  // each zero-padded to padded_bytes(). REQUIRES: dtype has a GGUF number.
   void declare_tensor(std::string_view name, DType dtype, const Shape& shape);
-  // All bytes before the tensor data.
+  // Returns all bytes before the tensor data.
   std::string header() const;
   uint64_t padded_bytes(uint64_t bytes) const;
 
-  // The whole file. REQUIRES: every tensor has its data.
+  // Returns the whole file. REQUIRES: every tensor has its data.
   std::string bytes() const;
   // Writes bytes() to `path`, atomically. Error: kIo.
   Status write(const std::string& path) const;
@@ -92,27 +93,27 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
-// GgufStream: writes a GGUF file whose tensors do not fit into memory, piece by piece, to a temporary file; close()
-// makes it durable and finish() renames it. Without finish() the file is removed. Not thread-safe.
+// GgufStream: writes a GGUF file whose tensors do not fit into memory. Pieces are written to a temporary file; close()
+// makes it durable and finish() renames it. Without finish() the destructor removes it. Not thread-safe.
 class GgufStream {
  public:
-  // Writes writer.header(); the declared tensors must follow in order. Error: kIo.
+  // Writes writer.header(); the caller then writes the declared tensors in order. Error: kIo.
   static Result<std::unique_ptr<GgufStream>> create(FileOps& files, const std::string& path, const GgufWriter& writer);
   ~GgufStream();
   GgufStream(const GgufStream&) = delete;
   GgufStream& operator=(const GgufStream&) = delete;
 
-  // Writes a piece of the current tensor; end_tensor() ends the tensor and pads it. Error: kIo.
+  // write() writes a piece of the current tensor; end_tensor() ends and pads the tensor. Error: kIo.
   Status write(std::span<const std::byte> bytes);
   Status end_tensor(const GgufWriter& writer);
 
-  // Path of the unfinished file, readable only by its owner.
+  // Path of the unfinished file, which only its owner can read.
   const std::string& temporary_path() const { return temporary_.path; }
 
   // Syncs and closes the file; temporary_path() can then be read. REQUIRES: called once, after the last tensor. Error:
   // kIo.
   Status close();
-  // Renames the file to its path. REQUIRES: closed. Error: kIo.
+  // Renames the file to its path. REQUIRES: close() succeeded. Error: kIo.
   Status finish();
 
  private:
@@ -121,7 +122,7 @@ class GgufStream {
   FileOps& files_;
   std::string path_;
   TemporaryFile temporary_;
-  uint64_t written_ = 0;  // of the tensors' data
+  uint64_t written_ = 0;  // bytes of tensor data
   bool finished_ = false;
 };
 

@@ -17,12 +17,12 @@
 namespace ibid {
 
 Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, const OpenOptions& options) {
-  std::error_code ignored;  // opening the path below reports the error in better words
+  std::error_code ignored;  // opening the path below reports the error more clearly
   if (std::filesystem::is_directory(path, ignored)) return SafetensorsModel::open_directory(path, options);
   TRY_ASSIGN(MappedFile file, MappedFile::open(path));
   const Sniffed sniffed = sniff(file.bytes());
   if (sniffed.content == Content::kGguf) return GgufFile::open(std::move(file), options);
-  // For a damaged safetensors file, the parser reports which rule it breaks.
+  // A damaged safetensors file goes to the safetensors parser, which reports the violated rule.
   const bool named_safetensors = path.ends_with(".safetensors") && sniffed.looks_like.empty();
   if (sniffed.content == Content::kSafetensors || (named_safetensors && file.bytes().size() > 8)) {
     return SafetensorsModel::open_file(std::move(file));
@@ -39,7 +39,7 @@ struct Signature {
 
 using namespace std::literals;
 
-// Files that are downloaded or named by mistake, with a remedy.
+// Kinds of files that users download or name by mistake, each with a remedy.
 constexpr Signature kSignatures[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer, not the file itself: fetch it with git lfs pull"},
     {"PK\x03\x04"sv, "a zip archive, such as PyTorch's .bin and .pt: convert it to safetensors"},
@@ -59,7 +59,7 @@ constexpr Signature kSignatures[] = {
     {"{"sv, "JSON text: name the directory it is in"},
 };
 
-// llama.cpp's first format of importance matrices: a count, then the length of a tensor name, and the name.
+// True for llama.cpp's first format of importance matrices: a count, the length of a tensor name, and the name.
 bool looks_like_importances(std::string_view text) {
   constexpr uint32_t kMostEntries = 1u << 20;
   uint32_t n = 0, length = 0;
@@ -77,7 +77,7 @@ Sniffed sniff(std::span<const std::byte> file) {
   if (text.size() > 8) {
     uint64_t length = 0;
     std::memcpy(&length, text.data(), sizeof(length));
-    // Checked first, because the low byte of the length may match any signature's first byte.
+    // Checked before the signatures, because the low bytes of the length may equal the first bytes of any signature.
     if (text[8] == '{' && length <= kSafetensorsMaxHeaderBytes) return {Content::kSafetensors, "a safetensors file"};
   }
   for (const Signature& signature : kSignatures) {

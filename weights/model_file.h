@@ -1,11 +1,11 @@
-// ModelFile: a model on disk, independent of its container: metadata by key and tensors by name, validated before any
-// number of the file is used for an allocation.
+// ModelFile: a model on disk, independent of its container: metadata by key and tensors by name. All of them are
+// validated before any number from the file is used for an allocation.
 //
-// Not a model: independent of architectures. Names and keys are the container's own (GGUF: "blk.0.attn_q.weight",
-// "llama.block_count"; safetensors: "model.layers.0.self_attn.q_proj.weight", and config.json's "hidden_size"); model/
+// Does not depend on architectures: names and keys are the container's own (GGUF: "blk.0.attn_q.weight",
+// "llama.block_count"; safetensors: "model.layers.0.self_attn.q_proj.weight", and config.json's "hidden_size"). model/
 // translates them.
 //
-// Owns its mappings: views and strings are valid as long as the ModelFile. Immutable after open, so thread-safe.
+// Owns its mappings: views and strings are valid as long as the ModelFile. Immutable after opening, so thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,35 +31,35 @@ class ModelFile {
   virtual ~ModelFile() = default;
 
   virtual Container container() const = 0;
-  // The path named by the user: the .gguf file, or the directory.
+  // The path that the user named: the .gguf file, or the directory.
   virtual const std::string& path() const = 0;
 
   // --- Metadata. Scalars keep their type. A missing key is nullopt; a key of another type is kBadType, with file, key,
   // actual and expected type. get_int accepts any integer type whose value fits; get_float accepts F32, F64 and
-  // integers. The same holds for config.json.
+  // integers. The same rules apply to config.json.
   virtual bool has(std::string_view key) const = 0;
   virtual Result<std::optional<int64_t>> get_int(std::string_view key) const = 0;
   virtual Result<std::optional<double>> get_float(std::string_view key) const = 0;
   virtual Result<std::optional<bool>> get_bool(std::string_view key) const = 0;
   virtual Result<std::optional<std::string_view>> get_string(std::string_view key) const = 0;
-  // Arrays. String views point into the mapping. get_ints reads GGUF's BOOL as 0 and 1.
+  // Arrays. String views point into the mapping. get_ints converts GGUF's BOOL to 0 and 1.
   virtual Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const = 0;
 
   // The whole config.json of safetensors; nullptr for GGUF.
   virtual const Json* config_json() const = 0;
-  // Returns the text of a file beside the weights ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja") or
-  // in a folder there ("1_Pooling/config.json"); nullopt if absent. GGUF has only "tokenizer.json", from the metadata
-  // key tokenizer.huggingface.json.
+  // Returns the text of a file in the folder of the weights ("tokenizer.json", "tokenizer_config.json",
+  // "chat_template.jinja") or in a folder below it ("1_Pooling/config.json"); nullopt if absent. GGUF has only
+  // "tokenizer.json", from the metadata key tokenizer.huggingface.json.
   virtual Result<std::optional<std::string>> companion(std::string_view name) const = 0;
 
   // --- Tensors.
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: absent
 
-  // Hint that the caller no longer needs the tensor's data, so its memory may be freed. Reading it again is correct,
-  // but slow.
+  // Hint that the caller no longer needs the tensor's data, so that its memory may be freed. Reading the data again is
+  // correct, but slow.
   virtual void release(const TensorView& /*tensor*/) const {}
 
   // All metadata as text for display (`ibid inspect`): key, type, value; long arrays truncated.
@@ -71,16 +71,17 @@ class ModelFile {
   // Problems that are not errors: trailing bytes, unused shards.
   virtual const std::vector<std::string>& warnings() const = 0;
 
-  // kChangedOnDisk if a mapped file was truncated or modified since open.
+  // Error: kChangedOnDisk if a mapped file was truncated or modified after it was opened.
   virtual Status check_unchanged() const = 0;
-  virtual uint64_t file_bytes() const = 0;  // sum over shards
+  virtual uint64_t file_bytes() const = 0;  // sum over all files
 };
 
 struct OpenOptions {
-  // Tensors are optional: a directory with only tokenizer.json, or a GGUF whose tensors are missing or of unsupported
-  // types. GGUF tensors are then not read, and tensor_names() is empty.
+  // For tools that need only the tokenizer: accepts a directory with only tokenizer.json, and a GGUF whose tensors are
+  // missing or of unsupported types. GGUF tensors are then not read, and tensor_names() is empty.
   bool vocabulary_only = false;
-  // If false, symlinked weights in a directory are kUnsafePath. The hub's own cache consists of symlinks.
+  // If false, weights in a directory that are symlinks cause kUnsafePath. If true, they are followed, because the hub's
+  // own cache consists of symlinks.
   bool follow_symlinks = true;
 };
 
@@ -88,19 +89,19 @@ struct OpenOptions {
 // model.safetensors or model.safetensors.index.json. Detects the format by content, not by name.
 Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, const OpenOptions& options = {});
 
-// Detects the type of a file by its first bytes, whatever its name.
+// Detects the type of a file by its first bytes, ignoring its name.
 
 enum class Content { kGguf, kSafetensors, kOther };
 
 struct Sniffed {
   Content content;
-  std::string_view looks_like;  // kOther: "a Git LFS pointer, not the file itself"; empty if not recognised
+  std::string_view looks_like;  // for kOther: "a Git LFS pointer, not the file itself"; empty if not recognised
 };
 
 Sniffed sniff(std::span<const std::byte> file);
 
-// The error for a file of another type than `wanted`: kTruncated if it is too short to tell, else kBadMagic with what
-// it looks like.
+// The error for a file that is not `wanted`: kTruncated if the file is too short to decide, else kBadMagic, saying what
+// the file looks like.
 Status wrong_content_error(std::span<const std::byte> file, const std::string& path, std::string_view wanted);
 
 }  // namespace ibid

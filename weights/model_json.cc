@@ -26,7 +26,7 @@ constexpr std::array<Word, 3> kWords = {{{"Infinity", std::numeric_limits<double
                                          {"-Infinity", -std::numeric_limits<double>::infinity()},
                                          {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
 
-// Position of one of the words in a text.
+// Where one of the words is in a text.
 struct Found {
   size_t at;
   std::string_view word;
@@ -39,8 +39,8 @@ bool ends_word(std::string_view rest) {
   return rest.empty() || is_blank(rest[0]) || rest[0] == ',' || rest[0] == ']' || rest[0] == '}';
 }
 
-// Finds the words outside strings in value position: after '[', ',' or ':'. Does not check that the text around them is
-// JSON.
+// Finds the words in value position, that is after '[', ',' or ':' outside strings. Does not check that the text around
+// them is JSON.
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
   bool in_string = false;
@@ -68,7 +68,8 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// `text` with each word replaced by a number of the same length: valid JSON if the text is, with equal offsets.
+// Replaces each word by a number of the same length. The result is valid JSON if the text is otherwise, and has equal
+// offsets.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");
@@ -114,7 +115,7 @@ std::optional<double> non_finite(const Json& value) {
 
 namespace {
 
-// Location of a value, for messages.
+// Where a value is, for messages.
 struct Place {
   std::string_view file, key;
 };
@@ -139,7 +140,7 @@ Result<int64_t> as_int(const Place& place, const Json& value) {
   }
   if (value.is_number_integer()) return value.get<int64_t>();
   const double number = value.get<double>();
-  // Above 2^53 a double cannot represent every integer.
+  // A double above 2^53 may stand for several integers.
   if (std::fabs(number) > 0x1p53 || number != std::trunc(number)) return bad_number(place, value);
   return static_cast<int64_t>(number);
 }

@@ -1,10 +1,11 @@
-// JSON files of a checkpoint (config.json and similar), as written by Python's json module: JSON plus the words
+// JSON files of a checkpoint (config.json and similar), as Python's json module writes them: JSON plus the words
 // Infinity, -Infinity and NaN for floats that JSON cannot represent. Recent versions of transformers write
-// {"__float__": "Infinity"} instead. Both become this object in the DOM, so that it can be printed as JSON and no
-// reader takes it for a number. Messages of users and tokenizer.json are plain JSON: parse_json().
+// {"__float__": "Infinity"} instead. parse_model_json() turns the words into such an object too, so that the DOM can be
+// printed as JSON and no reader takes the value for a number. Messages of users and tokenizer.json are plain JSON,
+// parsed by parse_json().
 //
-// Source: the documentation of Python's json.dump (allow_nan), and PretrainedConfig of transformers (__float__).
-// Pure functions.
+// Source: the documentation of Python's json.dump (allow_nan), and PretrainedConfig of transformers (__float__). Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +19,20 @@
 
 namespace ibid {
 
-// Maximum number of such words in a file, because each grows to an object. A configuration has a few.
+// Maximum number of such words in a file: each becomes an object, which needs more memory. A configuration has a few.
 inline constexpr size_t kMaxNonFiniteWords = 1000;
 
-// Parses `text`. A word is recognised as a whole value in an array or object, with its sign. Errors: those of
+// Parses `text`. A word is recognised, with its sign, only as a whole value in an array or object. Errors: those of
 // parse_json(), with offsets in `text`; kLimitExceeded for more than kMaxNonFiniteWords words.
 Result<Json> parse_model_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
-// The float of an object whose only key is "__float__"; nullopt for any other value.
+// Returns the float of an object whose only key is "__float__"; nullopt for any other value.
 std::optional<double> non_finite(const Json& value);
 
 // Typed reads from config.json, with the rules of ModelFile's getters: a missing key and null are nullopt, another type
 // is kBadType, a number that does not fit is kBadNumber. Keys may be dotted paths into nested objects
-// ("rope_scaling.factor"); a key that contains the dot itself has precedence. Floats may be infinite or NaN: the caller
-// checks the range. Not owning: `root` (if null, every key is missing) and `file`, the name for messages, must outlive
-// it.
+// ("rope_scaling.factor"); a key that contains the dot itself is preferred. Floats may be infinite or NaN: the caller
+// checks the range. `root` (if null, every key is missing) and `file`, the name for messages, must outlive the object.
 class JsonValues {
  public:
   JsonValues(const Json* root, std::string_view file) : root_(root), file_(file) {}

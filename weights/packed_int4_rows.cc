@@ -22,7 +22,8 @@ uint32_t word_at(const TensorView& tensor, uint64_t index) {
   return word;
 }
 
-// Element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones in the upper.
+// Returns element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones in the
+// upper half.
 int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
   const uint64_t i = index % kPerWord;
   const uint64_t place = packing == Int4Packing::kAwq ? i / 2 + i % 2 * 4 : i;
@@ -32,8 +33,8 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int less = 0;                           // added to stored zero points
-  std::vector<uint32_t> group_of_column;  // empty: in order
+  int less = 0;                           // added to each stored zero point
+  std::vector<uint32_t> group_of_column;  // empty: columns are in order
 };
 
 class PackedInt4Rows : public RowSource {
@@ -103,7 +104,7 @@ class PackedInt4Rows : public RowSource {
     return out;
   }
 
-  // Blocks of Q4_0 or Q5_0 (weights/block_formats.h).
+  // Writes blocks of Q4_0 or Q5_0 (weights/block_formats.h).
   std::byte* write_blocks(const std::vector<int8_t>& codes, const std::vector<float>& scales, std::byte* out) const {
     const bool fifth = presented_ == DType::kQ5_0;
     const int offset = fifth ? 16 : 8;

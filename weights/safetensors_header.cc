@@ -16,7 +16,7 @@ namespace {
 
 struct DTypeName {
   std::string_view name;
-  std::optional<DType> dtype;  // nullopt: in the format, but not supported
+  std::optional<DType> dtype;  // nullopt: a dtype of the format that is not supported
 };
 
 constexpr DTypeName kDTypeNames[] = {
@@ -44,7 +44,7 @@ constexpr DTypeName kDTypeNames[] = {
     {"F8_E5M2FNUZ", {}},
 };
 
-// A tensor whose data are not located yet.
+// A tensor whose data have not been located yet.
 struct Info {
   const std::string* name;
   DType dtype;
@@ -197,7 +197,7 @@ class SafetensorsParser {
     return empty ? 0 : bytes;
   }
 
-  // Turns offsets into views, after checking that they cover the data exactly.
+  // Checks that the offsets cover the data exactly, then turns them into views.
   Status place(std::vector<Info>& infos) {
     std::sort(infos.begin(), infos.end(),
               [](const Info& a, const Info& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
@@ -238,7 +238,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> fi
 
 namespace {
 
-// Each shard is an open file and a mapping; the largest public models have fewer than 200.
+// Each shard is an open file and a mapping, so their number is limited; the largest public models have fewer than 200.
 constexpr size_t kMaxShards = 4096;
 
 }  // namespace

@@ -19,13 +19,13 @@ constexpr char kConfigName[] = "config.json";
 constexpr char kSingleName[] = "model.safetensors";
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr uint64_t kMaxConfigBytes = 10'000'000;
-constexpr uint64_t kMaxCompanionBytes = 100'000'000;  // the largest tokenizer.json known has 35 MB
+constexpr uint64_t kMaxCompanionBytes = 100'000'000;  // the largest known tokenizer.json has 35 MB
 
 // Reads the text of `name` in `directory`; kNotFound if it does not exist.
 Result<std::string> read_beside(const std::string& directory, const std::string& name, uint64_t max_bytes) {
   Result<MappedFile> file = MappedFile::open_in(directory, name);
   if (!file.ok()) {
-    // An empty file cannot be mapped, but is a valid empty text.
+    // MappedFile cannot map an empty file, but an empty file is a valid empty text.
     if (file.status().code() == ErrorCode::kTruncated) return std::string();
     return file.status();
   }
@@ -125,13 +125,13 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
 }
 
 Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* wanted) {
-  // Known file types are reported by name; for any other the parser reports the violated rule.
+  // A file of a known other type is reported by that type; for any other file the parser reports the violated rule.
   const Sniffed sniffed = sniff(file.bytes());
   if (sniffed.content != Content::kSafetensors && !sniffed.looks_like.empty()) {
     return wrong_content_error(file.bytes(), file.path(), "a safetensors file");
   }
   Result<SafetensorsHeader> parsed = parse_safetensors_header(file.bytes(), file.path());
-  TRY(file.check_unchanged());  // first: a parse error may be due to the change
+  TRY(file.check_unchanged());  // checked first, because the parse error may be due to a change of the file
   TRY_ASSIGN(SafetensorsHeader header, std::move(parsed));
   size_t unlisted = 0;
   std::vector<bool> found(wanted == nullptr ? 0 : wanted->size());
@@ -192,7 +192,7 @@ const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
 }
 
 Result<std::optional<std::string>> SafetensorsModel::companion(std::string_view name) const {
-  // A file in a folder beside the weights: the folder must be a plain name too.
+  // For a file in a folder beside the weights, the folder's name must be a plain name too.
   std::string directory = directory_;
   if (const size_t slash = name.find('/'); slash != std::string_view::npos) {
     const std::string folder(name.substr(0, slash));

@@ -1,5 +1,5 @@
-// SafetensorsModel: safetensors weights, with the files that Hugging Face stores beside them, as a ModelFile. Metadata
-// keys are those of config.json, dotted for nested objects. Thread-safety and lifetimes: as ModelFile.
+// SafetensorsModel: safetensors weights and the other files of a Hugging Face checkpoint as a ModelFile. Metadata keys
+// are those of config.json, dotted for nested objects. Thread-safety and lifetimes: as ModelFile.
 #pragma once
 
 #include <memory>
@@ -20,13 +20,13 @@ namespace ibid {
 class SafetensorsModel : public ModelFile {
  public:
   // Opens a directory with config.json and model.safetensors, or model.safetensors.index.json and its shards. With
-  // options.vocabulary_only the weights are not opened, and config.json may be missing. Errors: kNotFound (config.json
-  // or the weights), kMissingShard, kUnsafePath (a shard's name is not a plain file name, or is a symlink that must not
-  // be followed), kMismatch (a shard lacks a tensor that the index lists), and those of parse_json and
-  // parse_safetensors_header.
+  // options.vocabulary_only it does not open the weights, and config.json may be missing. Errors: kNotFound
+  // (config.json or the weights), kMissingShard, kUnsafePath (a shard's name is not a plain file name, or is a symlink
+  // and options.follow_symlinks is false), kMismatch (a shard lacks a tensor that the index lists), and those of
+  // parse_json and parse_safetensors_header.
   static Result<std::unique_ptr<ModelFile>> open_directory(const std::string& path, const OpenOptions& options = {});
 
-  // Opens one .safetensors file, with config.json if there is one beside it.
+  // Opens one .safetensors file, and the config.json in the same directory if there is one.
   static Result<std::unique_ptr<ModelFile>> open_file(MappedFile file);
 
   Container container() const override { return Container::kSafetensors; }
@@ -50,8 +50,8 @@ class SafetensorsModel : public ModelFile {
   }
 
   const Json* config_json() const override { return config_ ? &*config_ : nullptr; }
-  // At most 100 MB. Errors: kUnsafePath for anything but a plain file name; kLimitExceeded, kNotRegularFile,
-  // kIo.
+  // Reads at most 100 MB. Errors: kUnsafePath for a name that is not a plain file name; kLimitExceeded,
+  // kNotRegularFile, kIo.
   Result<std::optional<std::string>> companion(std::string_view name) const override;
 
   const std::vector<std::string>& tensor_names() const override { return names_; }
@@ -70,7 +70,7 @@ class SafetensorsModel : public ModelFile {
   Status read_config();
   Status open_weights(bool follow_symlinks);
   Status open_shards(const std::string& index_text, bool follow_symlinks);
-  // Adds the tensors of `file`: those in `wanted` (sorted), or all if it is null.
+  // Adds the tensors of `file`: those listed in `wanted` (sorted), or all if `wanted` is null.
   Status take(MappedFile file, const std::vector<std::string>* wanted);
   void index_names();
   // Assembles the tensors that are stored in parts. REQUIRES: index_names() was called.
@@ -85,7 +85,7 @@ class SafetensorsModel : public ModelFile {
   std::vector<TensorView> views_;                                   // of names_
   std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
   std::vector<AssembledTensor> made_;                               // sorted by name; they take precedence over views_
-  std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
+  std::vector<std::pair<std::string, std::string>> file_metadata_;  // entries of __metadata__ in all files
   std::vector<std::string> warnings_;
 };
 

@@ -17,7 +17,7 @@ struct NamedTensor {
   TensorView view;
 };
 
-// Writes tensors in the given order, without holes; the output is deterministic. REQUIRES: names are unique; dtypes are
+// Writes tensors in the given order, without gaps; the output is deterministic. REQUIRES: names are unique; dtypes are
 // plain ones of the format. Error: kIo.
 Status write_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 

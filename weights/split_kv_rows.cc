@@ -4,9 +4,9 @@
 //   blk.L.attn_k_b.weight  [heads, kv_rank, nope_dim]    the rows of keys, transposed
 //   blk.L.attn_v_b.weight  [heads, value_dim, kv_rank]   the rows of values
 //
-// They are presented as one tensor, blk.L.attn_kv_b.weight, [heads (nope_dim + value_dim), kv_rank]: for each head the
-// rows of keys, then those of values. It has the type of both if that is F32, F16 or BF16, else F32, because the blocks
-// of a transposed matrix are not blocks of its rows.
+// This file presents them as one tensor, blk.L.attn_kv_b.weight, [heads (nope_dim + value_dim), kv_rank]: for each head
+// the rows of keys, then those of values. It has the type of both if that is F32, F16 or BF16. Otherwise it is F32,
+// because the blocks of a transposed matrix are not blocks of its rows.
 #include "weights/assembled_tensors.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace ibid {
 namespace {
 
-// Columns of keys decoded together if the type has no blocks: a cache line of FP16.
+// Number of columns of keys that are decoded together if the type has no blocks: a cache line of FP16.
 constexpr uint64_t kColumnsAtOnce = 32;
 
 class ExpandingRows : public RowSource {
@@ -39,7 +39,7 @@ class ExpandingRows : public RowSource {
         read_value(head * values_.shape[1] + row - nope_dim, out + i++ * row_bytes);
         continue;
       }
-      // All following rows that are in the same columns of the file.
+      // Take all following rows that are in the same columns of the file.
       const uint64_t first = row / at_once * at_once, n = std::min(at_once, nope_dim - first);
       const size_t begin = i;
       const auto is_near = [&](uint64_t other) {
@@ -68,7 +68,7 @@ class ExpandingRows : public RowSource {
     std::memcpy(out, decoded.data(), decoded.size() * sizeof(float));
   }
 
-  // Reads rows of a head that are columns [begin, end) in the file.
+  // Reads the rows of a head that are columns [begin, end) in the file.
   void read_keys(uint64_t head, Columns columns, std::span<const uint64_t> rows, std::byte* out) const {
     const uint64_t kv_rank = keys_.shape[1], of_head = keys_.shape[2] + values_.shape[1];
     const BlockSize block = dtype_block(keys_.dtype);
@@ -94,7 +94,7 @@ class ExpandingRows : public RowSource {
   DType dtype_;
 };
 
-// Files omit the first dimension if there is one head.
+// Returns the view with a dimension for the heads, which files omit if there is one head.
 TensorView of_heads(TensorView view) {
   if (view.shape.rank == 2) view.shape = Shape{{1, view.shape[0], view.shape[1]}, 3};
   return view;

@@ -7,8 +7,8 @@ namespace ibid {
 
 namespace {
 
-// Eight 6-bit scales and mins in 12 bytes. Groups 0..3: low six bits of bytes 0..3 (scales) and 4..7 (mins). Groups
-// 4..7: low nibbles in bytes 8..11, two high bits in the high bits of bytes 0..7.
+// Unpacks eight 6-bit scales and mins from 12 bytes. Groups 0..3: the low six bits of bytes 0..3 (scales) and 4..7
+// (mins). Groups 4..7: low nibbles in bytes 8..11, the high two bits in the high bits of bytes 0..7.
 void split_k_scales(const uint8_t* packed, SuperBlock& block) {
   for (size_t g = 0; g < 8; ++g) {
     int scale = packed[g % 4] & 63;
@@ -24,7 +24,7 @@ void split_k_scales(const uint8_t* packed, SuperBlock& block) {
 
 }  // namespace
 
-// Two halves of 128 values; in each, 32 bytes carry four 2-bit planes of 32 values.
+// A block has two halves of 128 values. In each half, 32 bytes hold four 2-bit planes of 32 values.
 SuperBlock split_q2_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   const uint8_t* packed = in.bytes(16);
@@ -42,8 +42,8 @@ SuperBlock split_q2_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// As Q2_K, with a third bit per value: bit (i / 32) of byte (i mod 32); a *cleared* bit subtracts 4.
-// Scales: low nibbles in bytes 0..7, two high bits in bytes 8..11.
+// As Q2_K, with a third bit per value: bit (i / 32) of byte (i mod 32); a *cleared* bit subtracts 4. Scales: low
+// nibbles in bytes 0..7, the high two bits in bytes 8..11.
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   const uint8_t* third = in.bytes(32);
@@ -64,7 +64,7 @@ SuperBlock split_q3_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// Groups 2j and 2j + 1 are the low and the high nibbles of bytes 32j..32j+31.
+// Groups 2 j and 2 j + 1 are the low and the high nibbles of bytes 32 j .. 32 j + 31.
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   block.d = in.u16();
@@ -95,8 +95,8 @@ SuperBlock split_q5_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// Two halves of 128 values; in each, 64 bytes carry two nibble planes of 64 and 32 bytes four 2-bit planes
-// of 32.
+// A block has two halves of 128 values. In each half, 64 bytes hold two nibble planes of 64 values, and 32 bytes hold
+// four 2-bit planes of 32 values.
 SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   const uint8_t* low = in.bytes(128);
@@ -145,7 +145,8 @@ void split_nibble_scales(const uint8_t* packed, size_t n, SuperBlock& block) {
   }
 }
 
-// Writes eight codes for the values g in {-1, 0, 1} of entry `index`: 8 g - 1 if `down`, else 8 g + 1.
+// Writes the eight codes of codebook entry `index`. For each of its values g in {-1, 0, 1} the code is 8 g - 1 if
+// `down` is set, else 8 g + 1.
 void put_shifted(const int8_t* book, unsigned index, bool down, int8_t* codes) {
   const int8_t* entry = book + 8 * index;
   for (size_t i = 0; i < 8; ++i) codes[i] = static_cast<int8_t>(8 * entry[i] + (down ? -1 : 1));
@@ -168,7 +169,7 @@ SuperBlock split_iq1_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The FP16 scale is spread over the high nibbles of the four words of scales.
+// The FP16 scale is distributed over the high nibbles of the four words of scales.
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq1);
   SuperBlock block;
@@ -228,7 +229,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The scale of the format is (s + 1/2) / 2 = 2 (2 s + 1) / 8.
+// The format's scale is (s + 1/2) / 2 = 2 (2 s + 1) / 8.
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3xxs);
   SuperBlock block;
@@ -244,7 +245,8 @@ SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The scale of the format is 2 s + 1, its codes are odd numbers up to 15. With doubled codes: scale 4 (2 s + 1) / 8.
+// The format's scale is 2 s + 1 and its codes are odd numbers up to 15. Codes are doubled here, so the scale is 4 (2 s
+// + 1) / 8.
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3s);
   SuperBlock block;

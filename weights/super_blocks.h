@@ -1,6 +1,7 @@
 // Decoders of 256-value blocks with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
-// codes are codebook entries (an index selects four or eight values; signs are stored separately). Byte layouts: see
-// weights/block_formats.h, whose functions call these. Also BlockCursor, which reads the fields of a block.
+// codes are codebook entries (an index selects four or eight values; signs are stored separately).
+// weights/block_formats.h has the byte layouts, and its functions call these. Also BlockCursor, which reads the fields
+// of a block.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace ibid {
 
-// Reads a block's fields in order, with memcpy, because blocks of 18 or 210 bytes are unaligned.
+// Reads a block's fields in order. Uses memcpy, because blocks of 18 or 210 bytes are unaligned.
 class BlockCursor {
  public:
   explicit BlockCursor(const std::byte* at) : at_(at) {}
@@ -43,21 +44,21 @@ class BlockCursor {
 
 inline int nibble(uint8_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
 
-// A 256-value block with factored scales: scale of group g = d * scales[g] (times 1/8 for kEighthByCode), min = -(dmin
-// * mins[g]).
+// The scales of a 256-value block, factored: the scale of group g is d * scales[g] (times 1/8 for kEighthByCode), its
+// min -(dmin * mins[g]).
 struct SuperBlock {
   uint16_t d = 0, dmin = 0;
   std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
 };
 
-// Q2_K to Q6_K. Each writes 256 codes, minus their offset if the type has no mins.
+// Q2_K to Q6_K. Each function writes 256 codes, minus their offset if the type has no mins.
 SuperBlock split_q2_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q5_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q6_k(BlockCursor in, int8_t* codes);
 
-// IQ1 to IQ3. Each writes 256 codes, as values of the type's table (base/number_formats.h).
+// IQ1 to IQ3. Each function writes 256 codes, as values of the type's table (base/number_formats.h).
 SuperBlock split_iq1_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes);
 SuperBlock split_iq2_xxs(BlockCursor in, int8_t* codes);
@@ -66,17 +67,18 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 
-// The codebooks of ggml's IQ formats: the combinations of four or eight values that an index can select.
+// The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values that an index can
+// select.
 enum class Codebook {
   kIq2xxs,  // 256 entries of 8: 8, 25, 43
   kIq2xs,   // 512 entries of 8
   kIq2s,    // 1024 entries of 8
   kIq3xxs,  // 256 entries of 4: 4, 12, 20, 28, 36, 44, 52, 62
-  kIq3s,    // 512 entries of 4: 2, 6, 10 .. 30 (twice the format's)
+  kIq3s,    // 512 entries of 4: 2, 6, 10 .. 30 (twice the values of the format)
   kIq1,     // 2048 entries of 8: -1, 0, 1
 };
 
-// The values of all entries, concatenated. Expanded at first use; thread-safe.
+// Returns the values of all entries, concatenated. Expanded at first use; thread-safe.
 const int8_t* codebook(Codebook book);
 
 }  // namespace ibid
