@@ -8,10 +8,10 @@
 
 namespace ibid {
 
-// Commands leave their exit status in `exit_code`, which must outlive the program.
+// Makes the program. Its commands set `exit_code`, which must outlive the program, to their exit status.
 std::unique_ptr<CLI::App> make_program(int& exit_code);
 
-// Returns what `run` returns. An uncaught exception is reported on standard error and gives 1.
+// Returns the result of `run`. An uncaught exception is reported on standard error, and the result is 1.
 int exit_status_of(const std::function<int()>& run);
 
 // Parses the arguments and runs the command. Returns the exit status. Does not throw.

@@ -1,5 +1,5 @@
-// Shell completions and man pages, generated from the definitions that the help is generated from, so that no option is
-// missing in one of them.
+// Shell completions and man pages. They are generated from the same definitions as the help, so no option is missing in
+// one of them.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -16,10 +16,11 @@ std::string fish_completion(const CLI::App& root);
 // Returns the man page (section 1) of the program or of one of its commands.
 std::string man_page(const CLI::App& app);
 
-// Writes all of these below `directory`: completions/{ibid,_ibid,ibid.fish} and man1/ibid*.1. Error: kIo.
+// Writes the completions and man pages below `directory`: completions/{ibid,_ibid,ibid.fish} and man1/ibid*.1. Error:
+// kIo.
 Status write_shell_files(const CLI::App& root, const std::string& directory);
 
-// Adds the hidden command that calls write_shell_files() when the program is built.
+// Adds the hidden command that calls write_shell_files(). The build runs it.
 void add_shell_files(CLI::App& root, int& exit_code);
 
 }  // namespace ibid

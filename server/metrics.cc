@@ -43,7 +43,7 @@ Histogram::Sample Histogram::sample() const {
   Sample sample;
   uint64_t n_below = 0;
   for (size_t i = 0; i < kBounds.size(); ++i) sample.at_most[i] = n_below += buckets_[i];
-  // Other threads may add meanwhile, so n_ may be smaller; n must not be less than any bucket.
+  // Other threads may add values meanwhile, so n_ may be smaller than the sum; n must not be less than any bucket.
   sample.n = std::max<uint64_t>(n_, n_below);
   sample.sum = static_cast<double>(sum_us_) / 1e6;
   return sample;
@@ -116,7 +116,7 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.counter("ibid_generation_tokens_total", "Tokens generated.", as_number(stats.n_decoded));
   text.counter("ibid_prefix_cache_queries_total", "The same as ibid_prompt_tokens_total.", as_number(stats.n_prompt));
   text.counter("ibid_prefix_cache_hits_total", "The same as ibid_reused_tokens_total.", as_number(stats.n_cached));
-  // Names that dashboards for other servers use.
+  // The same figures under the names that dashboards for other servers use.
   text.gauge("ibid_requests_processing", "The same as ibid_num_requests_running.", as_number(stats.n_running));
   text.gauge("ibid_requests_deferred", "The same as ibid_num_requests_waiting.", as_number(stats.n_waiting));
   text.counter("ibid_tokens_predicted_total", "The same as ibid_generation_tokens_total.", as_number(stats.n_decoded));
@@ -139,7 +139,7 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.counter("ibid_histories_total", found, as_number(stats.n_unknown), {{"found", "unknown"}});
 }
 
-// Writes one metric of all models, because the values of a name must be consecutive.
+// Writes one metric for all models, because the values of a name must be consecutive.
 template <typename Write>
 void for_each_loaded(const std::vector<HostedModel>& models, const Write& write) {
   for (const HostedModel& model : models) {
@@ -230,7 +230,7 @@ void ServerMetrics::add(const http::ExchangeRecord& record) {
   const http::AnswerFigures& figures = record.figures;
   if (!figures.model.empty()) {
     queue_seconds_.add(figures.queue_ms / 1000);
-    // From the arrival of the request, as clients and other servers measure it.
+    // The time counts from the arrival of the request, as clients and other servers measure it.
     if (figures.n_decoded > 0) first_token_seconds_.add((figures.queue_ms + figures.ttft_ms) / 1000);
     if (figures.itl_ms > 0) token_seconds_.add(figures.itl_ms / 1000);
   }

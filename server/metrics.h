@@ -1,6 +1,6 @@
-// ServerMetrics: the text of GET /metrics. Counts exchanges as they are reported, and reads all other figures from the
-// parts of the server when the text is requested. Takes only locks that the compute thread holds very briefly.
-// Thread-safe. MetricsText and Histogram: the format.
+// ServerMetrics: the text of GET /metrics. It counts exchanges as they are reported, and reads all other figures from
+// the parts of the server when the text is requested. It takes only locks that the compute thread holds very briefly.
+// Thread-safe. MetricsText and Histogram write the format.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class Histogram {
 
   void add(double seconds);
   struct Sample {
-    std::array<uint64_t, kBounds.size()> at_most{};  // cumulative
+    std::array<uint64_t, kBounds.size()> at_most{};  // entry i counts the values up to kBounds[i]
     uint64_t n = 0;
     double sum = 0;
   };
@@ -49,7 +49,7 @@ class MetricsText {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-  // Write all values of a name consecutively; its help is written once.
+  // Adds a value. Add all values of one name consecutively; the name's help is written once.
   void counter(std::string_view name, std::string_view help, double value, const Labels& labels = {});
   void gauge(std::string_view name, std::string_view help, double value, const Labels& labels = {});
   void histogram(std::string_view name, std::string_view help, const Histogram::Sample& sample);
@@ -67,21 +67,21 @@ class MetricsText {
 class ServerMetrics {
  public:
   void add(const http::ExchangeRecord& record);
-  // The log whose dropped lines are reported. REQUIRES: no other thread uses this object yet.
+  // Sets the log whose dropped lines are reported. REQUIRES: no other thread uses this object yet.
   void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
 
-  // service, models: may be null.
+  // `service` and `models` may be null.
   std::string text(const http::ServerStats& server, const Service* service, const ModelHost* models) const;
 
  private:
   void write_exchanges(MetricsText& text) const;
   void write_sequences(MetricsText& text) const;
 
-  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: bounded in number
+  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: none has arbitrary values
   mutable std::mutex mutex_;
   std::map<RouteKey, uint64_t> n_requests_;
   uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;
-  std::map<std::string_view, uint64_t> n_ended_;  // answers, by their finish reason
+  std::map<std::string_view, uint64_t> n_ended_;  // number of answers for each finish reason
   uint64_t n_tokens_max_ = 0;
   double prompt_seconds_ = 0, predicted_seconds_ = 0;
 

@@ -21,7 +21,7 @@ constexpr size_t kMaxLines = 10'000;
 
 double rounded_ms(double ms) { return std::round(ms * 1000) / 1000; }
 
-// Limit for the last lines when the log ends, if its reader does not read.
+// Time limit for writing the last lines when the log is destroyed: its reader may have stopped reading.
 constexpr std::chrono::milliseconds kLastLines{1000};
 constexpr int kLookMs = 50;
 
@@ -111,7 +111,7 @@ void RequestLog::write_whole(std::string_view text) {
     if (n_ready < 0 && errno != EINTR) return;
     if (n_ready > 0) {
       const ssize_t n = write(descriptor_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;  // it has no reader
+      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;  // the log has no reader any more
       if (n > 0) text.remove_prefix(static_cast<size_t>(n));
       continue;
     }

@@ -1,8 +1,6 @@
-// RequestLog: one line of JSON per exchange, with sizes, counts and times, and no text of a client or a model: no
-// prompt, answer or key, and of the path only the route's pattern. A thread of its own writes, so that a slow reader of
-// the log blocks no client; lines that do not fit in the queue are counted and dropped.
-//
-// Thread-safe.
+// RequestLog: writes one line of JSON per exchange, with sizes, counts and times. A line has no text of a client or a
+// model: no prompt, answer or key, and in place of the path the route's pattern. A thread of its own writes, so that a
+// slow reader of the log blocks no client; lines that do not fit in the queue are counted and dropped. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,12 +16,12 @@
 
 namespace ibid::serve {
 
-// The line of a record, without its newline. unix_ms: when it was written.
+// Returns the line for a record, without a newline. unix_ms: the time in the line.
 std::string log_line(const http::ExchangeRecord& record, int64_t unix_ms);
 
 class RequestLog {
  public:
-  // Writes to this descriptor, which the caller owns.
+  // The log is written to this descriptor, which the caller owns.
   explicit RequestLog(int descriptor);
   ~RequestLog();  // writes the queued lines; waits at most a second for the reader
   RequestLog(const RequestLog&) = delete;

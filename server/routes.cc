@@ -53,7 +53,8 @@ void add_server_routes(http::Router& router, ServerFacts& facts, const Service* 
 http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models, Clock& clock) {
   http::Router router;
   add_server_routes(router, facts, &service, &models);
-  add_endpoints(router, Site{.backend = std::shared_ptr<Backend>(std::shared_ptr<Backend>(), &service),  // not owned
+  // A pointer that does not own the service.
+  add_endpoints(router, Site{.backend = std::shared_ptr<Backend>(std::shared_ptr<Backend>(), &service),
                              .clock = clock,
                              .store = &service.store(),
                              .version = facts.version,

@@ -1,4 +1,4 @@
-// The routes of `ibid serve`, all in one list. The protocols' own are in server/protocol/endpoints.h, those of the
+// All routes of `ibid serve`. The routes of the protocols are defined in server/protocol/endpoints.h, those of the
 // pages in server/web/page_routes.h.
 #pragma once
 
@@ -22,10 +22,10 @@ enum class Readiness : uint8_t { kLoading, kReady, kDraining };
 // The state that the server's own routes report. REQUIRES: outlives the use of the router.
 struct ServerFacts {
   std::atomic<Readiness> readiness{Readiness::kLoading};
-  std::atomic<const http::Server*> server{nullptr};  // null until it listens
+  std::atomic<const http::Server*> server{nullptr};  // null until the server listens
   ServerMetrics metrics;
   std::string version;
-  bool namespace_by_user = false;  // as in Site
+  bool namespace_by_user = false;  // the same as in Site
 };
 
 // GET /health, /v1/health: 200 if the process is alive; never blocks.
@@ -34,7 +34,8 @@ struct ServerFacts {
 // GET /metrics: for Prometheus; requires the API key.
 void add_server_routes(http::Router& router, ServerFacts& facts, const Service* service, const ModelHost* models);
 
-// All routes: these, the protocols' and the pages'. REQUIRES: all arguments outlive the server that uses the router.
+// Returns the server's own routes, those of the protocols and those of the pages. REQUIRES: all arguments outlive the
+// server that uses the router.
 http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models, Clock& clock);
 
 }  // namespace ibid::serve

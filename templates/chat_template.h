@@ -9,9 +9,7 @@
 // whether an iteration read anything that a later append could change (loop.last of the last iteration, loop.length,
 // messages|length, negative indices, reversed scans, an index past the end). Other iterations are final: their output
 // stays valid, and a later render resumes after them. A template that looks ahead is rendered in full, with the same
-// result.
-//
-// ChatTemplate is immutable and thread-safe; ConversationRenderer is a value (copy = fork), not thread-safe.
+// result. ChatTemplate is immutable and thread-safe; ConversationRenderer is a value (copy = fork), not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace ibid {
 
 class ModelFile;
 
-// What precedes a text, as far as the encoding of the text depends on it.
+// The facts about the preceding text on which the encoding of a text depends.
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)

@@ -1,6 +1,6 @@
 // BenchRun: the parts of one `ibid bench`, in order: load, rates, conversation turns, time to first token by history
-// length. Owns the model and the figures. Prints each figure to standard output when measured; what is skipped, and the
-// expected duration, to standard error. Not thread-safe.
+// length. Owns the model and the figures. Prints each figure to standard output as soon as it is measured, and the
+// skipped parts and the expected duration to standard error. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -56,15 +56,16 @@ class BenchRun {
   Status finish(FileOps& files) const;
 
  private:
-  // Selects the parts that fit into the context, and reports the others.
+  // Selects the parts that fit into the context, and reports those that do not.
   void plan(bool has_conversations);
   void leave_out(const std::string& name, size_t positions) const;
   void print_heading() const;
   void emit(const Figure& figure);
   void emit_memory(size_t meter_bytes);
-  // Measures both lengths of an unexpected fall of the prefill rate again, in case other processes caused it.
+  // If the prefill rate falls unexpectedly from one length to the next, measures both lengths again, because other
+  // processes may have caused the fall.
   Status measure_step_again(RateBench& bench);
-  // Creates an engine on the loaded model. At most one may run at a time.
+  // Creates an engine on the loaded model. At most one engine may run at a time.
   Result<std::shared_ptr<Engine>> make_engine(const std::string& cache_directory, const Fingerprint* fingerprint) const;
 
   const BenchArguments& arguments_;

@@ -1,5 +1,5 @@
-// `ibid bench --what serve`: a load of several users (serve_load.h) on a server, started for the run or already
-// running, and its report.
+// `ibid bench --what serve`: puts a load of several users (serve_load.h) on a server, which it starts or which already
+// runs, and reports the results.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ namespace ibid {
 
 struct ServeBenchArguments {
   LoadShape shape;
-  std::string url;              // empty: start a server
-  std::string kv_budget = "0";  // of a started server, as in `ibid serve`
+  std::string url;              // the server to measure; empty: start one
+  std::string kv_budget = "0";  // KV budget of a started server, as in `ibid serve`
   std::string api_key_file;
-  std::string engine;    // name of the server in results; empty: as it reports itself
-  std::string requests;  // CSV file with a row per request; empty: none
+  std::string engine;    // name of the server in results; empty: the name it reports
+  std::string requests;  // CSV file with a row per request; empty: not written
 };
 
 // Returns the figures: latencies of users, throughput and cache use. REQUIRES: at least one request was answered.
@@ -34,11 +34,11 @@ std::string requests_csv(const LoadResult& result, const std::string& engine);
 // True if the address is local, so that client and server share CPUs.
 bool is_this_machine(const ServerAddress& address);
 
-// Runs the load and prints the results. model: of a started server. setup: machine and build for the results. Errors:
+// Runs the load and prints the results. model: for a started server. setup: machine and build, for the results. Errors:
 // those of starting the server and of ChatServer::models(); kIo: no request was answered, or a file cannot be written.
 struct ServeBenchOutput {
   bool json = false;
-  std::string csv;  // results file to append to; empty: none
+  std::string csv;  // results file to append to; empty: not written
 };
 Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArguments& model, BenchSetup setup,
                        const ServeBenchOutput& output);

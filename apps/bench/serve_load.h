@@ -1,9 +1,9 @@
 // ServeLoad: several concurrent users of a server. In each round a user sends a question, waits for the answer, and
-// then for a think time. All share one system message; each has a history of its own. Measures what users see. The
-// shape is that of multi-round-qa in vLLM's production-stack.
+// then for a think time. All users share one system message; each has a history of its own. The load measures the times
+// that users see. Its shape is that of multi-round-qa in vLLM's production-stack.
 //
-// Texts are English words in an order set by the seed, so that each run sends the same texts. Lengths are in words,
-// since only the server can count tokens. Not thread-safe; starts and joins one thread per user.
+// Texts are English words in an order set by the seed, so each run sends the same texts. Lengths are in words, because
+// only the server can count tokens. Not thread-safe; starts and joins one thread per user.
 #pragma once
 
 #include <cstddef>
@@ -28,29 +28,29 @@ struct LoadShape {
   double think_seconds = 0.5;    // between an answer and the next question
   double stagger_seconds = 0.5;  // between the starts of two users
   uint64_t seed = 1;
-  std::optional<size_t> end_token;  // id of the end token, for servers that do not support ignore_eos
+  std::optional<size_t> end_token;  // id of the model's end token, for servers without ignore_eos
 };
 
-// One question of one user, as the user sees it. Times in milliseconds, unless noted.
+// One question of one user, as the user sees it. Times are in milliseconds unless noted.
 struct LoadSample {
-  size_t user = 0, round = 0;  // from 0
+  size_t user = 0, round = 0;  // counted from 0
   double start_s = 0;          // in seconds since the start of the load
-  double first_ms = 0;         // to the first piece of text
+  double first_ms = 0;         // time to the first piece of text
   double total_ms = 0;
-  double token_ms = 0;                       // mean time between tokens; 0: only one token
+  double token_ms = 0;                       // mean time between tokens; 0: there was only one token
   std::optional<size_t> n_prompt, n_cached;  // as reported by the server
   size_t n_completion_tokens = 0;            // generated tokens as reported by the server, else the received pieces
-  std::string failure;                       // empty: answered
+  std::string failure;                       // reason of the failure; empty: the question was answered
 };
 
 struct LoadResult {
   std::vector<LoadSample> samples;  // sorted by user, then round
   double wall_seconds = 0;          // from the first question to the end of the last answer
-  bool counts_are_servers = true;   // false: n_completion_tokens counts pieces
+  bool counts_are_servers = true;   // the server reported n_completion_tokens; false: pieces were counted
 };
 
 // Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a
-// sample; the user continues without the answer.
+// sample; the user then continues without that answer.
 LoadResult run_load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
                     const std::function<void(const LoadSample&)>& tell);
 
@@ -59,7 +59,7 @@ Json first_messages(const LoadShape& shape, size_t user);
 // Returns the question of a round, counted from 0.
 std::string question_of(const LoadShape& shape, size_t user, size_t round);
 
-// Returns the quantile `share` of the values, interpolated; 0 if `values` is empty.
+// Returns the quantile `share` (0 to 1) of the values, interpolated; 0 if `values` is empty.
 double at_share(std::vector<double> values, double share);
 
 }  // namespace ibid

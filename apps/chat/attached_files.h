@@ -13,8 +13,8 @@ namespace ibid {
 inline constexpr uint64_t kMaxAttachedBytes = 1'000'000;
 
 struct AttachedFile {
-  std::string path;  // as it was typed
-  std::string text;  // without a byte order mark and without the last newline
+  std::string path;  // path as the user typed it
+  std::string text;  // content without a byte order mark and without the last newline
 };
 
 // Reads a file; "~/x" is in the home directory. Errors: kNotFound, kNotRegularFile, kIo; kLimitExceeded above
@@ -38,7 +38,8 @@ struct MessageWithFiles {
 // Finds and reads the files. Errors: those of read_attached_file() for an existing file.
 Result<MessageWithFiles> find_attached_files(FileOps& files, std::string_view text);
 
-// Returns the message to send: the text, then each file between fence lines that do not occur in it.
+// Returns the message to send: the text, then each file between fence lines. The fences are longer than any in the
+// files.
 std::string message_with_files(const MessageWithFiles& message);
 
 }  // namespace ibid

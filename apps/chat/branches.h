@@ -1,9 +1,9 @@
 // Branches: the branches of one conversation. The current branch grows; /edit, /regen, /undo, /clear and similar
-// commands leave the other branches unchanged. Commands lose no messages: what they replace stays as a branch, and
-// /undo returns to it.
+// commands leave the other branches unchanged. Commands lose no messages: messages that they replace stay as a branch,
+// and /undo returns to it.
 //
-// An inactive branch is a Talk in memory, or a file that is read on demand. A branch whose messages are a prefix of
-// another branch is neither listed nor saved. Not thread-safe.
+// An inactive branch is a ChatBackend in memory, or a file that is read on demand. A branch whose messages are a prefix
+// of another branch is neither listed nor saved. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace ibid {
 
 class Branches {
  public:
-  // REQUIRES: not nullptr.
+  // REQUIRES: `now` is not nullptr.
   explicit Branches(std::unique_ptr<ChatBackend> now) : now_(std::move(now)) {}
 
   ChatBackend& now() { return *now_; }
@@ -39,50 +39,51 @@ class Branches {
   };
   Place here() const { return {now_id_, messages().size()}; }
 
-  // --- changes. `what` names the command for /undo.
+  // --- Changes. `what` names the command, for /undo.
 
   // Records that the current branch has grown; it had n_before messages.
   void has_grown(size_t n_before, std::string what);
   // Makes `next` the current branch; the previous one becomes an inactive branch.
   void replace(std::unique_ptr<ChatBackend> next, std::string what);
-  // Records that older messages of the current branch changed; `before`: its previous state. what: empty adds no undo
-  // step.
+  // Records that older messages of the current branch changed. `before`: the branch as it was before. what: if empty,
+  // no undo step is added.
   void was_rewritten(std::unique_ptr<ChatBackend> before, std::string what);
-  // Makes `place` the current branch, or a truncated copy if that branch is longer; the previous one stays. Errors:
-  // those of Talk::load() and fork(); kNotFound: no such branch. On error nothing has changed.
+  // Makes `place` the current branch, or a truncated copy of its branch if that is longer; the previous branch stays.
+  // Errors: those of ChatBackend::load() and fork(); kNotFound: no such branch. On error nothing has changed.
   Status go(Place place, std::string what);
-  // Undoes or redoes one step; returns its `what`. With an empty history, undo() removes the last question and its
+  // Undoes or redoes one step, and returns its `what`. If no step is left, undo() removes the last question and its
   // answer. kNotFound: nothing to undo or redo.
   Result<std::string> undo();
   Result<std::string> redo();
-  // Reverts the last step and discards the branch that it made. REQUIRES: the last step was go() to another place.
+  // Reverts the last step and discards the branch that it created. REQUIRES: the last step was go() to another place.
   void take_back();
 
   // Adds an inactive branch. Returns its number.
   size_t add(std::unique_ptr<ChatBackend> session);
 
-  // --- queries
+  // --- Queries.
 
   struct View {
     size_t number = 0;
-    const Json* messages = nullptr;  // nullptr: its file cannot be read
+    const Json* messages = nullptr;  // nullptr: the branch's file cannot be read
     size_t n_common = 0;             // length of the common prefix with the current branch, in messages
-    std::string problem;             // why it cannot be read
+    std::string problem;             // the reason for which the file cannot be read
   };
   // Returns the inactive branches that are not prefixes of another branch, ordered by number.
   std::vector<View> others();
-  // Counts the branches that continue after the first n messages of the current branch, which end with a question.
+  // Counts the branches that continue after the first n messages of the current branch, the last of which is a
+  // question.
   size_t n_answers_to(size_t n);
 
-  // --- the file of each branch; SavedConversation writes the files
+  // --- The file of each branch. SavedConversation writes the files.
 
-  // Adds a branch that is read from `path` on demand. REQUIRES: the number is not in use.
+  // Adds a branch that is read from `path` on demand. REQUIRES: no branch has this number.
   void add_file(size_t number, std::string path);
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
   const ChatBackend* session_of(size_t number) const;
-  // Marks all branches, the current one included, as saved under another name; they remain reachable by /undo only.
-  // renamed: returns the new path of a branch.
+  // Records that all branches, the current one included, are now saved under another name; only /undo can reach them.
+  // renamed() returns the new path of a branch.
   void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
   // Removes the oldest of others() until n are left. Returns the number removed.
   size_t forget_all_but(size_t n);
@@ -95,10 +96,10 @@ class Branches {
 
  private:
   struct Branch {
-    std::unique_ptr<ChatBackend> session;  // nullptr: in the file
-    std::optional<Json> messages;          // of the file, once read
-    std::string problem;                   // why the file could not be read
-    std::string path;                      // empty: in no file
+    std::unique_ptr<ChatBackend> session;  // nullptr: the branch is only in its file
+    std::optional<Json> messages;          // messages of the file, once read
+    std::string problem;                   // the reason for which the file could not be read
+    std::string path;                      // path of the file; empty: the branch has no file
     bool elsewhere = false;
   };
   struct Step {
@@ -109,7 +110,7 @@ class Branches {
   const Json* messages_of(Branch& branch);
   Status load(Branch& branch);
   Status move_to(Place place);
-  void put_aside();  // makes now_ an inactive branch; the caller then assigns now_
+  void put_aside();  // makes now_ an inactive branch; the caller must then assign now_
   void record(Place before, std::string what);
 
   std::unique_ptr<ChatBackend> now_;
@@ -121,12 +122,13 @@ class Branches {
   bool changed_ = false;
 };
 
-// A conversation saved under a name: its lock, and the files of its branches. The write order loses nothing if the
-// process ends at any point: branches first, then the conversation, then the removal of obsolete files.
+// A conversation saved under a name: its lock, and the files of its branches. Files are written in an order by which
+// nothing is lost if the process ends at any point: branches first, then the conversation, then the removal of obsolete
+// files.
 class SavedConversation {
  public:
-  // Locks the name for this process, then looks up its files. Errors: kInvalidArgument: not a valid name; kBusy:
-  // another process holds it.
+  // Locks the name for this process, then finds its files. Errors: kInvalidArgument: not a valid name; kBusy: another
+  // process has the lock.
   static Result<SavedConversation> take(SessionFiles files, std::string name);
 
   const std::string& name() const { return name_; }
@@ -134,20 +136,21 @@ class SavedConversation {
   // True if nothing was saved under this name when it was locked.
   bool is_new() const { return is_new_; }
   size_t n_branches() const { return on_disk_.size(); }
-  // Returns the file name of the model that saved it last; empty if it is new or cannot be read.
+  // Returns the file name of the model with which the conversation was saved last; empty if it is new or cannot be
+  // read.
   std::string saved_with() const;
 
-  // Returns the saved conversation, or a new one. Errors: kInvalidArgument if the system message differs from the saved
-  // one; those of ChatSession::load() and create().
+  // Opens the saved conversation, or creates a new one. Errors: kInvalidArgument if the system message differs from the
+  // saved one; those of ChatSession::load() and create().
   Result<ChatSession> open(std::shared_ptr<Engine> engine, SessionOptions options) const;
-  // Adds the saved branches to `branches`. REQUIRES: `branches` holds only what open() returned.
+  // Adds the saved branches to `branches`. REQUIRES: `branches` has no other branch than the one that open() returned.
   void add_branches(Branches& branches) const;
 
-  // Writes what has changed. Errors: those of Talk::save(), kIo. On error the previous files are still there.
+  // Writes all changes. Errors: those of ChatBackend::save(), kIo. On error the previous files are unchanged.
   Status save(Branches& branches);
-  // Writes `asked`: the current branch with an unanswered question.
+  // Writes `asked`, a copy of the current branch that ends with an unanswered question.
   Status save_question(const ChatBackend& asked) { return asked.save(files_.path(name_)); }
-  // Saves everything under another name and leaves this one without branches; the next save() starts it anew. Errors:
+  // Saves everything under another name. This name then has no branches, and the next save() begins it anew. Errors:
   // kInvalidArgument, kBusy, kDuplicate; those of save().
   Status move_to(const std::string& name, Branches& branches);
 
@@ -158,13 +161,13 @@ class SavedConversation {
   std::string name_;
   std::unique_ptr<FileLock> lock_;
   bool is_new_;
-  std::set<size_t> on_disk_;  // branches with a file
+  std::set<size_t> on_disk_;  // numbers of the branches that have a file
 };
 
 // Returns the last component of a model's path (file or directory).
 std::string model_file_name(const std::string& path);
 
-// Returns `name` with the first number appended that makes it unused.
+// Returns `name` with the first number appended that gives an unused name.
 std::string free_name_like(const SessionFiles& files, const std::string& name);
 
 }  // namespace ibid

@@ -1,8 +1,6 @@
-// Talk: one conversation, independent of where its answers are generated: by an engine in this process (LocalBackend)
-// or by a server (remote_talk.h). Operations that an implementation does not support fail with kUnsupported and a
-// message for the user.
-//
-// A failed call changes nothing. Not thread-safe.
+// ChatBackend: one conversation, whose answers an engine in this process generates (LocalBackend) or a server
+// (remote_backend.h). Operations that an implementation does not support fail with kUnsupported and a message for the
+// user. A failed call changes nothing. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,10 +31,10 @@ class ChatBackend {
   ChatBackend(const ChatBackend&) = delete;
   ChatBackend& operator=(const ChatBackend&) = delete;
 
-  // Committed messages: [{"role": ..., "content": ...}, ...].
+  // Returns the committed messages: [{"role": ..., "content": ...}, ...].
   virtual const Json& messages() const = 0;
 
-  // --- answers, as in ChatSession
+  // --- Answers, as in ChatSession.
   virtual Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) = 0;
@@ -45,7 +43,7 @@ class ChatBackend {
                                                      const AnswersCallback& on_event) = 0;
   virtual Status choose(size_t answer) = 0;
 
-  // --- changes
+  // --- Changes, as in ChatSession.
   virtual Status append(Json message) = 0;
   virtual Status rewind_to(size_t n_messages) = 0;
   virtual Status set_history(Json messages) = 0;
@@ -55,24 +53,23 @@ class ChatBackend {
   virtual Status set_when_full(WhenFull policy) = 0;
   virtual Result<std::unique_ptr<ChatBackend>> fork() const = 0;
 
-  // --- files. can_be_kept() is ok if this kind of conversation can be saved.
+  // --- Files. can_be_kept() is ok if this kind of conversation can be saved.
   virtual Status can_be_kept() const = 0;
   virtual Status save(const std::string& path) const = 0;
   // Loads another conversation of this kind from a file that save() wrote.
   virtual Result<std::unique_ptr<ChatBackend>> load(const std::string& path) const = 0;
   virtual FileOps& files() const = 0;
 
-  // --- queries
-  // nullopt: known to the server only.
+  // --- Queries. count_tokens(): nullopt if only the server knows the number.
   virtual std::optional<size_t> count_tokens(std::string_view text) const = 0;
   virtual std::optional<WhenFull> when_full() const = 0;
-  // True if a message of n_bytes may make a full context drop some of the history.
+  // True if the context may become so full through a message of n_bytes that some of the history is dropped.
   virtual bool may_overflow_context(size_t n_bytes) const = 0;
-  // Records that the user set this option. kUnsupported: the option has no effect here.
+  // Records that the user set this option. kUnsupported: it has no effect on answers of this backend.
   virtual Status take_over(const SamplingOption& option) = 0;
-  // True if the value in TurnOptions is used; false: the server decides.
+  // True if the option's value in TurnOptions is used; false if the server decides it.
   virtual bool decides(const SamplingOption& option) const = 0;
-  // Lines for /model and /stats.
+  // Returns lines for /model and /stats.
   virtual std::vector<std::string> describe_model() const = 0;
   virtual std::vector<std::string> describe_costs() = 0;
 
@@ -80,7 +77,7 @@ class ChatBackend {
   ChatBackend() = default;
 };
 
-// LocalBackend: a conversation with an engine in this process, held as a ChatSession.
+// LocalBackend: a conversation with an engine in this process; it owns a ChatSession.
 class LocalBackend final : public ChatBackend {
  public:
   explicit LocalBackend(ChatSession session) : session_(std::move(session)) {}

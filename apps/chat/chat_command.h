@@ -1,4 +1,4 @@
-// The slash commands of a chat, in one table that also drives /help, completion and docs/chat.md.
+// The slash commands of a chat, in one table from which /help, completion and docs/chat.md are made.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@
 
 namespace ibid {
 
-// Width of lists and excerpts: a usual terminal, less a prefix.
+// Width of lists and excerpts: that of a usual terminal, minus a prefix.
 inline constexpr size_t kLineColumns = 78;
 
 // Counts the words of a command's argument.
 size_t count_words(std::string_view text);
-// Parses a number at the start of `text` and removes it with the blanks after it. A number out of range is SIZE_MAX.
-// nullopt: `text` does not start with a number and is unchanged.
+// Parses a number at the start of `text`, and removes it and the blanks after it. A number that is too large becomes
+// SIZE_MAX. nullopt: `text` does not start with a number and is unchanged.
 std::optional<size_t> leading_number(std::string_view& text);
 
 struct ChatCommand {
   std::string_view name;       // "/edit"
   std::string_view alias;      // another name, or empty
-  std::string_view arguments;  // "[N] TEXT", for help
-  std::string_view help;       // one line
+  std::string_view arguments;  // argument syntax for help: "[N] TEXT"
+  std::string_view help;       // help in one line
   // Further help, for /help COMMAND; may be empty.
   std::string_view more;
   size_t min_words = 0;
-  size_t max_words = 0;  // kText: the rest of the line is one text
+  size_t max_words = 0;  // kText: the whole rest of the line counts as one word
   // Runs the command. REQUIRES: the number of words is allowed.
   Conversation::Next (*run)(Conversation& conversation, std::string_view argument);
 

@@ -1,7 +1,7 @@
 // A conversation in the terminal: messages and slash commands (chat_command.h).
 //
-// Commands lose no messages: replaced messages stay as a branch (branches.h). A conversation saved under a name is
-// written with each question before its answer begins, and after every change. Not thread-safe.
+// Commands lose no messages: replaced messages stay as a branch (branches.h). A conversation that is saved under a name
+// is written before each answer begins, with the question, and after every change. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace ibid {
 
-// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer uses a seed of its own, so the
-// seeds of two turns do not collide before this many attempts.
+// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer has a seed of its own, so up
+// to this number of attempts never use the seed of another turn.
 inline constexpr uint64_t kSeedsOfATurn = 1000;
 
 // Asks the user a question and returns the line typed; nullopt: Ctrl-C or end of input.
@@ -29,19 +29,20 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 
 struct ConversationOptions {
   TurnOptions turn;
-  Result<SessionFiles> files;             // where /save writes, or why it cannot
-  std::optional<SavedConversation> kept;  // nullopt: not saved
-  bool commands = false;                  // interactive: lines may be commands, and @FILE attaches a file
+  Result<SessionFiles> files;             // directory for /save, or the reason for which there is no directory
+  std::optional<SavedConversation> kept;  // the conversation's files; nullopt: it is not saved
+  bool commands = false;                  // interactive: a line may be a command, and @FILE attaches a file
   bool verbose = false;                   // show the speed of each answer
   AskPerson ask_person;
 };
 
-// State shared by all commands: the branches, the saved conversation, the options of the next answers, and the screen.
+// The state that all commands share: the branches, the saved conversation, the options of the next answers, and the
+// screen.
 struct ConversationState {
   // The next step after a line.
   enum class Next { kGoOn, kLeave, kInterrupted };
 
-  // `where` must outlive the state.
+  // The screen `where` must outlive the state.
   ConversationState(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& where);
   ConversationState(const ConversationState&) = delete;
   ConversationState& operator=(const ConversationState&) = delete;
@@ -60,9 +61,9 @@ struct ConversationState {
   const bool verbose;
   const AskPerson ask_person;
   Screen& screen;
-  std::vector<Branches::Place> answers;  // of the last /answers
-  std::vector<AttachedFile> attached;    // by /read, for the next message
-  size_t n_lines = 0;                    // number of the current message, for errors when reading a pipe
+  std::vector<Branches::Place> answers;  // answers of the last /answers
+  std::vector<AttachedFile> attached;    // files attached by /read, for the next message
+  size_t n_lines = 0;                    // number of the current message, for errors if messages come from a pipe
   bool any_failed = false;
 };
 
@@ -82,16 +83,16 @@ class ConversationCommands {
   ConversationState& state_;
 };
 
-// Messages, and the commands that generate answers (/regen, /edit, /answers) or attach files (/read). Replaced messages
-// stay as a branch.
+// Sends messages; also the commands that generate answers (/regen, /edit, /answers) or attach files (/read). Replaced
+// messages stay as a branch.
 class AnswerCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
 
-  // Sends a typed message with the files that it names and those attached by /read.
+  // Sends a typed message, with the files that it names and those that /read attached.
   Next message(std::string_view text);
-  // Sends `text` at the end of the current branch. what: name for /undo; empty: no undo step of its own. said: set to
-  // true if it was answered.
+  // Sends `text` at the end of the current branch. what: name of the undo step; empty: no undo step is added. said: set
+  // to true if the text was answered.
   Next say(const std::string& text, const std::string& what, bool& said);
 
   Next regenerate(std::string_view);
@@ -102,7 +103,8 @@ class AnswerCommands : public ConversationCommands {
  private:
   using AskModel = std::function<Result<Turn>(const TurnOptions& options, const TurnCallback& show)>;
 
-  // Streams the answer to the message with index `question`. nullopt: it failed, or was stopped before its first token.
+  // Streams the answer to the message with index `question`. Returns nullopt if it failed, or was stopped before its
+  // first token.
   std::optional<Turn> answer(size_t question, size_t attempt, const AskModel& ask, bool& interrupted);
   // Returns the options of an answer, with a seed of its own for each turn and attempt.
   TurnOptions options_of(size_t question, size_t attempt) const;
@@ -112,14 +114,14 @@ class AnswerCommands : public ConversationCommands {
   std::unique_ptr<ChatBackend> copy_if_room_is_short(size_t n_bytes);
   // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
-  void fail_turn(const Status& status);  // Ctrl-C is not reported as a failure
+  void fail_turn(const Status& status);  // shows an error, unless Ctrl-C caused it
 
-  size_t attempted_question_ = SIZE_MAX;  // of the last /regen
+  size_t attempted_question_ = SIZE_MAX;  // question of the last /regen
   size_t last_attempt_ = 0;
   size_t n_answers_shown_ = 0;
 };
 
-// Commands that switch to another branch or place, start a new conversation, or save it under a name.
+// Commands that switch to another branch or place, start a new conversation, or save the conversation under a name.
 class BranchCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
@@ -137,7 +139,8 @@ class BranchCommands : public ConversationCommands {
 
  private:
   void go(Branches::Place place, const std::string& what, const std::string& words);
-  // Asks where to save a named conversation before it is restarted. Returns false if the user cancels or saving fails.
+  // Before a named conversation is restarted, asks under which name to save it. Returns false if the user cancels or
+  // saving fails.
   bool make_way();
   Next begin_anew(const std::function<Status(ChatBackend&)>& change, const std::string& what, const std::string& words);
 
@@ -158,7 +161,7 @@ class SettingCommands : public ConversationCommands {
   Next show_model(std::string_view);
   Next show_stats(std::string_view);
 
-  // Shows the last question and answer, cut to the screen, when a conversation is resumed.
+  // Shows the last question and answer, cut to the size of the screen, when a conversation is resumed.
   void show_last_exchange();
 
  private:
@@ -176,13 +179,13 @@ class Conversation {
 
   // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
-  // Sends a message literally, even if it begins with a slash: that of --prompt and --file, before any input.
+  // Sends a message as it is, even if it begins with a slash: the one of --prompt and --file, before any input is read.
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }
   const ChatBackend& talk() const { return state_.branches.now(); }
 
-  // --- used by the command table
+  // --- Called by the table of commands.
   AnswerCommands& answers() { return answers_; }
   BranchCommands& branches() { return branches_; }
   SettingCommands& settings() { return settings_; }

@@ -1,8 +1,9 @@
-// LineReader: reads messages: with editing, pastes and history on a terminal, with a plain prompt on one without escape
-// sequences (TERM=dumb), line by line from a pipe.
+// LineReader: reads messages: on a terminal with editing, pastes and history; on a terminal without escape sequences
+// (TERM=dumb) with a plain prompt; from a pipe line by line.
 //
-// On a terminal a message may have several lines: a paste is one message, a line that ends in a backslash continues,
-// and """ begins a block that ends with """. Messages are saved in the history (apps/terminal/line_history.h).
+// On a terminal a message may have several lines: a paste is one message, a line that ends in a backslash continues on
+// the next one, and """ begins a block that ends with """. Messages are saved in the history
+// (apps/terminal/line_history.h).
 #pragma once
 
 #include <memory>
@@ -14,8 +15,8 @@ namespace ibid {
 
 class LineReader {
  public:
-  // interactive: standard input is a terminal. The object then controls it for its lifetime: outside of read(), typed
-  // text is not echoed and is kept for the next read().
+  // interactive: standard input is a terminal. The object then controls the terminal until it is destroyed: text that
+  // is typed outside of read() is not echoed, and the next read() returns it.
   explicit LineReader(bool interactive);
   ~LineReader();
   LineReader(const LineReader&) = delete;
@@ -25,8 +26,8 @@ class LineReader {
   void set_completion(CompletionWords words);
 
   enum class Outcome { kLine, kEnd, kInterrupted };
-  // Reads the next message without its last newline; from a pipe the next line. On a terminal the cursor is at the
-  // start of a row before and after. kInterrupted: Ctrl-C; typed text and type-ahead are discarded. keep: add the
+  // Reads the next message without its last newline; from a pipe, the next line. On a terminal the cursor is at the
+  // start of a row before and after. kInterrupted: Ctrl-C was pressed, and all typed text is discarded. keep: add the
   // message to the history; false for answers to questions of the program ("y").
   Outcome read(std::string& message, bool keep = true);
 
@@ -34,8 +35,8 @@ class LineReader {
   struct Terminal;
   struct PlainTerminal;
 
-  std::unique_ptr<Terminal> terminal_;    // nullptr: a pipe, or a terminal without sequences
-  std::unique_ptr<PlainTerminal> plain_;  // for a terminal without sequences
+  std::unique_ptr<Terminal> terminal_;    // nullptr: input is a pipe, or a terminal without escape sequences
+  std::unique_ptr<PlainTerminal> plain_;  // set for a terminal without escape sequences
 };
 
 }  // namespace ibid

@@ -1,10 +1,9 @@
 // RemoteBackend: a conversation answered by a server (apps/chat_client/chat_server.h). It stores the messages and sends
-// all of them with each request; the server may cache the common prefix.
+// all of them with each request; the server may cache the prefix that it has in common with the previous request.
 //
 // Reasoning that the server reports separately appears in the answer between "<think>" and "</think>", as models write
-// it; the stored message has it in a field of its own.
-//
-// Not supported (kUnsupported): several answers at once, pins, when_full policies, files.
+// it; the stored message has it in a field of its own. Not supported (kUnsupported): several answers at once, pins,
+// when_full policies, files.
 #pragma once
 
 #include <memory>
@@ -18,28 +17,28 @@
 
 namespace ibid {
 
-// Server and settings, shared by all branches of a conversation.
+// A server, one of its models and the settings, shared by all branches of a conversation.
 struct RemoteModel {
   ChatServer server;
-  ServedModel model;                      // an empty name lets the server choose
-  std::set<const SamplingOption*> given;  // options set by the user; the server decides the others
-  Json fields = Json::object();           // additional fields of each request
+  ServedModel model;                      // with an empty name, the server chooses the model
+  std::set<const SamplingOption*> given;  // options that the user set; the server decides the others
+  Json fields = Json::object();           // fields that are added to each request
 
   // Returns "smollm2 at http://127.0.0.1:8080".
   std::string name() const;
 };
 
-// Finds a model by name; empty: the server's first. Accepts an unlisted name, because servers may know models that they
-// do not list. Errors: those of ChatServer::models(); kNotFound: the server has no model.
+// Finds a model by name; empty: the first one of the server. A name that is not listed is accepted, because servers may
+// know models that they do not list. Errors: those of ChatServer::models(); kNotFound: the server has no model.
 Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name);
 
-// Limits answers for a person: at most a quarter of the context, and an end at repetition, unless these options were
-// set or the server is not known to support them.
+// Sets limits for answers that a person reads: at most a quarter of the context, and an end at repetition. An option
+// that was set stays, and so does one that the server may not support.
 void limit_answers_for_people(RemoteModel& model, TurnOptions& options);
 
 class RemoteBackend final : public ChatBackend {
  public:
-  // system: empty for no system message.
+  // system: the system message; empty: none is sent.
   RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system);
 
   const Json& messages() const override { return messages_; }
@@ -73,7 +72,7 @@ class RemoteBackend final : public ChatBackend {
   std::vector<std::string> describe_costs() override;
 
  private:
-  // Sends `messages`; on success they, with the answer, become the conversation.
+  // Sends `messages`. If they are answered, they and the answer become the conversation.
   Result<Turn> answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event);
   Json request_of(const Json& messages, const TurnOptions& options) const;
 

@@ -1,5 +1,5 @@
-// The named options of an answer, in one table for the command line, the config file, the model catalog and the chat
-// commands, so that all of them share names, ranges and values.
+// The named options of an answer, in one table. The command line, the config file, the model catalog and the chat
+// commands use it, so all have the same names, ranges and values.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@
 namespace ibid {
 
 struct SamplingOption {
-  const char* flags;  // as on the command line, name first: "--temperature,--temp"
+  const char* flags;  // names as on the command line, the main name first: "--temperature,--temp"
   const char* value;  // placeholder of the value in help: "T"
   const char* help;
-  bool common;  // listed first in help
-  // Parses `text` into the options. kInvalidArgument, without a change, if it is malformed or out of range; the message
-  // has the value and the allowed range, and the caller adds the option's name.
+  bool common;  // help lists the option among the first
+  // Parses `text` and sets the option. kInvalidArgument, and no change, if the text is malformed or out of range; the
+  // message has the value and the allowed range, and the caller adds the option's name.
   Status (*set)(TurnOptions& options, std::string_view text);
-  // Returns the value in the syntax of set().
+  // Returns the value, written as set() reads it.
   std::string (*get)(const TurnOptions& options);
 
   std::string name() const;  // "temperature"
@@ -33,12 +33,12 @@ std::span<const SamplingOption> sampling_options();
 // Finds an option by any of its names, with or without dashes. nullptr: not found.
 const SamplingOption* find_sampling_option(std::string_view name);
 
-// Sets an option by any of its names.
-// Errors: kInvalidArgument, with the name, for an unknown one and for those of SamplingOption::set().
+// Sets an option by any of its names. Errors: kInvalidArgument, with the name: an unknown name, and errors of
+// SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 
-// Defaults of chat and ask: the library's, but an answer ends at a repetition, and after a quarter of the context, so
-// that no single answer fills it.
+// Returns the defaults of chat and ask. They are the library's, except that an answer ends at a repetition, and after a
+// quarter of the context, so that no single answer fills the context.
 TurnOptions terminal_defaults(size_t max_seq_len);
 
 // Returns the options that differ from the library's defaults, in command-line syntax: "--repeat-penalty 1.1
@@ -46,7 +46,7 @@ TurnOptions terminal_defaults(size_t max_seq_len);
 std::string describe_sampling(const TurnOptions& options);
 
 // Values of --when-full and /when-full, the policies for a full context.
-inline constexpr std::array<std::string_view, 3> kWhenFullNames = {"error", "drop", "cut"};  // as WhenFull
+inline constexpr std::array<std::string_view, 3> kWhenFullNames = {"error", "drop", "cut"};  // indexed by WhenFull
 
 inline std::string_view when_full_name(WhenFull policy) { return kWhenFullNames[static_cast<size_t>(policy)]; }
 

@@ -1,5 +1,5 @@
-// Screen: shows a turn: the answer on standard output as it is streamed; if standard error is a terminal, a progress
-// indicator before it and a dim status line after it.
+// Screen: shows a turn. The answer is streamed to standard output. If standard error is a terminal, a progress
+// indicator is shown before the answer, and a dim status line after it.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class Screen {
   void wait(std::string what);
   // Handles an event of a turn. Call it for each event.
   void show(const TurnEvent& event);
-  // Ends the answer, shows the status line and advice on a truncated answer; a pipe gets the advice on standard error
-  // too. max_tokens: limit of the turn, as in TurnOptions.
+  // Ends the answer, shows the status line, and advice if the answer was cut off; from a pipe, the advice goes to
+  // standard error too. max_tokens: the limit of the turn, as in TurnOptions.
   void finish(const Turn& turn, size_t turn_number, size_t max_tokens);
   // Ends the answer after a failure.
   void break_off();
@@ -41,11 +41,11 @@ class Screen {
   ProgressIndicator waiting_;
 };
 
-// Shows several answers generated in parallel one after the other: streams the first unfinished one and buffers the
-// later ones. Calls may come from any thread, one at a time.
+// Shows several answers that are generated in parallel, one after the other: streams the first unfinished one and
+// buffers the later ones. Calls may come from any thread, one at a time.
 class AnswersOnScreen {
  public:
-  // options: of the first answer, with a seed; answer i uses seed + i.
+  // `options`: those of the first answer, with a seed; answer i uses seed + i.
   AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& options, size_t turn_number);
 
   void hear(size_t answer, const TurnEvent& event);
@@ -54,8 +54,8 @@ class AnswersOnScreen {
 
  private:
   struct Answer {
-    std::string waiting;       // received and not shown
-    std::optional<Turn> turn;  // set when finished
+    std::string waiting;       // text received but not shown yet
+    std::optional<Turn> turn;  // set when the answer has finished
   };
   void begin_answer();
   void finish_answer();
@@ -65,8 +65,8 @@ class AnswersOnScreen {
   const size_t max_tokens_;
   const size_t turn_number_;
   std::vector<Answer> answers_;
-  size_t shown_ = 0;        // index of the shown answer
-  bool has_begun_ = false;  // its title was shown
+  size_t shown_ = 0;        // index of the answer that is shown now
+  bool has_begun_ = false;  // the title of that answer was shown
 };
 
 }  // namespace ibid

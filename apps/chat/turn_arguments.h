@@ -1,4 +1,4 @@
-// Options of one answer on the command line of chat and ask.
+// The options of one answer on the command lines of chat and ask.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -26,15 +26,15 @@ struct TurnArguments {
   std::string system_file;
   std::vector<std::string> stop_strings;
 
-  // Declares the options. Values out of range throw CLI::ValidationError; token ids are checked only when the
+  // Declares the options. A value out of range throws CLI::ValidationError. Token ids are checked later, when the
   // vocabulary is known. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // Returns the options for a model. In increasing priority: the library's defaults, terminal_defaults() for a person,
-  // the catalog's recommendations for this file, the command line.
+  // Returns the options for a model: the library's defaults, overridden in this order by terminal_defaults() for a
+  // person, the catalog's recommendations for this file, and the command line.
   TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
-  // As turn_options(), for a server's model: command-line options only.
+  // Returns only the options on the command line, for a model of a server.
   TurnOptions given_options() const;
   std::vector<const SamplingOption*> given() const;
 
@@ -46,7 +46,8 @@ struct TurnArguments {
   void add_logit_bias(CLI::App& command, const char* group);
   void apply_given(TurnOptions& options) const;
 
-  std::vector<std::pair<const SamplingOption*, std::string>> given_;  // in the order of the table
+  // Options on the command line, in the order of the table.
+  std::vector<std::pair<const SamplingOption*, std::string>> given_;
   std::map<TokenId, double> logit_bias_;
   std::vector<std::string> breakers_;
 };
@@ -54,7 +55,7 @@ struct TurnArguments {
 // Options for the response format: --json-schema, --grammar, --regex, --choices (docs/structured_output.md). At most
 // one may be given.
 struct ResponseFormatArguments {
-  std::string json_schema;  // a file, or the schema itself if it begins with {
+  std::string json_schema;  // path of a file, or the schema itself if it begins with {
   std::string grammar_file;
   std::string regex;
   std::vector<std::string> choices;
@@ -66,32 +67,32 @@ struct ResponseFormatArguments {
   // or option and the position.
   Result<std::optional<Grammar>> grammar() const;
 
-  // Returns the response format as request fields understood by ibid and other servers; empty: unconstrained. Rejects
-  // an invalid format before anything is sent.
+  // Returns the response format as request fields that ibid and other servers understand; empty: unconstrained. An
+  // invalid format is an error, so that it is not sent.
   Result<Json> fields() const;
 
  private:
   struct Source {
-    std::string name;  // for error messages
+    std::string name;  // file or option, for error messages
     std::string text;
   };
   // Returns the source of the schema or grammar.
   Result<Source> source() const;
 };
 
-// Parts of the text sent by `ibid ask`: words of the command line, files and standard input.
+// The parts of the text that `ibid ask` sends: words of the command line, files and standard input.
 struct Question {
-  std::vector<std::string> words;  // "-" stands for standard input at this place
-  std::vector<std::string> files;  // "-" is standard input
+  std::vector<std::string> words;  // the word "-" is replaced by standard input
+  std::vector<std::string> files;  // the file "-" is standard input
 };
 
-// Joins the parts with empty lines between them: files, standard input (unless "-" places it), words. The question
-// comes last because models weigh the end of a prompt most. Trailing newlines of parts are dropped. `input`: read if
-// not nullptr and no "-" is given. `input_named`: read for "-". Errors: kInvalidArgument if all parts are empty, "-"
-// occurs twice or a part is not UTF-8; kLimitExceeded; those of read_file().
+// Joins the parts with empty lines between them: files, standard input (unless "-" gives its place), words. The
+// question comes last because models weigh the end of a prompt most. Newlines at the end of a part are dropped.
+// `input`: if not nullptr, read if no "-" is given. `input_named`: read for "-". Errors: kInvalidArgument if all parts
+// are empty, "-" occurs twice or a part is not UTF-8; kLimitExceeded; those of read_file().
 Result<std::string> join_question(const Question& question, std::istream* input, std::istream& input_named);
 
-// Options of ask and chat for an initial message: -p TEXT and -f FILE; and -v.
+// Options of ask and chat for a first message, -p TEXT and -f FILE, and the option -v.
 struct MessageArguments {
   std::string prompt;
   std::vector<std::string> files;  // "-" is standard input, if the command allows it
@@ -104,8 +105,8 @@ struct MessageArguments {
   bool has_prompt() const { return prompt_option_->count() > 0; }
   bool given() const { return has_prompt() || !files.empty(); }
 
-  // Returns the files followed by the prompt, without standard input; nullopt: none given. Errors: kInvalidArgument for
-  // "-"; those of join_question().
+  // Returns the files followed by the prompt, without standard input; nullopt if neither is given. Errors:
+  // kInvalidArgument for "-"; those of join_question().
   Result<std::optional<std::string>> message() const;
 
  private:

@@ -1,4 +1,4 @@
-// Reports on a turn: lines for people below its answer, and the answer as JSON.
+// Reports on a turn: lines for people below the answer, and the answer as JSON.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 namespace ibid {
 
-// Returns "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s" in at most `width` columns.
-// Omits the finish reason if the model ended the answer, and the least important parts if they do not fit. A finish
-// reason is shown at any width.
+// Returns a line of at most `width` columns: "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98
+// tok/s". Omits the finish reason if the model ended the answer, and the least important parts if they do not fit. Any
+// other finish reason is always shown.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// Context of an answer, which determines the commands that advice names.
+// The place where an answer is shown. It determines which commands the advice names.
 enum class AnswerPlace : uint8_t {
   kChat,  // interactive chat with commands
   kPipe,  // chat from a pipe
   kAsk,   // one answer
 };
 
-// Returns why an answer ended at a limit or at its own repetition, with advice; empty for other ends. max_tokens: limit
-// of the turn, as in TurnOptions.
+// Returns a line that says at which limit, or at which repetition, an answer ended, with advice; empty for other ends.
+// max_tokens: the limit of the turn, as in TurnOptions.
 std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 
-// Returns an error text for users: without the library's function names, with advice for the place on lines of its own.
+// Returns the text of an error for users: without names of library functions, and with advice for the place on lines of
+// its own.
 std::string failure_text(const Status& status, AnswerPlace place);
 
-// Lines of --verbose: the model (context 0: unknown) and sampling options; the speed of an answer.
+// Return lines of --verbose: the model (context 0: unknown) and sampling options; the speed of an answer.
 std::string settings_text(const std::string& model, size_t context, const TurnOptions& options);
 std::string rates_line(const Turn& turn);
 
@@ -45,7 +46,7 @@ std::string left_out_line(const LeftOut& left_out);
 // An answer as JSON, the same for every command that prints one (docs/json.md). Fields follow OpenAI's chat completions
 // where they exist; others are added beside them.
 
-// The fields that identify a completion.
+// The fields by which a program identifies a completion.
 struct CompletionIdentity {
   std::string id;       // "chatcmpl-" and 32 hexadecimal digits, random
   int64_t created = 0;  // seconds since 1970
@@ -56,12 +57,13 @@ CompletionIdentity new_completion(const std::string& model);
 // Returns a known model's name, else the file or directory name.
 std::string model_name(const Engine& engine);
 
-// "stop" (for stop strings too), "length"; non-standard: "repetition", "cancelled".
+// Returns "stop" (also for stop strings) or "length", as the protocol defines; or one of our own values, "repetition"
+// and "cancelled".
 std::string finish_reason_json(FinishReason reason);
 
 // Returns {"id", "object", "created", "model", "choices", "finish_reason", "messages", "usage", "timings", ...}.
-// `answers`: of one call, at least one; usage is summed, timings are the first's. `messages`: the conversation with the
-// first answer. tokenizer: may be nullptr without log-probabilities.
+// `answers`: one or more answers of one call. usage is their sum, timings are those of the first. `messages`: the
+// conversation with the first answer. tokenizer: may be nullptr if there are no log-probabilities.
 Json completion_json(const CompletionIdentity& identity, std::span<const Turn> answers, const Json& messages,
                      const Tokenizer* tokenizer);
 

@@ -31,16 +31,16 @@ class EventStream {
   Status take_line();
 
   TakeData take_;
-  std::string line_;       // incomplete line
-  std::string data_;       // data lines of the incomplete event, with newlines
-  bool after_cr_ = false;  // the last line ended with CR; a following LF belongs to it
+  std::string line_;       // the line that is not complete yet
+  std::string data_;       // data lines of the event that is not complete yet, with newlines
+  bool after_cr_ = false;  // the last line ended with CR; if LF follows, it belongs to that end
   bool at_beginning_ = true;
 };
 
-// Returns a member that is a non-negative integer; nullopt: absent or another type.
+// Returns a member that is a non-negative integer; nullopt if it is absent or has another type.
 std::optional<size_t> whole_member(const Json& object, const char* name);
 
-// Returns the reason in an error body, in one line; empty: none found.
+// Returns the reason given in an error body, in one line; empty if there is no reason.
 std::string said_in_error(std::string_view body);
 
 class ReplyReader {
@@ -56,7 +56,7 @@ class ReplyReader {
   // True if the answer is complete.
   bool has_ended() const { return has_ended_ || !reply_.finish_reason.empty(); }
   bool has_heard() const { return n_events_ > 0; }
-  // Returns the answer with the times up to now.
+  // Returns the answer so far, with its times.
   ChatReply reply() const;
 
  private:
@@ -65,7 +65,7 @@ class ReplyReader {
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
   void heard();                   // records the time of a piece of text
-  bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: over the limit
+  bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
   double now_ms() const;
 
   const ChatServer::OnPart& on_part_;

@@ -1,8 +1,9 @@
-// Common parts of the subcommands of `ibid`: exit statuses, advice, similar names, text options passed through
-// literally, and validators for numbers and words.
+// Common parts of the subcommands of `ibid`: exit statuses, advice, similar names, text options that are not
+// interpreted, and validators for numbers and words.
 //
-// Each add_*() declares a command on `root`. If the command line selects it, it runs and sets `exit_code`: 0; 1 for a
-// failure, explained in one sentence on stderr; 2 for wrong usage. Results go to stdout, everything else to stderr.
+// Each add_*() declares a command on `root`. If the command line selects the command, it runs and sets `exit_code`: 0;
+// 1 for a failure, explained in one sentence on stderr; 2 for wrong usage. Results go to stdout, everything else to
+// stderr.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -19,11 +20,11 @@ namespace ibid {
 
 // Writes "ibid: <message>" to stderr; returns 1.
 int report(const Status& status);
-// The error for a failed write to standard output, for example on a full disk.
+// Returns the error for a failed write to standard output, for example on a full disk.
 Status cannot_write();
-// Exit status if the reader of standard output is gone (`| head -1`), as shells report SIGPIPE.
+// Exit status if no process reads standard output any more (`| head -1`); the same that shells report for SIGPIPE.
 inline constexpr int kReaderGone = 141;
-inline constexpr int kInterruptedStatus = 130;  // as shells report SIGINT
+inline constexpr int kInterruptedStatus = 130;  // the same that shells report for SIGINT
 inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);
@@ -40,18 +41,18 @@ void add_render(CLI::App& root, int& exit_code);
 void add_logits(CLI::App& root, int& exit_code);
 void add_perplexity(CLI::App& root, int& exit_code);
 
-// Returns a command of this program for advice, in backticks: "`ibid pull smollm2`" for "pull smollm2". $IBID_COMMAND
-// replaces "ibid" if set; `./run` sets it, because its program is not on the PATH.
+// Returns a command of this program, in backticks, for advice: "`ibid pull smollm2`" for "pull smollm2". If
+// $IBID_COMMAND is set, it replaces "ibid": `./run` sets it, because its program is not on the PATH.
 std::string own_command(const std::string& words);
 
-// Lowers ASCII letters.
+// Converts ASCII letters to lower case.
 std::string lower_case(std::string_view text);
 
-// Returns the `names` that `typed` may be a misspelling of, nearest first: a small Levenshtein distance, or one
+// Returns the `names` of which `typed` may be a misspelling, nearest first: their Levenshtein distance is small, or one
 // contains the other. Ignores case.
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names);
 
-// Groups of a command's help, in order.
+// Groups of options in a command's help, in order.
 inline constexpr const char* kCommonGroup = "Options";
 inline constexpr const char* kSamplingGroup = "Sampling";
 inline constexpr const char* kRareSamplingGroup = "Sampling, rarely needed";
@@ -59,32 +60,33 @@ inline constexpr const char* kRunningGroup = "How the model runs";
 inline constexpr const char* kServerGroup = "A server instead of a model here";
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
-// CLI11 parses an argument "[a,b]" as a list, and "-x" after "--" possibly as an option. protect_texts() marks such
-// arguments before parsing; the option functions below remove the mark.
+// CLI11 would parse an argument "[a,b]" as a list, and "-x" after "--" possibly as an option. protect_texts() marks
+// such arguments before parsing; the option functions below remove the mark.
 std::vector<std::string> protect_texts(int argc, char** argv);
 std::string protect_text(std::string text);
 std::string plain_text_argument(std::string text);
 
-// Add an option for one text, and one that may be repeated.
+// Add an option for one text, and an option that may be repeated.
 CLI::Option* add_text_option(CLI::App& command, const std::string& names, std::string& text, const std::string& help);
 CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vector<std::string>& texts,
                            const std::string& help);
 
-// Validates an integer in [least, most]; CLI11's own check wraps, saturates, and prints ranges with 309 digits.
+// Validates an integer in [least, most]. CLI11's own check is not used: it wraps, saturates, and prints ranges with 309
+// digits.
 CLI::Validator whole_number(uint64_t least, uint64_t most);
 // Validates that the value is one of `words`.
 CLI::Validator one_of(std::vector<std::string> words);
 
-// Amounts in human units: "8G", "512M", "30s", "5m". Parses a whole number of bytes, or of K, M, G, T (powers of 1024);
-// nullopt: malformed, or above 2^63.
+// Parses an amount of memory, "8G" or "512M": a whole number of bytes, or of K, M, G, T (powers of 1024); nullopt:
+// malformed, or above 2^63.
 std::optional<uint64_t> read_bytes(std::string_view text);
-// Parses a whole number of seconds, or of ms, s, m, h; nullopt: malformed, or more than a year.
+// Parses a time, "30s" or "5m": a whole number of seconds, or of ms, s, m, h; nullopt: malformed, or more than a year.
 std::optional<std::chrono::milliseconds> read_time(std::string_view text);
 CLI::Validator amount_of_bytes();
-// or_never: also accepts "never".
+// Validates a time. or_never: also accepts "never".
 CLI::Validator amount_of_time(bool or_never);
 
-// Removes the newlines at the end of `text`, as pipes and files add them.
+// Removes the newlines at the end of `text`: pipes and files usually end with one.
 std::string without_final_newlines(std::string text);
 
 }  // namespace ibid

@@ -11,29 +11,29 @@ namespace ibid {
 
 inline constexpr size_t kHelpWidth = 78;
 
-// Sets on `root` and all commands below a formatter that wraps lines, lists short names first and shows ranges and
+// Sets the formatter of `root` and all commands below it. It wraps lines, lists short names first and shows ranges and
 // defaults uniformly.
 void use_help_text(CLI::App& root);
 
-// Returns "-t, --threads N": all names of an option, short ones first, and the placeholder of its value. A positional
-// has its name only.
+// Returns all names of an option, short ones first, and the placeholder of its value: "-t, --threads N". Of a
+// positional argument, returns the name.
 std::string option_heading(const CLI::Option& option);
 // Returns the description of an option, with its default if it has one.
 std::string option_help(const CLI::Option& option);
 
-// Options shown in the help of a command: positionals first, then by group.
+// A group of options in the help of a command. The positional arguments come first, then the groups in their order.
 struct OptionGroup {
-  std::string title;  // empty: positionals
+  std::string title;  // empty for the positional arguments
   std::vector<const CLI::Option*> options;
 };
 std::vector<OptionGroup> option_groups(const CLI::App& command);
 
-// Subcommands of `app` shown in its help.
+// Returns the subcommands of `app` that its help shows.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
 std::vector<std::string> command_names(const CLI::App& app);
-// Returns "ibid sessions show".
+// Returns the name with those of the parents: "ibid sessions show".
 std::string full_name(const CLI::App& command);
-// Finds a command by its words below the root: {"sessions", "show"}. nullptr: not found.
+// Finds a command by its words below the root: {"sessions", "show"}. Returns nullptr if it does not exist.
 const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& words);
 
 // Returns "ibid ask [OPTIONS] [TEXT...]".

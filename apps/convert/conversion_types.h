@@ -1,5 +1,5 @@
-// Selects the type of each tensor of a converted model, as llama.cpp does for the same file type names
-// (llama-quantize), so that our Q4_K_M equals theirs.
+// Selects the type of each tensor of a converted model. It selects as llama-quantize of llama.cpp does for the same
+// file type, so that our Q4_K_M is the same as theirs.
 #pragma once
 
 #include <optional>
@@ -14,26 +14,26 @@ namespace ibid {
 
 struct FileType {
   const char* name;      // "Q4_K_M"
-  uint32_t gguf_number;  // general.file_type
+  uint32_t gguf_number;  // the value for general.file_type
   DType matrices;
-  DType larger;  // of the head, and of the most sensitive matrices in _M mixtures
-  bool mixture;  // half of the layers have attn_v and ffn_down of the larger type
+  DType larger;  // type of the head, and in _M mixtures of the most sensitive matrices
+  bool mixture;  // in half of the layers, attn_v and ffn_down have the larger type
 };
 
 // Finds a file type by name: "F16", "Q8_0", ... nullptr: unknown.
 const FileType* find_file_type(std::string_view name);
-// Finds the file type with this type of matrices.
+// Finds the file type whose matrices have this type.
 const FileType* find_file_type(DType matrices);
 std::vector<std::string> file_type_names();
 
 // Properties of the model on which the types depend.
 struct ModelShape {
   size_t n_layers = 0;
-  bool has_head = false;  // has output.weight; else the embedding is the head
+  bool has_head = false;  // the model has output.weight; false: the embedding serves as head
 };
 
 // Returns the type of a tensor, given its GGUF name. Vectors, norms, routers and tensors that are not weights keep
-// theirs.
+// their type.
 DType converted_type(const FileType& file_type, std::string_view name, const TensorView& tensor,
                      const ModelShape& model);
 

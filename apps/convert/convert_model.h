@@ -1,6 +1,6 @@
 // Writes a split GGUF or a Hugging Face directory as one GGUF file, optionally with another weight type. Tensors are
 // read, decoded and encoded in pieces of a few million values, so memory does not grow with the model. A file made from
-// a directory is reloaded and verified, model and tokenizer, before it is renamed to its final name.
+// a directory is loaded again and compared, model and tokenizer, before it gets its final name.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace ibid {
 
 struct ConversionProgress {
-  uint64_t done = 0, total = 0;  // bytes of the written tensors
+  uint64_t done = 0, total = 0;  // bytes of tensors written so far, and of all tensors
 };
 
 struct ConversionControl {
@@ -24,11 +24,11 @@ struct ConversionControl {
 
 struct Conversion {
   uint64_t bytes = 0;                          // bytes of the new file
-  std::map<std::string, uint64_t> tensors_of;  // number of tensors by type
+  std::map<std::string, uint64_t> tensors_of;  // number of tensors of each type
 };
 
-// Converts the model `in` to the file `out`. file_type nullptr: weights keep their type, and those of a GGUF their
-// bytes. Metadata of a GGUF is copied, except the file type. Errors: those of open_model_file(), read_config(),
+// Converts the model `in` to the file `out`. If file_type is nullptr, weights keep their type, and those of a GGUF
+// their bytes. Metadata of a GGUF is copied, except the file type. Errors: those of open_model_file(), read_config(),
 // gguf_tensors(), write_gguf_vocabulary(), check_same_model() and check_same_tokenizer(); kNonFinite, with the tensor
 // (a value is not finite, or too large for F16); kCancelled; kChangedOnDisk; kIo. An existing `out` is replaced only by
 // a complete file; on error no other file is left.

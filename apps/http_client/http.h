@@ -1,9 +1,9 @@
 // HTTP client on libcurl: GET for model downloads, streamed and resumable at an offset, and POST of JSON for chat
 // servers.
 //
-// GET follows at most kMaxRedirects redirects, never from https to http; POST follows none, so that messages are sent
-// only to the named host. The token is not sent to hosts of redirects. No cookies or caches. Thread-safe: each call
-// opens a connection and closes it. A dead host is detected within two minutes even without a timeout for silence.
+// GET follows at most kMaxRedirects redirects, never from https to http. POST follows none, so that messages are sent
+// only to the named host. The token is not sent to hosts of redirects. There are no cookies and no caches. Thread-safe:
+// each call opens a connection and closes it. A dead host is detected within two minutes even if silent_seconds is 0.
 // Certificates are verified with the system's CA store, or the file in SSL_CERT_FILE.
 #pragma once
 
@@ -20,26 +20,26 @@ namespace ibid {
 
 struct HttpRequest {
   std::string url;               // http:// or https://
-  std::string token;             // empty: none
-  uint64_t offset = 0;           // bytes of the body to skip, for resuming
+  std::string token;             // bearer token; empty: none is sent
+  uint64_t offset = 0;           // number of first bytes of the body to skip, to resume a download
   std::stop_token stop;          // cancels the request at once
   std::string unix_socket = {};  // path of a Unix socket to connect to instead of the URL's host; empty: none
-  long silent_seconds = 30;      // timeout without any received byte; 0: none
+  long silent_seconds = 30;      // timeout if no byte arrives; 0: no timeout
 };
 
 struct HttpAnswer {
   long status = 0;                        // 200, 206, 404 ...; 0: no response
-  std::optional<uint64_t> retry_after_s;  // Retry-After of a 429 or 503
+  std::optional<uint64_t> retry_after_s;  // Retry-After of a response with status 429 or 503
   std::string content_type;
   std::string error_text;     // body of a response with status 300 or above, up to 64 KiB
-  std::string problem;        // why the response is incomplete; empty: complete
-  bool is_untrusted = false;  // the problem: the host's certificate is not trusted
-  bool has_no_tls = false;    // the problem: the peer does not speak TLS
+  std::string problem;        // the reason for which the response is incomplete; empty: it is complete
+  bool is_untrusted = false;  // the problem is that the host's certificate is not trusted
+  bool has_no_tls = false;    // the problem is that the host does not speak TLS
 };
 
 inline constexpr long kMaxRedirects = 5;
 
-// Receives the next bytes of a body with a status below 300. Return false to abort, which is reported as a problem.
+// Receives the next bytes of a body with a status below 300. It returns false to abort, which is reported as a problem.
 using TakeBytes = std::function<bool(long status, std::string_view bytes)>;
 
 // Error: kInvalidArgument for an unsupported URL. Network failures are reported in the answer.

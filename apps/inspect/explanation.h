@@ -1,6 +1,6 @@
-// The report of `ibid inspect` on a model file: whether it runs, its memory cost, and its contents. Reads the header
-// and the weights from which keys and values are computed (model/weights/kv_precision.h); all weights on request,
-// without keeping them.
+// The report of `ibid inspect` on a model file: whether the model runs, how much memory it needs, and its contents.
+// Reads the header, and the weights from which keys and values are computed (model/weights/kv_precision.h); reads all
+// weights on request, without keeping them.
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;    // if the model cannot be used: metadata only
-  std::optional<ModelConfig> config;  // if the architecture is known and its parameters are valid
-  Status verdict;                     // ok: the model runs
-  std::vector<KvNoise> kv_noise;      // per layer of the KV cache; set if `plan` is
-  std::optional<MemoryPlan> plan;     // if the file is valid enough
+  std::unique_ptr<ModelFile> file;    // set if the model cannot be used: the file, for its metadata
+  std::optional<ModelConfig> config;  // set if the architecture is known and its parameters are valid
+  Status verdict;                     // ok if the model runs, else the reason
+  std::vector<KvNoise> kv_noise;      // of each layer with KV; set if `plan` is set
+  std::optional<MemoryPlan> plan;     // set if the file is valid enough for it
 
   bool runs() const { return verdict.ok(); }
 };
@@ -40,26 +40,26 @@ struct Inspection {
 // of the file, if nothing can be shown.
 Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options);
 
-// Reads all weights of a model with an ok verdict, and sets the verdict to that of loading: NaN and infinite weights
-// are errors. progress(bytes read) is called repeatedly.
+// Reads all weights of a model whose verdict is ok, and sets the verdict to the result of loading: NaN and infinite
+// weights are errors. progress(bytes read) is called repeatedly.
 void inspect_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress);
 
-// Memory of a conversation of `context` positions: weights, scratch buffers, keys and values.
+// The memory that a conversation of `context` positions needs: weights, scratch buffers, KV.
 struct MemoryNeed {
   size_t context = 0;
-  std::array<size_t, kKvTypes.size()> bytes{};  // indexed as kKvTypes
+  std::array<size_t, kKvTypes.size()> bytes{};  // one entry per type in kKvTypes
 };
 
-// Everything shown of a model, for people and as JSON.
+// All facts about a model that are shown, to people and as JSON.
 struct Explanation {
   Inspection inspection;
-  Status chat;                           // ok: tokenizer and chat template work
-  std::unique_ptr<Tokenizer> tokenizer;  // nullptr if it cannot be loaded
+  Status chat;                           // ok if tokenizer and chat template work
+  std::unique_ptr<Tokenizer> tokenizer;  // nullptr if the tokenizer cannot be loaded
   std::vector<TensorUse> uses;
   Facts model, kv_rows, tokens, chat_template;
-  std::vector<MemoryNeed> needs;      // for a few contexts, if there is a plan
-  std::string sampling;               // recommended options in command-line syntax; empty: none
-  std::optional<WeightReport> check;  // if requested
+  std::vector<MemoryNeed> needs;      // for a few context lengths; empty without a plan
+  std::string sampling;               // recommended options in command-line syntax; empty: no recommendation
+  std::optional<WeightReport> check;  // set if the check was requested
 
   bool sound() const { return !check || check->sound(); }
 };

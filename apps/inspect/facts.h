@@ -19,16 +19,16 @@
 namespace ibid {
 
 struct Fact {
-  std::string name;  // "trained context"; the JSON key has _ for blanks
+  std::string name;  // "trained context"; the JSON key is "trained_context"
   std::string text;
   Json value;
 };
 using Facts = std::vector<Fact>;
 
-// Returns an object with one key per fact.
+// Returns a JSON object with one key per fact.
 Json facts_json(const Facts& facts);
 
-// Formats 0 1 2 3 6 8 9 as "0-3, 6, 8-9"; "..." replaces ranges after the first `most`.
+// Formats 0 1 2 3 6 8 9 as "0-3, 6, 8-9"; after the first `most` ranges, "..." replaces the others.
 std::string ranges_text(const std::vector<size_t>& increasing, size_t most = 8);
 
 // Formats a number with at most five digits, without trailing zeros.
@@ -37,26 +37,27 @@ std::string short_number_text(double value);
 // Formats 134515008 as "134,515,008".
 std::string grouped_text(uint64_t value);
 
-// Architecture of a model with a valid configuration (model_facts.cc).
+// Returns facts about the architecture of a model with a valid configuration (model_facts.cc).
 Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::vector<TensorUse>& uses);
 
-// As model_facts(), from unchecked metadata, for a file whose configuration cannot be read.
+// As model_facts(), but from metadata that was not checked, for a file whose configuration cannot be read.
 Facts metadata_facts(const ModelFile& file, const std::vector<TensorUse>& uses);
 
-// Recurrent layers: kind, heads, and size of the state of a sequence. REQUIRES: the model has a recurrent layer.
+// Returns kind, heads, and size of a sequence's state for the recurrent layers. REQUIRES: the model has a recurrent
+// layer.
 Fact recurrent_fact(const ModelConfig& config);
 
-// For each of int8, k8v4 and int4: the layers that keep keys or values in more bits, and the extra bytes
+// Returns, for each of int8, k8v4 and int4, the layers whose keys or values are kept in more bits, and the extra bytes
 // (model/weights/kv_precision.h). REQUIRES: noise from estimate_kv_noise(); the model has an attention layer.
 Facts kv_rows_facts(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// The tokenizer's family and pre-tokenizer as named in the file, and, if it was loaded, its tokens. tokenizer: nullptr
-// if it cannot be loaded.
+// Returns the family and the pre-tokenizer that the file names, and facts about the tokens if the tokenizer was loaded.
+// tokenizer: nullptr if it cannot be loaded.
 Facts tokenizer_facts(const std::optional<TokenizerKind>& kind, const Tokenizer* tokenizer);
 
-// Abilities of a chat template, found by rendering small conversations and searching the output (template_probe.cc),
-// not from the source, since a template may mention a name without using it. If the simplest conversation fails to
-// render, the only fact is the template's error.
+// Returns the abilities of a chat template. They are found by rendering small conversations and searching the output
+// (template_probe.cc), and not from the source, which may mention a name without using it. If the simplest conversation
+// cannot be rendered, the only fact is the template's error.
 Facts template_facts(const ChatTemplate& chat_template);
 
 }  // namespace ibid

@@ -1,9 +1,9 @@
-// Compares a model's logits with reference logits: largest difference, KL divergence, and agreement of the most likely
-// token.
+// Compares a model's logits with reference logits: largest difference, KL divergence, and whether the most likely token
+// is the same.
 //
 // A reference file (safetensors) has, for each sequence N, ids.N int64 [T], and one or both of: logits.N float32 [P, V]
 // at positions.N int64 [P] (all T positions without positions.N); top_ids.N int64 [T, 10], top_logits.N float32 [T, 10]
-// best first, and logsumexp.N float32 [T].
+// with the most likely token first, and logsumexp.N float32 [T].
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,16 @@ namespace ibid {
 // Opens and loads the model at `path`.
 Result<std::unique_ptr<LanguageModel>> load_for_feeding(const std::string& path, const ModelOptions& options);
 
-// Feeds `tokens` as a new sequence, in chunks of the given sizes, cyclically (empty: the largest chunks whose logits
-// fit into 256 MB), and calls on_row for every position. Uses a KV pool of its own. Errors: those of
+// Feeds `tokens` as a new sequence, in chunks whose sizes are `chunks`, repeated cyclically (empty: the largest chunks
+// whose logits fit into 256 MB), and calls on_row for every position. Uses a KV pool of its own. Errors: those of
 // LanguageModel::forward().
 Status feed(LanguageModel& model, TokenSpan tokens, std::span<const size_t> chunks,
             const std::function<void(size_t position, std::span<const float> logits)>& on_row);
 
 class LogitsComparison {
  public:
-  // Compares the logits of the model at `position` of sequence `n` with those in `reference`; does nothing if it has
-  // none. Errors: kBadShape, kBadType if `reference` does not have the format above.
+  // Compares the logits of the model at `position` of sequence `n` with those in `reference`; does nothing if the
+  // reference has none for it. Errors: kBadShape, kBadType if `reference` does not have the format above.
   Status add(const ModelFile& reference, size_t n, size_t position, std::span<const float> logits);
 
   double max_dlogit() const { return max_dlogit_; }

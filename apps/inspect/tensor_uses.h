@@ -1,5 +1,5 @@
-// Determines the purpose of each tensor in a file: from the tensor table if the architecture is known, else from its
-// name. Reads no weights.
+// Determines the purpose of each tensor in a file: from the tensor table if the architecture is known, else from the
+// tensor's name. Reads no weights.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ struct TensorUse {
   std::string name;
   TensorView tensor;
   std::string_view tensor_class;  // "attention"; kUnusedClass if the model does not read it
-  std::string_view role;          // name in the tensor table, equal in all layers; empty: unknown
-  size_t layer = kNoLayer;        // model/config/config.h
+  std::string_view role;          // name in the tensor table, the same in all layers; empty: unknown
+  size_t layer = kNoLayer;        // kNoLayer (model/config/config.h): the tensor belongs to no layer
 };
 
 inline constexpr std::string_view kUnusedClass = "not used";
 
-// Returns every tensor once: those of the model in table order, then the others. config: nullptr if the architecture is
-// unknown; then no tensor is classified as unused. Parts of a composed tensor (weights/assembled_tensors.h) are not
-// listed.
+// Returns every tensor once: those of the model in the order of the table, then the others. config: nullptr if the
+// architecture is unknown; no tensor is classified as unused then. Parts of a composed tensor
+// (weights/assembled_tensors.h) are not listed.
 std::vector<TensorUse> tensor_uses(const ModelFile& file, const ModelConfig* config);
 
 // Returns "attention", "MLP", "experts", "shared experts", "router", "embedding", "head", "norms", "vectors" or
-// "other", according to words in the name.
+// "other", depending on words in the name.
 std::string_view class_of_tensor(std::string_view name, bool is_matrix);
 
-// Number of parameters: all, and those used per token (of the embedding, one row).
+// Number of parameters: all, and those used for one token (one row of the embedding).
 struct ParameterCount {
   uint64_t total = 0, active = 0;
 };
 ParameterCount count_parameters(const std::vector<TensorUse>& uses, const ModelConfig* config);
 
-// All tensors of one class and type.
+// The tensors of one class and type together.
 struct TypeShare {
   std::string_view tensor_class;
   std::string_view type;

@@ -1,7 +1,6 @@
-// Reads every weight of a model once, and lists damage and anomalies.
-//
-// Rows are decoded piecewise by weights/block_formats.h on all threads, so memory does not grow with the model.
-// Findings do not depend on the number of threads.
+// Reads every weight of a model once, and lists damage and anomalies. Rows are decoded in pieces by
+// weights/block_formats.h on all threads, so memory does not grow with the model. Findings do not depend on the number
+// of threads.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 
 namespace ibid {
 
-// Sum of squares of the finite values; counts of the others.
+// Sum of squares of the finite values, and the numbers of other values.
 struct ValueSums {
   double squares = 0;
   uint64_t n_nan = 0, n_infinite = 0;
@@ -29,12 +28,12 @@ struct ValueSums {
   void add(std::span<const float> values);
 };
 
-// Histogram of rows by the exponent of their RMS.
+// Histogram of rows by the exponent of their root mean square (RMS).
 class RmsHistogram {
  public:
   void add(double rms);
   void add(const RmsHistogram& other);
-  // Counts rows more than `powers` powers of two away from the median.
+  // Counts the rows whose RMS differs from the median by more than 2^powers.
   uint64_t n_far(int powers) const;
 
  private:
@@ -44,51 +43,52 @@ class RmsHistogram {
 };
 
 enum class FindingKind : uint8_t {
-  // Damage: never in a valid model.
+  // Damage, which a valid model never has:
   kNaN,
   kInfinity,
   kAllZero,     // a matrix of zeros
-  kVocabulary,  // tokenizer, embedding and configuration disagree
-  // Anomalies: possible in a valid model.
+  kVocabulary,  // tokenizer, embedding and configuration have different sizes
+  // Anomalies, which a valid model may have:
   kZeroRows,     // zero rows of a matrix
-  kFarRows,      // rows with an RMS far from the median row's
-  kFarMatrix,    // a matrix with an RMS far from that of the same matrix in other layers
-  kNormOutlier,  // norm weights far above the median
+  kFarRows,      // rows whose RMS is far from that of the median row
+  kFarMatrix,    // a matrix whose RMS is far from that of the same matrix in other layers
+  kNormOutlier,  // weights of a norm that are far above their median
   kUnread,       // a tensor whose type is not a weight type
 };
 
-// Returns "nan", "zero rows" and so on, for text and JSON.
+// Returns the finding's name for text and JSON: "nan", "zero rows" ...
 const char* finding_name(FindingKind kind);
 inline bool is_damage(FindingKind kind) { return kind <= FindingKind::kVocabulary; }
 
 struct Finding {
   FindingKind kind;
-  std::string tensor;  // empty: the whole model
-  uint64_t count = 0;  // of values or rows; 0 if not applicable
+  std::string tensor;  // name of the tensor; empty: the finding is about the whole model
+  uint64_t count = 0;  // number of values or rows; 0 if not applicable
   std::string text;    // description without the tensor's name
 };
 
 struct WeightReport {
-  size_t n_tensors = 0;  // tensors read
+  size_t n_tensors = 0;  // number of tensors read
   uint64_t n_values = 0;
   uint64_t bytes = 0;
-  std::vector<Finding> findings;  // damage first, then in tensor order
+  std::vector<Finding> findings;  // damage first, then in the order of the tensors
 
   bool sound() const { return findings.empty() || !is_damage(findings.front().kind); }
 };
 
-// Calls progress(bytes done) repeatedly on one thread. Errors: kOutOfMemory (threads), kChangedOnDisk.
+// Checks the weights. Calls progress(bytes done) repeatedly on one thread. Errors: kOutOfMemory (threads),
+// kChangedOnDisk.
 Result<WeightReport> check_weights(const ModelFile& file, const std::vector<TensorUse>& uses, const ModelConfig* config,
                                    int n_threads, const std::function<void(uint64_t bytes)>& progress);
 // Returns the number of bytes that check_weights() reads.
 uint64_t bytes_to_check(const std::vector<TensorUse>& uses);
 
-// Reports disagreements between tokenizer, embedding, head and configuration. config, tokenizer: nullptr if they could
-// not be read.
+// Reports differences between the sizes in tokenizer, embedding, head and configuration. config, tokenizer: nullptr if
+// they could not be read.
 std::vector<Finding> check_vocabulary(const std::vector<TensorUse>& uses, const ModelConfig* config,
                                       const Tokenizer* tokenizer);
 
-// Inserts findings in the order of WeightReport::findings.
+// Inserts findings, keeping the order of WeightReport::findings.
 void add_findings(WeightReport& report, std::vector<Finding> findings);
 
 }  // namespace ibid

@@ -1,5 +1,4 @@
 // Models on a hub with the API of huggingface.co: the listing of a repository, and the selection of a model's files.
-//
 // Hub data is untrusted. Files with unsafe names are skipped; malformed sizes and checksums are errors before any
 // download.
 #pragma once
@@ -14,15 +13,15 @@
 
 namespace ibid {
 
-// "hf:OWNER/NAME", "hf:OWNER/NAME:FILE.gguf", "hf:OWNER/NAME:Q4_K_M".
+// The parts of "hf:OWNER/NAME", "hf:OWNER/NAME:FILE.gguf" or "hf:OWNER/NAME:Q4_K_M".
 struct HubName {
   std::string owner;
   std::string name;
-  std::string choice;  // a file, or a quantisation; empty: automatic
+  std::string choice;  // a file or a quantisation; empty: selected automatically
 
   std::string repository() const { return owner + "/" + name; }
 };
-// Error: kInvalidArgument for any other form, and for unsafe characters or a leading dot or dash in a name.
+// Error: kInvalidArgument for any other form, for unsafe characters, and for a name that begins with a dot or dash.
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 
@@ -30,13 +29,13 @@ bool is_hub_name(std::string_view text);
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 struct HubFile {
-  std::string path;  // in the repository; relative, without ".." or hidden components
+  std::string path;  // path in the repository; relative, without ".." or hidden components
   uint64_t size = 0;
-  std::string sha256;  // 64 hexadecimal digits; empty: the hub has none (small files)
+  std::string sha256;  // 64 hexadecimal digits; empty: the hub has no digest (of small files)
 };
 
 struct HubListing {
-  std::string revision;  // commit of all files
+  std::string revision;  // commit to which all files belong
   std::vector<HubFile> files;
 };
 
@@ -44,7 +43,7 @@ struct HubListing {
 Result<HubListing> parse_hub_listing(const Json& json);
 
 // Selects the files of the model: one .gguf file, all parts of a split one, or a directory with config.json and
-// safetensors. Errors: kNotFound and kInvalidArgument, with the available choices.
+// safetensors. Errors: kNotFound and kInvalidArgument, listing the available choices.
 Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const HubName& name);
 
 }  // namespace ibid

@@ -30,7 +30,7 @@ constexpr const char* kv_type_name(KvDType dtype) {
   return "";
 }
 
-// REQUIRES: a name of kKvTypes.
+// Returns the KV type with this name. REQUIRES: kKvTypes has the name.
 constexpr KvDType kv_type_named(std::string_view name) {
   for (const KvType& type : kKvTypes) {
     if (type.name == name) return type.dtype;
@@ -44,11 +44,11 @@ struct ModelArguments {
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;
-  bool fetch = false;  // a missing default model may be downloaded
+  bool fetch = false;  // a missing default model may be downloaded without asking
 
   // Declares MODEL and -m; one of them must be given if `required`.
   void add_model(CLI::App& command, bool required);
-  // Declares -m only, for a command with other positionals.
+  // Declares only -m, for a command with other positional arguments.
   void add_model_option(CLI::App& command);
   void add_fetch(CLI::App& command);
   // Declares the options of commands that run a model.

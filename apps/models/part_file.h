@@ -1,8 +1,6 @@
 // Partially downloaded files in the models directory, and the origin of complete ones. A PartFile has a temporary name
-// beside its target and is locked by the downloading process.
-//
-// The part of an interrupted pull is resumed by the next one. remove_abandoned_parts() deletes unlocked parts that were
-// not written to for a week.
+// beside its target, and the downloading process holds a lock on it. If a download is interrupted, the next one resumes
+// its part. remove_abandoned_parts() deletes unlocked parts to which nothing was written for a week.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +26,12 @@ class PartFile {
   uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
-  bool append(std::string_view bytes);  // false: see status()
+  bool append(std::string_view bytes);  // returns false on an error, which status() has
   Status restart();
   // Syncs the file and renames it to `target`.
   Status finish(const std::string& target);
   void discard();
-  const Status& status() const { return status_; }  // of append()
+  const Status& status() const { return status_; }  // result of append()
 
  private:
   PartFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -50,12 +48,12 @@ Result<std::string> sha256_of_file(const std::string& path);
 // Returns a path in `directory` that depends on `content`, so that parts of different revisions never mix.
 std::string part_path(const std::string& directory, std::string_view content);
 
-// Removes unlocked parts, and directories of unpacked packages, not written to for a week. Returns the bytes of the
-// removed parts.
+// Removes parts without a lock, and directories of unpacked packages, to which nothing was written for a week. Returns
+// the bytes of the removed parts.
 uint64_t remove_abandoned_parts(const std::string& directory);
 
-// The repository and commit of a downloaded file. A note beside the file stores them with its path in the repository
-// and the verified SHA-256, since name and size do not identify a file.
+// The repository and commit of a downloaded file. A note beside the file stores them, with the path in the repository
+// and the verified SHA-256, because name and size do not identify a file.
 struct HubOrigin {
   std::string repository;  // "hf:OWNER/NAME"
   std::string revision;
@@ -63,17 +61,18 @@ struct HubOrigin {
 
 enum class FileState {
   kMissing,
-  kSame,   // same digest as the hub's file
-  kOlder,  // unchanged file of this repository, or, without a digest, of the same size
+  kSame,   // the file has the digest of the hub's file
+  kOlder,  // unchanged file of this repository, or, if there is no digest, of the same size
 };
 
-// Compares the file at `target`, which is read completely, with the hub's. Error: kDuplicate if it is unrelated.
+// Compares the file at `target`, all of which is read, with the hub's. Error: kDuplicate if it belongs to something
+// else.
 Result<FileState> compare_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
-// Writes the note of a downloaded file. Ignores errors, because the file is usable without it.
+// Writes the note of a downloaded file. Errors are ignored, because the file is usable without its note.
 void note_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
-// Returns the directory name of a repository in the models directory; unique per repository.
+// Returns the name of a repository's directory in the models directory; it is unique.
 std::string repository_folder(const HubName& name);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// Arguments of `ibid serve`, and the options of the server's parts derived from them.
+// The arguments of `ibid serve`, converted to the options of the server's parts.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -16,7 +16,7 @@
 namespace ibid::serve {
 
 struct ServeArguments {
-  std::vector<std::string> models;  // as typed; empty: the default model
+  std::vector<std::string> models;  // as the user typed them; empty: the default model
   ModelArguments running;           // options of every model; its own model name is not used
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
@@ -28,9 +28,9 @@ struct ServeArguments {
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
   std::string memory_budget = "0", kv_budget = "0";
-  std::string cache_directory;  // empty: no cache, unless `cache` is set
+  std::string cache_directory;  // empty: no cache directory, unless `cache` is set
   bool cache = false;
-  std::string pooling;  // empty: as in each model's file
+  std::string pooling;  // empty: the pooling that each model's file names
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
@@ -39,7 +39,7 @@ struct ServeArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // REQUIRES for all: the arguments passed validation. Errors: those of read_api_keys().
+  // REQUIRES for all of these: the arguments passed validation. Errors: those of read_api_keys().
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;

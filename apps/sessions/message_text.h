@@ -1,4 +1,4 @@
-// Messages as text for people. A message from a file may have content of any kind.
+// Messages as text for people. A message from a file may have content of any JSON type.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace ibid {
 
-// Returns the content if it is a string, the joined texts if it is a list of parts, else its JSON.
+// Returns the content if it is a string, its joined texts if it is a list of parts, else its JSON.
 std::string text_of(const Json& message);
 
-// Counts the answers.
+// Counts the answers in a conversation.
 size_t n_turns(const Json& messages);
 
 // Returns the index of the last message of this role, or messages.size().
 size_t last_from(const Json& messages, Role role);
 
-// Returns at most max_characters of the text in one line; "..." marks a cut at the end.
+// Returns at most max_characters of the text, in one line; if it was cut at the end, "..." follows.
 std::string excerpt(const std::string& text, size_t max_characters);
 
 // As excerpt(), for the end of the text.

@@ -1,5 +1,5 @@
-// The directory of saved conversations. A conversation NAME is the file "NAME.ibid"; its other branches are
-// "NAME.<number>.ibid" (NAME escaped by escape_session_name()); "NAME.ibid.lock" holds the id of the process that has
+// The directory of saved conversations. The conversation NAME is in the file "NAME.ibid"; its other branches are in
+// "NAME.<number>.ibid" (NAME escaped by escape_session_name()). "NAME.ibid.lock" holds the id of the process that has
 // it open.
 //
 // Files are replaced atomically, so reading needs no lock. Writing, renaming and removing take the lock of the name.
@@ -25,7 +25,7 @@ Status check_session_name(std::string_view name);
 
 // Escapes a name for file names: "my talk" becomes "my%20talk". REQUIRES: check_session_name() is ok.
 std::string escape_session_name(std::string_view name);
-// Inverse of escape_session_name(); nullopt: not the escaped form of any name.
+// The inverse of escape_session_name(); nullopt if `escaped` is not the escaped form of a name.
 std::optional<std::string> unescape_session_name(std::string_view escaped);
 
 class SessionFiles {
@@ -39,24 +39,24 @@ class SessionFiles {
   std::string branch_path(const std::string& name, size_t branch) const;
 
   bool exists(const std::string& name) const;
-  // Returns the names of all conversations, sorted; none if the directory does not exist. Error: kIo.
+  // Returns the names of all conversations, sorted; empty if the directory does not exist. Error: kIo.
   Result<std::vector<std::string>> names() const;
   // Returns the numbers of a conversation's other branches, ascending.
   Result<std::vector<size_t>> branches(const std::string& name) const;
   // Returns up to three similar names.
   std::vector<std::string> names_near(const std::string& name) const;
 
-  // Locks a conversation; creates the directory if needed. nullptr: locking is impossible, for example in a read-only
-  // directory; saving will then fail with the reason. Error: kBusy, with the process that holds the lock.
+  // Locks a conversation; creates the directory if needed. Returns nullptr if locking is impossible, for example in a
+  // read-only directory; saving will then fail with the reason. Error: kBusy, naming the process that holds the lock.
   Result<std::unique_ptr<FileLock>> lock(const std::string& name) const;
 
-  // Renames or removes a conversation with its branches. Errors: kBusy; kNotFound; kDuplicate if `to` exists; kIo.
+  // Rename or remove a conversation with its branches. Errors: kBusy; kNotFound; kDuplicate if `to` exists; kIo.
   Status rename(const std::string& from, const std::string& to) const;
   Status remove(const std::string& name) const;
-  // Renames the branch files only. REQUIRES: both locks are held.
+  // Renames only the files of branches. REQUIRES: both locks are held.
   Status rename_branches(const std::string& from, const std::string& to) const;
 
-  // Returns kNotFound with similar names.
+  // Returns the error kNotFound, with similar names.
   Status no_such(const std::string& name) const;
 
  private:
@@ -64,7 +64,7 @@ class SessionFiles {
   std::string directory_;
 };
 
-// Directories below user_folder(kState) and user_folder(kCache). Errors: those of user_folder().
+// Return directories below user_folder(kState) and user_folder(kCache). Errors: those of user_folder().
 Result<std::string> sessions_directory();
 Result<std::string> kv_cache_directory();
 

@@ -13,21 +13,22 @@ namespace ibid {
 
 struct SessionSummary {
   std::string name;
-  int64_t modified_ns = 0;  // since 1970
+  int64_t modified_ns = 0;  // nanoseconds since 1970
   size_t n_turns = 0;
-  size_t n_tokens = 0;      // 0: unknown
-  size_t n_branches = 0;    // other branches
+  size_t n_tokens = 0;      // number of tokens; 0: unknown
+  size_t n_branches = 0;    // number of branches besides the main one
   std::string model;        // file name of the model
   std::string first_words;  // start of the first question
-  std::string problem;      // why the file cannot be read; then only name and time are known
+  std::string problem;      // the reason for which the file cannot be read; only name and time are known then
 };
 
 // Returns all conversations, newest first. Error: kIo.
 Result<std::vector<SessionSummary>> summarize_sessions(const SessionFiles& files);
 
-// Formats a table with a header and one line per conversation, at most 78 columns unless names are longer.
+// Formats a table with a header and one line per conversation, at most 78 columns wide unless names are longer.
 std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64_t now_ns);
-// Returns {"name", "modified", "n_turns", "n_tokens", "n_branches", "model", "first_words"}, or with "error".
+// Returns {"name", "modified", "n_turns", "n_tokens", "n_branches", "model", "first_words"}, or "error" with the name
+// and time.
 Json summary_as_json(const SessionSummary& session);
 
 // Formats the messages, each below its role.

@@ -10,15 +10,15 @@
 namespace ibid {
 
 struct CompletionWords {
-  std::vector<std::string> commands;            // "/help", ...: the first word of a message
-  std::vector<std::string> commands_with_file;  // "/read", ...: commands that take a file name
-  // Words that may follow "/set" and "/set speculate"; a word that is not the last ends in a blank.
+  std::vector<std::string> commands;            // completions of a message's first word: "/help", ...
+  std::vector<std::string> commands_with_file;  // commands that take a file name: "/read", ...
+  // The words that may follow "/set" or "/set speculate". If further words may follow a word, it ends in a blank.
   std::map<std::string, std::vector<std::string>, std::less<>> arguments = {};
 };
 
 struct Completion {
-  size_t begin = 0;                     // start of the replaced text, which ends at the cursor
-  std::vector<std::string> candidates;  // sorted; commands end in a blank, directories in a slash
+  size_t begin = 0;                     // start of the text to replace, which ends at the cursor
+  std::vector<std::string> candidates;  // sorted; a command ends in a blank, a directory in a slash
 };
 
 // Completes `before`, the text before the cursor. File names are completed after a command of commands_with_file and

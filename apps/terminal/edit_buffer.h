@@ -12,22 +12,22 @@ namespace ibid {
 class EditBuffer {
  public:
   const std::string& text() const { return text_; }
-  size_t cursor() const { return cursor_; }  // in bytes
+  size_t cursor() const { return cursor_; }  // byte offset of the cursor
 
   // Replaces the text and moves the cursor to its end. Can be undone.
   void replace(std::string_view text);
   // Clears text and undo history for a new message.
   void reset();
-  // Replaces [begin, cursor) by `text`. REQUIRES: begin <= cursor().
+  // Replaces the text between `begin` and the cursor by `text`. REQUIRES: begin <= cursor().
   void replace_behind(size_t begin, std::string_view text);
 
   void insert(std::string_view text);
   void erase_left();
   void erase_right();
-  void erase_word_left();      // letters and digits (Alt-Backspace)
-  void erase_argument_left();  // up to a blank (Ctrl-W)
+  void erase_word_left();      // a word of letters and digits (Alt-Backspace)
+  void erase_argument_left();  // a word up to a blank (Ctrl-W)
   void erase_word_right();
-  void kill_to_end();  // of the current line; at its end, the newline
+  void kill_to_end();  // removes the rest of the current line; at its end, the newline
   void kill_to_begin();
   void yank();       // inserts the last killed text
   void transpose();  // swaps the clusters before and after the cursor
@@ -63,19 +63,20 @@ class EditBuffer {
   std::string text_;
   size_t cursor_ = 0;
   std::string killed_;
-  std::vector<Moment> moments_;  // undo states, one before each change
-  size_t typed_to_ = kNowhere;   // typed text that continues here is undone with the last change
+  std::vector<Moment> moments_;  // one state for each change, from before it
+  size_t typed_to_ = kNowhere;   // text typed at this position is undone together with the last change
 };
 
 // A text laid out in the rows of a terminal.
 struct LaidOutText {
-  std::vector<std::string> rows;  // as written: tabs expanded; none wider than the terminal
+  std::vector<std::string> rows;  // as shown: tabs are expanded; none is wider than the terminal
   size_t cursor_row = 0;
   size_t cursor_column = 0;  // < the terminal's width
 };
 
-// The first row begins with `prompt`; rows after a newline are indented by its width. Text that is too long continues
-// in column 0 of the next row. cursor: byte offset in `text`. REQUIRES: width >= 4 and wider than the prompt.
+// Lays out a text. The first row begins with `prompt`; rows after a newline are indented by its width. A line that is
+// too long continues in column 0 of the next row. cursor: byte offset in `text`. REQUIRES: width >= 4 and wider than
+// the prompt.
 LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t cursor, size_t width);
 
 }  // namespace ibid

@@ -1,7 +1,7 @@
-// Ctrl-C and type-ahead during an answer. While an InterruptScope exists, SIGINT requests a stop on its token; if the
+// Ctrl-C, and text typed, during an answer. While an InterruptScope exists, SIGINT requests a stop on its token; if the
 // answer does not stop, a second SIGINT ends the process. Outside of a scope SIGINT keeps its previous handler. If the
-// line editor is active (TerminalInput), text typed meanwhile is collected for it unseen; Ctrl-C discards that text, so
-// that the rest of a text pasted line by line is not answered.
+// line editor is active (TerminalInput), text typed meanwhile is collected for it without being shown; Ctrl-C discards
+// that text, so that the rest of a text pasted line by line is not sent.
 #pragma once
 
 #include <termios.h>
@@ -10,8 +10,8 @@
 
 namespace ibid {
 
-// Turns off the echo of a terminal on standard input while it exists; typed text stays in the system's queue. Does
-// nothing if the line editor is active.
+// While it exists, a terminal on standard input does not echo; typed text stays in the system's queue. Does nothing if
+// the line editor is active.
 class EchoOff {
  public:
   EchoOff();
@@ -24,7 +24,7 @@ class EchoOff {
   bool changed_ = false;
 };
 
-// At most one in the process; constructed and destroyed on the same thread.
+// At most one exists in the process; it is constructed and destroyed on the same thread.
 class InterruptScope {
  public:
   InterruptScope();

@@ -1,8 +1,9 @@
 // LineEditor: edits one message at a terminal, by grapheme clusters and over any number of lines, with pastes, history,
-// search, completion and an external editor. docs/decisions explains why it is our own.
+// search, completion and an external editor. docs/decisions/0019-a-line-editor-of-our-own.md says why no library is
+// used.
 //
-// Keys are those of Emacs and shells. Enter sends the message. It inserts a newline after a backslash, which it
-// removes, and inside """ ... """; Alt-Enter always inserts one. If a text has more rows than the terminal, a part of
+// Keys are those of Emacs and shells. Enter sends the message. After a backslash, which it removes, and inside """ ...
+// """ it inserts a newline instead; Alt-Enter always inserts one. If a text has more rows than the terminal, a part of
 // it is shown.
 #pragma once
 
@@ -22,21 +23,21 @@ namespace ibid {
 
 class LineEditor {
  public:
-  // All references must outlive the editor. screen_fd: terminal on which the text is shown.
+  // All references must outlive the editor. screen_fd: the terminal on which the text is shown.
   LineEditor(TerminalInput& input, TerminalModes& modes, int screen_fd, LineHistory& history);
 
   void set_completion(CompletionWords words) { words_ = std::move(words); }
 
   enum class Outcome { kText, kEnd, kInterrupted };
-  // Reads the next message as typed; afterwards the cursor is at the start of an empty row. kEnd: Ctrl-D in an empty
-  // line, or the terminal is closed. kInterrupted: Ctrl-C; discards the typed text and the type-ahead. REQUIRES: mode
-  // kTyping, and the cursor at the start of an empty row.
+  // Reads the next message as typed; afterwards the cursor is at the start of an empty row. kEnd: Ctrl-D was pressed in
+  // an empty line, or the terminal is closed. kInterrupted: Ctrl-C was pressed, and all typed text is discarded.
+  // REQUIRES: mode kTyping, and the cursor at the start of an empty row.
   Outcome read(std::string& text);
 
  private:
   enum class Step { kGoOn, kSend, kEnd, kInterrupted };
   Step handle(const KeyPress& press);
-  bool edit(const KeyPress& press);  // editing and movement keys; returns false for any other key
+  bool edit(const KeyPress& press);  // handles keys that edit or move; returns false for any other key
   Step enter();
   void recall(bool older);
   void search();
@@ -46,7 +47,7 @@ class LineEditor {
 
   void draw();
   void draw_as(std::string_view prompt, std::string_view text, size_t cursor);
-  void forget_drawing();  // the cursor is in an empty row, nothing is drawn
+  void forget_drawing();  // call if the cursor is in an empty row and nothing is drawn
   void end_line();        // moves to a new row below the drawing
   void size_changed();
   void write(std::string_view bytes) const;
@@ -57,19 +58,19 @@ class LineEditor {
   LineHistory& history_;
   CompletionWords words_;
   EditBuffer buffer_;
-  size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): none
-  std::string unsent_;   // text before a history entry was recalled
+  size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): not an entry
+  std::string unsent_;   // the text before the first history entry was recalled
   Key last_key_ = Key::kNone;
   // Visible rows on the screen.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
-  bool expects_continued_ = false;  // after suspend(): kContinued must not forget the drawing
+  bool expects_continued_ = false;  // after suspend(), kContinued must not forget the drawing
   size_t top_ = 0;                  // index of the first visible row
 };
 
 // Returns the typed message without the """ around it and without trailing newlines.
 std::string message_of(std::string_view typed);
-// True if """ was opened and not closed.
+// True if """ was opened and not closed yet.
 bool is_open_block(std::string_view typed);
 
 }  // namespace ibid

@@ -1,8 +1,9 @@
-// LineHistory: the sent messages, newest last, and the file that keeps them between runs.
+// LineHistory: the messages that were sent, newest last, and the file that keeps them between runs.
 //
-// The file has one message per line, with newlines escaped as \n and backslashes as \\. Several processes may use it at
-// once: each appends under a lock, and one that finds the file over its bounds rewrites it with the newest part. Its
-// mode is 0600. If it cannot be read or written, history is lost and nothing else fails.
+// The file has one message per line, with newlines escaped as
+// and backslashes as \\. Several processes may use it at once: each appends under a lock, and a process that finds the
+// file over its bounds rewrites it with the newest part. Its mode is 0600. If it cannot be read or written, only the
+// history is lost.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,9 @@ namespace ibid {
 class LineHistory {
  public:
   static constexpr size_t kMaxEntries = 1000;
-  static constexpr size_t kMaxBytes = 1'000'000;  // of the file, and of the entries in memory
+  static constexpr size_t kMaxBytes = 1'000'000;  // limit for the file, and for the entries in memory
 
-  // Reads an existing file. path: empty keeps the history in memory only.
+  // Reads the file if it exists. path: if empty, the history is only in memory.
   explicit LineHistory(std::string path = {});
 
   // Adds a sent message. Ignores an empty message and a repetition of the previous one.
@@ -32,7 +33,8 @@ class LineHistory {
   std::vector<std::string> entries_;
 };
 
-// $IBID_HISTORY (empty: none), else $XDG_STATE_HOME/ibid/history, else ~/.local/state/ibid/history.
+// Returns $IBID_HISTORY (if set but empty, no file is used), else $XDG_STATE_HOME/ibid/history, else
+// ~/.local/state/ibid/history.
 std::string line_history_path();
 
 }  // namespace ibid

@@ -11,12 +11,12 @@ namespace ibid {
 
 enum class RemarkStyle : uint8_t { kPlain, kDim };
 
-// Writes the text and a newline to standard error. On a terminal, wraps at words to its width and removes control
-// characters; kDim applies where colours are shown.
+// Writes the text and a newline to standard error. On a terminal, wraps it at words and removes control characters;
+// kDim has an effect where colours are shown.
 void remark(std::string_view text, RemarkStyle style = RemarkStyle::kPlain);
 
-// Writes an answer to standard output piece by piece: on a terminal wrapped at words and without control characters,
-// else unchanged.
+// Writes an answer to standard output piece by piece. On a terminal it is wrapped at words and has no control
+// characters; otherwise it is unchanged.
 class AnswerWriter {
  public:
   AnswerWriter();
@@ -28,7 +28,7 @@ class AnswerWriter {
   void end_line();
 
   bool at_line_start() const { return at_line_start_; }
-  // errno of the first failed write, else 0. After a failure nothing more is written.
+  // errno of the first failed write, or 0. After a failed write nothing more is written.
   int error() const { return error_; }
 
  private:

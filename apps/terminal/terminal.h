@@ -1,5 +1,5 @@
-// The terminal at a file descriptor: its properties, read at each call because the window may be resized; its modes;
-// and writing to it.
+// The terminal at a file descriptor: its properties, which are read at each call because the window may be resized; its
+// modes; and writing to it.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 namespace ibid {
 
 inline constexpr size_t kUsualWidth = 80;
-// Minimum width that text is laid out for, even on a narrower terminal.
+// Text is laid out for at least this width, even on a narrower terminal.
 inline constexpr size_t kLeastWidth = 8;
 
-// Columns and rows; 80 and 24 if `fd` is not a terminal or has no known size.
+// Return columns and rows; 80 and 24 if `fd` is not a terminal or has no known size.
 size_t terminal_width(int fd);
 size_t terminal_height(int fd);
 
@@ -24,23 +24,21 @@ bool shows_colours(int fd);
 // Writes all bytes. Returns false on failure. Async-signal-safe.
 bool write_all(int fd, std::string_view bytes);
 
-// Modes of the terminal that the user types into. A TerminalModes restores the original mode when a signal ends or
-// stops the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z.
-//
-// All modes but kFound enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one
-// piece as well.
+// Modes of the terminal into which the user types. A TerminalModes restores the original mode when a signal ends or
+// stops the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kFound
+// enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one piece as well.
 enum class TerminalMode : uint8_t {
-  kFound,   // original mode: the terminal echoes and edits
-  kTyping,  // each key arrives at once, Ctrl-C and Ctrl-Z included
-  // Keys arrive at once without echo; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT is
-  // ignored, because the answer that it was meant for has just ended; the second ends the process.
+  kFound,   // the original mode, in which the terminal echoes and edits
+  kTyping,  // each key arrives at once, also Ctrl-C and Ctrl-Z
+  // Keys arrive at once and are not echoed; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT
+  // is ignored, because it was meant for an answer that has just ended; the second ends the process.
   kAnswering,
 };
 
-// At most one in the process. set() must be called on one thread.
+// At most one exists in the process. set() must always be called on the same thread.
 class TerminalModes {
  public:
-  // keys_fd: the terminal that is read; screen_fd: where escape sequences are written.
+  // keys_fd: the terminal that is read; screen_fd: the terminal to which escape sequences are written.
   TerminalModes(int keys_fd, int screen_fd);
   ~TerminalModes();
   TerminalModes(const TerminalModes&) = delete;
@@ -50,10 +48,10 @@ class TerminalModes {
 
   // Restores the original mode if a TerminalModes exists. Async-signal-safe.
   static void restore_in_handler();
-  // True if the process may read the terminal and set its modes; a background process would be stopped.
+  // True if the process may read the terminal and set its modes; the system would stop a background process that does.
   // Async-signal-safe.
   static bool may_touch(int keys_fd);
-  // Stops the process like Ctrl-Z, in the original mode. Returns when the process is continued.
+  // Stops the process as Ctrl-Z does, in the original mode. Returns when the process is continued.
   void suspend();
 };
 

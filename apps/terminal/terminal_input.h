@@ -1,5 +1,5 @@
-// TerminalInput: the typed bytes in order, type-ahead first. The line editor reads them. During an answer the thread of
-// InterruptScope collects them, because a full input queue of the system would hide a Ctrl-C.
+// TerminalInput: the typed bytes in order. The line editor reads them. During an answer the thread of InterruptScope
+// collects them: if the system's input queue became full, a Ctrl-C would be lost.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// next() must be called on one thread; collect() and discard() may run concurrently on another.
+// next() must always be called on the same thread; collect() and discard() may run at the same time on another.
 class TerminalInput {
  public:
   explicit TerminalInput(int keys_fd);
@@ -30,7 +30,7 @@ class TerminalInput {
 
   // Reads typed bytes into the queue with one read(). Returns false at the end of the input.
   bool collect();
-  // Discards all unread type-ahead, the system's queue included.
+  // Discards all typed bytes that were not read, also those in the system's queue.
   void discard();
   int fd() const { return keys_; }
 
@@ -38,13 +38,13 @@ class TerminalInput {
   int keys_;
   std::mutex mutex_;
   std::string waiting_;  // guarded by mutex_
-  size_t taken_ = 0;     // bytes of waiting_ that next() returned; guarded
+  size_t taken_ = 0;     // number of bytes of waiting_ that next() has returned; guarded too
 };
 
 // A key, decoded from bytes: a character, control key, escape sequence, or whole paste.
 enum class Key {
-  kText,   // characters, in KeyPress::text
-  kPaste,  // content of a bracketed paste; newlines are \n, no control characters but newline and tab
+  kText,   // one or more characters, in KeyPress::text
+  kPaste,  // content of a bracketed paste; newlines are \n, no other control characters but tab
   kEnter,
   kNewline,  // kNewline: Alt-Enter
   kTab,
@@ -58,9 +58,9 @@ enum class Key {
   kEnd,
   kWordLeft,
   kWordRight,
-  kDeleteWord,     // right of the cursor
-  kEraseWord,      // left of the cursor, a word of letters and digits
-  kEraseArgument,  // left of the cursor, up to a blank
+  kDeleteWord,     // deletes the word right of the cursor
+  kEraseWord,      // deletes left of the cursor, a word of letters and digits
+  kEraseArgument,  // deletes left of the cursor, up to a blank
   kKillLine,
   kKillToEnd,
   kYank,
@@ -86,7 +86,7 @@ struct KeyPress {
   std::string text = {};
 };
 
-// Reads the next key. Characters that arrive together are one kText.
+// Reads the next key. Characters that arrive together are returned as one kText.
 KeyPress read_key(TerminalInput& input);
 
 // Normalizes pasted text: \r\n and \r become \n, other control characters except tab are removed, invalid UTF-8 becomes

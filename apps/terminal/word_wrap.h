@@ -7,19 +7,19 @@
 
 namespace ibid {
 
-// WordWrap shows each piece at once. A word that turns out not to fit is erased, with the blank before it, and written
-// in the next row. The terminal itself wraps words longer than a row and lines of code blocks (``` or indented), so
-// that they can be copied whole. Chinese and Japanese text wraps between characters. Continuation rows of a list item,
-// and of text indented below one, are indented to the item's text.
+// WordWrap writes each piece at once. If a word turns out not to fit, it is erased with the blank before it, and
+// written in the next row. Words longer than a row and lines of code blocks (``` or indented) are left to the terminal
+// to wrap, so that they can be copied whole. Chinese and Japanese text wraps between characters. Continuation rows of a
+// list item, and of text indented below one, are indented to the item's text.
 class WordWrap {
  public:
-  // may_erase: the terminal supports escape sequences; else a word is written only when it is complete.
+  // may_erase: the terminal supports escape sequences; if not, a word is written only when it is complete.
   explicit WordWrap(bool may_erase) : may_erase_(may_erase) {}
 
-  // Returns the output for the next piece: whole characters, no control characters but newline and tab. width: current
-  // width of the terminal.
+  // Returns the output for the next piece of text: whole characters, no control characters but newline and tab. width:
+  // the current width of the terminal.
   std::string push(std::string_view text, size_t width);
-  // Returns the rest of the output at the end of the text. Drops trailing blanks.
+  // Returns the rest of the output at the end of the text. Blanks at the end are dropped.
   std::string finish();
 
   // True if the cursor is at the start of an empty row.
@@ -45,25 +45,25 @@ class WordWrap {
   const bool may_erase_;
   size_t width_ = 0;
   bool in_fence_ = false;
-  bool in_code_line_ = false;  // some of a code line was written
-  size_t code_column_ = 0;     // column in the code line if rows had no end
+  bool in_code_line_ = false;  // a part of a code line was written
+  size_t code_column_ = 0;     // column in the code line, as if rows had no end
   Line line_ = Line::kUnknown;
   std::string line_begin_;    // first bytes of the line, to detect code fences and list items
-  std::string blanks_;        // blanks not yet written, before the next word
+  std::string blanks_;        // blanks before the next word, not written yet
   std::string word_;          // current word; of a word longer than a row, the part in its last row
-  size_t column_ = 0;         // after the written text and the word
-  size_t word_column_ = 0;    // start of the word
-  size_t before_word_ = 0;    // start of the blanks before the word
-  size_t extra_ = 0;          // columns that terminals without emoji joining use in addition, before the word
-  bool is_disputed_ = false;  // terminals differ on the column of the word
-  bool is_lost_ = false;      // the terminal wrapped a disputed row somewhere: begin a new row with the next word
-  size_t held_gap_ = 0;       // columns of unwritten blanks before the word
-  bool is_written_ = false;   // the received part of the word was written
+  size_t column_ = 0;         // column after the written text and the word
+  size_t word_column_ = 0;    // column where the word starts
+  size_t before_word_ = 0;    // column where the blanks before the word start
+  size_t extra_ = 0;          // further columns, before the word, on terminals that do not join emoji
+  bool is_disputed_ = false;  // terminals may have the word in different columns
+  bool is_lost_ = false;      // the terminal wrapped such a row somewhere: the next word begins a new row
+  size_t held_gap_ = 0;       // columns of the blanks before the word that are not written yet
+  bool is_written_ = false;   // the part of the word received so far was written
   bool can_move_ = false;     // the word may be moved to the next row
 };
 
-// Returns `text` with each line wrapped at blanks to `width`. Continuation rows of a table line ("/name  what it does")
-// are indented to its second column. Words longer than a row stay whole.
+// Returns `text` with each line wrapped at blanks to `width`. If a line is one of a table ("/name  what it does"), its
+// continuation rows are indented to the second column. Words longer than a row stay whole.
 std::string wrapped(std::string_view text, size_t width);
 
 }  // namespace ibid

@@ -23,7 +23,7 @@ bool same_digest(const Sha256Digest& a, const Sha256Digest& b) {
   return difference == std::byte{0};
 }
 
-// "Bearer KEY" to KEY; empty: another scheme.
+// Returns KEY of "Bearer KEY"; empty for another scheme.
 std::string_view bearer_of(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
@@ -82,7 +82,7 @@ std::string_view without_blanks(std::string_view line) {
   return begin == std::string_view::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// Equal in every process, so that a key's entries in a cache directory are found again.
+// Returns the same name in every process, so that a key's entries in a cache directory are found again.
 std::string namespace_of_key(std::string_view key) {
   Sha256 hash;
   hash.update("ibid api key namespace:");
@@ -100,7 +100,7 @@ Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const st
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.starts_with('#')) continue;
     const std::string place = what + ", line " + std::to_string(number) + ": ";
-    // Some providers' keys end with "="; a name never does.
+    // The first "=" separates a name only if the text before it is a name: some providers' keys end with "=".
     const size_t equals = line.find('=');
     const bool named =
         equals != std::string_view::npos && is_name(line.substr(0, equals)) && is_key(line.substr(equals + 1));

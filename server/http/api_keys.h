@@ -1,5 +1,5 @@
-// The API keys of a server: from a file and from the environment, but not from the command line, which every user of
-// the machine can read. KeyRing stores only their SHA-256 digests. Immutable and thread-safe.
+// The API keys of a server, from a file and from the environment. They are not read from the command line, which every
+// user of the machine can see. KeyRing stores only their SHA-256 digests. Immutable and thread-safe.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace ibid::http {
 
 struct ApiKey {
   std::string key;
-  std::string cache_namespace;  // conversations and keys and values are shared within it
+  std::string cache_namespace;  // requests of one namespace share conversations and KV
 };
 
 class KeyRing {
@@ -23,8 +23,8 @@ class KeyRing {
   explicit KeyRing(const std::vector<ApiKey>& keys);
 
   bool empty() const { return entries_.empty(); }
-  // The namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt: no valid key. Compares all
-  // bytes of all keys in any case, so that timing reveals nothing about keys.
+  // Returns the namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt if there is no
+  // valid key. Always compares all bytes of all keys, so that the time taken reveals nothing about them.
   std::optional<std::string> find(const Headers& headers) const;
 
  private:
@@ -41,13 +41,14 @@ class KeyRing {
 
 namespace ibid::serve {
 
-// A line is a key, or NAME=KEY. Keys with the same name share conversations and keys and values; a key without a name
-// shares with no other. Blank lines and lines that begin with # are ignored. A key has 8 to 512 visible ASCII
+// Parses a key file. A line is a key, or NAME=KEY. Keys with the same name share conversations and KV; a key without a
+// name shares with no other. Blank lines and lines that begin with # are ignored. A key has 8 to 512 visible ASCII
 // characters, a name [A-Za-z0-9_-]{1,64}. Errors: kInvalidArgument with `what` and the line number, and no part of a
 // key; kDuplicate.
 Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what);
 
-// The keys of the file (empty path: none) and of IBID_API_KEY. Errors: those of reading the file, and of parsing.
+// Returns the keys of the file (empty path: no file) and of IBID_API_KEY. Errors: those of reading and parsing the
+// file.
 Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path);
 
 }  // namespace ibid::serve

@@ -15,16 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64 * 1024;    // bytes of requests that come before the current one is answered
-constexpr milliseconds kLookTime{50};      // interval of the checks for a client that sent more
-constexpr milliseconds kLingerTime{1000};  // for a client to read why it is refused
-constexpr size_t kMaxLingered = 4u << 20;  // bytes that are read and discarded meanwhile
+constexpr size_t kMaxAhead = 64 * 1024;    // maximum bytes that are read of the next requests while one is answered
+constexpr milliseconds kLookTime{50};      // interval of the checks that a client is connected after it sent that much
+constexpr milliseconds kLingerTime{1000};  // time for a client to read the reason for which it is refused
+constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded in this time
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
-constexpr size_t kBodyStep = 64 * 1024;  // bytes of a body that count as progress
+constexpr size_t kBodyStep = 64 * 1024;  // a body's deadline is extended after this many bytes
 
 constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
-// A method that may appear in a log; any other is text of the client.
+// True for a method that may appear in a log; any other method is text of the client.
 bool is_known_method(std::string_view method) {
   constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
   return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
@@ -45,7 +45,7 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
   return request;
 }
 
-// The first fields of the record of a request.
+// Sets the fields of a record that are known when the request is complete.
 ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
                            const std::string& client) {
   const RequestHead& head = reader.head();
@@ -83,10 +83,10 @@ class ClientExchange : public Exchange {
   const BodyAllowance allowance_;
 };
 
-// Waits until the written bytes are delivered. A write only passes bytes to the kernel: a client that has closed its
-// socket never gets them, while one whose input has ended may still read. Checks until the client's kernel has
-// acknowledged or refused every byte; after `until` they count as lost. Reports a loss to `reply`, then calls `then`.
-// Runs in callbacks of the transport, and uses its timer.
+// Waits until the written bytes have arrived at the client. A write only passes bytes to the kernel: a client that has
+// closed its socket never gets them, while one that has only ended its input may still read. Checks until the client's
+// kernel has acknowledged or refused every byte; at `until`, the rest counts as lost. Reports a loss to `reply`, then
+// calls `then`. Runs in callbacks of the transport, and uses its timer.
 void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply, Clock::time_point until,
                     std::function<void()> then) {
   const Delivery delivery = transport->delivery();
@@ -165,8 +165,6 @@ void Connection::close_when_idle() {
   });
 }
 
-// Input.
-
 void Connection::read_more() {
   if (state_ == State::kClosed || input_ended_ || is_reading_) return;
   if (is_far_ahead()) {
@@ -178,7 +176,7 @@ void Connection::read_more() {
                    [self = shared_from_this()](bool ok, size_t n) { self->in_turn([&] { self->on_read(ok, n); }); });
 }
 
-// Requests that a client sends early would take memory and time from others, so they are read only up to a limit.
+// The requests that a client sends early take memory, so they are read only up to a limit while one is answered.
 bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
 
 void Connection::on_read(bool ok, size_t n) {
@@ -261,8 +259,6 @@ void Connection::pass_door() {
   }
 }
 
-// Requests and their handlers.
-
 Reply& Connection::begin_reply() {
   state_ = State::kAnswering;
   room_->connections.set_waiting(this, false);
@@ -293,7 +289,7 @@ void Connection::await_reply() {
 void Connection::refuse(const Refusal& refusal, Headers headers) {
   ++room_->n_refused;
   Reply& reply = begin_reply();
-  // The unread rest of a body would be parsed as the next request.
+  // The body was not read to its end, and the rest of it would be parsed as the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
   reader_->take_body();
@@ -310,7 +306,7 @@ void Connection::begin_exchange() {
   if (admission_.status != 0) return reply.respond({.status = admission_.status});
   Request request = make_request(exchange_id_, *reader_, admission_, transport_->client());
   auto exchange = std::make_shared<ClientExchange>(std::move(request), reply_, std::move(allowance_));
-  // The router outlives the workers, which run this.
+  // The reference to the router stays valid: it outlives the workers, which run this function.
   auto answer = [exchange = std::move(exchange), handler = admission_.match.handler,
                  parts = std::move(admission_.match.parts)]() mutable { (*handler)(std::move(exchange), parts); };
   if (admission_.match.access == Access::kEverybody) {
@@ -319,8 +315,6 @@ void Connection::begin_exchange() {
     room_->workers.run(std::move(answer));
   }
 }
-
-// Output.
 
 void Connection::pump() {
   if (state_ == State::kClosed || outbox_.is_writing()) return;
@@ -384,8 +378,6 @@ void Connection::lose_slow_client() {
   close();
 }
 
-// Shutdown.
-
 void Connection::linger() {
   state_ = State::kLingering;
   room_->connections.set_waiting(this, true);
@@ -409,14 +401,12 @@ void Connection::close() {
   room_->connections.remove(this);
 }
 
-// Deadlines.
-
 void Connection::set_deadline(milliseconds from_now) {
   deadline_ = Clock::now() + from_now;
   schedule();
 }
 
-// When the keep-alive bytes of a stream are due; TimePoint::max(): never.
+// Returns when the next keep-alive bytes of a stream are due; TimePoint::max() if never.
 Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) const {
   if (reply_ == nullptr || outbox_.is_writing() || !response_.is_streaming()) return TimePoint::max();
   keep_alive = reply_->keep_alive();
@@ -428,7 +418,7 @@ void Connection::schedule() {
   Reply::KeepAlive keep_alive;
   const TimePoint next =
       std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
-  if (next >= alarm_) return;  // a timer that fires too early only sets the next one
+  if (next >= alarm_) return;  // a timer that fires early only sets the next timer
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
 }

@@ -1,11 +1,11 @@
 // Connection: one client connection, from accept to close. For each exchange, one after the other, it reads a request
-// (request_reader.h), lets the door check it (door.h), passes the exchange to its handler, and sends the response
+// (request_reader.h), lets the RequestFilter check it, passes the exchange to its handler, and sends the response
 // (reply.h).
 //
-// It also reads while a response is sent, to detect that the client has left: the bytes are the client's next request,
+// It also reads while it sends a response, to detect that the client has left: it may read the client's next request,
 // or the end of its input. It reads ahead up to a limit; beyond that it checks periodically whether the client is still
-// connected. If the client's input has ended, the client may have left, so gone() is requested: nothing more is
-// computed. A whole response is still sent; its delivery decides whether the client was gone (Delivery).
+// connected. If the client's input has ended, the client may have left. Then gone() of the exchange is requested, so
+// that no more is computed. A whole response is still sent; its delivery shows whether the client had left (Delivery).
 //
 // All work is done in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() may be
 // called from any thread. It owns its transport, whose callbacks own it, so it lives until the last callback is done.
@@ -31,15 +31,15 @@
 
 namespace ibid::http {
 
-// Outbox: the bytes to be sent to a client, and the deadlines for it to take them. It does no I/O.
+// Outbox: the bytes to be sent to a client, and the deadlines by which the client must take them. It does no I/O.
 //
-// One deadline is for the next bytes to be taken, one for all of them: otherwise a client that takes a few bytes now
-// and then could keep its connection as long as it likes.
+// There is one deadline for the next bytes and one for all bytes. With the first alone, a client that takes a few bytes
+// now and then could keep its connection as long as it likes.
 class Outbox {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // patience: limit until the next bytes are taken; for all bytes, patience and one second per bytes_per_second. After
-  // `stall` a client counts as slow.
+  // patience: time limit for the next bytes. The limit for all bytes is patience and one second per bytes_per_second. A
+  // client that takes longer than `stall` counts as slow.
   struct Pace {
     std::chrono::milliseconds patience;
     size_t bytes_per_second;
@@ -48,7 +48,7 @@ class Outbox {
 
   explicit Outbox(const Pace& pace) : pace_(pace) {}
 
-  // Append the next bytes here. REQUIRES: is_empty().
+  // The caller appends the next bytes to this string. REQUIRES: is_empty().
   std::string& bytes() { return bytes_; }
   bool is_empty() const { return bytes_.empty(); }
   bool is_writing() const { return is_writing_; }
@@ -63,7 +63,7 @@ class Outbox {
     }
     deadline_ = std::min(now + pace_.patience, whole_deadline_);
   }
-  // Call when it has ended, with the number of bytes that were written. Returns the size of all bytes if none is left,
+  // Call when the write has ended, with the number of bytes written. Returns the size of all bytes if all are written,
   // and 0 otherwise.
   size_t end(size_t n_bytes) {
     is_writing_ = false;
@@ -75,9 +75,9 @@ class Outbox {
     return std::exchange(n_taken_, 0);
   }
 
-  // When the client loses its connection; TimePoint::max() if nothing is being written.
+  // Time at which the connection is closed; TimePoint::max() if nothing is being written.
   TimePoint deadline() const { return deadline_; }
-  // When the client counts as slow; TimePoint::max() if nothing is being written, or if it counts as slow already.
+  // Time at which the client counts as slow; TimePoint::max() if nothing is being written or the client already counts.
   TimePoint stall() const { return stall_; }
   void count_as_slow() { stall_ = TimePoint::max(); }
 
@@ -96,15 +96,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room);
   ~Connection();
 
-  // REQUIRES: it is in the connection table of the room. Called once, by a network thread.
+  // REQUIRES: the connection is in the room's table. Called once, by a network thread.
   void start();
-  // Closes, unless it is sending a response that its client reads.
+  // Closes the connection, unless it is sending a response that its client reads.
   void give_way();
-  // Closes in any case.
+  // Closes the connection in any case.
   void end();
   // Requests gone() of the current exchange, so that its handler ends it.
   void cancel_exchange();
-  // Closes when no request is being read or answered.
+  // Closes the connection as soon as no request is being read or answered.
   void close_when_idle();
 
  private:
@@ -148,28 +148,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kHandshake;
 
   std::array<char, 16 * 1024> bytes_read_;
-  std::string ahead_;        // read and not parsed yet
+  std::string ahead_;        // bytes read but not parsed yet
   bool is_reading_ = false;  // a read of the transport is pending
   std::unique_ptr<RequestReader> reader_;
-  bool request_begun_ = false;  // its first byte was read
+  bool request_begun_ = false;  // the first byte of the request was read
   TimePoint body_begin_;
-  size_t n_body_seen_ = 0;  // bytes of the body at its last progress
+  size_t n_body_seen_ = 0;  // size of the body when its deadline was last extended
   BodyAllowance allowance_;
   Admission admission_;
   size_t n_lingered_ = 0;
 
   uint64_t exchange_id_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the current exchange
+  std::shared_ptr<Reply> reply_;  // reply of the current exchange
   ResponseWriter response_;
   bool close_after_ = false;  // close after the current exchange
   Outbox outbox_;
   bool is_slow_ = false;  // the client does not read its response
   bool input_ended_ = false;
 
-  TimePoint deadline_ = TimePoint::max();  // of the state
-  TimePoint look_at_ = TimePoint::max();   // when to check whether a client is connected that is not read from
+  TimePoint deadline_ = TimePoint::max();  // deadline of the current state
+  // Time of the next check that a client is connected, if nothing is read from it.
+  TimePoint look_at_ = TimePoint::max();
   TimePoint last_sent_;
-  TimePoint alarm_ = TimePoint::max();  // when the transport's timer fires
+  TimePoint alarm_ = TimePoint::max();  // time for which the transport's timer is set
 };
 
 }  // namespace ibid::http

@@ -1,12 +1,11 @@
-// Exchange: one request of a client and its response, between the connection (server/http/connection.h) and the handler
-// that answers. It is independent of protocols above HTTP and of sockets.
+// Exchange: one request of a client and its response, passed from the connection (server/http/connection.h) to the
+// handler that answers. It is independent of sockets and of the protocols that use HTTP.
 //
 // A handler receives the exchange on a thread of the server and must return soon: it answers at once, or keeps the
 // pointer and answers later from any thread. The response is either whole (respond()) or a stream (begin_stream(), any
 // number of send(), end_stream()). If the last pointer is destroyed without a response, the client gets a 500; an
-// unfinished stream is cut off, which the client detects.
-//
-// Thread-safe. Nothing here waits for the network: bytes go into a queue of the connection, of bounded size.
+// unfinished stream is cut off, which the client detects. Thread-safe. No call waits for the network: bytes go into a
+// queue of the connection, of bounded size.
 #pragma once
 
 #include <chrono>
@@ -22,22 +21,22 @@
 
 namespace ibid::http {
 
-using Headers = std::vector<std::pair<std::string, std::string>>;  // names as they were written
+using Headers = std::vector<std::pair<std::string, std::string>>;  // names are spelled as the client wrote them
 
 // Whitespace around the value of a header (RFC 9110, 5.6.3).
 inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
-  uint64_t id = 0;     // counts the requests of this server; in the log, and in the header x-request-id
+  uint64_t id = 0;     // number of the request on this server; in the log, and in the header x-request-id
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
-  std::string query;   // as it was sent, after the "?"; empty: none
+  std::string query;   // as sent, after the "?"; empty: no query
   Headers headers;
-  std::string body;           // at most the server's limit
-  std::string key_namespace;  // of the API key; a common one if no key is required
-  std::string client;         // address, only for the log
+  std::string body;           // not larger than the server's limit
+  std::string key_namespace;  // namespace of the API key; if no key is required, one for all clients
+  std::string client;         // the client's address, only for the log
 
-  // The first header of that name, case-insensitive; empty: none.
+  // Returns the first header of that name, case-insensitive; empty if there is no such header.
   std::string_view header(std::string_view name) const {
     for (const auto& [key, value] : headers) {
       if (equals_ignoring_case(key, name)) return value;
@@ -53,14 +52,15 @@ struct Response {
   Headers headers = {};
 };
 
-// Usage and timings of an exchange, for the log and the metrics. It contains no text of a client or a model, only
+// Usage and timings of an exchange, for the log and the metrics. It contains no text of a client or a model: only
 // numbers and the name of a served model.
 struct AnswerFigures {
   std::string model;
-  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
-  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;      // of the first answer, except queue_ms
-  double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: none has two
-  std::vector<std::string_view> ended = {};  // finish reason of each answer, a literal of this program ("stop")
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;      // of the first answer; queue_ms: of the request
+  double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
+  // Finish reason of each answer ("stop"); points to a literal of this program.
+  std::vector<std::string_view> ended = {};
 };
 
 class Exchange {
@@ -73,15 +73,15 @@ class Exchange {
   // REQUIRES of all: the response has not ended; begin_stream() is called once.
   virtual void respond(Response response) = 0;
   virtual void begin_stream(int status, std::string_view content_type, Headers headers = {}) = 0;
-  // Queues bytes of the stream. False: they will not be read, because the client has left, or read so slowly that it
-  // was disconnected; gone() is requested then.
+  // Queues bytes of the stream. Returns false if they will not be sent, because the client has left or was disconnected
+  // for reading too slowly; gone() is requested then.
   virtual bool send(std::string bytes) = 0;
   virtual void end_stream() = 0;
-  // Sets bytes that are sent while the stream is idle, so that the client and proxies keep the connection (":
-  // ping\n\n"). Empty: none.
+  // Sets bytes that are sent while the stream is idle, so that the client and proxies keep the connection (": ping ").
+  // Empty: nothing is sent.
   virtual void set_keep_alive(std::string bytes, std::chrono::milliseconds every) = 0;
 
-  // For the log; call before the response ends. The last call counts.
+  // Sets figures for the log. Call before the response ends; the last call counts.
   virtual void set_figures(AnswerFigures figures) { (void)figures; }
 
   // Requested when the client has left, when the total time is over, or when the server shuts down without waiting.

@@ -6,7 +6,8 @@
 
 namespace ibid::http {
 
-// Calls `task`. False: it threw. The exception is ignored, because its message may quote a client.
+// Calls `task`. Returns false if it threw. The exception is dropped and not logged, because its message may quote a
+// client.
 template <typename Task>
 bool guarded(Task&& task) noexcept {
   try {

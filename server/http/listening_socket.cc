@@ -1,7 +1,7 @@
 #include "server/http/listening_socket.h"
 
 #include <arpa/inet.h>
-// Not netinet/tcp.h, which Boost includes: its tcp_info has no byte counters.
+// linux/tcp.h and not netinet/tcp.h, which Boost includes: the tcp_info of the latter has no byte counters.
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,7 +21,7 @@ namespace ibid::http {
 
 namespace {
 
-// The kernel limits it to net.core.somaxconn.
+// The kernel reduces the value to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 bool is_loopback(const sockaddr& address) {
@@ -128,12 +128,12 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
     ListeningSocket opened(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (opened.descriptor_ < 0) {
       last_error = errno;
-      continue;  // for example, a machine without IPv6
+      continue;  // for example an IPv6 address on a machine without IPv6
     }
     const int on = 1;
     const int off = 0;
     setsockopt(opened.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    // "::" accepts IPv4 as well.
+    // Without this option "::" would accept IPv4 as well.
     if (info->ai_family == AF_INET6) setsockopt(opened.descriptor_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     socklen_t length = info->ai_addrlen;
     if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&bound), length) != 0 ||
@@ -180,7 +180,7 @@ Delivery delivery_of(int socket) {
   if (length < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) return Delivery::kDone;
   const bool is_all_sent = info.tcpi_notsent_bytes == 0;
   if (is_all_sent && info.tcpi_bytes_acked + info.tcpi_bytes_retrans >= info.tcpi_bytes_sent) return Delivery::kDone;
-  constexpr int kClosed = 7;  // TCP_CLOSE, defined only in netinet/tcp.h: the client's kernel has refused bytes
+  constexpr int kClosed = 7;  // TCP_CLOSE of netinet/tcp.h, not defined here: the client's kernel has refused bytes
   return info.tcpi_state == kClosed ? Delivery::kLost : Delivery::kUnderWay;
 }
 

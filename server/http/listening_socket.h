@@ -1,5 +1,5 @@
-// ListeningSocket: a bound TCP address or Unix socket path, not served yet. It owns its descriptor, and the file of a
-// Unix socket, which it removes at the end.
+// ListeningSocket: a bound TCP address or Unix socket path, on which no client is served yet. It owns its descriptor,
+// and the file of a Unix socket, which its destructor removes.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +18,18 @@ class ListeningSocket {
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   ~ListeningSocket();
 
-  // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free one, the same for all.
-  // Errors: kInvalidArgument: not an address; kIo: in use, not permitted.
+  // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free one, the same for all
+  // addresses. Errors: kInvalidArgument: not an address; kIo: in use, not permitted.
   static Result<std::vector<ListeningSocket>> open_tcp(const std::string& address, uint16_t port);
-  // With permissions for this user only. Replaces a file that an ended process left. Errors: kIo: a process listens on
-  // it, or it is not a socket; kInvalidArgument: the path is too long.
+  // Opens a socket that only this user can connect to. Replaces a file that an ended process left. Errors: kIo: a
+  // process listens on it, or it is not a socket; kInvalidArgument: the path is too long.
   static Result<ListeningSocket> open_unix(const std::string& path);
 
-  // True if clients on other machines can reach it.
+  // True if clients on other machines can reach the socket.
   bool is_reachable_from_outside() const { return is_public_; }
   bool is_local() const { return !path_.empty(); }
   uint16_t port() const { return port_; }
-  int release_descriptor();  // the caller owns it from now on
+  int release_descriptor();  // the caller owns the descriptor from now on
 
  private:
   explicit ListeningSocket(int descriptor) : descriptor_(descriptor) {}
@@ -38,13 +38,13 @@ class ListeningSocket {
   uint16_t port_ = 0;
   bool is_public_ = false;
   std::string path_;
-  dev_t device_ = 0;  // of the file, to recognise that another one has replaced it
+  dev_t device_ = 0;  // identity of the file, to recognise that another file has replaced it
   ino_t inode_ = 0;
 };
 
-// Whether bytes written to a client have arrived.
+// Whether bytes written to a client have arrived there.
 enum class Delivery { kUnderWay, kDone, kLost };
-// That of a TCP socket, from its counters; of other sockets kDone, because their bytes go directly to the reader.
+// For a TCP socket, reads its counters; for others kDone, because their bytes go directly to the reader.
 Delivery delivery_of(int socket);
 
 }  // namespace ibid::http

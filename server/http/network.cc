@@ -32,7 +32,7 @@ using Strand = Transport::Strand;
 using Descriptor = net::posix::basic_stream_descriptor<Strand>;
 
 constexpr auto kShortagePause = std::chrono::milliseconds(50);
-constexpr int kAcceptsInARow = 32;  // then other handlers run
+constexpr int kAcceptsInARow = 32;  // after this many clients, other handlers run
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void Transport::handshake(Done done) {
 void Transport::read(std::span<char> room, Done done) {
   const auto buffer = net::buffer(room.data(), room.size());
   auto on_read = net::bind_executor(strand_, [done = std::move(done)](NetError error, size_t n) {
-    // A TLS client that closes the connection without a close_notify counts as ended too.
+    // A TLS client that closes the connection without a close_notify has ended its input too.
     if (error == net::error::eof || error == ssl::error::stream_truncated) error = {}, n = 0;
     done(!error, n);
   });
@@ -69,7 +69,7 @@ void Transport::write(std::string_view bytes, Done done) {
 
 void Transport::end_writing() {
   NetError ignored;
-  // TLS sends close_notify; the socket is closed with the transport.
+  // With TLS, sends close_notify. The socket is closed when the transport is destroyed.
   tls_ ? tls_->async_shutdown(net::bind_executor(strand_, [](NetError) {}))
        : static_cast<void>(socket_.shutdown(Socket::shutdown_send, ignored));
 }
@@ -98,7 +98,7 @@ void Transport::post(Task task) { net::post(strand_, std::move(task)); }
 
 namespace {
 
-// As text: "127.0.0.1", "::1".
+// Returns an address as text: "127.0.0.1", "::1".
 std::string address_text(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
   const void* bytes = address.ss_family == AF_INET

@@ -22,7 +22,8 @@
 
 namespace ibid::http {
 
-// Over TCP, TLS or a Unix socket, with a timer. Calls back one at a time, so its user needs no lock. Never blocks.
+// A byte stream over TCP, TLS or a Unix socket, with a timer. It makes callbacks one at a time, so its user needs no
+// lock. Never blocks.
 //
 // All calls except post() are made within a callback, or before the first one. Callbacks that are pending when close()
 // is called come with ok == false.
@@ -35,29 +36,30 @@ class Transport {
   using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Strand>;
   using Timer = boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, Strand>;
 
-  // tls: nullptr: none. client: its address; "local" for a Unix socket.
+  // tls: nullptr: no TLS. client: its address; "local" for a Unix socket.
   Transport(Socket socket, boost::asio::ssl::context* tls, std::string client, bool is_local);
 
-  // Performs the TLS handshake; done at once without TLS.
+  // Performs the TLS handshake. Without TLS, `done` is called at once.
   void handshake(Done done);
-  // Reads some bytes; 0 and ok: the client's input has ended. One read at a time. `room` must stay valid until `done`.
+  // Reads some bytes. 0 bytes and ok: the client's input has ended. One read at a time. `room` must stay valid until
+  // `done`.
   void read(std::span<char> room, Done done);
-  // Writes some of these bytes, which must stay valid until `done`. One write at a time.
+  // Writes some of these bytes, which must stay valid until `done` is called. One write at a time.
   void write(std::string_view bytes, Done done);
   // Shuts down the sending side; reading continues.
   void end_writing();
   void close();
-  // True if the client has closed or shut down its side, even if not all of its bytes were read. Costs a system call.
+  // True if the client has closed or shut down its side, even if bytes of it are still unread. Costs a system call.
   bool client_has_ended();
-  // The delivery of all bytes that were written so far. Costs a system call.
+  // Whether all bytes written so far have arrived. Costs a system call.
   Delivery delivery();
-  // Calls `task` at that time; replaces an earlier call's task.
+  // Calls `task` at `when`; replaces the task of an earlier call.
   void wake_at(Clock::time_point when, Task task);
   // Calls `task` soon, as a callback. May be called from any thread.
   void post(Task task);
 
   const std::string& client() const { return client_; }
-  bool is_local() const { return is_local_; }  // a Unix socket
+  bool is_local() const { return is_local_; }  // connected over a Unix socket
 
  private:
   Socket socket_;
@@ -70,19 +72,20 @@ class Transport {
 
 struct NetworkOptions {
   int n_threads = 2;
-  std::string certificate_file = {};  // PEM, with its chain; with key_file: TLS on sockets that are not local
+  // PEM file with the certificate's chain; if it and key_file are set, all sockets except local ones use TLS.
+  std::string certificate_file = {};
   std::string key_file = {};
 };
 
 class Network {
  public:
-  // Called on a network thread for each client.
+  // Called on a network thread for each client that connects.
   using OnClient = std::function<void(std::shared_ptr<Transport> transport)>;
   // Called on a network thread while the process has no file descriptors left, repeatedly until it has some.
   using OnShortage = std::function<void()>;
 
-  // Errors: kNotFound, kIo, kInvalidArgument naming the file: certificate or key missing, unreadable, not PEM, or not
-  // matching; kOutOfMemory: no threads can be created.
+  // Errors: kNotFound, kIo, kInvalidArgument, naming the file: certificate or key missing, unreadable, not PEM, or not
+  // matching; kOutOfMemory: threads cannot be created.
   static Result<std::unique_ptr<Network>> create(const NetworkOptions& options);
   // REQUIRES: stop() was called, or no transport exists any more.
   ~Network();

@@ -56,7 +56,8 @@ bool Reply::send(std::string bytes) {
       has_lost_bytes_ = true;
       return false;
     }
-    // A piece of any size is accepted unless the queue is over its limit: a client that keeps up gets any answer.
+    // A piece of any size is accepted unless the queue is already over its limit, so a client that keeps up gets any
+    // answer.
     if (next_.bytes.size() + n_under_way_ <= max_queued_bytes_) {
       if (next_.bytes.empty()) {
         next_.bytes = std::move(bytes);
@@ -81,7 +82,7 @@ void Reply::end_stream() {
 void Reply::set_keep_alive(std::string bytes, std::chrono::milliseconds every) {
   const std::lock_guard lock(mutex_);
   keep_alive_ = {std::move(bytes), every};
-  wake_up();  // the connection's timer may have to be earlier
+  wake_up();  // the keep-alive may be due before the connection's timer
 }
 
 void Reply::set_figures(AnswerFigures figures) {
@@ -139,7 +140,7 @@ void Reply::lose_client(bool slow) {
       wake_up();
     }
   }
-  gone_.request_stop();  // without the lock: callbacks may call anything
+  gone_.request_stop();  // called without the lock, because its callbacks may call any function
 }
 
 void Reply::lose_bytes() {

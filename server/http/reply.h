@@ -1,7 +1,6 @@
-// Reply: the queue of response bytes between a handler and its connection. Both sides hold it, and neither waits for
-// the other. When both have released it, it reports the record of the exchange.
-//
-// Thread-safe. The bytes of a stream are bounded: a client that reads too slowly loses the stream.
+// Reply: the queue of response bytes between a handler and its connection. Both hold the reply, and neither waits for
+// the other. When both have released it, it reports the record of the exchange. Thread-safe. The queue of a stream is
+// bounded: a client that reads too slowly loses the stream.
 #pragma once
 
 #include <chrono>
@@ -22,16 +21,16 @@ namespace ibid::http {
 // The outcome of an exchange, for a line of the log. Contains no text of the client.
 struct ExchangeRecord {
   uint64_t id = 0;
-  std::string method = {};   // "GET"; "other" if HTTP does not define it
-  std::string pattern = {};  // of the route; empty: none matched
-  std::string client = {};   // address
+  std::string method = {};   // "GET"; "other" for a method that HTTP does not define
+  std::string pattern = {};  // pattern of the route; empty: no route matched
+  std::string client = {};   // the client's address
   int status = 0;            // 0: no response was sent
-  size_t n_bytes_in = 0;     // of the body
-  size_t n_bytes_out = 0;    // including head and framing
-  double first_byte_ms = 0;  // from the request's last byte to the first of the response
+  size_t n_bytes_in = 0;     // size of the request's body
+  size_t n_bytes_out = 0;    // size of the response, with head and framing
+  double first_byte_ms = 0;  // from the last byte of the request to the first of the response
   double total_ms = 0;       // until the last byte of the response
-  bool client_gone = false;  // it left before all bytes of the response were delivered
-  bool client_slow = false;  // it was disconnected because it did not read
+  bool client_gone = false;  // the client left before all bytes of the response were delivered
+  bool client_slow = false;  // the client was disconnected because it did not read
   AnswerFigures figures = {};
 };
 
@@ -43,52 +42,53 @@ class Reply {
     std::string bytes = {};
     std::chrono::milliseconds every{0};
   };
-  // The next bytes for the connection to send.
+  // The next part of a response, which the connection takes and sends.
   struct Portion {
     std::optional<Response> head = {};  // starts the response; its body is that of a whole response
     bool is_stream = false;             // the head starts a stream
-    std::string bytes = {};             // of the stream
-    bool is_last = false;               // the response ends with it
-    bool is_cut = false;                // the handler released it before its end; without a head there is no response
+    std::string bytes = {};             // bytes of the stream
+    bool is_last = false;               // the response ends with this portion
+    bool is_cut = false;  // the handler released the reply before its end; without a head no response was begun
   };
 
-  // report: called once, when the last pointer is destroyed; may be empty. Must not throw.
+  // report: called once, when the last pointer to the reply is destroyed; may be empty. Must not throw.
   Reply(ExchangeRecord record, size_t max_queued_bytes, std::shared_ptr<const OnRecord> report);
   ~Reply();
   Reply(const Reply&) = delete;
   Reply& operator=(const Reply&) = delete;
 
-  // The handler's side, as in Exchange.
+  // --- Called by the handler, as in Exchange.
   void respond(Response response);
   void begin_stream(int status, std::string_view content_type, Headers headers);
   bool send(std::string bytes);
   void end_stream();
   void set_keep_alive(std::string bytes, std::chrono::milliseconds every);
   void set_figures(AnswerFigures figures);
-  void let_go();  // the handler makes no more calls
+  void let_go();  // called when the handler makes no more calls
   std::stop_token gone() const { return gone_.get_token(); }
 
-  // The connection's side. wake: called on any thread when there is a new portion, once for each take(), until
-  // forget_connection().
+  // --- Called by the connection. `wake` is called on any thread when there is a new portion: at most once until the
+  // next take(), and not after forget_connection().
   void set_wake(std::function<void()> wake);
   Portion take();
   KeepAlive keep_alive() const;
-  // Call when the last portion was sent; n_bytes: with its framing.
+  // Call when the taken portion was sent. n_bytes: its size with framing.
   void sent(size_t n_bytes);
-  // Call when the client's input has ended, or when it does not read. The handler cannot go on with a stream; a whole
-  // response is still accepted. If bytes of the response stay unsent after this, the client counts as gone.
+  // Call when the client's input has ended, or when the client does not read (slow). A stream ends for the handler: its
+  // further send() return false. A whole response is still accepted. If bytes of the response are not sent after this,
+  // the client counts as gone.
   void lose_client(bool slow = false);
-  // Bytes that were sent were not delivered.
+  // Call if bytes that were sent did not arrive.
   void lose_bytes();
-  // The client wants no more of the stream, which ends for the handler. Nothing counts as lost.
+  // Call if the client needs no more of the stream. The stream ends for the handler, and nothing counts as lost.
   void end_early();
-  // Requests gone(), so that the handler ends the response; the client still receives what it sends.
+  // Requests gone(), so that the handler ends the response. The client still receives what the handler sends.
   void cancel() { gone_.request_stop(); }
-  // The connection makes no more calls, and is not woken any more.
+  // Call when the connection makes no more calls. Its `wake` is not called any more.
   void forget_connection();
 
  private:
-  void wake_up();  // REQUIRES of both: the lock is held
+  void wake_up();  // REQUIRES of both: mutex_ is held
   bool is_taken() const { return !next_.head && next_.bytes.empty() && !next_.is_cut && !is_sending_; }
 
   const size_t max_queued_bytes_;
@@ -106,9 +106,9 @@ class Reply {
   bool is_lost_ = false;
   bool has_lost_bytes_ = false;
   bool wants_no_more_ = false;
-  bool is_sending_ = false;  // head or bytes were taken, and sent() has not been called yet
+  bool is_sending_ = false;  // head or bytes were taken, and sent() was not called yet
   bool is_woken_ = false;
-  size_t n_under_way_ = 0;  // bytes of the stream that were taken and not sent yet
+  size_t n_under_way_ = 0;  // bytes of the stream that were taken and are not sent yet
   KeepAlive keep_alive_;
 };
 

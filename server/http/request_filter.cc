@@ -13,9 +13,9 @@ namespace ibid::http {
 
 namespace {
 
-constexpr size_t kMaxEchoed = 2048;  // bytes of the list of headers in a CORS preflight
+constexpr size_t kMaxEchoed = 2048;  // maximum bytes of the header names in a CORS preflight
 
-// "host:80", "[::1]:80" or "host", split; in lower case.
+// The parts of "host:80", "[::1]:80" or "host", in lower case.
 struct HostAndPort {
   std::string host;  // "::1" without its brackets
   int port = 0;      // 0: not given
@@ -32,7 +32,7 @@ bool is_address_v6(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-// The port after ":"; -1: invalid.
+// Returns the port after ":"; -1 if it is invalid.
 int read_port(std::string_view text) {
   int port = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -40,7 +40,7 @@ int read_port(std::string_view text) {
   return whole && port > 0 && port <= 65535 ? port : -1;
 }
 
-// nullopt: invalid.
+// Returns nullopt if the text is invalid.
 std::optional<HostAndPort> read_host(std::string_view text) {
   HostAndPort read;
   size_t end = std::min(text.find(':'), text.size());
@@ -75,7 +75,7 @@ bool is_listed(const std::vector<std::string>& list, std::string_view text) {
                      [&](const std::string& entry) { return entry == "*" || equals_ignoring_case(entry, text); });
 }
 
-// True for names of headers and commas, which are safe to return to a browser.
+// True for a list of header names and commas, which is safe to return to a browser.
 bool is_list_of_names(std::string_view text) {
   return text.size() <= kMaxEchoed && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -104,7 +104,7 @@ bool RequestFilter::may_be_called(std::string_view host) const {
 bool RequestFilter::may_ask(std::string_view origin, std::string_view host) const {
   if (is_listed(rules_.allowed_origins, origin)) return true;
   const int default_port = origin.starts_with("http://") ? 80 : origin.starts_with("https://") ? 443 : 0;
-  if (default_port == 0) return false;  // "null", and schemes that are not of the web
+  if (default_port == 0) return false;  // "null", or a scheme other than http and https
   const std::optional<HostAndPort> from = read_host(origin.substr(origin.find("//") + 2));
   if (!from) return false;
   const int from_port = from->port == 0 ? default_port : from->port;

@@ -1,6 +1,6 @@
-// Door: checks the head of a request and finds its handler. In this order: the name in Host (a page of another site may
-// let its own name resolve to this machine, "DNS rebinding"), the Origin header, the API key, the router. A value: no
-// sockets, no locks, thread-safe.
+// RequestFilter: checks the head of a request and finds its handler. It checks, in this order: the name in Host (a page
+// of another site may let its own name resolve to this machine, "DNS rebinding"), the Origin header, the API key, the
+// router. A value: no sockets, no locks, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@
 namespace ibid::http {
 
 struct DoorRules {
-  std::vector<std::string> allowed_hosts = {};    // besides localhost and IP addresses; {"*"}: any
-  std::vector<std::string> allowed_origins = {};  // besides the server's own and localhost of its port; {"*"}: any
-  uint16_t port = 0;                              // the server's; 0: none
+  std::vector<std::string> allowed_hosts = {};  // names besides localhost and IP addresses; {"*"}: any
+  // Origins besides the server's own and localhost of its port; {"*"}: any.
+  std::vector<std::string> allowed_origins = {};
+  uint16_t port = 0;  // the server's port; 0: no TCP
 };
 
-// The result for a request.
+// The result of the checks.
 struct Admission {
-  Refusal refusal = {};      // the request is refused, unless this is empty
-  int status = 0;            // if set, the response is this status without a body: 204 for OPTIONS
-  Headers headers = {};      // to be added to any response: CORS, Allow
-  Router::Match match = {};  // otherwise: the handler
+  Refusal refusal = {};      // reason for which the request is refused; empty: it is not
+  int status = 0;            // if not 0, the response is this status without a body: 204 for OPTIONS
+  Headers headers = {};      // headers that are added to any response: CORS, Allow
+  Router::Match match = {};  // handler of the request, if neither refusal nor status is set
   std::string cache_namespace = {};
 };
 
@@ -33,8 +34,8 @@ class RequestFilter {
  public:
   RequestFilter(DoorRules rules, std::vector<ApiKey> keys, Router router);
 
-  // is_local: over a Unix socket, which browsers cannot use: any Host is allowed. The result contains text of the
-  // client only in CORS headers, which return the browser's Origin and header names.
+  // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The result
+  // contains text of the client only in CORS headers, which repeat the browser's Origin and header names.
   Admission admit(const RequestHead& head, bool is_local) const;
 
  private:

@@ -35,7 +35,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
-// Removes "http://host:80" from the target and returns the host and port; nullopt: a scheme without a host.
+// Removes "http://host:80" from the target and returns host and port; nullopt if a scheme has no host.
 std::optional<std::string> take_authority(std::string_view& target) {
   const size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
   if (scheme == 0) return std::string();
@@ -58,7 +58,8 @@ std::optional<RequestTarget> parse_target(std::string_view target) {
   const size_t question = target.find('?');
   if (question != std::string_view::npos) parsed.query = target.substr(question + 1);
   std::string_view path = target.substr(0, question);
-  if (path.empty() && !parsed.authority.empty()) path = "/";  // "http://host", RFC 9112, section 3.2.1
+  // "http://host" means the path "/" (RFC 9112, section 3.2.1).
+  if (path.empty() && !parsed.authority.empty()) path = "/";
   if (!path.starts_with('/')) return std::nullopt;
   std::optional<std::string> decoded = percent_decoded(path);
   if (!decoded || decoded->find('\0') != std::string::npos || !utf8_is_valid(*decoded)) return std::nullopt;
@@ -88,9 +89,9 @@ using BoostError = boost::system::error_code;
 
 constexpr size_t kMaxFields = 128;
 constexpr size_t kMaxMethod = 16;
-constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
+constexpr size_t kLastChunkBytes = 5;  // length of "0\r\n\r\n"
 
-// A body that grows with the bytes received. Beast's own reserves the size that the client announces.
+// A body that grows with the bytes received. Beast's own body reserves the size that the client announces.
 struct GrowingBody {
   using value_type = std::string;
   class reader {
@@ -119,7 +120,7 @@ struct GrowingBody {
 
 std::string_view view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// Checks the bytes before the first line is complete: a client of another protocol might never send a complete line.
+// Checks the bytes before the first line is complete, because a client of another protocol might never end its line.
 Refusal check_beginning(std::string_view bytes) {
   if (bytes.starts_with('\x16')) return {400, "this port serves plain HTTP, but the client sent TLS: use http://"};
   for (size_t i = 0; i < std::min(bytes.size(), kMaxMethod + 1); ++i) {
@@ -142,7 +143,7 @@ Refusal refusal_of(const BoostError& error) {
   return {400, "the request is not HTTP/1.1"};
 }
 
-// The only header of that name. False: there are several, which is ambiguous.
+// Finds the only header of that name. Returns false if there are several, because the request is ambiguous then.
 bool find_only(const Headers& headers, std::string_view name, std::string_view& value) {
   bool found = false;
   for (const auto& [key, text] : headers) {
@@ -182,7 +183,7 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   n_taken = 0;
   auto& parser = parser_->parser;
   if (!has_begun_) {
-    // RFC 9112, section 2.2: empty lines before a request, which some clients send after a body, are ignored.
+    // Empty lines before a request, which some clients send after a body, are ignored (RFC 9112, section 2.2).
     while (bytes.substr(n_taken).starts_with("\r\n")) n_taken += 2;
     if (bytes.substr(n_taken) == "\r") return Progress::kMore;
     const Refusal refusal = check_beginning(bytes.substr(n_taken));
@@ -192,18 +193,19 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   while (n_taken < bytes.size()) {
     BoostError error;
     const std::string_view rest = bytes.substr(n_taken);
-    // Beast asserts that it gets all bytes of the last chunk at once; the rest of a chunked body is never shorter.
+    // Beast asserts that it gets all bytes of the last chunk at once. The rest of a chunked body is never shorter than
+    // that chunk, so the parser waits for its length.
     if (has_head_ && parser.chunked() && rest.size() < kLastChunkBytes) return Progress::kMore;
     const size_t n = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
     n_taken += n;
     has_begun_ = has_begun_ || n > 0;
     if (!has_head_) {
-      // Beast's own limit applies only to each line that arrives separately.
+      // The limit is checked here, because Beast checks each line that arrives separately only by itself.
       n_head_bytes_ += n;
       if (n_head_bytes_ > limits_.max_header_bytes) return refuse(431, "the request's head is too long");
     }
     if (error == beast::error::need_more) {
-      // A line that is longer than the limit of the whole head: the extension of a chunk.
+      // A line is longer than the limit for the whole head, such as a long extension of a chunk.
       const bool too_long = bytes.size() - n_taken > limits_.max_header_bytes;
       return too_long ? refuse(431, "a line of the request is too long") : Progress::kMore;
     }

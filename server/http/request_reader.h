@@ -18,15 +18,17 @@ namespace ibid::http {
 
 // The target in the request line: "/v1/models?x=1", "http://host/path", "*".
 struct RequestTarget {
-  std::string path;       // decoded: valid UTF-8 without NUL, begins with "/"; "*" unchanged
-  std::string query;      // as it was sent, without the "?"
-  std::string authority;  // of a target that is a whole URL; takes precedence over the Host header
+  std::string path;       // decoded path: valid UTF-8 without NUL, begins with "/"; "*" is unchanged
+  std::string query;      // as sent, without the "?"
+  std::string authority;  // host of a target that is a whole URL; takes precedence over the Host header
 };
 
-// nullopt: a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or no target at all. Linear time.
+// Returns nullopt for a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or a text that is no target
+// at all. Linear time.
 std::optional<RequestTarget> parse_target(std::string_view target);
 
-// The decoded values of that name in a query ("a=1&b=c+d%20e"). A "%" without two hexadecimal digits is left as it is.
+// Returns the decoded values of that name in a query ("a=1&b=c+d%20e"). A "%" without two hexadecimal digits is left as
+// it is.
 std::vector<std::string> query_values(std::string_view query, std::string_view name);
 
 // Why a request is refused. The message contains no text of the client.
@@ -40,10 +42,10 @@ struct RequestHead {
   std::string method;
   RequestTarget target;
   Headers headers;
-  std::string host;     // of the target, else of the Host header; empty: HTTP/1.0 without either
-  bool is_old = false;  // HTTP/1.0, which has no chunks
+  std::string host;     // from the target, else from the Host header; empty: HTTP/1.0 without either
+  bool is_old = false;  // the client speaks HTTP/1.0, which has no chunks
   bool keep_alive = false;
-  bool expects_continue = false;  // waits for "100 Continue" before it sends its body
+  bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   bool has_body = false;
 };
 
@@ -54,23 +56,23 @@ class RequestReader {
     size_t max_body_bytes;
   };
   enum class Progress {
-    kMore,     // the parser needs more bytes
-    kHead,     // head() is complete, for the first time
-    kWhole,    // the body is complete too; the bytes that were not taken belong to the next request
-    kRefused,  // by refusal(); nothing more can be read from this client
+    kMore,     // more bytes are needed
+    kHead,     // head() is complete; returned once per request
+    kWhole,    // the body is complete too; bytes that were not taken belong to the next request
+    kRefused,  // the request is refused, see refusal(); nothing more can be read from this client
   };
 
   explicit RequestReader(const Limits& limits);
   ~RequestReader();
 
-  // Parses bytes and sets the number that was taken. Pass the others again, followed by more bytes. REQUIRES: neither
-  // kWhole nor kRefused was returned. Throws std::bad_alloc.
+  // Parses bytes, and sets n_taken to the number consumed. Pass the other bytes again, followed by more. REQUIRES:
+  // neither kWhole nor kRefused was returned. Throws std::bad_alloc.
   Progress read(std::string_view bytes, size_t& n_taken);
 
   const RequestHead& head() const { return head_; }
   const Refusal& refusal() const { return refusal_; }
   size_t n_body_bytes() const;
-  std::string take_body();  // the part that was read
+  std::string take_body();  // takes the part of the body that was read
 
  private:
   struct Parser;
@@ -84,7 +86,7 @@ class RequestReader {
   RequestHead head_;
   Refusal refusal_;
   size_t n_head_bytes_ = 0;
-  bool has_begun_ = false;  // its first line was parsed
+  bool has_begun_ = false;  // the first line was parsed
   bool has_head_ = false;
 };
 

@@ -24,7 +24,7 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out += "\r\n";
 }
 
-// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, section 5.6.7), in English in any locale.
+// Returns the time as "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, section 5.6.7), in English in any locale.
 std::string date_now() {
   constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -101,7 +101,7 @@ void ResponseWriter::add_head(Response response, bool is_stream, std::string& ou
   if (is_stream) {
     framing.body = options_.is_old ? Framing::Body::kUntilTheEnd : Framing::Body::kChunks;
     add_default(response.headers, "Cache-Control", "no-store");
-    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy forwards bytes without buffering
+    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy must forward bytes without buffering
   } else if (response.status != 204 && response.status != 304) {
     framing.body = Framing::Body::kLength;
   }

@@ -1,5 +1,5 @@
-// ResponseWriter: turns the portions of a Reply (reply.h) into the bytes for the client: head, chunks, end. Independent
-// of sockets. For one response.
+// ResponseWriter: turns the portions of a Reply (reply.h) into bytes for the client: head, chunks, end. Independent of
+// sockets. For one response.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace ibid::http {
 struct Framing {
   enum class Body { kNone, kLength, kChunks, kUntilTheEnd };
   Body body = Body::kNone;
-  size_t length = 0;    // kLength
-  bool is_old = false;  // HTTP/1.0
+  size_t length = 0;    // used by kLength
+  bool is_old = false;  // the response is for HTTP/1.0
   bool keep_alive = true;
 };
 
-// The status line, the headers and the empty line; ignores the body of `response`. Replaces control characters in
-// values by blanks, so that no value can end its line.
+// Returns the status line, the headers and the empty line; ignores the body of `response`. Replaces control characters
+// in values by blanks, so that no value can end its line.
 std::string response_head(const Response& response, const Framing& framing);
 
-// Appends `bytes` as one chunk. REQUIRES: not empty, because an empty chunk ends the body.
+// Appends `bytes` as one chunk. REQUIRES: `bytes` is not empty, because an empty chunk ends the body.
 void append_chunk(std::string& out, std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -31,19 +31,19 @@ inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 class ResponseWriter {
  public:
   struct Options {
-    bool is_old = false;     // the client speaks HTTP/1.0: a stream ends with the connection
-    bool head_only = false;  // HEAD
+    bool is_old = false;     // the client speaks HTTP/1.0: closing the connection ends a stream
+    bool head_only = false;  // the request is HEAD: no body is sent
     bool keep_alive = true;
-    Headers headers = {};  // besides the handler's
+    Headers headers = {};  // headers besides those of the handler
   };
 
   ResponseWriter() = default;
   explicit ResponseWriter(Options options) : options_(std::move(options)) {}
 
-  // Appends the bytes of a portion to `out`. False: the response is cut off, and the connection has to be closed, so
-  // that the client detects it.
+  // Appends the bytes of a portion to `out`. Returns false if the response is cut off: the connection has to be closed,
+  // so that the client detects it.
   bool add(Reply::Portion portion, std::string& out);
-  // Adds bytes to a stream that are not from the handler. REQUIRES: is_streaming().
+  // Appends bytes that do not come from the handler to a stream. REQUIRES: is_streaming().
   void add_to_stream(std::string_view bytes, std::string& out) const;
 
   bool has_head() const { return has_head_; }

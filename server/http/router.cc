@@ -22,7 +22,7 @@ std::string_view take_part(std::string_view& path) {
   return part;
 }
 
-// The parameters of a path that matches the pattern; nullopt: it does not match.
+// Returns the parameters of a path that matches the pattern; nullopt if the path does not match.
 std::optional<PathParts> fit(std::string_view pattern, std::string_view path) {
   PathParts parts;
   while (true) {

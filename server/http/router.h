@@ -10,30 +10,30 @@
 
 namespace ibid::http {
 
-// The values of the parameters in a path, in order: "/v1/responses/{id}/input_items" gives the id.
+// Values of the parameters in a path, in their order: the id for "/v1/responses/{id}/input_items".
 using PathParts = std::vector<std::string>;
 using Handler = std::function<void(ExchangePtr exchange, const PathParts& parts)>;
 
 enum class Access {
-  kKey,       // with an API key, if the server has any; the handler runs on a worker thread
-  kEverybody  // health and the page; the handler runs on a network thread, so it must take only microseconds
+  kKey,       // needs an API key if the server has any; the handler runs on a worker thread
+  kEverybody  // needs no key (health, the page); the handler runs on a network thread, so it may take only microseconds
 };
 
 class Router {
  public:
-  // pattern: "/v1/models", "/v1/responses/{id}"; a parameter in braces is one or more characters without "/"; "{...}"
-  // at the end takes the rest, "/" included. Literal parts take precedence over parameters. A handler of GET also
-  // answers HEAD, without the body. REQUIRES: no second handler for the same method and pattern.
+  // pattern: "/v1/models", "/v1/responses/{id}". A parameter in braces matches one or more characters without "/";
+  // "{...}" at the end matches the rest, "/" included. Literal parts take precedence over parameters. A handler of GET
+  // also answers HEAD, without the body. REQUIRES: no other handler has the same method and pattern.
   void add(std::string_view method, std::string_view pattern, Handler handler, Access access = Access::kKey);
 
   struct Match {
-    const Handler* handler = nullptr;  // nullptr: none
+    const Handler* handler = nullptr;  // nullptr: no route matches
     Access access = Access::kKey;
     PathParts parts = {};
-    std::string_view pattern = {};  // as it was added; for logs, which must not contain a client's path
-    std::string allowed = {};       // the methods of the path: "GET, HEAD"; empty: no such path
+    std::string_view pattern = {};  // pattern of the route, for logs, which must not contain a client's path
+    std::string allowed = {};       // methods that the path has: "GET, HEAD"; empty: no such path
   };
-  // path: decoded. The result is valid as long as the router.
+  // path: decoded. The result is valid as long as the router exists.
   Match find(std::string_view method, std::string_view path) const;
 
  private:

@@ -2,7 +2,6 @@
 //
 // A request is checked in this order: the limits (sizes, deadlines, connections), the Host header (against DNS
 // rebinding, only the server's own names are accepted), the Origin header and CORS, the API key, the router.
-//
 // Thread-safe.
 #pragma once
 
@@ -24,48 +23,51 @@ namespace ibid::http {
 struct ServerOptions {
   std::string address = "127.0.0.1";  // empty: no TCP
   uint16_t port = 8080;               // 0: any free one
-  std::string unix_socket = {};       // a path; empty: none. Created with mode 0600, removed at the end
-  std::string certificate_file = {};  // PEM; with key_file: TLS on the TCP address
+  std::string unix_socket =
+      {};  // path of the socket; empty: no Unix socket. Created with mode 0600, removed at the end
+  std::string certificate_file = {};  // PEM file; if it and key_file are set, the TCP address uses TLS
   std::string key_file = {};
-  std::vector<ApiKey> api_keys = {};              // empty: no key is required
-  bool insecure = false;                          // without this, a non-loopback address without keys is refused
-  std::vector<std::string> allowed_hosts = {};    // names in Host besides localhost and IP addresses; {"*"}: any
-  std::vector<std::string> allowed_origins = {};  // for CORS, besides the server's own; {"*"}: any
-  int n_threads = 2;                              // for I/O and deadlines
-  int n_workers = 2;                              // for handlers
-  size_t max_connections = 1024;                  // beyond it, a connection that waits for its client is closed
+  std::vector<ApiKey> api_keys = {};            // empty: requests need no key
+  bool insecure = false;                        // allows a non-loopback address without keys
+  std::vector<std::string> allowed_hosts = {};  // names allowed in Host besides localhost and IP addresses; {"*"}: any
+  std::vector<std::string> allowed_origins = {};  // origins allowed by CORS besides the server's own; {"*"}: any
+  int n_threads = 2;                              // threads for I/O and deadlines
+  int n_workers = 2;                              // threads for handlers
+  size_t max_connections = 1024;                  // if exceeded, a connection that waits for its client is closed
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 64u << 20;
-  size_t max_all_bodies_bytes = 256u << 20;  // of all clients together; the first 64 KiB of each are not counted
-  size_t max_queued_bytes = 1u << 20;        // of one stream; a client that is further behind is disconnected
+  // Limit for all clients together; the first 64 KiB of each body are not counted.
+  size_t max_all_bodies_bytes = 256u << 20;
+  size_t max_queued_bytes = 1u << 20;  // limit for one stream; a client that is further behind is disconnected
   std::chrono::milliseconds header_timeout{10'000};
-  std::chrono::milliseconds body_timeout{30'000};   // plus a second for each 256 KiB received
-  std::chrono::milliseconds write_timeout{10'000};  // for the next bytes to be taken; for all, plus one second per:
+  std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
+  // Time for the next bytes to be taken; for all bytes, plus one second per:
+  std::chrono::milliseconds write_timeout{10'000};
   size_t write_bytes_per_second = 64 * 1024;
-  std::chrono::milliseconds stall_time{1000};      // a client that has taken nothing for so long may be evicted
-  std::chrono::milliseconds idle_timeout{60'000};  // between two requests of a connection
-  // Called with the record of each exchange, on the thread that releases it last, which may hold locks.
+  std::chrono::milliseconds stall_time{1000};      // a client that takes nothing for this time may be evicted
+  std::chrono::milliseconds idle_timeout{60'000};  // time between two requests of a connection
+  // Called with the record of each exchange, on the thread that releases the exchange last, which may hold locks.
   OnRecord on_record = {};
 };
 
 // Counters of connections and requests, for /metrics.
 struct ServerStats {
-  uint64_t n_connections = 0;   // ever
+  uint64_t n_connections = 0;   // since the start
   uint64_t n_open = 0;          // now
   uint64_t n_exchanges = 0;     // now
-  uint64_t n_requests = 0;      // complete ones, and refused ones
-  uint64_t n_refused = 0;       // by limits, Host, Origin or key
-  uint64_t n_slow_clients = 0;  // that were disconnected
+  uint64_t n_requests = 0;      // complete and refused ones
+  uint64_t n_refused = 0;       // refused by limits, Host, Origin or key
+  uint64_t n_slow_clients = 0;  // clients that were disconnected for reading too slowly
 };
 
 class Server {
  public:
-  // Starts to listen; the router is used from any thread. error_body(status, message, path): the body of an error that
-  // no handler wrote (404, 413 ...), because each protocol has its own form. Errors: kInvalidArgument (an option, a key
-  // file), kIo naming the address ("in use", and what to use instead), kNotFound for files.
+  // Starts to listen; the router is used from any thread. error_body(status, message, path) returns the body of an
+  // error that no handler wrote (404, 413 ...), because each protocol has its own form. Errors: kInvalidArgument (an
+  // option, a key file), kIo naming the address ("in use", and what to use instead), kNotFound for files.
   using ErrorBody = std::function<std::string(int status, std::string_view message, std::string_view path)>;
   static Result<std::unique_ptr<Server>> listen(ServerOptions options, Router router, ErrorBody error_body);
-  ~Server();  // as stop()
+  ~Server();  // calls stop()
 
   uint16_t port() const;    // 0: no TCP
   std::string url() const;  // "http://127.0.0.1:8080"
@@ -73,9 +75,9 @@ class Server {
 
   // Closes the listener. Exchanges continue; each connection closes after its current one.
   void stop_listening();
-  // Waits until no exchange is left. False: timed out.
+  // Waits until no exchange is left. Returns false if the time is over before.
   bool wait_until_quiet(std::chrono::milliseconds limit);
-  // Requests gone() of every exchange; the clients still receive what the handlers send.
+  // Requests gone() of every exchange. The clients still receive what the handlers send.
   void cancel_exchanges();
   // Ends everything now: requests gone() of every exchange, and joins the threads.
   void stop();

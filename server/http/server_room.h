@@ -23,13 +23,12 @@
 
 namespace ibid::http {
 
-// BodyBudget: the memory for the bodies of all clients. The first bytes of each body are free, so that a few large
-// bodies do not lock out small ones; their total is bounded by the number of connections.
-//
-// BodyBudget is thread-safe; BodyAllowance is not.
+// BodyBudget: limits the memory for the bodies of all clients. The first bytes of each body are not counted, so that a
+// few large bodies do not lock out small ones; the number of connections bounds their total. BodyBudget is thread-safe;
+// BodyAllowance is not.
 class BodyBudget {
  public:
-  static constexpr size_t kFree = 64 * 1024;  // of each body
+  static constexpr size_t kFree = 64 * 1024;  // bytes of each body that are not counted
 
   explicit BodyBudget(size_t n_bytes) : n_bytes_(n_bytes) {}
 
@@ -39,7 +38,7 @@ class BodyBudget {
   std::atomic<size_t> n_taken_{0};
 };
 
-// The share of one body in the budget. Returned by the destructor.
+// The share of one body in the budget. The destructor returns it.
 class BodyAllowance {
  public:
   BodyAllowance() = default;
@@ -55,7 +54,7 @@ class BodyAllowance {
     if (budget_ != nullptr) budget_->n_taken_ -= n_taken_;
   }
 
-  // Sets the size of the body. False: over the budget, and nothing was taken.
+  // Sets the size of the body. Returns false and takes nothing if the budget is exceeded.
   bool grow_to(size_t n_bytes) {
     const size_t wanted = saturating_sub(n_bytes, BodyBudget::kFree);
     if (budget_ == nullptr || wanted <= n_taken_) return true;
@@ -73,30 +72,28 @@ class BodyAllowance {
   size_t n_taken_ = 0;
 };
 
-// ConnectionTable: all connections; when it is full, the one that has waited longest for its client is evicted. A
+// ConnectionTable: all connections. If it is full, the connection that has waited longest for its client is evicted. A
 // connection waits for the rest of a request, or for its client to read. So clients that open connections and send
-// nothing, or send requests and do not read, cost others nothing. A connection whose client reads its response is never
-// evicted.
-//
-// Does not own the connections: their transports do.
+// nothing, or send requests and do not read, cannot keep others out. A connection whose client reads its response is
+// never evicted. Does not own the connections: their transports do.
 class Connection;
 
 class ConnectionTable {
  public:
   explicit ConnectionTable(size_t most) : most_(most) {}
 
-  // Adds a connection, as waiting. If the table is full, evicts another; false: none can be evicted. Until that one has
-  // closed, there is one more than the maximum.
+  // Adds a connection, as waiting. If the table is full, evicts another one, and exceeds the maximum by one until that
+  // has closed. Returns false if no connection can be evicted.
   bool add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
-  // Sets whether the connection waits for its client. No effect if it is not in the table.
+  // Sets whether the connection waits for its client. No effect if the table does not have it.
   void set_waiting(const Connection* connection, bool waiting);
-  // Its client has made progress: moves it to the end of the eviction order.
+  // Call if the connection's client has made progress: moves it to the end of the eviction order.
   void wait_anew(const Connection* connection);
 
   // Calls `act` for each connection, without a lock.
   void for_each(const std::function<void(Connection&)>& act) const;
-  // Evicts the connection that has waited longest, for example if the process has no descriptors left.
+  // Evicts the connection that has waited longest; called if the process has no descriptors left.
   void make_room();
   void wait_until_empty() const;
 
@@ -106,7 +103,7 @@ class ConnectionTable {
  private:
   struct Place {
     std::weak_ptr<Connection> connection;
-    std::list<const Connection*>::iterator waiting;  // waiting_.end(): not waiting, or being evicted
+    std::list<const Connection*>::iterator waiting;  // position in waiting_; end: not waiting, or being evicted
   };
   std::shared_ptr<Connection> take_longest_waiting();  // REQUIRES: the lock is held
 
@@ -114,19 +111,19 @@ class ConnectionTable {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::unordered_map<const Connection*, Place> places_;
-  std::list<const Connection*> waiting_;  // the longest waiting first
+  std::list<const Connection*> waiting_;  // the connection that has waited longest is first
   uint64_t n_ever_ = 0;
 };
 
-// WorkerPool: the threads that handlers run on, so that a slow handler does not delay the I/O of other connections.
+// WorkerPool: the threads that run handlers, so that a slow handler does not delay the I/O of other connections.
 class WorkerPool {
  public:
   explicit WorkerPool(int n_threads);  // throws std::system_error if no thread can be created
-  ~WorkerPool();                       // as stop()
+  ~WorkerPool();                       // calls stop()
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs it on one of the threads; dropped after stop(). An exception of a task is swallowed.
+  // Runs `task` on one of the threads; drops it after stop(). An exception of the task is ignored.
   void run(std::function<void()> task);
   // Drops the waiting tasks, and waits until no task is running.
   void stop();
@@ -175,7 +172,8 @@ struct ServerRoom {
         connections(options.max_connections),
         workers(options.n_workers) {}
 
-  // Shared, because a handler may release its exchange, and so report it, after the room was destroyed.
+  // Shared with the exchanges: a handler may release its exchange, and so report its record, after the room was
+  // destroyed.
   const std::shared_ptr<std::atomic<uint64_t>> n_slow_clients = std::make_shared<std::atomic<uint64_t>>(0);
   const ServerOptions options;
   const RequestFilter door;

@@ -55,7 +55,7 @@ void read_tool_choice(const Json& value, AnswerRequest& request) {
     return;
   }
   if (type_of(value) != "function") throw wrong_type(kRule);
-  // Chat completions have the name in "function", responses next to the type.
+  // The name is in "function" in chat completions, and next to "type" in responses.
   const Json* function = member(value, "function");
   const std::string* name = text_member(function == nullptr ? value : *function, "name");
   if (name == nullptr) throw wrong_type("must be a string", ".function.name");
@@ -69,8 +69,8 @@ void read_response_format(const Json& value, AnswerRequest& request) {
   if (kind != "json_object" && kind != "json_schema") {
     throw Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".type"};
   }
-  // {"json_schema": {"schema"}} of OpenAI, or {"schema"} of llama.cpp and the Responses API. "name" and "strict" have
-  // no effect: every format is enforced.
+  // OpenAI sends {"json_schema": {"schema"}}, llama.cpp and the Responses API {"schema"}. "name" and "strict" have no
+  // effect: every format is enforced.
   const Json* wrapped = member(value, "json_schema");
   if (wrapped != nullptr) {
     static constexpr Field<AnswerRequest> kNames[] = {{{"name", Shape::kText}}, {{"strict", Shape::kBoolean}}};
@@ -88,7 +88,7 @@ void read_response_format(const Json& value, AnswerRequest& request) {
 
 void read_template_variables(const Json& value, AnswerRequest& request) {
   for (const auto& [name, variable] : value.get_ref<const Json::object_t&>()) {
-    // A client must not replace parts of the prompt by a variable.
+    // These variables are parts of the prompt, which a client must not replace.
     if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name == "chat_template") {
       throw Fault{.message = "is reserved and cannot be set by a request", .param = "." + name};
     }
@@ -108,7 +108,7 @@ void read_truncate(const Json& value, AnswerRequest& request) {
   }
 }
 
-// Requests with different salts share nothing.
+// Requests with different salts share no stored data and no KV.
 void read_salt(const Json& value, AnswerRequest& request) {
   const std::string& salt = value.get_ref<const std::string&>();
   const bool is_plain = std::all_of(salt.begin(), salt.end(), [](char c) { return c > ' ' && c <= '~'; });
@@ -116,7 +116,7 @@ void read_salt(const Json& value, AnswerRequest& request) {
   request.cache_namespace = salted_namespace(request.cache_namespace, salt);
 }
 
-// A string literal as a template argument.
+// Makes a string literal usable as a template argument.
 struct FieldName {
   char text[32] = {};
   template <size_t N>
@@ -244,7 +244,7 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     ignored_field<AnswerRequest>("cache_prompt", "prompts are always cached; the answer is the same"),
 };
 
-// Checks combinations of fields, and that a chosen tool is among the request's.
+// Checks combinations of fields, and that a chosen tool is among the tools of the request.
 void check_answer(const AnswerRequest& request) {
   using Kind = ToolChoice::Kind;
   const ToolChoice& choice = request.tool_choice;

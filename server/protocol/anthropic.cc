@@ -1,10 +1,10 @@
 // POST /v1/messages and /v1/messages/count_tokens (Anthropic's Messages API).
 //
-// A message has blocks. For templates, each tool_result of a user's message becomes a message of its own, before the
-// text. The blocks of an assistant's message become one message.
+// A message has blocks. Templates need messages: each tool_result of a user's message becomes a message of its own,
+// before the text. The blocks of an assistant's message become one message.
 //
-// usage: input_tokens are those that were prefilled, cache_read_input_tokens the cached ones; writing to the cache
-// costs nothing, so cache_creation_input_tokens is 0.
+// usage: input_tokens counts the prefilled tokens, cache_read_input_tokens the cached ones; writing to the cache costs
+// nothing, so cache_creation_input_tokens is 0.
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +24,7 @@ namespace {
 struct MessagesCall {
   AnswerRequest request;
   bool stream = false;
-  Json system = Json();  // as one text
+  Json system = Json();  // all blocks as one text
   Json conversation = Json::array();
 };
 
@@ -34,7 +34,7 @@ struct Blocks {
   bool has_text = false;
   std::string thinking;
   Json calls = Json::array();
-  Json results = Json::array();  // messages of tools
+  Json results = Json::array();  // messages with results of tools
 };
 
 void read_tool_use(const Json& block, Blocks& blocks) {
@@ -255,7 +255,7 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
   Json body = begin_request(site, source, request);
   read_fields<MessagesCall>(body, kMessagesFields, call);
   if (!counts_only && request.options.max_tokens == 0) throw missing_field("max_tokens");
-  // Already read, in this protocol's own form.
+  // kMessagesFields has read these fields in the form of this protocol.
   body.erase("tools");
   body.erase("tool_choice");
   read_answer_fields(body, request, true);
@@ -280,7 +280,7 @@ const char* stop_reason(const Answer& answer) {
 
 Json stop_sequence(const Answer& answer) { return answer.stop_string.empty() ? Json() : Json(answer.stop_string); }
 
-// A message without content, which starts a stream.
+// Makes the message without content that starts a stream.
 Json message_json(const std::string& id, const std::string& model) {
   return {{"id", id},
           {"type", "message"},
@@ -298,7 +298,7 @@ Json content_blocks(const Answer& answer) {
   }
   if (!answer.content.empty()) blocks.push_back({{"type", "text"}, {"text", answer.content}});
   for (const ToolCall& call : answer.tool_calls) {
-    // The protocol requires an object. If the model wrote something else, the client gets the text.
+    // The protocol requires an object. If the model wrote arguments that are no object, the client gets them as text.
     const Result<Json> input = parse_json(call.arguments, "arguments", {.max_depth = 60});
     const bool is_object = input.ok() && input->is_object();
     blocks.push_back({{"type", "tool_use"},
@@ -311,8 +311,8 @@ Json content_blocks(const Answer& answer) {
 
 constexpr const char* kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
-// message_start, ping; for each block content_block_start, content_block_delta, content_block_stop; message_delta,
-// message_stop. An error is an event.
+// Writes message_start, ping; for each block content_block_start, content_block_delta, content_block_stop; then
+// message_delta and message_stop. An error is an event of its own.
 class MessageStream final : public StreamReply {
  public:
   MessageStream(http::ExchangePtr exchange, std::string id)
@@ -321,7 +321,7 @@ class MessageStream final : public StreamReply {
  private:
   void opened() override {
     Json message = message_json(id_, heard_.model);
-    message["usage"] = usage_json({.n_prompt = heard_.n_prompt});  // the cached part comes with message_delta
+    message["usage"] = usage_json({.n_prompt = heard_.n_prompt});  // message_delta reports the cached part
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }
@@ -368,8 +368,8 @@ class MessageStream final : public StreamReply {
   }
 
   const std::string id_;
-  std::string block_;    // the kind of the open block; empty: none is open
-  size_t n_blocks_ = 0;  // that were opened
+  std::string block_;    // kind of the open block; empty: no block is open
+  size_t n_blocks_ = 0;  // number of blocks opened so far
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxUserBytes = 256;
 constexpr std::string_view kUserHeader = "x-user-id";
 
-// The user that all parts of a request name, which must be the same; empty: none.
+// The user that a request names in one or several places, which must agree; empty if it names none.
 class NamedUser {
  public:
   void add(std::string_view name, std::string_view param) {
@@ -54,7 +54,7 @@ class NamedUser {
 
 constexpr double kMostKeepAliveMs = 1e12;  // thirty years
 
-// "1h30m", "1.5s", "300ms", "-1m"; a plain number is seconds. nullopt: not a duration.
+// Parses "1h30m", "1.5s", "300ms", "-1m"; a plain number is seconds. nullopt: not a duration.
 std::optional<double> seconds_of_duration(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -123,7 +123,7 @@ void read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>
   const std::optional<double> seconds =
       value.is_number() ? value.get<double>() : seconds_of_duration(value.get_ref<const std::string&>());
   if (!seconds) throw Fault{.message = kRule};
-  // Rounded up: a fraction of a millisecond must not become 0, which unloads at once.
+  // Rounded up, because a fraction of a millisecond must not become 0, which unloads at once.
   const double ms = *seconds < 0 ? -1 : std::min(std::ceil(*seconds * 1000), kMostKeepAliveMs);
   keep_alive = std::chrono::milliseconds(static_cast<int64_t>(ms));
 }

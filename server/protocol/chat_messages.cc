@@ -56,7 +56,8 @@ void read_tool_call(const Json& call, Json& calls) {
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
     throw wrong_type("must be a string that contains JSON", ".function.arguments");
   }
-  // Unchanged, so that a message that a client sends back has the same tokens. Ollama's clients send an object.
+  // The text is not reformatted, so that a message that a client sends back gives the same tokens. Ollama's clients
+  // send an object.
   const std::string text = arguments == nullptr     ? "{}"
                            : arguments->is_string() ? arguments->get<std::string>()
                                                     : json_to_string(*arguments);
@@ -75,7 +76,7 @@ void read_tool_calls(const Json& message, Json& copy) {
   if (!calls.empty()) copy["tool_calls"] = std::move(calls);
 }
 
-// The role of templates; nullopt: unknown.
+// Returns the template's role for a name; nullopt if it is unknown.
 std::optional<Role> role_from(std::string_view name) {
   if (name == "system" || name == "developer") return Role::kSystem;
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kTool}) {

@@ -1,6 +1,6 @@
-// Converts messages of chat completions (OpenAI) into those of templates, as AnswerRequest has them. The differences
-// are small: "developer" becomes the system role, text parts become one text, and fields unknown to templates are
-// dropped. Other protocols use the same functions for their messages. Pure functions; readers throw Fault.
+// Converts messages of chat completions (OpenAI) to the form that templates read, as AnswerRequest has them. The
+// differences are small: "developer" becomes the system role, text parts become one text, and fields unknown to
+// templates are dropped. Other protocols use the same functions for their messages. Pure functions, which throw Fault.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace ibid::serve {
 
 inline constexpr size_t kMaxMessages = 65536;
 
-// Appends the messages of `list` to `messages`. The param of a fault: "[3].content[0].type". `list`: any JSON.
+// Appends the messages of `list`, any JSON, to `messages`. The param of a fault is the path in the list:
+// "[3].content[0].type".
 void read_chat_messages(const Json& list, Json& messages);
 // Appends one message.
 void read_chat_message(const Json& message, Json& messages);
@@ -23,15 +24,15 @@ void read_chat_message(const Json& message, Json& messages);
 // fault's param is relative to the content.
 std::string read_content(const Json& content);
 
-// {"id", "type": "function", "function": {"name", "arguments": a text}}
+// Returns {"id", "type": "function", "function": {"name", "arguments": a text}}.
 Json tool_call_json(std::string_view id, std::string_view name, std::string_view arguments);
-// {"role": "tool", "tool_call_id", "content"}
+// Returns {"role": "tool", "tool_call_id", "content"}.
 Json tool_message(std::string_view call_id, std::string content);
 
-// Fault: there are no messages, or the last one is the assistant's, which needs no answer.
+// Fault if there are no messages, or if the last one is the assistant's, to which a model does not answer.
 void check_awaits_answer(const Json& messages);
 
-// The JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
+// JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =
     R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
     R"("tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"

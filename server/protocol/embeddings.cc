@@ -1,7 +1,7 @@
 // POST /v1/embeddings (OpenAI), /api/embed and the older /api/embeddings (Ollama): vectors of texts.
 //
-// All vectors have length 1. `dimensions` truncates each and normalises it again: suitable for models trained with
-// nested embeddings (Matryoshka), such as Qwen3-Embedding; with others the quality drops.
+// All vectors have length 1. `dimensions` truncates each vector and normalises it again. That is suitable for models
+// trained with nested embeddings (Matryoshka), such as Qwen3-Embedding; the vectors of other models become worse.
 #include "server/protocol/embeddings.h"
 
 #include <array>
@@ -23,8 +23,8 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr size_t kMaxInputs = 2048;  // of one request
-constexpr double kMostDims = 65536;  // the model has its own maximum
+constexpr size_t kMaxInputs = 2048;  // maximum number of inputs in a request
+constexpr double kMostDims = 65536;  // for any model; each model has its own maximum
 
 struct EmbeddingCall {
   EmbeddingRequest request;
@@ -55,7 +55,7 @@ void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
   }
 }
 
-// Reads one input or a list of them. A list of numbers is the tokens of one input.
+// Reads one input or a list of inputs. A list of numbers is the tokens of one input.
 void read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
   if (!value.is_array()) return add_input(value, takes_ids, call);
   if (value.empty()) throw Fault{.message = "must not be empty"};
@@ -147,7 +147,7 @@ double ms_of(std::chrono::nanoseconds time) { return std::chrono::duration<doubl
 // Writes the response to an embeddings request.
 class EmbeddingWriter final : public EmbeddingListener {
  public:
-  // Makes the body of a response: JSON as text, because vectors as Json values would take many times the memory.
+  // Makes the body of a response as text, because the vectors as Json values would take many times the memory.
   using Write = std::function<std::string(const EmbeddingReply& reply)>;
   EmbeddingWriter(http::ExchangePtr exchange, Write write) : exchange_(std::move(exchange)), write_(std::move(write)) {}
 

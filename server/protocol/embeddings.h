@@ -1,4 +1,3 @@
-// Embedding vectors as text.
 #pragma once
 
 #include <span>
@@ -6,7 +5,7 @@
 
 namespace ibid::serve {
 
-// Appends "[0.25,-1]", with the shortest numbers that parse as the same floats.
+// Appends a vector as "[0.25,-1]", with the shortest numbers that parse as the same floats.
 void append_numbers(std::string& out, std::span<const float> vector);
 // Appends the bytes of the floats, little-endian, as base64 (RFC 4648) in quotes.
 void append_base64(std::string& out, std::span<const float> vector);

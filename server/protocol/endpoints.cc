@@ -8,7 +8,7 @@ namespace ibid::serve {
 
 namespace {
 
-// The rules of a body, from a function that returns its fields.
+// Returns the rules of a body, given the function that returns its fields.
 template <auto Fields>
 std::vector<FieldRule> own_rules() {
   return rules_of(Fields());
@@ -24,7 +24,7 @@ void with_id(const Site& site, const http::ExchangePtr& exchange, const http::Pa
   Handle(site, exchange, parts.at(0));
 }
 
-// Passes the namespace to handlers of stored objects whose request has no body.
+// A handler of stored objects whose request has no body: passes the namespace to `Handle`.
 template <auto Handle>
 void stored_with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
   Handle(site, exchange, read_namespace(site, exchange->request()), parts.at(0));
@@ -35,7 +35,7 @@ void stored_with_both_ids(const Site& site, const http::ExchangePtr& exchange, c
   Handle(site, exchange, read_namespace(site, exchange->request()), parts.at(0), parts.at(1));
 }
 
-// Runs handlers of changes on the writing thread, because they wait for the disk and handler threads are few.
+// A handler of changes: runs `Handle` on the writing thread, because it waits for the disk and handler threads are few.
 template <auto Handle>
 void change(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
   site.backend->write_behind([=] { answer_or_refuse(*exchange, [&] { Handle(site, exchange, parts); }); });

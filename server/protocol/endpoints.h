@@ -15,21 +15,22 @@ namespace ibid::serve {
 struct Endpoint {
   std::string_view protocol;  // "OpenAI", "Anthropic" ...
   std::string_view method;
-  std::string_view pattern;  // in the syntax of http::Router
+  std::string_view pattern;  // path in the syntax of http::Router
   std::string_view summary;  // one sentence
-  // The fields of its body, in the order in which they are read; nullptr: it has no body.
+  // Returns the fields of the body, in the order in which they are read; nullptr: the endpoint has no body.
   std::vector<FieldRule> (*fields)();
   void (*handle)(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts);
-  std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body; nullptr: none (Ollama has one)
+  // Fields of the body's object "options"; nullptr: no such object (Ollama has one).
+  std::vector<FieldRule> (*options)() = nullptr;
 };
 
 std::span<const Endpoint> endpoints();
 
-// Adds a route for each of them. Copies the site, which shares its backend.
+// Adds a route for each endpoint. Copies the site; the copy uses the same backend.
 void add_endpoints(http::Router& router, const Site& site);
 
-// The OpenAPI 3.1 description of all endpoints, served at /openapi.json and generated from the parser's own rules.
-// Refused fields are listed in "x-refused" and not as properties. An optional field may also be null.
+// Returns the OpenAPI 3.1 description of all endpoints, served at /openapi.json and generated from the parser's own
+// rules. Refused fields are listed in "x-refused" and not as properties. An optional field may also be null.
 Json openapi_document();
 
 }  // namespace ibid::serve

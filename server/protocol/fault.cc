@@ -43,14 +43,14 @@ std::string code_of_status(int status) {
   }
 }
 
-// After the numbers, the runtime's message has advice for programs; replaces it by advice for HTTP clients.
+// Replaces the text after the numbers, which is the runtime's advice for programs, by advice for HTTP clients.
 std::string for_clients(const std::string& context_full) {
   return context_full.substr(0, context_full.find("; ")) +
          "; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or \"middle\" "
          "(truncates the newest message)";
 }
 
-// Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Those of
+// Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Errors of
 // response formats begin with ResponseFormat::field.
 Fault fault_of_field(const Status& status) {
   static constexpr std::string_view kFields[] = {"logit_bias",

@@ -17,7 +17,7 @@ std::string limit_text(double limit) {
   return limit == 0x1p64 ? "18446744073709551615" : number_text(limit);  // 2^64 - 1, which no double represents
 }
 
-// "0 to 2", "at least 1", "at most 2"; empty: no limit.
+// Describes a range: "0 to 2", "at least 1", "at most 2"; empty: no limit.
 std::string range_text(const FieldRule& rule) {
   const bool has_least = std::isfinite(rule.least), has_most = std::isfinite(rule.most);
   if (has_least && has_most) return limit_text(rule.least) + " to " + limit_text(rule.most);
@@ -62,7 +62,7 @@ void check_number(const FieldRule& rule, const Json& value) {
   throw Fault{.message = wanted_number(rule) + ", not " + json_to_string(value)};
 }
 
-// Checks the bytes of a text or the entries of a list.
+// Checks the number of bytes of a text or of entries of a list.
 void check_size(const FieldRule& rule, size_t size, const char* wanted, const char* unit) {
   if (is_inside(rule, static_cast<double>(size))) return;
   throw Fault{.message = std::string("must be ") + wanted + " of " + range_text(rule) + " " + unit + ", not of " +

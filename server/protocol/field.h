@@ -1,9 +1,9 @@
 // Fields of request bodies. The parser, its errors and the description of the endpoints (openapi.cc) use the same
 // table, so that they cannot differ.
 //
-// A row has the name, the type and range of the value, and its reader. A field that is absent or null is not read.
-// Fields that are in no table are ignored. A field that would change the answer but is not supported has a row that
-// refuses all values except the one without effect. Pure functions, which throw Fault.
+// A row has the name, the type and range of the value, and a function that reads the value. A field that is absent or
+// null is not read. Fields that are in no table are ignored. A field that would change the answer but is not supported
+// has a row that refuses all values except the one without effect. Pure functions, which throw Fault.
 #pragma once
 
 #include <algorithm>
@@ -25,52 +25,52 @@ enum class Shape { kBoolean, kInteger, kNumber, kText, kList, kObject, kAny };
 enum class Standing {
   kRead,
   kIgnored,  // any value is allowed, and has no effect on the answer
-  kRefused,  // except for the value that has no effect
+  kRefused,  // values are refused, except the one that has no effect
 };
 
 struct FieldRule {
   std::string_view name;
   Shape shape = Shape::kAny;
-  std::string_view about;  // what it does: a sentence for docs/http_api.md
-  // The range of a number, of a text's size in bytes, or of a list's number of entries; both ends inclusive.
+  std::string_view about;  // effect of the field: a sentence for docs/http_api.md
+  // The range of a number, of a text's size in bytes, or of a list's number of entries. Both ends are allowed.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   Standing standing = Standing::kRead;
-  std::string_view schema = {};  // as JSON, if shape and range are not enough
+  std::string_view schema = {};  // JSON schema, if shape and range do not describe the value
   bool required = false;
 };
 
 template <typename Target>
 struct Field {
   FieldRule rule;
-  // Stores a value that has the rule's shape and range; nullptr: ignores it. The param of its fault is relative to the
-  // field: "[2].content", or empty for the field itself.
+  // Stores a value that has the rule's shape and range; nullptr: the value is ignored. The param of a fault is relative
+  // to the field: "[2].content", or empty for the field itself.
   void (*read)(const Json& value, Target& target) = nullptr;
 };
 
-// Maximum number of keys of a body's object.
+// Maximum number of keys in a body.
 inline constexpr size_t kMaxBodyKeys = 1024;
 
-// The value of a key; nullptr: absent or null, or `object` is not an object.
+// Returns the value of a key; nullptr if it is absent or null, or if `object` is not an object.
 const Json* member(const Json& object, std::string_view name);
-// The text of a key. Fault: not a text, or shorter than `least` bytes; the param is ".name".
+// Returns the text of a key. Fault if it is not a text or has fewer than `least` bytes; the param is ".name".
 const std::string& need_text(const Json& object, std::string_view name, size_t least = 0);
-// The text of the key "type"; empty: none.
+// Returns the text of the key "type"; empty if there is no such text.
 std::string_view type_of(const Json& object);
 // True if the value is this text.
 bool is_text(const Json& value, std::string_view text);
 
-// Fault: the value does not have that shape and range; its param is empty.
+// Fault, with an empty param, if the value does not have the rule's shape and range.
 void check_shape(const FieldRule& rule, const Json& value);
 
-// REQUIRES: check_shape() accepted it as an integer.
+// REQUIRES: check_shape() accepted `value` as an integer.
 int64_t integer_of(const Json& value);
 
-// Parses a body, a JSON object. Faults: truncated, nested deeper than 64, duplicate keys, invalid UTF-8, a byte order
-// mark, more than 2 million values or kMaxBodyKeys keys, not an object.
+// Parses a body, which must be a JSON object. Faults: truncated, nested deeper than 64, duplicate keys, invalid UTF-8,
+// a byte order mark, more than 2 million values or kMaxBodyKeys keys, not an object.
 Json parse_body(std::string_view text);
 
-// Reads the fields of the table, in its order. `path` is a prefix of their names in faults: "options.".
+// Reads the fields of the table, in its order. `path` precedes their names in faults: "options.".
 template <typename Target>
 void read_fields(const Json& body, std::span<const Field<Target>> fields, Target& target, std::string_view path = "") {
   for (const Field<Target>& field : fields) {
@@ -98,7 +98,7 @@ void store(const Json& value, std::optional<Kind>& member) {
   store(value, member.emplace());
 }
 
-// A reader that only sets a member, or a member of a member: set<&Call::request, &Request::n>.
+// A `read` function that only sets a member, or a member of a member: set<&Call::request, &Request::n>.
 template <auto Member, auto... Inner, typename Target>
 void set(const Json& value, Target& target) {
   if constexpr (sizeof...(Inner) > 0) {
@@ -108,7 +108,7 @@ void set(const Json& value, Target& target) {
   }
 }
 
-// Adapts a reader for AnswerRequest to a call that contains one.
+// Adapts a `read` function for AnswerRequest to a call that contains one.
 template <auto Read, typename Call>
 void of_request(const Json& value, Call& call) {
   Read(value, call.request);
@@ -117,7 +117,7 @@ void of_request(const Json& value, Call& call) {
 // Refuses all values except false, 0, an empty text, an empty list and an empty object.
 void refuse(const Json& value);
 
-// A row that refuses. about: the alternative, or the reason.
+// A row for a field that is refused. about: the alternative, or the reason.
 template <typename Target>
 constexpr Field<Target> refused_field(std::string_view name, std::string_view about) {
   return {{name, Shape::kAny, about, 0, 0, Standing::kRefused}, [](const Json& value, Target&) { refuse(value); }};
@@ -129,8 +129,8 @@ constexpr Field<Target> ignored_field(std::string_view name, std::string_view ab
   return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored}};
 }
 
-// Adds the rules of a table to those of a body, unless the body has a rule of that name: a protocol's own row replaces
-// the shared one.
+// Adds the rules of a table to those of a body. A rule that the body already has replaces the table's rule of the same
+// name.
 template <typename Target>
 void append_rules(std::vector<FieldRule>& rules, std::span<const Field<Target>> fields) {
   for (const Field<Target>& field : fields) {

@@ -1,5 +1,5 @@
-// The handlers of all endpoints, and the rules of their bodies, for the list in endpoints.cc. Handlers throw Fault.
-// Those for stored objects receive the namespace of the request (read_namespace()).
+// The handlers of all endpoints, and the rules of their bodies, for the list in endpoints.cc. Handlers throw Fault. A
+// handler for stored objects receives the namespace of the request (read_namespace()).
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace ibid::serve {
 
-// models.cc, openai_chat.cc, openai_completions.cc, responses.cc: OpenAI's; Anthropic has the same models endpoints.
+// In models.cc, openai_chat.cc, openai_completions.cc, responses.cc: endpoints of OpenAI. Anthropic has the same ones
+// for models.
 void get_models(const Site& site, const http::ExchangePtr& exchange);
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name);
 std::vector<FieldRule> chat_rules();
@@ -28,7 +29,7 @@ void get_input_items(const Site& site, const http::ExchangePtr& exchange, const 
 void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id);
 
-// embeddings.cc: OpenAI's, and Ollama's two.
+// In embeddings.cc: the endpoint of OpenAI and the two of Ollama.
 std::vector<FieldRule> embedding_rules();
 void post_embeddings(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> ollama_embed_rules();
@@ -36,25 +37,25 @@ void post_ollama_embed(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> ollama_embeddings_rules();
 void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange);
 
-// anthropic.cc: POST /v1/messages and /v1/messages/count_tokens, whose fields are the same.
+// In anthropic.cc: POST /v1/messages and /v1/messages/count_tokens, which have the same fields.
 std::vector<FieldRule> messages_rules();
 void post_messages(const Site& site, const http::ExchangePtr& exchange);
 void post_count_tokens(const Site& site, const http::ExchangePtr& exchange);
 
-// ollama.cc
+// In ollama.cc.
 std::vector<FieldRule> ollama_chat_rules();
 void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> ollama_generate_rules();
 void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange);
-std::vector<FieldRule> ollama_option_rules();  // of the object "options" of both
+std::vector<FieldRule> ollama_option_rules();  // fields of the object "options" of both requests
 std::vector<FieldRule> ollama_show_rules();
 void post_ollama_show(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_version(const Site& site, const http::ExchangePtr& exchange);
 
-// llama.cc: the endpoints of llama.cpp's server besides OpenAI's. /apply-template takes a chat completions request and
-// returns its prompt.
+// In llama.cc: the endpoints of llama.cpp's server that OpenAI does not have. /apply-template takes a chat completions
+// request and returns its prompt.
 std::vector<FieldRule> llama_completion_rules();
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> tokenize_rules();
@@ -64,7 +65,7 @@ void post_detokenize(const Site& site, const http::ExchangePtr& exchange);
 void post_apply_template(const Site& site, const http::ExchangePtr& exchange);
 void get_props(const Site& site, const http::ExchangePtr& exchange);
 
-// openapi.cc
+// In openapi.cc.
 void get_openapi(const Site& site, const http::ExchangePtr& exchange);
 
 }  // namespace ibid::serve

@@ -1,7 +1,6 @@
-// The endpoints of llama.cpp's server besides OpenAI's: /completion, /tokenize, /detokenize, /apply-template, /props.
-// Source: llama.cpp tools/server/README.md.
-//
-// The service runs all work that needs a model, as a task: handler threads wait neither for models nor for long texts.
+// The endpoints of llama.cpp's server that OpenAI does not have: /completion, /tokenize, /detokenize, /apply-template,
+// /props. Source: llama.cpp tools/server/README.md. The service runs all work that needs a model, as a task, so that
+// handler threads wait neither for models nor for long texts.
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,7 +25,7 @@ struct LlamaCall {
   bool stream = false;
 };
 
-// Negative: up to the size of the context; 0: only prefills the prompt.
+// Reads n_predict. Negative: the answer may fill the context; 0: only prefills the prompt.
 void read_n_predict(const Json& value, LlamaCall& call) {
   const int64_t n = integer_of(value);
   call.request.n = n == 0 ? 0 : 1;
@@ -61,15 +60,15 @@ const char* stop_type(FinishReason reason) {
   }
 }
 
-// A part of an answer; `stop` is true in the last one.
+// Makes a part of an answer; `stop` is true only in the last one.
 Json llama_part(std::string_view text, bool stop) {
   return {{"index", 0}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
 }
 
-// llama.cpp writes -1 for "no limit".
+// Returns -1 for no limit, as llama.cpp does.
 int64_t or_none(std::optional<size_t> n) { return n ? static_cast<int64_t>(*n) : -1; }
 
-// The sampling and length options, by llama.cpp's names.
+// Returns the sampling and length options, by llama.cpp's names.
 Json generation_settings(const AnswerRequest& request, bool stream) {
   constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's value for "a random one"
   const TurnOptions& options = request.options;
@@ -101,7 +100,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"stream", stream}};
 }
 
-// The end of an answer. settings: of the request; the seed is the answer's.
+// Makes the end of an answer. `settings` are those of the request; the seed is replaced by the answer's.
 Json llama_end(const Heard& heard, const std::string& text, Json settings) {
   const Turn& turn = heard.answers.front();
   Json json = llama_part(text, true);
@@ -191,7 +190,7 @@ Json detokenize(const TokenCall& call, const Tokenizer& tokenizer) {
   return {{"content", tokenizer.decode(call.tokens)}};
 }
 
-// Reads the request, and responds with the result of `use`, which gets the model's tokenizer.
+// Reads the request, and responds with the result of use(tokenizer).
 void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span<const Field<TokenCall>> fields,
                   Json (*use)(const TokenCall& call, const Tokenizer& tokenizer)) {
   const http::Request& source = exchange->request();
@@ -257,7 +256,7 @@ void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
 void get_props(const Site& site, const http::ExchangePtr& exchange) {
   const std::vector<ModelCard> cards = site.backend->models();
   const ModelCard card = cards.empty() ? ModelCard() : cards.front();
-  // Current clients look for the settings in "params", older ones next to n_ctx.
+  // Current clients read the settings in "params", older ones beside n_ctx.
   Json settings = generation_settings({.options = site.backend->default_options(card.name)}, true);
   Json params = settings;
   settings["n_ctx"] = card.max_seq_len;

@@ -7,7 +7,7 @@ namespace ibid::serve {
 
 namespace {
 
-// A loaded model also has "meta", as in llama.cpp. Anthropic's clients use the same path.
+// A loaded model also has "meta", as in llama.cpp. Anthropic's clients use the same path, so its fields are added too.
 Json openai_model(const ModelCard& card) {
   Json json = {{"id", card.name},
                {"object", "model"},

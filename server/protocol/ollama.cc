@@ -2,7 +2,7 @@
 // lines unless the request says otherwise. Durations are in nanoseconds; prompt_eval_count includes cached tokens.
 //
 // Sampling options are in "options", with the names of sampler_fields.cc. Options for the machine's memory (num_ctx,
-// num_gpu ...) are ignored, because the server sets these once for all requests.
+// num_gpu ...) are ignored, because the server sets them once for all requests.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -27,13 +27,13 @@ namespace {
 struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
-  bool raw = false;         // generate: the prompt is not rendered by the template
-  std::string prompt = {};  // generate
-  std::string system = {};  // generate
+  bool raw = false;         // /api/generate: the prompt is not rendered by the template
+  std::string prompt = {};  // of /api/generate
+  std::string system = {};  // of /api/generate
   std::optional<size_t> top_logprobs = {};
 };
 
-// Ollama's messages differ from those of chat completions in thinking, images and the tool's name.
+// Reads messages. They differ from those of chat completions in thinking, images and the name of the tool.
 void read_ollama_messages(const Json& value, OllamaCall& call) {
   if (value.empty()) return;
   Json list = value;
@@ -46,7 +46,7 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
           .message = "only text is supported", .param = place_in_list(i) + ".images", .code = "unsupported_content"};
     }
     if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
-    // A tool's result has no id here; templates that print the name get it.
+    // Ollama's tool results name the tool and not the call. Templates that print the name get it.
     if (const Json* name = member(message, "tool_name")) message["name"] = *name;
     if (member(message, "content") == nullptr) message["content"] = "";
   }
@@ -66,7 +66,8 @@ void read_think(const Json& value, OllamaCall& call) {
   throw wrong_type("must be true, false, \"low\", \"medium\" or \"high\"");
 }
 
-// -1 (no end), -2 (until the context is full) and 0 set no limit: the context is the limit.
+// Reads num_predict. -1 (no end), -2 (until the context is full) and 0 set no limit, so only the context limits the
+// answer.
 void read_num_predict(const Json& value, AnswerRequest& request) {
   const int64_t n = integer_of(value);
   request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
@@ -157,7 +158,7 @@ OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<
 
 int64_t ns_of(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
-// The two endpoints have their text in different fields.
+// The names of the fields that differ between the two endpoints.
 struct OllamaForm {
   bool is_chat = true;
   Site site;
@@ -215,7 +216,7 @@ class OllamaStream final : public StreamReply {
  private:
   void said(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
   void thought(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
-  // Calls are sent whole: their arguments are objects here.
+  // Emits calls only when complete, because their arguments are objects in this protocol.
   void answered(size_t, const Answer& answer) override {
     if (!form_.is_chat || answer.tool_calls.empty()) return;
     Json json = ollama_part(form_, heard_.model);
@@ -231,7 +232,7 @@ class OllamaStream final : public StreamReply {
   const OllamaForm form_;
 };
 
-// A request without messages and prompt loads the model, or unloads it.
+// A request without messages and prompt only loads the model, or unloads it.
 void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
   const Result<std::string> name = form.site.backend->resolve(request.model);
   if (!name.ok()) throw fault_of(name.status());
@@ -273,7 +274,7 @@ void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exc
   backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }
 
-// "134.52M", "8B", "7.6B", in Ollama's notation.
+// Writes a count in Ollama's notation: "134.52M", "8B", "7.6B".
 std::string short_count(uint64_t n) {
   struct Unit {
     double size;
@@ -303,7 +304,7 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   const std::string family = header.family.empty() ? "ibid" : header.family;
   Json info = {{"general.architecture", family}};
   if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
-  // The server's context size, if known: clients truncate their prompts by it.
+  // Clients truncate their prompts to this size, so it is the server's context if that is known.
   const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
   if (context > 0) info[family + ".context_length"] = context;
   if (card.is_loaded) info[family + ".vocab_size"] = card.vocab_size;
@@ -372,7 +373,7 @@ void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   Json body = parse_body(exchange->request().body);
-  // The field's older name.
+  // Older clients name the field "name".
   if (!body.contains("model") && body.contains("name")) body["model"] = body["name"];
   OllamaCall call;
   read_fields<OllamaCall>(body, kOllamaShowFields, call);

@@ -59,7 +59,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     ignored_field<ChatCall>("verbosity", ""),
 };
 
-// The fields that identify a completion.
+// The fields by which a client identifies a completion.
 struct ChatNames {
   std::string id;
   int64_t created = 0;
@@ -78,9 +78,10 @@ Json chat_choice(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
           {"finish_reason", openai_finish_reason(answer)}};
 }
 
-// An answer as chunks. The first chunk of each choice has the role, the last the finish_reason; with include_usage
-// another chunk has the usage and no choices; "[DONE]" ends the stream. An error after the start is an event with the
-// error, without "[DONE]". Log-probabilities come with the chunk of their text, those of markers with the next one.
+// Writes an answer as chunks. The first chunk of each choice has the role, the last the finish_reason; with
+// include_usage another chunk has the usage and no choices; "[DONE]" ends the stream. An error after the start is an
+// event with the error, without "[DONE]". Log-probabilities come with the chunk of their text, those of markers with
+// the next one.
 class ChatStream final : public StreamReply {
  public:
   ChatStream(http::ExchangePtr exchange, const Site& site, ChatNames names, const ChatCall& call)
@@ -118,7 +119,7 @@ class ChatStream final : public StreamReply {
   void answered(size_t i, const Answer& answer) override {
     Json json = chunk();
     json["choices"].push_back(choice(i, Json::object(), take_last_logprobs(i, answer), openai_finish_reason(answer)));
-    // In the last chunk of the answer, as in llama.cpp.
+    // The timings are in the last chunk of the answer, as in llama.cpp.
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer);
     emit(json);
@@ -158,7 +159,7 @@ class ChatStream final : public StreamReply {
   const ChatNames names_;
   const bool include_usage_, return_progress_;
   const int64_t begin_ns_;
-  std::optional<size_t> n_reused_;  // cached tokens of the prompt, from the first progress report
+  std::optional<size_t> n_reused_;  // cached tokens of the prompt; set by the first progress report
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
-// POST /v1/completions (OpenAI's completions): a text that the model continues.
-//
-// Streams have the same form as those of chat completions.
+// POST /v1/completions (OpenAI's completions): a text that the model continues. Streams have the same form as those of
+// chat completions.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -23,10 +22,10 @@ namespace {
 
 struct CompletionCall {
   AnswerRequest request;
-  std::vector<Prompt> prompts = {};  // each with request.n answers
+  std::vector<Prompt> prompts = {};  // request.n answers each
   bool stream = false;
   bool include_usage = false;
-  bool echo = false;  // the prompt precedes the answer
+  bool echo = false;  // the response repeats the prompt before the answer
 };
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
@@ -53,8 +52,8 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
     refused_field<CompletionCall>("suffix", "text that follows the answer"),
 };
 
-// A token as a key of an object: if it is not valid UTF-8 by itself, its bytes ("bytes:\xe2\x80"), as OpenAI does,
-// because all such tokens would be the same U+FFFD.
+// Returns a token as a key of an object. A token that is not valid UTF-8 by itself is written as its bytes
+// ("bytes:\xe2\x80"), as OpenAI does; otherwise all such tokens would have the same key U+FFFD.
 std::string token_name(std::string_view bytes) {
   if (utf8_is_valid(bytes)) return std::string(bytes);
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -66,14 +65,14 @@ std::string token_name(std::string_view bytes) {
   return name;
 }
 
-// The characters that start in these bytes, so that the counts of a text's tokens add up to the text's.
+// Counts the characters that start in these bytes, so that the counts of a text's tokens add up to the text's length.
 size_t n_characters(std::string_view bytes) {
   return static_cast<size_t>(
       std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
 }
 
-// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities.
-// offset: position in the text, in characters, of the first token; advanced past the last one.
+// Returns {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities. offset: position
+// in the text, in characters, of the first token; set to the position after the last one.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
   if (all.empty() || tokenizer == nullptr) return {};
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
@@ -98,20 +97,20 @@ Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
       {"text", std::move(text)}, {"index", i}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(reason)}};
 }
 
-// Data that all answers of a request share.
+// The data that all answers of a request share.
 struct Completion {
   std::string id;
   int64_t created = 0;
-  size_t n = 1;                     // answers per prompt
-  std::vector<Prompt> echoed = {};  // prompts that precede their answers; empty: no echo
-  bool include_usage = false;       // only for streams
+  size_t n = 1;                     // answers for each prompt
+  std::vector<Prompt> echoed = {};  // prompts that are repeated before their answers; empty: no echo
+  bool include_usage = false;       // only used for streams
 
   Json json(const std::string& model) const {
     return {
         {"id", id}, {"object", "text_completion"}, {"created", created}, {"model", model}, {"choices", Json::array()}};
   }
 
-  // The echoed prompt of an answer; empty: no echo.
+  // Returns the prompt to repeat before an answer; empty if there is no echo.
   std::string echo(size_t answer, const Tokenizer* tokenizer) const {
     if (echoed.empty()) return {};
     const Prompt& prompt = echoed.at(answer / n);
@@ -119,7 +118,7 @@ struct Completion {
     return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
   }
 
-  // As add_costs(), over all prompts.
+  // As add_costs(), summed over all prompts.
   void add_all_costs(Json& json, const Heard& heard) const {
     add_costs(json, heard);
     TokenCounts all;
@@ -194,7 +193,7 @@ class CompletionStream final : public StreamReply {
   }
 
   const Completion completion_;
-  std::vector<size_t> offsets_;  // by answer: position in its text of the next log-probabilities
+  std::vector<size_t> offsets_;  // by answer: position in its text of the next token with log-probabilities
 };
 
 }  // namespace

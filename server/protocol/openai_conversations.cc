@@ -11,7 +11,7 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr double kMostItems = 20;  // per request, as with OpenAI
+constexpr double kMostItems = 20;  // maximum items per request, as with OpenAI
 #define IBID_ITEMS                                                                                \
   R"("maxItems":20,"items":{"type":"object","required":["role","content"],"properties":{"role":)" \
   R"({"enum":["system","developer","user","assistant"]},"content":{"type":"string"}}}})"
@@ -53,7 +53,7 @@ Json conversation_json(const StoredConversation& conversation) {
   return json;
 }
 
-// An empty body counts as an empty object.
+// Reads a request; an empty body counts as an empty object.
 ConversationCall read_call(const Site& site, const http::Request& request,
                            std::span<const Field<ConversationCall>> fields) {
   ConversationCall call;
@@ -63,7 +63,7 @@ ConversationCall read_call(const Site& site, const http::Request& request,
   return call;
 }
 
-// The value of a result of the store. Fault: its error.
+// Returns the value of a result of the store. Fault if it is an error.
 template <typename Value>
 Value need(const Site& site, Result<Value> result) {
   if (!result.ok()) throw fault_of_conversation(site, result.status());
@@ -73,7 +73,7 @@ void need(const Site& site, const Status& status) {
   if (!status.ok()) throw fault_of_conversation(site, status);
 }
 
-// The index of the item with the id; size(): none.
+// Returns the index of the item with the id; size() if there is no such item.
 size_t place_of(const Json& items, const std::string& id) {
   size_t at = 0;
   while (at < items.size() && items[at]["id"] != id) ++at;

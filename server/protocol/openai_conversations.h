@@ -1,7 +1,7 @@
 // /v1/conversations (OpenAI's Conversations API): lists of items, to which responses are appended (responses.h).
 //
-// While a response of a conversation is generated, the conversation cannot be changed otherwise (409). It can be
-// deleted; then the response is completed, but not stored.
+// While a response of a conversation is generated, other changes of the conversation fail with 409. It can be deleted;
+// the response is then completed, but not stored.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace ibid::serve {
 
 struct ConversationCall {
   std::string cache_namespace = {};
-  Json items = Json::array();  // as the client sent them
+  Json items = Json::array();  // items as the client sent them
   Json metadata = Json::object();
 };
 
@@ -22,7 +22,7 @@ std::span<const Field<ConversationCall>> conversation_fields();
 std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
-// Converts an error of the store to a fault, with a shorter message than the log gets. fault_of_conversation(): 404;
+// Convert an error of the store to a fault, whose message is shorter than the log's. fault_of_conversation() gives 404;
 // 409: a response of the conversation is being generated; 503: it does not fit into the store.
 Fault fault_of_store(const Site& site, const Status& status);
 Fault fault_of_conversation(const Site& site, const Status& status);

@@ -17,7 +17,7 @@ namespace ibid::serve {
 namespace {
 
 // Schemas of whole responses with status 200: the fields that are always present, and their types. Responses may have
-// more. Streams have no schema: the protocol defines their form.
+// more fields. Streams have no schema: the protocol defines their form.
 constexpr std::string_view kModel =
     R"({"type":"object","required":["id","object","created","owned_by"],"properties":{"id":{"type":"string"},)"
     R"("object":{"const":"model"},"created":{"type":"integer"},"owned_by":{"type":"string"}}})";
@@ -158,7 +158,7 @@ constexpr AnswerSchema kAnswers[] = {
     {"GET", "/props", kProps},
 };
 
-// Empty: any object.
+// Returns the schema of an endpoint's response; empty: any object.
 std::string_view answer_schema(const Endpoint& endpoint) {
   const auto row = std::ranges::find_if(kAnswers, [&](const AnswerSchema& answer) {
     return answer.method == endpoint.method && answer.pattern == endpoint.pattern;
@@ -198,7 +198,7 @@ Json schema_of(const FieldRule& rule) {
       break;
     case Shape::kText:
       schema["type"] = "string";
-      // rule: in bytes; schema: in characters. Only the minimum is given: no real text reaches the maximum.
+      // The rule counts bytes, the schema characters. Only the minimum is given: no real text reaches the maximum.
       if (rule.least > 0) schema["minLength"] = number_json(rule.least);
       break;
     case Shape::kList:
@@ -223,7 +223,7 @@ Json property_of(const FieldRule& rule) {
 // The schemas of fields that several endpoints share: each is written once, and referenced.
 class Components {
  public:
-  // Returns a reference to the schema; the schema itself if another one already has the name.
+  // Adds the schema unless another one has the name, and returns a reference to the name.
   Json place(const std::string& name, Json schema) {
     const auto [entry, is_new] = schemas_.emplace(name, schema);
     if (!is_new && entry->second != schema) return schema;
@@ -239,7 +239,7 @@ class Components {
   std::map<std::string, Json> schemas_;
 };
 
-// A refused field is not a property: its only accepted value has no effect.
+// Makes the schema of a body. A refused field is not a property, because its only accepted value has no effect.
 Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   Json properties = Json::object(), required = Json::array(), refused = Json::object();
   for (const FieldRule& rule : rules) {
@@ -257,12 +257,12 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   return schema;
 }
 
-// Which endpoints can answer with a status.
+// Tells which endpoints can answer with a status.
 enum class Answers {
   kAll,
-  kNone,   // only for another method of a path
-  kNamed,  // those that name an object: a model in the body, an id in the path
-  kHeld,   // those that change a conversation, which only one response at a time may do
+  kNone,   // no endpoint: the status is for an unknown method of a path
+  kNamed,  // those whose request names an object: a model in the body, an id in the path
+  kHeld,   // those that change a conversation, which only one response at a time may change
   kComputing,
   kComputingNotAnthropic,
   kComputingAnthropic,
@@ -309,7 +309,7 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
   return true;
 }
 
-// The prefix of the names of a style's errors: "anthropic_error", "anthropic_400".
+// Returns the prefix for the names of a style's errors, which are "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOpenAi: return "";
@@ -342,7 +342,7 @@ Json content_of(const char* type, Json schema) { return {{type, {{"schema", std:
 
 constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
 
-// The error responses of every protocol, which operations reference.
+// Makes the error responses of every protocol, to which operations refer.
 Json error_responses() {
   Json responses = Json::object();
   for (const ErrorStyle style : kStyles) {
@@ -377,13 +377,13 @@ Json responses_of(const Endpoint& endpoint) {
   return responses;
 }
 
-// True if it is for stored objects and has no body that could name the user.
+// True if the endpoint is for stored objects and has no body in which a request could name the user.
 bool names_user_in_query(const Endpoint& endpoint) {
   if (endpoint.fields != nullptr) return false;
   return endpoint.pattern.starts_with("/v1/responses") || endpoint.pattern.starts_with("/v1/conversations");
 }
 
-// The parameters in the path; the user, if the request has no body; for lists of items, those of the query.
+// Returns the parameters in the path; in the query, the user if there is no body, and the paging of lists of items.
 Json parameters_of(const Endpoint& endpoint) {
   Json parameters = Json::array();
   const auto add = [&](const char* name, const char* in, Json schema) {
@@ -410,7 +410,7 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
   if (endpoint.fields != nullptr) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
-    // Requests to conversations may omit the body if no field is required.
+    // A request to a conversation may omit the body if no field is required.
     const bool may_be_empty = endpoint.pattern.starts_with("/v1/conversations");
     operation["requestBody"] = {{"required", !may_be_empty || schema.contains("required")},
                                 {"content", content_of("application/json", std::move(schema))}};
@@ -426,7 +426,7 @@ std::string small_letters(std::string_view word) {
   return small;
 }
 
-// Schemas of common parts of whole responses.
+// Schemas of the common parts of whole responses.
 constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
     {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
               R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"
@@ -448,7 +448,7 @@ constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
                     R"({"enum":["completed","incomplete"]}}})"},
 };
 
-// Health, readiness, version and metrics, which belong to no protocol.
+// A path that belongs to no protocol: health, readiness, version and metrics.
 struct ServerPath {
   const char* path;
   const char* summary;
@@ -478,7 +478,7 @@ void add_server_paths(Json& paths) {
   }
 }
 
-// An API key, if the server has any.
+// Describes how a request passes an API key, if the server has any.
 Json security_schemes() {
   return {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
           {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};

@@ -33,7 +33,7 @@ void read_token_ids(const Json& list, Tokens& ids) {
 namespace {
 
 void read_one(const Json& value, Prompt& prompt) {
-  // Deeper nesting is not a prompt.
+  // A list of lists or objects is no list of tokens, so it is not one prompt.
   const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
   if (!is_list && !value.is_string()) throw wrong_type("must be a string or a list of token ids");
   if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
@@ -86,7 +86,8 @@ class PromptList {
     if (!std::exchange(this->*was_told, true)) what(*reply_);
   }
 
-  // request_stop() may end other prompts within the call, and the last of these calls reply_->end(): no lock is held.
+  // Called without the lock: request_stop() may end other prompts within the call, and the last of these calls
+  // reply_->end().
   void end(const Status& status) {
     bool is_first_error = false, is_last = false;
     {
@@ -102,7 +103,7 @@ class PromptList {
   bool has_begun = false, was_queued = false;
 
  private:
-  std::mutex mutex_;  // guards all calls of reply_ except end(), and the next two members
+  std::mutex mutex_;  // guards the next two members, and all calls of reply_ except end()
   std::shared_ptr<AnswerListener> reply_;
   size_t n_open_;
   Status error_;

@@ -1,5 +1,6 @@
 // Prompts that are not conversations: a text that the model continues, or its tokens. Used by OpenAI's completions,
-// llama.cpp's /completion and Ollama's raw /api/generate. Readers throw Fault, whose param is relative to the field.
+// llama.cpp's /completion and Ollama's raw /api/generate. The read functions throw Fault, with a param relative to the
+// field.
 #pragma once
 
 #include <memory>
@@ -19,24 +20,24 @@ namespace ibid::serve {
 using Prompt = std::variant<std::string, Tokens>;
 
 inline constexpr size_t kMaxPromptIds = 4u << 20;
-inline constexpr size_t kMaxPrompts = 128;  // of one request
+inline constexpr size_t kMaxPrompts = 128;  // maximum number of prompts in a request
 
-// Maximum size of a body whose text is only tokenized or rendered: larger than the prompt of any context.
+// Maximum size of a body whose text is only tokenized or rendered. It is larger than a prompt that fills any context.
 inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
-// Fault: 413: the body is larger. Call before it is parsed.
+// Fault 413 if the body is larger. Call before parsing the body.
 void check_text_body(const http::Request& request);
 
-// A text, a list of tokens, or a list of these.
+// Reads prompts: a text, a list of tokens, or a list of texts or of lists of tokens.
 void read_prompts(const Json& value, std::vector<Prompt>& prompts);
-// The same for a request with exactly one prompt.
+// Reads a prompt field for a request that has exactly one prompt.
 void read_prompt(const Json& value, AnswerRequest& request);
 
-// A list of tokens, each from 0 to 2147483647.
+// Reads a list of tokens, each from 0 to 2147483647.
 void read_token_ids(const Json& list, Tokens& ids);
 
-// Starts one request of the service for each prompt. Answer i of prompt p is answer p * request.n + i of `reply`, which
-// receives one call at a time, begins with the first prompt, and ends with the last. An error of one prompt stops the
-// others, and is the result of the reply. gone: the client has left.
+// Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * request.n + i.
+// Its calls come one at a time; it begins with the first prompt and ends with the last one. An error of one prompt
+// cancels the others and becomes the result. gone: requested when the client has left.
 void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
 

@@ -11,7 +11,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Usage and timings for the log. Several answers of one request share the prefill of its prompt.
+// Returns usage and timings for the log. If a request has several answers, they share the prefill of its prompt.
 http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   http::AnswerFigures figures{.model = heard.model,
                               .n_prompt = heard.n_prompt,
@@ -165,7 +165,7 @@ void StreamReply::answer(size_t i, const Answer& answer) {
 
 void StreamReply::respond(const Status& status) {
   if (!is_open_) {
-    // The stream was not opened, so this is a plain response. An end without begin() always has an error.
+    // The stream was not opened, so this is a plain response: end() without begin() always has an error.
     CHECK(!status.ok());
     return respond_error(status);
   }
@@ -186,7 +186,7 @@ void StreamReply::emit_named(const Json& event) {
   send_bytes("event: " + event["type"].get_ref<const std::string&>() + "\ndata: " + json_to_string(event) + "\n\n");
 }
 
-// A false result is ignored: the exchange's gone() already stops an answer without a reader.
+// The result may be ignored: if the client has left, gone() of the exchange already stops the answer.
 void StreamReply::send_bytes(std::string bytes) { (void)exchange_->send(std::move(bytes)); }
 
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer) {

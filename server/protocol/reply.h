@@ -1,9 +1,7 @@
 // Replies: listeners that write an answer to an exchange. WholeReply waits for the end and writes one body; StreamReply
 // is the common part of the streams of all protocols, which add only their own format. Also the JSON objects that
-// several protocols share: usage, timings and finish reason. Names are those of the protocols; data without such a name
-// is in the object "ibid".
-//
-// Calls come one at a time (AnswerListener), so there are no locks.
+// several protocols share: usage, timings and finish reason. Names are those of the protocols; data for which they have
+// no name is in the object "ibid". The service makes one call at a time (AnswerListener), so there are no locks.
 #pragma once
 
 #include <chrono>
@@ -23,26 +21,27 @@
 
 namespace ibid::serve {
 
-// The answers of a request, as far as received.
+// The data received so far about the answers of a request.
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
-  std::shared_ptr<const Tokenizer> tokenizer = {};  // the model's; null: before begin()
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // the model's tokenizer; null before begin()
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
-  std::vector<Answer> answers;  // by index
-  // For whole replies: the log-probabilities of the first answer's content, if requested: received with its text, not
-  // with reasoning or calls. Those of markers, which have no text, are added to the next text.
+  std::vector<Answer> answers;  // indexed by the number of the answer
+  // For whole replies, if requested: log-probabilities of the first answer's content, without those of reasoning and
+  // calls. The log-probabilities of markers, which have no text, are added to those of the next text.
   std::vector<TokenLogprobs> content_logprobs;
 };
 
 // Runs `work` later, on another thread.
 using Later = std::function<void(std::function<void()> work)>;
 
-// Base of all replies. Errors have the style of the exchange's path.
+// Base of all replies. Errors have the style that belongs to the path of the exchange.
 class ExchangeReply : public AnswerListener, public std::enable_shared_from_this<ExchangeReply> {
  public:
-  // Makes end() run in `later`, for a reply that waits for the disk. REQUIRES: called before begin().
+  // For a reply that waits for the disk: end() then runs through `later`, on another thread. REQUIRES: called before
+  // begin().
   void set_later(Later later) { later_ = std::move(later); }
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
@@ -53,19 +52,19 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
   // n: number of answers.
   ExchangeReply(http::ExchangePtr exchange, size_t n);
 
-  // Ends the response. status: result of the request.
+  // Ends the response. `status` is the result of the request.
   virtual void respond(const Status& status) = 0;
   // Responds to a request that failed before anything was sent.
   void respond_error(const Status& status);
 
-  http::ExchangePtr exchange_;  // until the end
+  http::ExchangePtr exchange_;  // null after the end
   const ErrorStyle style_;
   Heard heard_;
 
  private:
   void finish(const Status& status);
 
-  Later later_;  // empty: end() runs at once
+  Later later_;  // if set, end() runs through it
 };
 
 class WholeReply final : public ExchangeReply {
@@ -86,7 +85,8 @@ class WholeReply final : public ExchangeReply {
   void respond(const Status& status) override;
 
   Make make_;
-  // The first answer's log-probabilities without text so far, their total, and if the last event was content.
+  // The first answer's log-probabilities that belong to no text yet, the number received in all, and whether the last
+  // event was content.
   std::vector<TokenLogprobs> logprobs_;
   size_t n_logprobs_ = 0;
   bool ends_in_content_ = false;
@@ -106,11 +106,12 @@ class StreamReply : public ExchangeReply {
   void answer(size_t i, const Answer& answer) final;
 
  protected:
-  // n: number of answers. keep_alive: bytes to send while the stream is idle; not used for lines of JSON.
+  // n: number of answers. keep_alive: bytes that are sent while the stream is idle; must be empty for lines of JSON.
   StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive = ": ping\n\n");
 
-  // The events of a protocol, in the order of AnswerListener. Tool calls that were not received in parts come as one
-  // part, before answered(). By default they emit nothing, and reasoning is emitted as text.
+  // Write the events of a protocol, in the order of AnswerListener. A tool call whose arguments did not arrive in parts
+  // is written with all arguments as one part, before answered(). By default these functions emit nothing, except that
+  // reasoning is emitted as text.
   virtual void opened() {}
   virtual void said(size_t i, std::string_view text) = 0;
   virtual void thought(size_t i, std::string_view text) { said(i, text); }
@@ -122,13 +123,14 @@ class StreamReply : public ExchangeReply {
   virtual void finished() = 0;
   virtual void failed(const Fault& fault) { emit(fault_json(fault, style_)); }
 
-  // "data: {...}\n\n", or a line.
+  // Emits "data: {...} ", or a line.
   void emit(const Json& json);
-  // "event: TYPE\ndata: {...}\n\n", by the event's "type".
+  // Emits "event: TYPE data: {...} ", where TYPE is the event's "type".
   void emit_named(const Json& event);
   void send_bytes(std::string bytes);
 
-  // The log-probabilities of answer `i` that were received and not taken yet; those of `answer` not taken yet.
+  // Return the log-probabilities that no earlier call returned: of answer `i` as received so far, or of the complete
+  // `answer`.
   std::vector<TokenLogprobs> take_logprobs(size_t i);
   std::vector<TokenLogprobs> take_last_logprobs(size_t i, const Answer& answer);
 
@@ -137,41 +139,43 @@ class StreamReply : public ExchangeReply {
 
   std::string keep_alive_;
   struct Told {
-    size_t n_calls = 0;                        // tool calls that were begun
-    std::vector<TokenLogprobs> logprobs = {};  // received, and not taken yet
+    size_t n_calls = 0;                        // number of tool calls that were begun
+    std::vector<TokenLogprobs> logprobs = {};  // received and not taken yet
     size_t n_logprobs_taken = 0;
   };
-  std::vector<Told> told_;  // by answer
+  std::vector<Told> told_;  // indexed by the number of the answer
   bool is_open_ = false;
 };
 
-// Tokens of all answers of a request. The prompt is counted once: the first answer has its prefill.
+// Numbers of tokens in all answers of a request. The prompt is counted once: the first answer has its prefill.
 struct TokenCounts {
-  size_t n_prompt = 0;  // cached ones included
+  size_t n_prompt = 0;  // includes cached tokens
   size_t n_cached = 0;
-  size_t n_completion = 0;  // reasoning and markers included
+  size_t n_completion = 0;  // includes reasoning and markers
   size_t n_reasoning = 0;   // part of n_completion; counted by encoding the reasoning's text
 };
-// tokenizer: the model's; nullptr: reasoning is not counted.
+// tokenizer: the model's; if it is nullptr, reasoning is not counted.
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer);
 
-// OpenAI's "usage" of chat completions and completions.
+// Returns the "usage" of OpenAI's chat completions and completions.
 Json openai_usage(const TokenCounts& counts);
-// llama.cpp's "timings".
+// Returns the "timings" of llama.cpp.
 Json llama_timings(const Turn& turn);
-// {"prefilled", "cached", "from_disk", "read_again", "ttft_ms", "total_ms", "seed", "finish_reason", "stop_string",
-// "lost_prefix": {"tokens", "message", "byte", "token", "cause"}, "left_out": {"messages", "bytes"}}; only those that
-// apply. Without text of the prompt: a lost prefix may belong to another client's conversation.
+// Returns the members of this object that apply: {"prefilled", "cached", "from_disk", "read_again", "ttft_ms",
+// "total_ms", "seed", "finish_reason", "stop_string", "lost_prefix": {"tokens", "message", "byte", "token", "cause"},
+// "left_out": {"messages", "bytes"}}. It has no text of the prompt, because a lost prefix may belong to another
+// client's conversation.
 Json ibid_details(const Turn& turn);
-// Adds all three, as "usage", "timings" and "ibid".
+// Adds the three objects above, as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 
-// OpenAI's finish_reason. An answer that was ended for repeating itself has "length"; "ibid" has the precise reason.
+// Returns OpenAI's finish_reason. It is "length" also for an answer that was ended because it repeated itself; "ibid"
+// has the precise reason.
 std::string openai_finish_reason(const Answer& answer);
 // True if the answer was ended by a length limit.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
 
-// OpenAI's {"content": [...], "refusal"}; null without log-probabilities.
+// Returns OpenAI's {"content": [...], "refusal"}; null if `tokens` is empty.
 Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
 
 }  // namespace ibid::serve

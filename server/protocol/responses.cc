@@ -16,13 +16,13 @@ namespace ibid::serve {
 
 namespace {
 
-// A field as the request had it, else its default.
+// Returns a field as the request had it, or its default.
 Json echoed(const ResponseCall& call, const char* name, const char* otherwise) {
   const Json* value = member(call.echo, name);
   return value != nullptr ? *value : Json::parse(otherwise);
 }
 
-// The response object. status: "in_progress", "completed", "incomplete", "failed".
+// Makes the response object. status: "in_progress", "completed", "incomplete", "failed".
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output) {
   const ResponseCall& call = context.call;
   Json json = {{"id", context.id},
@@ -61,13 +61,13 @@ Json response_usage(const TokenCounts& counts) {
           {"total_tokens", counts.n_prompt + counts.n_completion}};
 }
 
-// Log-probabilities in the form of events and output_text: a list, possibly empty.
+// Returns log-probabilities in the form that events and output_text have: a list, which may be empty.
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
   if (tokens.empty() || tokenizer == nullptr) return Json::array();
   return logprobs_json(tokens, *tokenizer)["content"];
 }
 
-// The answer as items.
+// Converts the answer to items.
 Json output_items(const ResponseContext& context, const Heard& heard, const Tokenizer* tokenizer) {
   Json items = Json::array();
   const Site& site = context.site;
@@ -79,11 +79,11 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
     items.push_back(message_item(site.new_id("msg_"), std::move(content), "completed"));
   }
   for (const ToolCall& call : answer.tool_calls) items.push_back(call_item(site.new_id("fc_"), call, "completed"));
-  if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // the last one
+  if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // only the last item was cut
   return items;
 }
 
-// Stores the response, and appends it to its conversation. Fault: it does not fit, or the disk fails.
+// Stores the response and appends it to its conversation. Fault: the response does not fit, or the disk fails.
 void keep(const ResponseContext& context, const Json& response) {
   const Site& site = context.site;
   const Json& output = response["output"];
@@ -97,7 +97,7 @@ void keep(const ResponseContext& context, const Json& response) {
     kept.response = json_to_string(response);
     if (context.conversation == nullptr) kept.in_front = context.in_front;
     const Status status = site.store->put_response(context.cache_namespace, kept);
-    // A response that is too large is not stored.
+    // A response that is too large is not stored; the request succeeds all the same.
     if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) throw fault_of_store(site, status);
   }
   if (context.conversation == nullptr) return;
@@ -108,7 +108,7 @@ void keep(const ResponseContext& context, const Json& response) {
   }
 }
 
-// The object of a whole answer, with its usage; stored if the client wants that.
+// Makes the object of a whole answer, with its usage, and stores it if the client wants that.
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
   const Tokenizer* tokenizer = heard.tokenizer.get();
@@ -127,9 +127,9 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   return json;
 }
 
-// Each event has its name twice, as SSE event and as "type", and a sequence_number. Order: response.created,
-// response.in_progress; for each item output_item.added, its content, output_item.done; response.completed,
-// response.incomplete or response.failed.
+// Writes the events of a stream. Each has its name twice, as SSE event and as "type", and a sequence_number. Order:
+// response.created, response.in_progress; for each item output_item.added, its content, output_item.done; then
+// response.completed, response.incomplete or response.failed.
 //
 // Log-probabilities come with the delta of their text, and again for the whole message when it is done. The protocol
 // has no place for those of reasoning and calls.
@@ -200,7 +200,7 @@ class ResponseStream final : public StreamReply {
     logprobs_ = Json::array();
     emit_next({{"type", "response.output_item.added"}, {"output_index", n_items_++}, {"item", item("in_progress")}});
   }
-  // status: of the item.
+  // Closes the open item with this status.
   void close(const char* status = "completed") {
     if (item_ == Item::kNone) return;
     if (item_ == Item::kReasoning) {
@@ -216,14 +216,14 @@ class ResponseStream final : public StreamReply {
     emit_next({{"type", "response.output_item.done"}, {"output_index", n_items_ - 1}, {"item", context_.items.back()}});
     item_ = Item::kNone;
   }
-  // The open item in its current state.
+  // Returns the open item in its current state.
   Json item(const char* status) const {
     if (item_ == Item::kReasoning) return reasoning_item(item_id_, text_, status);
     if (item_ == Item::kCall) return call_item(item_id_, call_, status);
     const bool begins = std::string_view(status) == "in_progress";
     return message_item(item_id_, begins ? Json::array() : Json::array({output_text(text_, logprobs_)}), status);
   }
-  // Returns the new log-probabilities as JSON, and adds them to the message's.
+  // Returns the new log-probabilities as JSON, and adds them to those of the message.
   Json keep_logprobs(const std::vector<TokenLogprobs>& tokens) {
     Json all = output_logprobs(tokens, heard_.tokenizer.get());
     logprobs_.insert(logprobs_.end(), all.begin(), all.end());
@@ -245,9 +245,9 @@ class ResponseStream final : public StreamReply {
   size_t n_items_ = 0;       // items opened so far
   Item item_ = Item::kNone;  // kind of the open item
   std::string item_id_;
-  std::string text_;               // of the open item
-  ToolCall call_;                  // of an open call
-  Json logprobs_ = Json::array();  // of the open message
+  std::string text_;               // text of the open item so far
+  ToolCall call_;                  // the open call
+  Json logprobs_ = Json::array();  // log-probabilities of the open message so far
 };
 
 }  // namespace
@@ -256,7 +256,7 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   ResponseContext context{.site = site, .id = site.new_id("resp_"), .created = site.now_s()};
   read_response(site, exchange->request(), context);
   AnswerRequest request = std::exchange(context.call.request, {});
-  Later later;  // end() waits for the disk, which the event thread must not
+  Later later;  // end() waits for the disk, which the event thread must not do
   if (context.call.store || context.conversation != nullptr) {
     later = [backend = site.backend](std::function<void()> work) { backend->write_behind(std::move(work)); };
   }

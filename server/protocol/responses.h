@@ -1,10 +1,9 @@
 // /v1/responses (OpenAI's Responses API): answers as items, which a client can continue by their id.
 //
-// previous_response_id may be any stored response: each is a branch. A stored conversation (openai_conversations.h)
-// receives the items of every response to it. As with OpenAI, instructions apply only to this request. Tools must be
-// functions; tools that the server would run itself (search, code, files) are refused.
-//
-// Only for responses.cc and responses_input.cc.
+// previous_response_id may name any stored response, so several responses may continue the same one. A stored
+// conversation (openai_conversations.h) receives the items of every response in it. As with OpenAI, instructions apply
+// only to their own request. Tools must be functions; tools that the server would have to run itself (search, code,
+// files) are refused. Only for responses.cc and responses_input.cc.
 #pragma once
 
 #include <memory>
@@ -23,9 +22,9 @@ struct ResponseCall {
   std::string previous_id = {};
   std::string conversation_id = {};
   Json instructions = Json();
-  Json input = Json();  // as it was sent; later as items to be stored
+  Json input = Json();  // as sent; converted later to items that can be stored
   bool wants_logprobs = false;
-  Json echo = Json::object();  // fields that the response repeats as they were sent
+  Json echo = Json::object();  // fields that the response repeats, as the client sent them
 };
 
 // A response in progress: the data of the request that its object repeats, and where it is stored.
@@ -33,23 +32,23 @@ struct ResponseContext {
   Site site;
   std::string id;
   std::string cache_namespace;
-  ResponseCall call;              // without its request's messages, which were passed to the service
-  std::string previous_id = {};   // the response that it continues, if its items are stored with that one
-  Json in_front = Json::array();  // items before this input: of the previous response or the conversation
+  ResponseCall call;              // without the messages, which were passed to the service
+  std::string previous_id = {};   // id of the response that this one continues, if that one stores its items
+  Json in_front = Json::array();  // items of the previous response or the conversation, which precede this input
   std::shared_ptr<TakenConversation> conversation = {};  // the conversation of the response; nullptr: none
   int64_t created = 0;
-  Json items = Json::array();  // of a stream, as they were sent
+  Json items = Json::array();  // output items that a stream has already sent
 };
 
 // Reads the request and the items that precede it. Throws Fault.
 void read_response(const Site& site, const http::Request& source, ResponseContext& context);
 
-// A stored response, and all items up to its output. Faults: the store's; 404 for `param`: no such response, or its
-// conversation no longer has the items.
+// Find a stored response, and all items up to and including its output. Faults: those of the store; 404 for `param` if
+// there is no such response, or if its conversation no longer has the items.
 StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
                              const char* param);
 Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param);
-// Converts an error of the store to a fault of a request that names a response.
+// Converts an error of the store to a fault. `param`: the field of the request that names a response.
 Fault fault_of_response(const Site& site, const Status& status, const char* param);
 
 }  // namespace ibid::serve

@@ -13,7 +13,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Functions are not wrapped in "function" here.
+// Reads tools. In this protocol the fields of a function are not inside "function".
 void read_bare_tools(const Json& list, ResponseCall& call) {
   Json wrapped = Json::array();
   for (const Json& bare : list) {
@@ -28,7 +28,7 @@ void read_bare_tools(const Json& list, ResponseCall& call) {
   try {
     read_tools(wrapped, call.request);
   } catch (Fault& fault) {
-    // The client's request has no "function" in its path.
+    // Removes "function" from the path in the fault, because the client's request does not have it.
     if (const size_t at = fault.param.find(".function."); at != std::string::npos) {
       fault.param.erase(at, std::string_view(".function").size());
     }
@@ -143,7 +143,7 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     ignored_field<ResponseCall>("max_tool_calls", "tools are called by the client"),
 };
 
-// Finds the response or the conversation that the request continues, if any.
+// Finds the response or the conversation that the request continues, if it names one.
 void find_history(const Site& site, ResponseContext& context) {
   const ResponseCall& call = context.call;
   if (!call.previous_id.empty() && !call.conversation_id.empty()) {
@@ -167,7 +167,7 @@ void find_history(const Site& site, ResponseContext& context) {
   if (found.conversation_id.empty()) context.previous_id = call.previous_id;
 }
 
-// Replaces references by the items that they name. The fault's param is relative to "input".
+// Replaces references by the items that they name. The param of a fault is relative to "input".
 void resolve_references(const Site& site, const std::string& cache_namespace, const Json& in_front, Json& input) {
   if (!input.is_array()) return;
   for (size_t i = 0; i < input.size(); ++i) {
@@ -194,7 +194,7 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
   }
 }
 
-// Returns all messages: instructions, preceding items, input. Converts the input to items to be stored.
+// Returns all messages: instructions, preceding items, input. Converts the input to items that can be stored.
 Json read_items(const Site& site, ResponseContext& context) {
   ResponseCall& call = context.call;
   find_history(site, context);
@@ -208,7 +208,8 @@ Json read_items(const Site& site, ResponseContext& context) {
   if (call.instructions.is_string()) {
     messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
   }
-  // Read together, because a call and its reasoning may be on different sides of the boundary.
+  // The preceding items and the input are read together, because a call and its reasoning may be on different sides of
+  // the boundary.
   Json items = context.in_front;
   items.insert(items.end(), call.input.begin(), call.input.end());
   try {
@@ -259,9 +260,10 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   ResponseCall& call = context.call;
   std::optional<size_t>& n_logprobs = call.request.options.n_logprobs;
   Json body = begin_request(site, source, call.request);
-  context.cache_namespace = call.request.cache_namespace;  // without the salt, which may change between requests
+  // The namespace without the salt, which may change between requests.
+  context.cache_namespace = call.request.cache_namespace;
   read_fields<ResponseCall>(body, kResponseFields, call);
-  // Tools have been read without "function"; the shared row would require it.
+  // The tools were read above; the shared row would require "function" in them.
   body.erase("tools");
   read_answer_fields(body, call.request, true);
   for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {

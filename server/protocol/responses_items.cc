@@ -14,7 +14,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Reads items in order. Reasoning is kept until the text or the call that it belongs to.
+// Reads items in order. Reasoning is kept until the text or the call to which it belongs is read.
 class ItemReader {
  public:
   explicit ItemReader(Json& messages) : messages_(messages) {}
@@ -35,7 +35,7 @@ class ItemReader {
 
  private:
   void read_message(const Json& item) {
-    // The chat reader: roles and contents are the same, except those of assistant messages.
+    // Roles and contents are those of chat completions, except in assistant messages.
     read_chat_message(item, messages_);
     Json& message = messages_.back();
     goes_on_ = is_from(message, Role::kAssistant);
@@ -67,7 +67,7 @@ class ItemReader {
 
   void read_reasoning(const Json& item) {
     const Json* content = member(item, "content");
-    if (content == nullptr) return;  // only a summary: the client did not get the reasoning itself
+    if (content == nullptr) return;  // the item has only a summary: the client did not get the reasoning itself
     if (!content->is_array()) throw wrong_type("must be a list", ".content");
     for (const Json& part : *content) {
       if (const std::string* text = text_member(part, "text")) reasoning_ += *text;
@@ -80,10 +80,10 @@ class ItemReader {
 
   Json& messages_;
   std::string reasoning_;
-  bool goes_on_ = false;  // true if the last message belongs to the answer that is being read
+  bool goes_on_ = false;  // the last message belongs to the answer that is being read
 };
 
-// The prefix of item ids of a type.
+// Returns the prefix of item ids for a type.
 const char* prefix_of_item(const std::string& type) {
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";
@@ -154,7 +154,7 @@ struct Page {
   std::string_view after = {};
 };
 
-// Unknown parameters are ignored. Ids and numbers contain no characters that need decoding.
+// Reads the query parameters of a page; ignores unknown ones. Ids and numbers have no characters that need decoding.
 Page read_page(std::string_view query) {
   Page page;
   while (!query.empty()) {

@@ -1,5 +1,5 @@
-// Converts items of the Responses API (OpenAI) to messages for templates, and answers to items; pages through lists of
-// items. Pure functions except respond_items(); readers throw Fault.
+// Converts items of the Responses API (OpenAI) to messages for templates, and answers to items; also returns lists of
+// items page by page. Pure functions except respond_items(). Functions that read requests throw Fault.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 namespace ibid::serve {
 
 // Appends the messages of an "input": a text, or a list of items: messages, function calls and their outputs,
-// reasoning. Consecutive reasoning, text and calls become one assistant message, as they were one answer. The param of
-// a fault: "[3].type".
+// reasoning. Consecutive reasoning, text and calls become one assistant message, because they were one answer. The
+// param of a fault: "[3].type".
 void read_input(const Json& input, Json& messages);
 
-// The same input as items to be stored: each with its type, status and id, contents as lists of parts. new_id:
-// Site::new_id. REQUIRES: read_input() accepted it.
+// Converts the same input to items that can be stored: each with its type, status and id, contents as lists of parts.
+// new_id: Site::new_id. REQUIRES: read_input() accepted the input.
 Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id);
 
-// Items of a response. status: "in_progress", "completed", "incomplete".
+// Make items of a response. status: "in_progress", "completed", "incomplete".
 Json reasoning_item(const std::string& id, const std::string& text, const char* status);
 Json message_item(const std::string& id, Json content, const char* status);
 Json reasoning_text(const std::string& text);
 Json output_text(const std::string& text, Json logprobs);
 Json call_item(const std::string& id, const ToolCall& call, const char* status);
 
-// Answers with a page of `items`, which have ids, in chronological order: {"object": "list", "data", "first_id",
-// "last_id", "has_more"}. Query parameters: limit (1 to 100, default 20), order ("asc", or "desc", the default: newest
-// first), after (the id of an item: the page begins after it, in that order).
+// Responds with a page of `items`, which have ids and are in chronological order: {"object": "list", "data",
+// "first_id", "last_id", "has_more"}. Query parameters: limit (1 to 100, default 20); order ("asc", or "desc", the
+// default: newest first); after (an item's id: the page begins after that item, in this order).
 void respond_items(http::Exchange& exchange, Json items);
 
 }  // namespace ibid::serve

@@ -1,4 +1,3 @@
-// The sampling fields of requests.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -16,7 +15,7 @@ namespace {
 
 using S = SamplerOptions;
 
-constexpr double kMostTokens = 2147483647;  // of any number of tokens
+constexpr double kMostTokens = 2147483647;  // the largest number of tokens that a request may name
 constexpr double kMost64 = 18446744073709551615.0;
 constexpr double kLeast64 = -9223372036854775808.0;
 constexpr size_t kMaxBiases = 1024;
@@ -31,14 +30,15 @@ void set_sampler(const Json& value, AnswerRequest& request) {
   store(value, request.options.sampler.*Member);
 }
 
-// Other programs take 0 as "only the likeliest"; the sampler needs a share above 0.
+// Other programs read 0 as "only the likeliest token". The sampler needs a share above 0, so 0 becomes the smallest
+// positive number.
 template <double S::*Member>
 void set_share(const Json& value, AnswerRequest& request) {
   const double share = value.get<double>();
   request.options.sampler.*Member = share > 0 ? share : std::numeric_limits<double>::min();
 }
 
-// Negative: a count becomes 0, a window unlimited.
+// Negative values: set_top_k() stores 0, set_window() no limit.
 void set_top_k(const Json& value, AnswerRequest& request) {
   request.options.sampler.top_k = static_cast<size_t>(std::max<int64_t>(integer_of(value), 0));
 }
@@ -58,14 +58,14 @@ void set_seed(const Json& value, AnswerRequest& request) {
   }
 }
 
-// Done by min_tokens, which bans the tokens that end an answer: set to its maximum.
+// min_tokens bans the tokens that end an answer, so ignore_eos sets it to its maximum.
 void set_ignore_eos(const Json& value, AnswerRequest& request) {
   if (value.get<bool>()) request.options.min_tokens = std::numeric_limits<size_t>::max();
 }
 
 constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
 
-// A list of texts within limits; a fault's param is the entry's.
+// Returns a list of texts, checked against limits. The param of a fault is the index of the entry.
 std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   if (list.size() > max_entries) {
     throw Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
@@ -93,12 +93,12 @@ void add_bias(const std::string& id_text, const Json& value, AnswerRequest& requ
                 "is not a token id: keys must be whole numbers, at least 0");
   refuse_unless(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100,
                 "must be a number, -100 to 100");
-  // -100 is a ban, as with OpenAI.
+  // -100 bans the token, as with OpenAI.
   const double bias = value.get<double>();
   request.options.sampler.logit_bias[id] = bias <= -100 ? -std::numeric_limits<double>::infinity() : bias;
 }
 
-// {"50256": -100}; or llama.cpp's [[50256, -1.5], [11, false]], where false is a ban.
+// Reads {"50256": -100}, or llama.cpp's [[50256, -1.5], [11, false]], in which false bans the token.
 void read_logit_bias(const Json& value, AnswerRequest& request) {
   if (!value.is_structured()) throw wrong_type("must be an object of token ids and numbers");
   if (value.size() > kMaxBiases) {

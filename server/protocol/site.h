@@ -1,4 +1,5 @@
-// Site: what the handlers of all protocols share: the service, the clock, the store, a source of ids. Thread-safe.
+// Site: the objects that the handlers of all protocols share: the service, the clock, the store, a source of ids.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,11 @@ class ConversationStore;
 struct Site {
   std::shared_ptr<Backend> backend;
   Clock& clock = system_clock();
-  ConversationStore* store = nullptr;  // outlives the site
-  std::string version = {};            // of the server, for protocols that report it
-  bool namespace_by_user = false;      // the user of a request selects a namespace within that of the key
+  ConversationStore* store = nullptr;  // must outlive the site
+  std::string version = {};            // the server's version, for protocols that report it
+  bool namespace_by_user = false;      // if a request names a user, it uses a namespace of that user within the key's
 
-  // `prefix` and 32 random hexadecimal digits.
+  // Returns `prefix` and 32 random hexadecimal digits.
   std::function<std::string(std::string_view prefix)> new_id;
 
   int64_t now_s() const { return clock.unix_ns() / 1'000'000'000; }
@@ -36,9 +37,9 @@ std::string random_id(std::string_view prefix);
 // Responds with JSON.
 void respond_json(http::Exchange& exchange, const Json& json, int status = 200);
 
-// Calls `answer`, which responds, or passes the exchange on. If it throws a fault, responds with that in the style of
-// the path's protocol. Out of memory, it responds nothing: an exchange that is destroyed without a response answers
-// 500.
+// Calls `answer`, which responds or passes the exchange on. If it throws a fault, responds with the fault in the style
+// of the path's protocol. If memory is out, responds nothing: when the exchange is destroyed without a response, the
+// client gets a 500.
 template <typename Answer>
 void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
   try {
@@ -49,7 +50,7 @@ void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
   }
 }
 
-// "2026-01-31T12:00:00.123456789Z"
+// Returns a time as "2026-01-31T12:00:00.123456789Z".
 std::string iso_time(int64_t unix_ns);
 
 }  // namespace ibid::serve

@@ -17,7 +17,8 @@
 namespace ibid::serve {
 namespace {
 
-// Below 2^52, so that clients whose numbers are doubles can send it back, that of the last of several answers included.
+// Returns a seed below 2^52: clients whose numbers are doubles can then send back any seed, including that of the last
+// of several answers, which is larger.
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
@@ -31,7 +32,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
     case TurnEvent::Kind::kReasoning: return listener.reasoning(i, event.text);
     case TurnEvent::Kind::kCallBegin: return listener.tool_call(i, event.call, event.id, event.name);
     case TurnEvent::Kind::kArguments: return listener.tool_arguments(i, event.call, event.text);
-    case TurnEvent::Kind::kCallBroken:  // truncated with the answer; its text follows as content
+    case TurnEvent::Kind::kCallBroken:  // the call was cut with the answer; its text follows as content
     case TurnEvent::Kind::kCallEnd:
     case TurnEvent::Kind::kLeftOut:
     case TurnEvent::Kind::kPrefill:
@@ -42,7 +43,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
 // A request for answers: its conversation, the turns that answer it, and the events for its listener.
 //
 // If a turn runs out of memory, it is repeated when there is more. Its prompt, options and seed are the same, so its
-// events are the same too; those that the listener has received are skipped.
+// events are the same too, and events that the listener has already received are skipped.
 class AnswerJob final : public Job {
  public:
   AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
@@ -60,7 +61,7 @@ class AnswerJob final : public Job {
   // Finds the conversation and plans its prompt.
   Status prepare(const Place& place) override;
   KvRoom room(const Engine& engine, size_t expected_answer) const override;
-  // Starts the turn; for several answers, first the prefill of the prompt, then their turns. Emits begin().
+  // Starts the turn, or, for several answers, the prefill of the prompt and then their turns. Emits begin().
   Status plan(const Place& place) override;
   Next advance(Conversations& conversations) override;
   void leave_queue(std::chrono::nanoseconds waited) override;
@@ -72,9 +73,9 @@ class AnswerJob final : public Job {
   struct Part {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
-    std::optional<TurnStream> stream;  // until it is over
-    bool is_over = false;              // finished, and the conversation was put back
-    // Events of the current stream so far; the number of events that the listener has received.
+    std::optional<TurnStream> stream;  // null after the end of the turn
+    bool is_over = false;              // the turn has finished, and its conversation was put back
+    // Number of events of the current stream so far, and of events that the listener has received.
     size_t n_events = 0, n_told = 0;
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
@@ -93,11 +94,12 @@ class AnswerJob final : public Job {
   void fail(Status status);
 
   AnswerRequest request_;
-  std::shared_ptr<AnswerListener> listener_;  // until the end
+  std::shared_ptr<AnswerListener> listener_;  // null after end()
   Json variables_;
 
-  std::optional<Conversation> asked_;  // until its turns begin
-  // The prefill of the prompt that several answers share, and its cost, planning included. Times: the engine's clock.
+  std::optional<Conversation> asked_;  // nullopt after the turns have begun
+  // The prefill of the prompt that several answers share, and its cost, planning included. Times are those of the
+  // engine's clock.
   struct Reading {
     int64_t begin_ns = 0, end_ns = 0;
     double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
@@ -107,7 +109,7 @@ class AnswerJob final : public Job {
   Reading read_;
   bool is_read_ = false;
   std::vector<std::unique_ptr<Part>> parts_;
-  size_t n_side_by_side_ = 0;  // turns that were started together
+  size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   size_t n_read_told_ = 0;
   bool has_left_queue_ = false;
@@ -121,7 +123,7 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
               .n_answer = request_.options.max_tokens,
               .n_answers = request_.n};
   if (need.n_answer == 0) {
-    // One page more than the longest answer so far: an event has one token or more.
+    // One page more than the longest answer so far has events, because an event has one token or more.
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
   }
@@ -195,7 +197,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   }
   const Status status = reading_->finish().status();
   reading_.reset();
-  // If the context is full, every turn drops messages by itself.
+  // If the context is full, the prefill is left out: every turn drops messages by itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
@@ -207,7 +209,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   return {};
 }
 
-// Starts all turns; in a repeated attempt, those that ran out of memory, one at a time.
+// Starts all turns. A repeated attempt starts the turns that ran out of memory, one at a time.
 Status AnswerJob::begin_turns(const Place& place) {
   const bool is_first = parts_.empty();
   if (is_first) {
@@ -246,7 +248,7 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
-  if (request_.n == 0) {  // there was nothing to prefill
+  if (request_.n == 0) {  // no answer was requested: the prefill was everything
     end_reading(conversations);
     return Next::kOver;
   }
@@ -258,7 +260,7 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
     n_left += parts_[i]->is_over ? 0 : 1;
   }
   if (n_running > 0) return Next::kWait;
-  // One answer at a time needs less memory.
+  // If several answers ran at once, running one at a time needs less memory.
   if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
@@ -280,7 +282,7 @@ AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
   return Next::kOver;
 }
 
-// Ends a request for no answer: an empty answer reports the usage.
+// Ends a request for 0 answers with an empty answer that reports the usage.
 void AnswerJob::end_reading(Conversations& conversations) {
   put_back(*std::exchange(asked_, std::nullopt), conversations);
   Turn turn;
@@ -309,7 +311,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   Part& part = *parts_[i];
   Result<Turn> turn = part.stream->finish();
   part.stream.reset();
-  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // it may be repeated
+  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // the turn may be repeated
   part.is_over = true;
   if (!turn.ok()) {
     put_back(std::move(part.conversation), conversations);
@@ -321,12 +323,13 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
   part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
-  put_back(std::move(part.conversation), conversations);  // before the client receives the answer, and can continue it
+  // Put back before the client receives the answer, because it may continue the conversation at once.
+  put_back(std::move(part.conversation), conversations);
   listener_->answer(i, *turn);
 }
 
-// The first answer reports the prefill of the prompt, which was done once for all answers. If a part was evicted before
-// the answer began, the answer's own prefill counts it.
+// Adds the prefill of the prompt, which was done once for all answers, to the first answer. If a part was evicted
+// before the answer began, the answer's own prefill counts that part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
@@ -336,15 +339,15 @@ void AnswerJob::add_prefill_usage(Turn& turn) const {
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
-// Only kOutOfMemory is worth another attempt.
+// Ends the turns with an error. Only kOutOfMemory is worth another attempt.
 void AnswerJob::fail(Status status) {
   const bool is_final = status.code() != ErrorCode::kOutOfMemory;
   if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);
   if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// Drops a conversation that must not be stored, or is a prompt without a template; the one that it continued stays
-// known.
+// Puts the conversation back, or drops it if it must not be stored or is a prompt without a template. The conversation
+// that it continued then stays known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
   if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
 }

@@ -22,24 +22,24 @@ namespace ibid::serve {
 struct ModelCard {
   std::string name;
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;  // of its file, seconds since 1970
+  int64_t created_s = 0;  // time of the model's file, seconds since 1970
   bool is_loaded = false;
-  // Set for a loaded model:
-  size_t max_seq_len = 0;  // positions of its context
+  // The following members are set for a loaded model only.
+  size_t max_seq_len = 0;  // positions of the context
   size_t vocab_size = 0;
-  std::string chat_template = {};  // its source; empty: it has none
-  size_t embedding_dim = 0;        // numbers of an embedding; 0: it makes none
-  bool answers = true;             // false: it only makes embeddings
+  std::string chat_template = {};  // source of the template; empty: the model has none
+  size_t embedding_dim = 0;        // size of an embedding; 0: the model makes none
+  bool answers = true;             // can answer; false: it only makes embeddings
 };
 
 // The metadata in a model's file.
 struct ModelHeader {
   std::string format = {};  // "gguf", "safetensors"; empty: the file cannot be read
-  std::string family = {};  // its architecture: "llama"
+  std::string family = {};  // architecture of the model: "llama"
   uint64_t n_params = 0;
-  std::string quantization = {};  // "Q4_K_M": the file's declared type; else the type of most weights
-  size_t trained_context = 0;     // 0: not given
-  size_t embedding_dim = 0;       // of a token within the model; 0: not given
+  std::string quantization = {};  // "Q4_K_M": the type that the file declares; else the type of most weights
+  size_t trained_context = 0;     // positions the model was trained for; 0: not given
+  size_t embedding_dim = 0;       // size of a token's vector within the model; 0: not given
   std::string chat_template = {};
 };
 
@@ -48,40 +48,41 @@ struct ModelCall {
   std::string model = {};
   std::string cache_namespace = {};
   size_t n_bytes = 0;
-  std::optional<std::chrono::milliseconds> keep_alive = {};  // as in AnswerRequest
+  std::optional<std::chrono::milliseconds> keep_alive = {};  // the same as in AnswerRequest
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // A callback that is called once, on a thread of the service, perhaps before the call that takes it returns; must not
-  // throw. Errors: those of AnswerListener::end().
+  // A callback for the result. It is called once, on a thread of the service, perhaps before the call that takes it
+  // returns; it must not throw. Errors: those of AnswerListener::end().
   template <typename Value>
   using Then = std::function<void(const Result<Value>&)>;
 
-  // These return without waiting. All results, errors included, go to the listener or to `then`. stop: cancels the
-  // request; its computation ends within a layer.
+  // The following calls return without waiting. All results, errors included, go to the listener or to `then`. stop:
+  // cancels the request, whose computation then ends within a layer.
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
   virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) = 0;
-  // Counts the tokens of the request's prompt; renders the prompt with the model's template.
+  // count_prompt(): counts the tokens of the request's prompt. render_prompt(): renders the prompt with the model's
+  // template.
   virtual void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) = 0;
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
-  // Passes the model's tokenizer, for short work; loads the model first if necessary.
+  // Passes the model's tokenizer to `then`, which must not take long; loads the model first if necessary.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
-  // Runs `work`, which may wait for the disk, on the writing thread: changes of stored data, ends of stored answers. No
-  // other client's answer waits for it. `work` must not call the service; its exceptions are swallowed.
+  // Runs `work` on the writing thread, where it may wait for the disk: changes of stored data, ends of stored answers.
+  // No other client's answer waits for it. `work` must not call the service; exceptions of `work` are ignored.
   virtual void write_behind(std::function<void()> work) = 0;
-  // Unloads the model once it has no users. Returns at once. Error: kNotFound.
+  // Unloads the model as soon as no request uses it. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;
 
-  // The name in models() of the model that a request means. Error: kNotFound, listing all names.
+  // Returns the name in models() of the model that a request means. Error: kNotFound, listing all names.
   virtual Result<std::string> resolve(std::string_view model) const = 0;
-  // All models; an empty name means the first one.
+  // Returns all models. A request with an empty model name means the first one.
   virtual std::vector<ModelCard> models() const = 0;
-  // The header of a model's file, loaded or not. The file is read at the first call.
+  // Returns the header of a model's file, whether the model is loaded or not. Only the first call reads the file.
   virtual ModelHeader header(std::string_view model) const = 0;
-  // The sampling options of that model for requests that set none.
+  // Returns the sampling options of that model for requests that set none.
   virtual TurnOptions default_options(std::string_view model) const = 0;
 };
 

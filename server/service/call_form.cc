@@ -23,13 +23,14 @@ constexpr const char* kCallIndex = "0|[1-9][0-9]?";
 // The prefix of an id that contains the tool's name.
 constexpr const char* kIdOfName = "functions.";
 
-// The object of a tool that has its name and parameters.
+// Returns the object inside a tool that has its name and parameters.
 const Json& function_of_tool(const Json& tool) {
   const auto function = tool.is_object() ? tool.find("function") : tool.end();
   return tool.is_object() && function != tool.end() ? *function : tool;
 }
 
-// If a tool lists its arguments, others are not allowed unless its schema says so: a forced call would invent more.
+// Returns the schema of a tool's arguments. If the tool lists its arguments, others are not allowed unless its schema
+// allows them: in a call that is forced, a model would invent more.
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
   Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
@@ -64,7 +65,7 @@ class CallWriter {
   Call call_;
 };
 
-// The notation of arguments that are not a JSON object.
+// Returns the notation of arguments that are not a JSON object.
 ArgumentNotation notation_of(const CallSyntax& syntax) {
   using Form = ArgumentNotation::Form;
   const ParameterSyntax& marked = syntax.parameter;
@@ -93,7 +94,7 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   if (arguments == Arguments::kBySchema || tool.strict) {
     return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
   }
-  CompileBudget for_any;  // the request's budget may be used up
+  CompileBudget for_any;  // a budget of its own, because that of the request may be used up
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
@@ -118,7 +119,7 @@ Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>
       case CallPart::Kind::kId:
         if (has_part(parts, CallPart::Kind::kName)) {
           TRY(out.regex(kCallId));
-        } else {  // the id names the tool
+        } else {  // the tool's name is part of the id
           out.words(kIdOfName + name + ":");
           TRY(out.regex(kCallIndex));
         }
@@ -131,7 +132,7 @@ Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>
   return call;
 }
 
-// Appends a call of the tool in each spelling of the syntax.
+// Appends one call of the tool for each spelling that the syntax allows.
 Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments, CompileBudget& budget,
                  std::vector<Call>& calls) {
   TRY_ASSIGN(const Call pieces, arguments_of(syntax, tool, arguments, budget));
@@ -144,7 +145,8 @@ Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments a
   return {};
 }
 
-// Joins calls at their common prefix, so that a text has one parse up to where they differ.
+// Joins calls at their common prefix. Otherwise the grammar would have several parses of the same text up to the place
+// where the calls differ.
 Call joined(std::vector<Call> calls) {
   if (calls.size() == 1) return std::move(calls.front());
   std::string_view common = calls.front().front().words;
@@ -159,7 +161,8 @@ Call joined(std::vector<Call> calls) {
   return {std::move(all)};
 }
 
-// Removes a word from the start of a text, ignoring additional spaces in the text; false: the text starts otherwise.
+// Removes a word from the start of a text, ignoring additional spaces in the text. Returns false if the text starts
+// with something else.
 bool take_word(std::string& text, std::string_view word) {
   size_t at = 0;
   for (const char c : word) {
@@ -171,11 +174,11 @@ bool take_word(std::string& text, std::string_view word) {
   return true;
 }
 
-// The part of a call after the word; the whole call if the word comes before it.
+// Returns the part of a call after the word, or the whole call if the word precedes it.
 Call rest_of_call(Call call, const std::string& word) {
   std::string& words = call.front().words;
   if (take_word(words, word)) return call;
-  if (const size_t at = words.find(word); at != words.npos) {  // "to=functions." in a header
+  if (const size_t at = words.find(word); at != words.npos) {  // the word is in a header, as "to=functions." is
     words.erase(0, at + word.size());
   } else if (std::vector<Call>& ways = call.front().one_of; words.empty() && !ways.empty()) {
     for (Call& way : ways) way = rest_of_call(std::move(way), word);
@@ -186,7 +189,7 @@ Call rest_of_call(Call call, const std::string& word) {
   return call;
 }
 
-// The start of a call without a marker: {"name" of {"name": "NAME".
+// Returns the start of a call without a marker: {"name" for {"name": "NAME".
 std::string plain_beginning(std::string_view text) {
   text = trim_marker_spaces(text);
   if (text.ends_with('"')) text = trim_marker_spaces(text.substr(0, text.size() - 1));
@@ -205,7 +208,8 @@ std::string words_before_name(const CallSyntax& syntax) {
 
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// The reply parser also accepts calls whose name follows other members; the grammar does not, so no text may begin so.
+// The reply parser also accepts calls in which other members precede the name. The grammar does not, so these
+// beginnings are forbidden.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
   const std::string before = plain_beginning(words_before_name(syntax));
   const std::string name = json_to_string(Json(syntax.envelope->name_key));
@@ -243,7 +247,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // After a call that begins as JSON does, the next one would begin so too.
+  // After a call that begins as JSON does, the next one would begin without a marker too.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {

@@ -39,11 +39,11 @@ std::shared_ptr<ConversationStore> store_of(const ConversationOptions& options) 
   return options.store != nullptr ? options.store : ConversationStore::open_or_in_memory({.remark = options.remark});
 }
 
-// --- files of earlier versions: <cache directory>/conversations/<32 hex digits>.chat, each a saved session
-// (runtime/session/session_file.h) whose notes are those of Conversation::to_saved()
+// --- Files of earlier versions: <cache directory>/conversations/<32 hex digits>.chat, each a saved session
+// (runtime/session/session_file.h) with the notes of Conversation::to_saved().
 
 constexpr std::string_view kEnding = ".chat";
-constexpr std::string_view kUnfinished = ".tmp";  // create_temporary() in base/file_ops.h
+constexpr std::string_view kUnfinished = ".tmp";  // ending of files that create_temporary() in base/file_ops.h makes
 constexpr size_t kNameDigits = 32;
 
 bool begins_as_ours(std::string_view name) {
@@ -51,7 +51,7 @@ bool begins_as_ours(std::string_view name) {
          name.substr(0, kNameDigits).find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// True if the file itself is invalid; otherwise it is only unreadable now, or a later version's.
+// True if the file itself is invalid. Otherwise it cannot be read now, or a later version wrote it.
 bool is_unsound(ErrorCode code) {
   switch (code) {
     case ErrorCode::kIo:
@@ -70,7 +70,7 @@ Status put_file(const std::string& path, const std::string& name, FileOps& files
   std::optional<ConversationPlaces> places = Conversation::places_of(saved, store.hash_seed());
   if (!places) return {ErrorCode::kBadHeader, path + ": bad field 'notes'"};
   const std::string space = *text_member(saved.notes, "namespace");
-  const std::string* owner = text_member(saved.notes, "owner");  // absent: written before files had owners
+  const std::string* owner = text_member(saved.notes, "owner");  // null: the file was written before files had owners
   const Holder holder{space, owner == nullptr ? space : *owner, owner == nullptr ? space : *owner};
   TRY_ASSIGN(std::string text, session_to_text(session_to_json(saved)));
   return store.put_history(holder, {.name = name.substr(0, kNameDigits),
@@ -80,10 +80,10 @@ Status put_file(const std::string& path, const std::string& name, FileOps& files
                                     .first = places->first});
 }
 
-// Moves the conversations of a directory into the store, the oldest first, and removes their files, and the directory
-// if it is empty then. An invalid file is logged, counted as refused, and removed. A file of a later version, an
-// unreadable one, and one that the store cannot write is logged and kept for the next time. Files of other names stay.
-// After a crash a remaining file is stored in the same place again.
+// Moves the conversations of a directory into the store, the oldest first. Removes each file after that, and the
+// directory if it is empty then. An invalid file is logged, counted as refused, and removed. A file of a later version,
+// an unreadable one, and one that the store cannot write is logged and kept for the next time. Files with other names
+// stay. If the process crashes in between, the remaining files are moved the next time, to the same entries.
 void take_over_conversation_files(const std::string& directory, FileOps& files, ConversationStore& store,
                                   const std::function<void(const std::string&)>& remark) {
   const Result<FileInfo> info = files.info(directory);
@@ -94,7 +94,7 @@ void take_over_conversation_files(const std::string& directory, FileOps& files, 
   Result<std::unique_ptr<Directory>> opened = files.open_directory(directory);
   const Result<std::vector<std::string>> names = opened.ok() ? (*opened)->list() : opened.status();
   if (!names.ok()) return say(names.status().message());
-  std::vector<std::pair<int64_t, std::string>> found;  // modification time, name
+  std::vector<std::pair<int64_t, std::string>> found;  // modification time and name
   for (const std::string& name : *names) {
     if (!begins_as_ours(name)) continue;
     const Result<FileInfo> file = (*opened)->info(name);
@@ -144,19 +144,20 @@ struct Conversations::Parts {
 
   const ConversationOptions options;
   const std::shared_ptr<ConversationStore> store;
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards the following members
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex taking_over;  // held while files are read, so that other requests wait for them; guards what follows
-  std::set<std::string> taken_over;  // cache directories
+  std::mutex taking_over;  // held while files are read, so that other requests wait until then; guards taken_over
+  std::set<std::string> taken_over;  // cache directories whose files were moved
   std::atomic<uint64_t> n_waiting{0};
-  std::atomic<bool> has_failed{false};  // a write failed, and that was logged
-  WorkThreads writer{1};                // last: it ends before the members that it uses
+  std::atomic<bool> has_failed{false};  // a write has failed and was logged
+  WorkThreads writer{1};                // the last member: its destructor ends it before the members that it uses
 };
 
-// A copy of the known conversation that the history continues, and the number of messages it shares; nullopt: a new
-// session is better. The original stays known until the copy is put back, so that two requests may continue it at once.
+// Returns a copy of the known conversation that the history continues, and the number of messages that they share;
+// nullopt if a new session is better. The original stays known until the copy is put back, so that two requests may
+// continue it at once.
 std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Wanted& wanted) {
   const std::lock_guard lock(mutex);
   const std::optional<Place> place = known.find(wanted);
@@ -171,7 +172,7 @@ std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(
   return std::nullopt;
 }
 
-// REQUIRES: the lock is held. The caller destroys the evicted conversations without it.
+// REQUIRES: mutex is held. The caller destroys the evicted conversations without it.
 std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   std::vector<Known> gone = known.make_room();
   stats.n_forgotten += gone.size();
@@ -201,7 +202,7 @@ void Conversations::Parts::say_versions() {
   }
 }
 
-// Restores the stored conversation with the longest shared prefix, if that is longer than what memory has.
+// Restores the stored conversation with the longest shared prefix, if memory has no longer one.
 void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
   if (!keeps(*engine)) return;
   take_over_files(*engine);
@@ -226,22 +227,23 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   Result<Conversation> conversation = read(engine, wanted, history);
   if (!conversation.ok()) {
     const Status& why = conversation.status();
-    if (why.code() == ErrorCode::kNotFound) return;  // it was removed meanwhile
+    if (why.code() == ErrorCode::kNotFound) return;  // the history was removed meanwhile
     remark("a conversation on disk is not used: " + why.message());
     const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
-    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);  // failed: repeated next time
+    // If this fails, it is tried again next time.
+    if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);
     return;
   }
   const size_t n_bytes = conversation->n_bytes();
-  std::vector<Known> gone;  // destroyed without the lock
+  std::vector<Known> gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex);
-  if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request was faster
+  if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request has restored it meanwhile
   known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .kept = history.name});
   ++stats.n_restored;
   gone = make_room();
 }
 
-// Reads the stored conversation of that name, and checks that it has the first messages of the history.
+// Reads the stored conversation of that name, and checks that its first messages are those of the history.
 Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& engine, const Wanted& wanted,
                                                 const FoundHistory& found) {
   TRY_ASSIGN(const std::string text, store->read_history(holder_of(wanted.cache_namespace), found.name));
@@ -260,13 +262,13 @@ void Conversations::Parts::write_later(uint64_t number) {
     try {
       write(number);
     } catch (const std::bad_alloc&) {
-      // It is still in memory, and is written again after its next answer.
+      // The conversation is still in memory, and is written again after its next answer.
     }
     --n_waiting;
   });
 }
 
-// Writes nothing if another conversation has replaced this one: that one is written instead.
+// Writes a known conversation. Does nothing if another one has replaced it, because that one is written then.
 void Conversations::Parts::write(uint64_t number) {
   StoredHistory history;
   SavedSession saved;
@@ -338,7 +340,7 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
   TRY_ASSIGN(ChatSession session,
              SessionState::create(std::move(engine), {.options = std::move(options), .plain = true}));
   TRY(session.state().replace_from(0, Json::array({std::move(prompt)})));
-  return Conversation(cache_namespace, std::move(session), 0);  // it is never looked up
+  return Conversation(cache_namespace, std::move(session), 0);  // hash seed 0: the conversation is never looked up
 }
 
 void Conversations::put(Conversation conversation) {
@@ -347,11 +349,12 @@ void Conversations::put(Conversation conversation) {
   const bool keeps = parts_->keeps(*conversation.session().engine());
   const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
   Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
-  std::vector<Parts::Known> gone;  // destroyed without the lock
+  std::vector<Parts::Known> gone;  // destroyed after the lock is released
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
   if (const auto place = parts_->known.find_number(known.conversation.origin())) {
-    // A conversation with dropped messages can be continued only at its end; then the shorter one stays too.
+    // If messages were dropped from a conversation, it can be continued only at its end. The shorter one then stays
+    // too, for histories that continue earlier.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;
@@ -367,7 +370,7 @@ void Conversations::forget_namespace(std::string_view cache_namespace) {
     const std::lock_guard lock(parts_->mutex);
     gone = parts_->known.take_out_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
   }
-  parts_->wait_for_writer();  // it may be writing one of them
+  parts_->wait_for_writer();  // the writer may be writing one of them
   if (const Status status = parts_->store->forget(std::string(cache_namespace)); !status.ok()) {
     parts_->remark("cannot delete the stored data of a namespace: " + status.message());
   }
@@ -386,7 +389,8 @@ void Conversations::write_behind(std::function<void()> work) {
     try {
       work();
     } catch (const std::exception&) {
-      // As on a handler's thread: an exchange that is destroyed without a response answers 500.
+      // The exception is ignored, as on a handler's thread: an exchange that is destroyed without a response gets a
+      // 500.
     }
   });
 }

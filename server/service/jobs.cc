@@ -14,7 +14,7 @@ namespace ibid::serve {
 size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
   const size_t n_read = std::min(need.n_prompt, max_seq_len);
   const size_t n_completion_tokens = std::min(need.n_answer, max_seq_len - n_read);
-  // The first KV rows of an answer go into a copy of the prompt's last page.
+  // An answer may begin within the last page of the prompt, so each answer needs a copy of that page.
   const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
                          need.n_answers * (KvLayout::pages_for(n_completion_tokens) + 1);
   const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
@@ -23,7 +23,7 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 
 namespace {
 
-// The approximate size of a value as text, without serialising it.
+// Returns the approximate size of a value as text, without serialising it.
 size_t bytes_of_json(const Json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>().size();
   size_t n = 8;
@@ -44,7 +44,7 @@ size_t bytes_of_inputs(const EmbeddingRequest& request) {
   return n;
 }
 
-// The tokens of an input, truncated to `most`; 0: all.
+// Returns the tokens of an input, truncated to `most`; 0: no limit.
 Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, Tokens>& input, size_t most) {
   if (const auto* text = std::get_if<std::string>(&input)) return ids_to_embed(tokenizer, *text, most);
   Tokens ids = std::get<Tokens>(input);
@@ -52,7 +52,7 @@ Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, 
   return ids;
 }
 
-// A request for embeddings. A work thread tokenizes its texts; then they are tasks of the engine
+// A request for embeddings. A work thread tokenizes its texts. The texts are then tasks of the engine
 // (runtime/embedding/embeddings.h), which run beside answers.
 class EmbeddingJob final : public Job {
  public:
@@ -78,13 +78,13 @@ class EmbeddingJob final : public Job {
 
  private:
   EmbeddingRequest request_;
-  std::shared_ptr<EmbeddingListener> listener_;  // null: the end was sent
+  std::shared_ptr<EmbeddingListener> listener_;  // null: the result was sent
   Clock& clock_;
-  std::unique_ptr<Embeddings> embeddings_;  // while the engine computes
+  std::unique_ptr<Embeddings> embeddings_;  // set while the engine computes
   EmbeddingReply reply_;
   int64_t start_ns_ = 0;
   std::vector<Tokens> texts_;
-  size_t longest_ = 0;  // of the texts, in tokens
+  size_t longest_ = 0;  // number of tokens of the longest text
 };
 
 KvRoom EmbeddingJob::room(const Engine& engine, size_t /*expected_answer*/) const {

@@ -1,7 +1,8 @@
-// Job: one request from arrival to end: for answers, for embeddings, or a task that needs no computation by the model.
+// Job: one request from arrival to end: for answers, for embeddings, or a task for which the model computes nothing.
 //
 // A job has no thread: a work thread plans it, the service's event thread advances it, and the engine computes
-// meanwhile. One thread at a time uses a job; stop(), is_stopped() and why_stopped() are for any thread.
+// meanwhile. Only one thread at a time uses a job; stop(), is_stopped() and why_stopped() may be called from any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -27,18 +28,18 @@ namespace ibid::serve {
 
 class Conversations;
 
-// Memory of an engine for keys, values and states: the most that a request needs.
+// The most memory of an engine that a request needs for keys, values and states.
 struct KvRoom {
   const Engine* engine = nullptr;
   size_t n_bytes = 0;
-  size_t budget_bytes = 0;  // of the engine
+  size_t budget_bytes = 0;  // the engine's budget
 };
 
 // The lengths that decide how much memory the answers to one prompt need.
 struct KvNeed {
   size_t n_prompt = 0;
-  size_t n_dropped = 0;  // tokens of its conversation that the prompt dropped; a turn holds their KV until it ends
-  size_t n_answer = 0;   // tokens of an answer
+  size_t n_dropped = 0;  // tokens of the conversation that the prompt dropped; a turn holds their KV until it ends
+  size_t n_answer = 0;   // expected tokens of an answer
   size_t n_answers = 1;
 };
 size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need);
@@ -47,10 +48,10 @@ class Job {
  public:
   struct Asked {
     std::string model;  // a name that ModelHost resolves; empty: the first
-    std::string owner;  // for which requests take turns
+    std::string owner;  // requests of different owners take turns
     std::chrono::milliseconds deadline{0};
-    size_t prompt_bytes = 0;                                   // of its texts, approximately
-    std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays loaded after it
+    size_t prompt_bytes = 0;                                   // approximate size of the prompt's texts
+    std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays loaded after the job
   };
   virtual ~Job() = default;
   Job(const Job&) = delete;
@@ -58,7 +59,7 @@ class Job {
 
   const Asked& asked() const { return asked_; }
 
-  // Ends the job within a layer. why: kCancelled or kDeadline; the first call's counts.
+  // Ends the job within a layer of computation. why: kCancelled or kDeadline; only the first call's reason counts.
   void stop(ErrorCode why) {
     ErrorCode none = ErrorCode::kOk;
     why_.compare_exchange_strong(none, why);
@@ -66,7 +67,7 @@ class Job {
     bell_->ring();
   }
   bool is_stopped() const { return stop_.stop_requested(); }
-  // The error that is reported to the client. REQUIRES: is_stopped().
+  // Returns the error that is reported to the client. REQUIRES: is_stopped().
   Status why_stopped() const {
     if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "deadline exceeded"};
     return {ErrorCode::kCancelled, "the request was cancelled"};
@@ -79,46 +80,46 @@ class Job {
 
     const std::shared_ptr<Engine>& engine() const { return lease->engine(); }
   };
-  // True if the model computes for it. If not, plan() does all of its work, and needs no memory of the engine.
+  // True if the model computes for this job. If not, plan() does all of the work and needs no memory of the engine.
   virtual bool computes() const { return true; }
-  // Determines what it needs: computes nothing and takes no memory of the engine. Called once, before plan(). Errors:
-  // those of the request; call end() then.
+  // Determines what the job needs; computes nothing and takes no memory of the engine. Called once, before plan().
+  // Errors: those of the request; call end() then.
   virtual Status prepare(const Place& /*place*/) { return {}; }
-  // The most memory that it needs. expected_answer: tokens of an answer without max_tokens; an answer that outgrows it
-  // needs more. REQUIRES: prepare().
+  // Returns the most memory that the job needs. expected_answer: length assumed for an answer without max_tokens; a
+  // longer answer needs more. REQUIRES: prepare() was called.
   virtual KvRoom room(const Engine& engine, size_t /*expected_answer*/) const { return {.engine = &engine}; }
-  // Starts to compute. Errors: as prepare().
+  // Starts the computation. Errors: those of prepare().
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
-    kWait,     // the bell rings when there is more
+    kWait,     // nothing to do until the bell rings
     kPlan,     // call plan() again
-    kRetry,    // out of memory: call plan() again when there is more; it resumes where it stopped
+    kRetry,    // out of memory: call plan() again when there is more; the job resumes where it stopped
     kOver,     // call end()
-    kLongEnd,  // call end() on a work thread: it writes too much for the event thread
+    kLongEnd,  // call end() on a work thread, because it writes too much for the event thread
   };
-  // Sends new events to the listener.
+  // Sends new events to the listener, and returns what to do next.
   virtual Next advance(Conversations& /*conversations*/) { return Next::kOver; }
 
-  // Emits how long the job has waited; only the first call has an effect.
+  // Reports to the listener how long the job has waited; only the first call has an effect.
   virtual void leave_queue(std::chrono::nanoseconds /*waited*/) {}
-  // Ends the job because the server is busy. retry_after: when the client should retry.
+  // Ends the job because the server is busy. retry_after: time after which the client should retry.
   virtual void refuse(const Status& busy, std::chrono::seconds /*retry_after*/) { end(busy); }
-  // Sends the end to the listener, once.
+  // Sends the last event to the listener, once.
   virtual void end(const Status& status) = 0;
 
-  // The result. REQUIRES: advance() returned kOver, kLongEnd or kRetry.
+  // Returns the result. REQUIRES: advance() returned kOver, kLongEnd or kRetry.
   const Status& status() const { return status_; }
-  virtual bool is_cut_short() const { return false; }  // one of its answers was stopped
-  // Sum over all that it computed.
+  virtual bool is_cut_short() const { return false; }  // true if one of its answers was stopped
+  // Sum of the usage of all that the job computed.
   const Usage& usage() const { return usage_; }
 
  protected:
   // bell: rung when the client has left, and when there are events.
   Job(Asked asked, std::shared_ptr<Waker> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
 
-  // watch(): the job stops when the client leaves. Derived classes call these at the end of their constructor and the
-  // beginning of their destructor, because the callback may use their members.
+  // watch(): from now on the job stops when the client leaves. The callback may use members of derived classes, so
+  // these call watch() at the end of their constructor and end_watch() at the beginning of their destructor.
   void watch(std::stop_token gone) {
     gone_.emplace(std::move(gone), [this] { stop(ErrorCode::kCancelled); });
   }
@@ -141,13 +142,13 @@ class Job {
   std::optional<std::stop_callback<std::function<void()>>> gone_;
 };
 
-// gone: stopped when the client has left. Destroying the job cancels it too, and waits for the end of its turns.
+// gone: requested when the client has left. Destroying the job also cancels it, and waits for the end of its turns.
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                                      std::stop_token gone, std::shared_ptr<Waker> bell);
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                                         std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
 
-// A short task that needs a model but no computation: count the tokens of a prompt, tokenize a text.
+// A short task that needs a model but no computation by it: count the tokens of a prompt, tokenize a text.
 template <typename Value>
 class TaskJob final : public Job {
  public:
@@ -175,17 +176,17 @@ class TaskJob final : public Job {
 
  private:
   Ask ask_;
-  Backend::Then<Value> then_;  // null: already called
+  Backend::Then<Value> then_;  // null: it was called
 };
 
-// --- the prompt of a request without a session. Errors: kUnsupported: the model has no template; those of
+// --- The prompt of a request without a session. Errors: kUnsupported: the model has no template; those of
 // ChatTemplate::render(); kInvalidArgument.
 
-// The variables of the template, tools included.
+// Returns the variables of the template, tools included.
 Json variables_for(const AnswerRequest& request);
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
-// The size of its texts, approximately, without rendering them.
+// Returns the approximate size of the prompt's texts, without rendering them.
 size_t bytes_of_prompt(const AnswerRequest& request);
 
 }  // namespace ibid::serve

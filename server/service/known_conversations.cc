@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// The most candidates of one hash to compare; forks of one history share the hashes of its prefixes.
+// Maximum number of candidates that are compared for one hash: forks of one history share the hashes of its prefixes.
 constexpr size_t kMostCandidates = 8;
 
 }  // namespace
@@ -25,7 +25,7 @@ std::optional<KnownConversations::Place> KnownConversations::find(const Wanted& 
       const Conversation& candidate = it->second.known->conversation;
       const bool at_end = candidate.size() == n;
       if (it->second.n != n || candidate.cache_namespace() != wanted.cache_namespace || (best && !at_end)) continue;
-      if (candidate.session().engine().get() != &wanted.engine) continue;  // a model may be loaded twice
+      if (candidate.session().engine().get() != &wanted.engine) continue;  // two engines may have loaded the same model
       if (!candidate.can_go_on_from(n) || !candidate.begins(wanted.messages, n)) continue;
       best = it->second;
       if (at_end) break;

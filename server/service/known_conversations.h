@@ -1,8 +1,7 @@
-// KnownConversations: the index of Conversations (server/service/conversations.h): finds conversations by the hashes of
-// their prefixes or by their number; bounded by bytes. A conversation that is also stored
-// (server/store/conversation_store.h) has its name there in Known::kept.
-//
-// Not thread-safe. Removed conversations are returned, so that the caller destroys them (slow) without a lock.
+// KnownConversations: the index of Conversations (server/service/conversations.h). It finds a conversation by the
+// hashes of its prefixes or by its number, and is bounded by bytes. If a conversation is also stored
+// (server/store/conversation_store.h), Known::kept is its name there. Not thread-safe. Removed conversations are
+// returned, so that the caller can destroy them, which is slow, without a lock.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +26,14 @@ class KnownConversations {
     Conversation conversation;
     size_t n_bytes = 0;
     uint64_t number = 0;    // assigned by add()
-    std::string kept = {};  // its name in the store; empty: not stored
+    std::string kept = {};  // the conversation's name in the store; empty: not stored
   };
   struct Space;
-  using List = std::list<Known>;  // the least recently used first
+  using List = std::list<Known>;  // the least recently used one is first
   struct Place {
     Space* space = nullptr;
     List::iterator known;
-    size_t n = 0;  // length in messages of the prefix that the hash is of
+    size_t n = 0;  // length in messages of the prefix that was found
   };
 
   explicit KnownConversations(size_t budget_bytes);
@@ -45,21 +44,21 @@ class KnownConversations {
     const Engine& engine;
     const std::string& cache_namespace;
     const Json& messages;
-    std::vector<uint64_t> hashes;  // of its prefixes, the shortest first
+    std::vector<uint64_t> hashes;  // hashes of its prefixes, the shortest first
   };
-  // The conversation of that engine and namespace that shares the longest prefix with the history.
+  // Returns the conversation of that engine and namespace that shares the longest prefix with the history.
   std::optional<Place> find(const Wanted& wanted) const;
   std::optional<Place> find_number(uint64_t number) const;
   bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // A copy that continues from the place; marks the original as used. nullopt: out of memory.
+  // Returns a copy that continues from the place, and marks the original as used; nullopt if memory is out.
   std::optional<Conversation> copy_of(const Place& place);
 
-  // Returns its number.
+  // Adds a conversation and returns its number.
   uint64_t add(Known known);
-  // May remove the place's space.
+  // Removes and returns a conversation. The place's space is removed too if this was its last one.
   Known take_out(const Place& place);
-  // Evicts conversations until the budget holds.
+  // Evicts conversations until the budget holds, and returns them.
   std::vector<Known> make_room();
   std::vector<Known> take_out_if(const std::function<bool(const Conversation&)>& goes);
 
@@ -70,7 +69,7 @@ class KnownConversations {
   Known remove(Space& space, List::iterator it);
 
   const size_t budget_bytes_;
-  std::map<std::string, Space, std::less<>> spaces_;  // by the owner of namespaces
+  std::map<std::string, Space, std::less<>> spaces_;  // by owner of the namespaces
   std::unordered_multimap<uint64_t, Place> by_hash_;
   std::unordered_map<uint64_t, Place> by_number_;
   std::unordered_set<std::string> kept_;

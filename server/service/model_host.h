@@ -1,15 +1,14 @@
 // ModelHost: the models of a server by name. A model is loaded when it is first requested, within a memory budget, and
 // unloaded after a time without requests. ModelHeaders: the headers of their files.
 //
-// A user of a model holds a lease of it, and a model with a lease stays loaded. Others may hold its engine besides, if
-// they release it when the host calls set_on_unload()'s function: known conversations do.
+// A user of a model holds a lease, and a model with a lease stays loaded. Other parts, such as known conversations, may
+// also hold its engine if they release it when the host calls the function set by set_on_unload().
 //
-// A model costs the size of its file plus its budget of keys and values. If the memory budget is used up, models
-// without leases are unloaded, the least recently used first. If a model's file was replaced, the loaded model stays
-// for its users (its weights are in memory); later requests wait until these are done and get the new file, so that the
-// two are never in memory at once.
-//
-// Thread-safe. Loading one model does not block requests for others that are loaded.
+// The memory of a model is the size of its file plus its budget of keys and values. If the host's budget is used up,
+// models without leases are unloaded, the least recently used first. If a model's file was replaced, the loaded model
+// stays for its present users (its weights are in memory). Later requests wait until these have finished and get the
+// new file, so that the two are never in memory at once. Thread-safe. Loading one model does not block requests for
+// others that are loaded.
 #pragma once
 
 #include <chrono>
@@ -42,7 +41,7 @@ struct ModelSource {
 
   std::string path;
   std::vector<std::string> aliases;         // its other names
-  TurnOptions recommended = TurnOptions();  // sampling options for requests that set none
+  TurnOptions recommended = TurnOptions();  // sampling options for requests that set no options
 };
 
 class ModelLease;
@@ -52,15 +51,15 @@ struct HostedModel {
   std::string name;  // the file's name without its extension: "smollm2-135m-instruct.q4_1"
   std::string path;
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;  // of its file, seconds since 1970
+  int64_t created_s = 0;  // time of the file, seconds since 1970
   bool is_loaded = false;
-  std::shared_ptr<Engine> engine = nullptr;  // set if it is loaded and has a lease
+  std::shared_ptr<Engine> engine = nullptr;  // set if the model is loaded and has a lease
 };
 
 struct ModelHostOptions {
-  uint64_t memory_budget_bytes = 0;                     // of all loaded models' files and keys and values; 0: no limit
+  uint64_t memory_budget_bytes = 0;                     // budget for the files and KV of all loaded models; 0: no limit
   std::chrono::milliseconds keep_alive{-1};             // unload after this time without a user; < 0: never
-  bool load_at_once = true;                             // load the first model in create(): before the port opens
+  bool load_at_once = true;                             // load the first model in create(), before the port is opened
   std::function<void(const std::string&)> remark = {};  // logs a line about a model
 };
 
@@ -69,39 +68,40 @@ class ModelHost {
   // Makes an engine of a path; tests pass fakes.
   using Loader = std::function<Result<std::shared_ptr<Engine>>(const std::string& path)>;
 
-  // Errors: kInvalidArgument: two models of one name, or no model; those of the loader.
+  // Errors: kInvalidArgument: two models have the same name, or there is no model; those of the loader.
   static Result<std::unique_ptr<ModelHost>> create(std::vector<ModelSource> sources, Loader loader, Clock& clock,
                                                    const ModelHostOptions& options);
   ~ModelHost();
 
-  // name, in all that follow: any name that resolve() accepts. Errors of all: kNotFound: no such model.
+  // `name` in the following calls: any name that resolve() accepts. Error of all: kNotFound: no such model.
 
-  // Loads the model if necessary, on this thread; a second call for the same model waits for the first, and for the
-  // users of models that must be unloaded first. Errors: kOutOfMemory: the budget, with both numbers; the loader's,
-  // which name its file.
+  // Loads the model if necessary, on this thread. A second call for the same model waits for the first. Waits also for
+  // the users of models that must be unloaded before. Errors: kOutOfMemory: the budget, with both numbers; those of the
+  // loader, which name its file.
   Result<ModelLeasePtr> get(std::string_view name);
-  // A lease if that needs no loading and no waiting; else null.
+  // Returns a lease if that needs neither loading nor waiting; else null.
   Result<ModelLeasePtr> get_loaded(std::string_view name);
-  // As get(), but null if that would wait for users of a model: retry when n_returned() has changed. For requests of
-  // clients: the loader's error goes to the log, and the call's error is kIo and names only the model.
+  // For requests of clients: as get(), but returns null if it would have to wait for users of a model; retry when
+  // n_returned() has changed. An error of the loader goes to the log, and the error returned is kIo and names only the
+  // model.
   Result<ModelLeasePtr> try_get(std::string_view name);
-  // The number of leases that were returned.
+  // Number of leases that were returned.
   uint64_t n_returned() const;
 
-  // The name of the model that a request means: its name or an alias, case-insensitive, optionally with the tag
-  // ":latest" that Ollama's clients add; empty: the first model.
+  // Returns the name of the model that a request means by its name or an alias, case-insensitive, optionally with the
+  // tag ":latest" that Ollama's clients add; empty: the first model.
   Result<std::string> resolve(std::string_view name) const;
   Result<TurnOptions> recommended(std::string_view name) const;
-  // In the order of the command line.
+  // Returns the models in the order of the command line.
   std::vector<HostedModel> list() const;
 
-  // Replaces the options' keep_alive for this model.
+  // Sets keep_alive for this model, in place of the value in the options.
   Status set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive);
   // Unloads models whose keep_alive is over. May wait for the disk.
   void unload_idle();
 
-  // Sets a callback that is called before every unload, with no lock held and no lease left, so that other holders
-  // release the engine. REQUIRES: no other thread uses the host yet.
+  // Sets a callback by which other holders release the engine. It is called before every unload, with no lock held and
+  // no lease left. REQUIRES: no other thread uses the host yet.
   void set_on_unload(std::function<void(const Engine&)> on_unload) { on_unload_ = std::move(on_unload); }
 
  private:
@@ -111,8 +111,8 @@ class ModelHost {
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
-    // SHA-256 of the names, inodes, sizes and times of all files. It includes ctime, which no program can set, so it
-    // differs for another file of equal size and mtime.
+    // SHA-256 of the names, inodes, sizes and times of all files. ctime is among the times: no program can set it, so
+    // the hash differs for another file of equal size and mtime.
     Sha256Digest identity{};
     bool operator==(const FileState&) const = default;
   };
@@ -125,8 +125,8 @@ class ModelHost {
   ModelLeasePtr checkout(Model& model) const;
   Result<ModelLeasePtr> get_if_free(Model& model, Lock& lock);
   Result<ModelLeasePtr> load(Model& model, Lock& lock);
-  // Unloads models until `bytes` more fit. False: they will fit after other leases are returned. Error: kOutOfMemory:
-  // they never fit.
+  // Unloads models until `bytes` more fit. Returns false if they will fit after other leases are returned. Error:
+  // kOutOfMemory: they never fit.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
   void let_go(Model& model, Lock& lock);
@@ -135,7 +135,7 @@ class ModelHost {
   Clock& clock_;
   ModelHostOptions options_;
   std::function<void(const Engine&)> on_unload_;
-  const std::shared_ptr<Board> board_;  // its lock guards each Model; leases may outlive the host
+  const std::shared_ptr<Board> board_;  // its lock guards every Model; leases may outlive the host
   std::vector<std::shared_ptr<Model>> models_;
 };
 
@@ -147,23 +147,23 @@ class ModelLease {
   ModelLease(const ModelLease&) = delete;
   ModelLease& operator=(const ModelLease&) = delete;
 
-  // A copy of this pointer does not extend the lease.
+  // Copying this pointer does not extend the lease.
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
  private:
   const std::shared_ptr<ModelHost::Board> board_;
   const std::shared_ptr<ModelHost::Model> model_;
-  Clock* const clock_;  // nullptr: its holder does not count as a user for the idle time
+  Clock* const clock_;  // nullptr: returning the lease does not restart the model's idle time
   std::shared_ptr<Engine> engine_;
 };
 
-// The engine's tokenizer; the pointer keeps the lease.
+// Returns the engine's tokenizer; the pointer also keeps the lease.
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease);
 
 // Reads the header of a model's file, but not its weights.
 ModelHeader read_model_header(const ModelFile& file);
 
-// Headers of models' files. Reads each file once, and again when it was replaced. Thread-safe.
+// Headers of models' files. Each file is read once, and again after it was replaced. Thread-safe.
 class ModelHeaders {
  public:
   ModelHeader of(const HostedModel& model);

@@ -1,5 +1,5 @@
-// The requests that protocols (server/protocol/) make to the service, in the runtime's own types, and the listeners
-// that receive their results.
+// The requests that protocols (server/protocol/) make to the service, in types of the runtime, and the listeners that
+// receive the results.
 #pragma once
 
 #include <chrono>
@@ -28,73 +28,75 @@ namespace ibid::serve {
 struct ToolChoice {
   enum class Kind { kAuto, kNone, kRequired, kNamed };
   Kind kind = Kind::kAuto;
-  std::string name = {};  // kNamed
-  bool parallel = true;   // more than one call in an answer
+  std::string name = {};  // set for kNamed
+  bool parallel = true;   // allows more than one call in an answer
 };
 
 // The format that the answer's text must have.
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
   Kind kind = Kind::kText;
-  std::string text = {};  // the schema as JSON text, the grammar, the expression
+  std::string text = {};  // by kind: the schema as JSON text, the grammar, or the expression
   std::vector<std::string> choices = {};
-  std::string field = {};  // the request's field that holds it, "guided_regex"; prefix of its errors
+  std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
 };
 
 struct AnswerRequest {
   std::string model = {};            // a name that ModelHost resolves; empty: the first
-  std::string cache_namespace = {};  // of the API key
-  // A conversation in the form that templates take: an array of messages, the last of which is to be answered. The
+  std::string cache_namespace = {};  // namespace of the API key
+  // A conversation in the form that templates read: an array of messages, the last of which is to be answered. The
   // arguments of tool calls are texts, as the client wrote them.
   Json messages = Json::array();
-  // Instead of a conversation: a text to continue, in which special tokens are recognised; or its tokens.
+  // In place of a conversation: a text to continue, in which special tokens are recognised; or its tokens.
   std::optional<std::variant<std::string, Tokens>> prompt = {};
-  // The tools that the model may call, as templates take them: [{"type": "function", "function": ...}]; null: none.
+  // The tools that the model may call, as templates read them: [{"type": "function", "function": ...}]; null: none.
   Json tools = Json();
   ToolChoice tool_choice = {};
-  Json variables = Json::object();  // for the template, besides tools: {"enable_thinking": false}
+  Json variables = Json::object();  // template variables besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
-  size_t n = 1;  // answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt
-  // Sampler, stop strings, max_tokens, logprobs. The service sets stop, constraint, and what parse_reply parses.
+  size_t n = 1;  // number of answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt
+  // Sampler, stop strings, max_tokens, logprobs. The service sets the other options: stop, constraint, and the input of
+  // parse_reply.
   TurnOptions options = TurnOptions();
   WhenFull when_full = WhenFull::kError;
-  std::chrono::milliseconds deadline{0};  // for waiting and computing; 0, or more than the server's: the server's
-  bool store = true;                      // the conversation may be kept for requests that continue it
-  std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays loaded after it; < 0: for good
+  // Limit for waiting and computing; 0, or more than the server's limit: that limit.
+  std::chrono::milliseconds deadline{0};
+  bool store = true;  // the conversation may be kept for requests that continue it
+  // How long the model stays loaded after the request; < 0: forever.
+  std::optional<std::chrono::milliseconds> keep_alive = {};
 };
 
-// A whole answer and its parsed text (TurnOptions::parse_reply). For a plain prompt all text is content.
+// A whole answer and its parsed text (TurnOptions::parse_reply). All text that follows a plain prompt is content.
 using Answer = Turn;
 
-// Receives the events of one request. Called on the service's threads, one call at a time. Must not wait and must not
-// throw. queued() comes at most once; then begin() once, before all others but end(); end() comes once and last, in
-// every case.
+// Receives the events of one request. Called on threads of the service, one call at a time. Must not wait and must not
+// throw. Order: queued(), at most once; begin(), at most once; the other events; end(), once in every case.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
 
-  // The time that the request waited for its turn, its model and memory; its prompt is planned now.
+  // The request has waited this long for its turn, its model and memory. Its prompt is planned now.
   virtual void queued(std::chrono::nanoseconds waited) { (void)waited; }
-  // The request is admitted and its prompt is planned: errors of the request are no longer possible. tokenizer: the
+  // The request is admitted and its prompt is planned, so the request cannot be refused any more. tokenizer: the
   // model's; the pointer keeps the model loaded.
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
-  // Progress of the prompt. n_done: positions with keys and values, reused ones included.
+  // Progress of the prompt. n_done: number of positions that have KV, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
-  // The next tokens of answer `i` with log-probabilities, if requested; emitted before their text. Those of the last
-  // tokens may come only with answer().
+  // The next tokens of answer `i` with log-probabilities, if requested. They precede the text of these tokens. Those of
+  // the last tokens may come only with answer().
   virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
-  // Text of answer `i`, in whole characters.
+  // The next text of answer `i`, in whole characters.
   virtual void content(size_t i, std::string_view text) = 0;
   virtual void reasoning(size_t i, std::string_view text) = 0;
   // Call number `call` of answer `i` begins; its arguments follow in parts.
   virtual void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) = 0;
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
-  // Answer `i` is complete, and part of its conversation.
+  // Answer `i` is complete and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
-  // Before end(kBusy): the time after which a client should retry.
+  // Called before end(kBusy): the time after which the client should retry.
   virtual void come_again(std::chrono::seconds wait) { (void)wait; }
-  // The last event. An error before begin() is the request's fault or a full server; after it, the text that was
-  // emitted stays valid. Errors: kInvalidArgument (and the template's own messages), kNotFound: no such model;
+  // The last event. An error before begin() means that the request is wrong or the server is full; after begin(), the
+  // emitted text stays valid. Errors: kInvalidArgument (also with messages of the template), kNotFound: no such model;
   // kContextFull with both numbers; kBusy: no more requests are admitted now; kIo: the model cannot be loaded, or the
   // server is shutting down; kCancelled; kDeadline, kOutOfMemory.
   virtual void end(const Status& status) = 0;
@@ -102,36 +104,36 @@ class AnswerListener {
 
 struct EmbeddingRequest {
   std::string model = {};            // a name that ModelHost resolves; empty: the first
-  std::string cache_namespace = {};  // of the API key; decides whose turn it waits for
+  std::string cache_namespace = {};  // namespace of the API key; its owner takes turns with others
   // Texts, in which special tokens are not recognised and to which the model's first and last tokens are added; or
   // tokens, to which nothing is added.
   std::vector<std::variant<std::string, Tokens>> inputs = {};
-  size_t n_dims = 0;                      // dimensions to return, from the first; 0: all
-  bool cuts = false;                      // truncate an input that is too long instead of refusing it
-  std::chrono::milliseconds deadline{0};  // this and keep_alive as in AnswerRequest
+  size_t n_dims = 0;                      // number of first dimensions to return; 0: all
+  bool cuts = false;                      // truncate an input that is too long; false: refuse it
+  std::chrono::milliseconds deadline{0};  // deadline and keep_alive: as in AnswerRequest
   std::optional<std::chrono::milliseconds> keep_alive = {};
 };
 
 struct EmbeddingReply {
-  std::string model;                        // its name
-  std::vector<std::vector<float>> vectors;  // by input
-  size_t n_prompt = 0;                      // tokens of all inputs
-  std::chrono::nanoseconds queued{0};       // the wait for its turn, its model and memory
+  std::string model;                        // the model's name
+  std::vector<std::vector<float>> vectors;  // one vector per input
+  size_t n_prompt = 0;                      // number of tokens of all inputs
+  std::chrono::nanoseconds queued{0};       // time that the request waited for its turn, its model and memory
   std::chrono::nanoseconds computed{0};
 };
 
-// Receives the result of one request, on the service's threads. Must not wait and must not throw.
+// Receives the result of one request, on a thread of the service. Must not wait and must not throw.
 class EmbeddingListener {
  public:
   virtual ~EmbeddingListener() = default;
-  // Exactly one of these is called, once. retry_after: for kBusy, the time after which a client should retry. Errors:
-  // those of AnswerListener::end(); kUnsupported if the model makes no embeddings.
+  // Exactly one of these two functions is called, once. retry_after: for kBusy, the time after which the client should
+  // retry. Errors: those of AnswerListener::end(); kUnsupported if the model makes no embeddings.
   virtual void reply(EmbeddingReply reply) = 0;
   virtual void fail(const Status& status, std::chrono::seconds retry_after) = 0;
 };
 
-// True if the request must change before it can succeed (HTTP 4xx). Otherwise the server failed, the client has left,
-// or it should retry (kBusy).
+// True if the request must change before it can succeed (HTTP 4xx). For other errors, the server failed, the client has
+// left, or the client should retry (kBusy).
 inline bool is_of_request(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

@@ -24,7 +24,7 @@ constexpr const char* kProbe = "Kestrelquestion";
 
 std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
 
-// The channel marker before a form or a call, and the end of the reasoning before it (templates of gpt-oss).
+// The channel marker before the format or a call, and the end of the reasoning before it (templates of gpt-oss).
 Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   Preamble lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
@@ -35,8 +35,8 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   return lead;
 }
 
-// The text that the model may write before a call or a form. Whether the prompt has already opened or closed the
-// reasoning depends on the template's variables, so a short prompt is rendered to find out.
+// Returns the text that the model may write before a call or the format. The template's variables decide whether the
+// prompt has already opened or closed the reasoning, so a short prompt is rendered to find out.
 Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
   const ReplyFormat& format = engine->state().reply_format();
@@ -48,7 +48,7 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
                       .tools = request.tools,
                       .variables = request.variables};
   const Result<MarkedText> prompt = prompt_text(engine, probe);
-  if (!prompt.ok()) return lead;  // the turn reports the error
+  if (!prompt.ok()) return lead;  // the turn will report the error
   const std::string_view text = prompt->bytes();
   const size_t asked = text.rfind(kProbe);
   const std::string_view behind = asked == text.npos ? std::string_view() : text.substr(asked);
@@ -57,13 +57,13 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
   return lead;
 }
 
-// True if the answer may be a call in place of a form.
+// True if the answer may be a call in place of the response format.
 bool may_call(const Engine& engine, const AnswerRequest& request) {
   return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto &&
          engine.state().reply_format().calls && !callable_tools(request.tools).empty();
 }
 
-// One or several calls of the tools, and nothing else.
+// Makes a constraint: one or several calls of the tools and no other text.
 Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                        Arguments arguments, CompileBudget& budget) {
   TRY_ASSIGN(RequiredCalls::Call call, call_of(syntax, tools, arguments, budget));
@@ -75,7 +75,7 @@ Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vect
   return section;
 }
 
-// A key of the engine's constraint cache. Each part is preceded by its length, so that keys are unambiguous.
+// A key of the engine's constraint cache. The length of each part precedes it, so that keys are unambiguous.
 class Key {
  public:
   explicit Key(std::string_view kind) : text_(kind) {}
@@ -118,7 +118,8 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
       request.options.stop);
 }
 
-// Prefix of cached errors, replaced by the field's name, which differs between requests with the same form.
+// Prefix of errors in the cache. It is replaced by the name of the request's field, which may differ for the same
+// format.
 constexpr std::string_view kOfForm = "form: ";
 
 Status in_field(const Status& status, const ResponseFormat& form) {
@@ -145,7 +146,7 @@ Result<Grammar> grammar_of_form(const ResponseFormat& form, CompileBudget& budge
   return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
 }
 
-// The form; if tools may be called, a call of one instead.
+// Makes the constraint of the response format; if tools may be called, a call may take its place.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ResponseFormat& form = request.form;
   const CallSyntax* calls = may_call(*engine, request) ? &*engine->state().reply_format().calls : nullptr;
@@ -173,7 +174,8 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   return made;
 }
 
-// Any text; its calls are limited as the request says: none, at most one, arguments by the tool's schema.
+// Makes a constraint that allows any text and limits only its calls, as the request says: none, at most one, arguments
+// by the tool's schema.
 Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool none = choice.kind == ToolChoice::Kind::kNone;

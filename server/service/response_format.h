@@ -1,6 +1,5 @@
-// The format of an answer (ResponseFormat, ToolChoice) as a constraint that its tokens are sampled under; and calls of
-// tools in the syntax of a model (CallSyntax), of which grammars of answers are made. Pure functions, but for the
-// engine's cache of constraints.
+// Converts the format of an answer (ResponseFormat, ToolChoice) to a constraint under which its tokens are sampled, and
+// a model's syntax of tool calls (CallSyntax) to grammars. Pure functions, except that the engine caches constraints.
 #pragma once
 
 #include <memory>
@@ -17,40 +16,40 @@
 
 namespace ibid::serve {
 
-// The constraint of a request's answers; nullptr: unconstrained. The form, or a required call, begins with the answer's
-// first token, or after the reasoning if the model thinks first. If the model may choose to call a tool, a call may
-// replace the form. The engine caches the most recent constraints, keyed by the parts of a request that they depend on.
-// Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h, naming the unsupported part and
-// the tool in whose schema it is; kUnsupported also for a form together with a required call, and for a required call
-// if the model's template shows it no tools.
+// Returns the constraint of a request's answers; nullptr: unconstrained. The response format, or a required call,
+// begins with the first token of the answer, or after the reasoning if the model thinks first. If the model may choose
+// to call a tool, a call may take the place of the format. The engine caches the most recent constraints; the key is
+// made of all parts of the request on which they depend. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those
+// of grammar/grammar.h, naming the unsupported part and the tool in whose schema it is; kUnsupported also for a format
+// together with a required call, and for a required call if the model's template does not show it the tools.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 
-// --- calls (call_form.cc)
+// --- Grammars of calls (call_form.cc).
 
-// How strictly the arguments of a call follow its tool's schema.
+// How strictly the arguments of a call follow the tool's schema.
 enum class Arguments {
   kBySchema,    // exactly; a schema that no grammar can express is an error
-  kAsToolsSay,  // exactly for tools with `strict`; for others as far as a grammar can express it
+  kAsToolsSay,  // exactly for tools with `strict`; for other tools, the part of the schema that a grammar can express
 };
 
 // A tool that may be called.
 struct CallableTool {
   std::string name;
-  Json schema;          // of its arguments
-  bool strict = false;  // of the tool's definition
+  Json schema;          // schema of its arguments
+  bool strict = false;  // `strict` in the tool's definition
 };
-// All tools that have a name; if `only` is set, the one of that name.
+// Returns all tools that have a name; if `only` is set, the one with that name.
 std::vector<CallableTool> callable_tools(const Json& tools, const std::string& only = {});
 
-// One call of one of the tools. Errors: those of the schemas, with the tool's name; kUnsupported for a syntax that has
-// no grammar.
+// Returns one call, of any of the tools. Errors: those of the schemas, with the tool's name; kUnsupported for a syntax
+// that has no grammar.
 Result<RequiredCalls::Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                     Arguments arguments, CompileBudget& budget);
 
-// The texts that begin a call within an answer, and the grammar of what follows each: one call, or a whole section of
-// calls if `several`. one: a call; null: none of the texts may occur. If the calls of a syntax begin as JSON does,
-// without a marker, an answer that begins so is a call.
+// Returns the texts that begin a call within an answer, and for each the grammar of the text that follows: one call, or
+// a whole section of calls if `several`. one: a call; null: none of these texts may occur. If a syntax has no marker
+// and its calls begin as JSON does, an answer that begins with these characters is a call.
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const RequiredCalls::Call* one, bool several);
 
 }  // namespace ibid::serve

@@ -24,7 +24,7 @@ bool is_empty_value(const Json& value) {
          (value.is_structured() && value.empty());
 }
 
-// The length comes first, so that the boundary between parts is unambiguous.
+// Appends the length before the part, so that the boundary between parts is unambiguous.
 void append_part(std::string& out, std::string_view part) {
   out += std::to_string(part.size());
   out += ':';
@@ -37,7 +37,7 @@ const Json* member(const Json& object, std::string_view key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// The text of a content that is a single text; nullptr: it is not.
+// Returns the text of a content that is a single text, else nullptr.
 const std::string* one_text(const Json& content) {
   if (content.is_string()) return &content.get_ref<const std::string&>();
   if (!content.is_array() || content.size() != 1 || !content[0].is_object()) return nullptr;
@@ -61,7 +61,7 @@ void append_content(std::string& out, const Json& content) {
   append_part(out, json_to_string(content));
 }
 
-// JavaScript clients write 1.0 as 1: whole numbers that a double represents exactly are one value in either notation.
+// JavaScript clients write 1.0 as 1. Whole numbers that a double represents exactly are therefore written in one form.
 void write_whole_numbers(Json& value) {
   constexpr double kMostExact = 9007199254740992.0;  // 2^53
   if (value.is_number_float()) {

@@ -11,8 +11,8 @@
 namespace ibid::serve {
 namespace {
 
-// Intervals of real time, whatever the clock is: to check deadlines while there are requests, and for idle models
-// otherwise.
+// Intervals of real time, independent of the Clock: for checking deadlines while there are requests, and for idle
+// models otherwise.
 constexpr std::chrono::milliseconds kDeadlineTick{20};
 constexpr std::chrono::milliseconds kIdleTick{1000};
 constexpr size_t kPlanningThreads = 2;
@@ -21,7 +21,8 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
   return limit.count() <= 0 ? INT64_MAX : start_ns + limit.count() * 1'000'000;
 }
 
-// A task for a request's prompt does not change how long its model stays loaded.
+// Returns the Asked of a task that concerns a request's prompt. It has no keep_alive, so it does not change how long
+// the model stays loaded.
 Job::Asked asked_about(const AnswerRequest& request) {
   return {request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
           bytes_of_prompt(request)};
@@ -73,7 +74,7 @@ Service::~Service() {
   events_.join();
   planners_.end();
   tasks_.end();
-  loader_.end();  // it may be unloading a model
+  loader_.end();  // waits: the thread may be unloading a model
   models_.set_on_unload({});
 }
 
@@ -146,7 +147,7 @@ void Service::enter(std::unique_ptr<Job> job) {
     }
   }
   if (!status.ok()) return request->job->refuse(status, wait);
-  bell_->ring();  // the event thread checks its deadline from now on
+  bell_->ring();  // the event thread checks the request's deadline from now on
   admit();
 }
 
@@ -167,7 +168,7 @@ void Service::admit() {
   }
 }
 
-// Runs on a planning thread; if the model has to be loaded, once more on the loading thread.
+// Gets the model. Runs on a planning thread; if the model has to be loaded, again on the loading thread.
 void Service::find_model(const ScheduledPtr& request, bool may_load) {
   if (request->job->is_stopped()) return finish(request, request->job->why_stopped());
   const uint64_t n_returned = models_.n_returned();
@@ -192,7 +193,7 @@ void Service::reserve(const ScheduledPtr& request) {
     const std::lock_guard lock(mutex_);
     has_room = queue_.reserve(request, room);
   }
-  has_room ? plan(request) : admit();  // a request that waits for memory lets another be admitted
+  has_room ? plan(request) : admit();  // this request waits for memory, so another may be admitted
 }
 
 void Service::plan(const ScheduledPtr& request) {
@@ -226,7 +227,7 @@ void Service::finish(const ScheduledPtr& request, const Status& status) {
   if (asked.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
   for (const ScheduledPtr& next : fit) plan_later(next);
   admit();
-  // Must be last: after this the service may be destroyed.
+  // This must be the last step: after it, the service may be destroyed.
   const std::lock_guard lock(mutex_);
   queue_.forget(request);
   if (queue_.is_empty()) quiet_.notify_all();
@@ -274,7 +275,7 @@ void Service::advance(const ScheduledPtr& request) {
   const Job::Next next = request->job->advance(conversations_);
   if (next == Job::Next::kRetry) return retry_later(request);
   if (next == Job::Next::kOver) return finish(request, request->job->status());
-  if (next == Job::Next::kWait) {  // an answer may outgrow its expected length: others are admitted later
+  if (next == Job::Next::kWait) {  // an answer may outgrow its expected length; its reservation then grows
     const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
     if (room.n_bytes <= request->room().n_bytes) return;
     const std::lock_guard lock(mutex_);
@@ -288,8 +289,8 @@ void Service::advance(const ScheduledPtr& request) {
   planners_.post([this, request] { finish(request, request->job->status()); });
 }
 
-// The reservation was too small, because answers have outgrown their expected length. The request waits until others
-// have ended; if it was the only one all the time, more memory will never be free.
+// Answers have outgrown their expected length, so the reservation was too small. The request waits until others have
+// ended. If no other request held memory, there will never be more, and the request ends.
 void Service::retry_later(const ScheduledPtr& request) {
   using Retry = Queue::Retry;
   const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
@@ -305,7 +306,7 @@ void Service::retry_later(const ScheduledPtr& request) {
   finish(request, request->job->is_stopped() ? request->job->why_stopped() : request->job->status());
 }
 
-// Requests that wait for a model try again after a lease was returned.
+// After a lease was returned, requests that wait for a model try again.
 void Service::look_for_models() {
   const uint64_t n_returned = models_.n_returned();
   std::vector<ScheduledPtr> again;
@@ -326,7 +327,7 @@ void Service::drop_stopped() {
 }
 
 void Service::check_times() {
-  std::vector<ScheduledPtr> late;  // stopped without the lock, because that rings the bell
+  std::vector<ScheduledPtr> late;  // stopped after the lock is released, because stopping rings the bell
   {
     const std::lock_guard lock(mutex_);
     late = queue_.late(clock_.steady_ns());

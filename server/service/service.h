@@ -3,16 +3,16 @@
 // the events of all running requests and calls their listeners; a request has no thread of its own.
 //
 // Each request has one state at a time (server/service/queue.h), and its job is used only by the thread that has it in
-// that state: a work thread, which finds its model, reserves memory, and plans; or the event thread, while the engine
-// computes. If memory runs out in spite of the reservation, the request waits for more and is computed again: an answer
-// is a function of its prompt and its seed, so the listener receives the rest of the same answer. A request that runs
-// out of memory with no other beside it ends with kOutOfMemory.
+// that state: a work thread, which gets the model, reserves memory, and plans; or the event thread, while the engine
+// computes. If memory runs out in spite of the reservation, the request waits for more and is computed again. An answer
+// is a function of its prompt and its seed, so the listener then receives the rest of the same answer. If a request
+// runs out of memory although no other request holds any, it ends with kOutOfMemory.
 //
-// Tasks that need no computation have turns and a thread of their own: they do not wait for answers, and a long one
-// does not delay the planning of answers.
+// Tasks for which the model computes nothing have turns and a thread of their own: they do not wait for answers, and a
+// long task does not delay the planning of answers.
 //
-// Thread-safe. The mutex guards the queue and the counters, and never a job: no listener is called, no job is stopped,
-// no model is loaded, no lease returned and no other lock taken under it.
+// Thread-safe. The mutex guards the queue and the counters, and never a job: while it is held, no listener is called,
+// no job is stopped, no model is loaded, no lease is returned and no other lock is taken.
 #pragma once
 
 #include <chrono>
@@ -40,33 +40,35 @@
 namespace ibid::serve {
 
 struct AdmissionOptions {
-  size_t max_running = 64;   // requests; others wait for their owner's turn
-  size_t max_waiting = 512;  // requests; more are refused (kBusy)
+  size_t max_running = 64;   // maximum number of requests; others wait for their owner's turn
+  size_t max_waiting = 512;  // maximum number of requests; further ones are refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
-  std::chrono::milliseconds queue_timeout{60'000};  // 0: none
-  std::chrono::milliseconds total_timeout{0};       // 0: none
-  // The expected length of an answer without max_tokens, for the reservation of its memory.
+  std::chrono::milliseconds queue_timeout{60'000};  // 0: no limit
+  std::chrono::milliseconds total_timeout{0};       // 0: no limit
+  // The length that is assumed for an answer without max_tokens when its memory is reserved.
   size_t expected_answer_tokens = 512;
   ConversationOptions conversations = {};
 };
 
 // For /metrics and /monitor. Counters since the start, except those marked "now".
 struct ServiceStats {
-  // Requests, by their end. n_bad: errors of the request (is_of_request()); n_failed: errors of the server; n_refused:
-  // a limit of the queue.
+  // Number of requests, by their result. n_bad: errors of the request (is_of_request()); n_failed: errors of the
+  // server; n_refused: a limit of the queue was reached.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
   uint64_t n_retried = 0;                 // attempts that ran out of memory and were repeated
   uint64_t n_running = 0, n_waiting = 0;  // now
-  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // tokens
-  uint64_t n_conversations = 0, conversation_bytes = 0;                 // known now
-  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;                // how requests found their conversation
-  uint64_t n_restored = 0, n_to_write = 0;  // read from the store; waiting to be written now
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
+  uint64_t n_conversations = 0, conversation_bytes = 0;                 // conversations in memory now
+  // Requests, by how they found their conversation (ConversationStats).
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
+  uint64_t n_restored = 0,
+           n_to_write = 0;  // conversations read from the store; conversations waiting to be written now
   HistoryStats histories = {};
 };
 
 class Service final : public Backend {
  public:
-  // REQUIRES: models and clock outlive it; it alone uses models.set_on_unload().
+  // REQUIRES: models and clock outlive the service; only the service calls models.set_on_unload().
   Service(ModelHost& models, Clock& clock, const AdmissionOptions& options);
   // Cancels all requests and waits until every listener has received its end.
   ~Service() override;
@@ -83,12 +85,13 @@ class Service final : public Backend {
   ModelHeader header(std::string_view model) const override;
   TurnOptions default_options(std::string_view model) const override;
 
-  // The store of ConversationOptions.
+  // Returns the store that ConversationOptions name.
   ConversationStore& store() { return conversations_.store(); }
-  // Removes all stored data of a namespace, and its keys and values in the loaded models' stores.
+  // Removes all stored data of a namespace, and its KV in the stores of the loaded models.
   void forget_namespace(std::string_view cache_namespace);
 
-  // Refuses new requests (kIo). wait_until_quiet() waits until no request is left; false: timed out.
+  // stop_admitting(): refuses new requests (kIo). wait_until_quiet(): waits until no request is left; returns false if
+  // the time is over before.
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);
 
@@ -120,7 +123,7 @@ class Service final : public Backend {
   mutable ModelHeaders headers_;
   const std::shared_ptr<Waker> bell_ = std::make_shared<Waker>();
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::condition_variable quiet_;
   bool admits_ = true;
   bool ending_ = false;

@@ -1,7 +1,5 @@
-// WorkThreads: a few threads that run posted functions in order. For work that takes longer than a network thread may
-// wait: planning a prompt, loading a model.
-//
-// Thread-safe.
+// WorkThreads: a few threads that run posted functions in order, for work that takes longer than a network thread may
+// wait: planning a prompt, loading a model. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +21,7 @@ class WorkThreads {
     for (size_t i = 0; i < n; ++i) threads_.emplace_back([this] { run(); });
   }
   ~WorkThreads() { end(); }
-  // Runs all posted work, then joins the threads. REQUIRES: no post() follows.
+  // Runs all posted work, then joins the threads. REQUIRES: post() is not called any more.
   void end() {
     {
       const std::lock_guard lock(mutex_);
@@ -54,7 +52,7 @@ class WorkThreads {
       queue_.pop_front();
       lock.unlock();
       work();
-      work = {};  // a session that it destroys may take long, or post
+      work = {};  // destroyed here: a session in it may take long to destroy, or post
       lock.lock();
     }
   }

@@ -1,6 +1,6 @@
-// Names of the namespaces (SessionOptions::cache_namespace) of an API key. Prefixes that were prefilled in one
-// namespace are not found in another. Owners of namespaces take turns in the queue and share the budget of known
-// conversations, and a salt does not make a new owner: a client gains nothing by inventing salts. Pure functions.
+// Names of the namespaces (SessionOptions::cache_namespace) of an API key. A prefix that was prefilled in one namespace
+// is not found in another. Owners of namespaces take turns in the queue and share the budget of known conversations.
+// All salts of an owner belong to that owner, so a client gains nothing by inventing salts. Pure functions.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,17 @@ namespace ibid::serve {
 inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key contains this byte
 inline constexpr std::string_view kUserMark = "\x1fuser:";
 
-// The namespace of an owner's requests with this salt.
+// Returns the namespace of an owner's requests with this salt.
 inline std::string salted_namespace(std::string_view owner, std::string_view salt) {
   return std::string(owner).append(kSaltMark).append(salt);
 }
 
-// The namespace of one user of a key, if a server distinguishes users. Each user is an owner.
+// Returns the namespace of one user of a key, if a server separates users. Each user is an owner.
 inline std::string user_namespace(std::string_view key_namespace, std::string_view user) {
   return std::string(key_namespace).append(kUserMark).append(user);
 }
 
-// The namespace of the API key that a namespace belongs to.
+// Returns the namespace of the API key to which a namespace belongs.
 inline std::string_view key_of_namespace(std::string_view cache_namespace) {
   return cache_namespace.substr(0, std::min(cache_namespace.find(kUserMark), cache_namespace.find(kSaltMark)));
 }

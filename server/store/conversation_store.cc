@@ -11,7 +11,7 @@ namespace {
 using Lock = std::lock_guard<std::mutex>;
 
 constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
-constexpr size_t kMostUses = 1024;  // that are not written yet; the oldest are dropped
+constexpr size_t kMostUses = 1024;  // maximum number of uses that are not written yet; the oldest are dropped
 
 Result<Json> parse_stored(const std::string& text) {
   Result<Json> json = parse_json(text, "stored data", kStoredLimits);
@@ -56,7 +56,7 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 }
 
 ConversationStore::~ConversationStore() {
-  // If this fails, entries lose only their position in LRU order.
+  // Writes the uses. If this fails, entries only lose their place in LRU order.
   if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
 }
 
@@ -118,7 +118,7 @@ Status ConversationStore::put_response(const std::string& cache_namespace, const
                     .n_output = static_cast<int64_t>(response.n_output),
                     .body = response.response};
   return write([&](KeptRows& rows) -> Status {
-    // A removed response keeps its row while others continue it.
+    // A removed response keeps its row while others continue it, so this row may refer to it.
     TRY_ASSIGN(row.previous, rows.db().number(0, "select id from kept where kind = 1 and space = ? and name = ?",
                                               holder.space, response.previous_id));
     Json items = row.previous == 0 ? response.in_front : Json::array();
@@ -153,7 +153,7 @@ Result<Json> ConversationStore::find_item(const std::string& cache_namespace, co
   }
   Connection& searched = is_on_disk() ? own : writer_;
   const Lock lock(searched.mutex);
-  // The id as serialised in an item. Other texts that contain it are rejected below.
+  // The text searched for is the id as serialised in an item. Other texts that contain it are rejected below.
   TRY_ASSIGN(Database::Rows names,
              searched.rows->db().ask("select name from kept where kind = 1 and space = ? and is_gone = 0 and "
                                      "instr(items, ?) > 0",

@@ -19,7 +19,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
 
 Database::~Database() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
-  // If the log cannot be merged it stays, and the next connection finds it.
+  // If the log cannot be merged into the database, it stays, and the next connection finds it.
   sqlite3_close(connection_);
 }
 
@@ -36,7 +36,7 @@ Status Database::execute(const char* statements) {
 Status Database::transact(const std::function<Status()>& change) {
   struct Rollback {
     Database* db;
-    // Some errors have already rolled it back; then this has no effect.
+    // SQLite has already rolled back after some errors. This has no effect then.
     ~Rollback() {
       if (db != nullptr) (void)db->run("rollback");
     }
@@ -59,7 +59,7 @@ Result<sqlite3_stmt*> Database::prepare(const char* sql) {
 }
 
 Status Database::bind(sqlite3_stmt* statement, int at, std::string_view text) {
-  // A null pointer would be bound as NULL, not as an empty text.
+  // SQLite would bind a null pointer as NULL and not as an empty text.
   const char* data = text.data() == nullptr ? "" : text.data();
   const int code = sqlite3_bind_text64(statement, at, data, text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   return code == SQLITE_OK ? Status() : error(code);
@@ -83,7 +83,8 @@ Status Database::error(int code) const {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_ERROR: return {ErrorCode::kCorrupt, message};  // SQLITE_ERROR: the tables are different ones
+    // A statement does not fit the tables: the file has other ones.
+    case SQLITE_ERROR: return {ErrorCode::kCorrupt, message};
     case SQLITE_NOMEM: return {ErrorCode::kOutOfMemory, message};
     case SQLITE_TOOBIG: return {ErrorCode::kLimitExceeded, message};
     default: return {ErrorCode::kIo, message};
@@ -92,7 +93,7 @@ Status Database::error(int code) const {
 
 Database::Rows::~Rows() {
   if (statement_ == nullptr) return;
-  // Repeats the error of the last step, which was already reported.
+  // The result repeats the error of the last step, which was already reported, so it is ignored.
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
 }
@@ -108,7 +109,7 @@ int64_t Database::Rows::number(int column) const { return sqlite3_column_int64(s
 
 std::string Database::Rows::text(int column) const {
   const unsigned char* data = sqlite3_column_text(statement_, column);
-  // If SQLite has no memory for the text, it looks empty; the checksum detects that.
+  // If SQLite has no memory for the text, the text is null here and becomes empty; its checksum then fails.
   return data == nullptr ? std::string()
                          : std::string(reinterpret_cast<const char*>(data),
                                        static_cast<size_t>(sqlite3_column_bytes(statement_, column)));

@@ -1,14 +1,12 @@
-// Database: one SQLite connection and its prepared statements. Every call of SQLite is checked; an error has the file's
-// name and SQLite's message.
+// Database: one SQLite connection and its prepared statements. Every result of SQLite is checked; an error has the
+// file's name and SQLite's message.
 //
-//   TRY_ASSIGN(Database::Rows rows, db.ask("select name from kept where id = ?", id));
-//   TRY_ASSIGN(const bool is_there, rows.next());
+// TRY_ASSIGN(Database::Rows rows, db.ask("select name from kept where id = ?", id));
+// TRY_ASSIGN(const bool is_there, rows.next());
 //
 // Errors of all calls: kCorrupt: not a valid database with these tables; kOutOfMemory; kLimitExceeded: a value that is
 // too large for SQLite; kIo: everything else, such as a disk error, a full disk, and a file that another process keeps
-// locked for longer than kBusyTimeout.
-//
-// Not thread-safe. Rows must be destroyed before their database.
+// locked for longer than kBusyTimeout. Not thread-safe. Rows must be destroyed before their database.
 #pragma once
 
 #include <chrono>
@@ -31,19 +29,19 @@ class Database {
  public:
   static constexpr std::chrono::milliseconds kBusyTimeout{5000};
 
-  // path: of a file, which is created if missing, or ":memory:". vfs: the name of SQLite's VFS; nullptr: the default.
+  // `path`: a file, which is created if missing, or ":memory:". vfs: the name of SQLite's VFS; nullptr: the default.
   static Result<std::unique_ptr<Database>> open(const std::string& path, const char* vfs = nullptr);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Whether the last connection, when it closes, writes the log into the database. SQLite's default: yes.
+  // Sets whether the last connection that closes moves the write-ahead log into the database. By default it does.
   Status set_merges_at_close(bool merges);
 
   // Runs statements without results.
   Status execute(const char* statements);
 
-  // The rows of a statement. The statement can be used again after they are destroyed.
+  // The rows that a statement returns. The statement can be used again after this object is destroyed.
   class Rows {
    public:
     Rows(Database& db, sqlite3_stmt* statement) : db_(&db), statement_(statement) {}
@@ -51,9 +49,9 @@ class Database {
     ~Rows();
     Rows& operator=(Rows&&) = delete;
 
-    // Advances to the next row. False: there are no more.
+    // Advances to the next row. Returns false if there are no more rows.
     Result<bool> next();
-    // A column of the current row. REQUIRES: next() returned true.
+    // Return a column of the current row. REQUIRES: next() returned true.
     int64_t number(int column) const;
     std::string text(int column) const;
 
@@ -62,8 +60,8 @@ class Database {
     sqlite3_stmt* statement_;
   };
 
-  // Prepares the statement, or reuses it, and binds a value to each parameter. REQUIRES: `sql` is a literal, and no
-  // rows of the same statement exist.
+  // Prepares the statement, or reuses it, and binds a value to each of its parameters. REQUIRES: `sql` is a literal,
+  // and no rows of the same statement exist.
   template <typename... Values>
   Result<Rows> ask(const char* sql, const Values&... values) {
     TRY_ASSIGN(sqlite3_stmt * statement, prepare(sql));
@@ -80,7 +78,7 @@ class Database {
     TRY_ASSIGN(Rows rows, ask(sql, values...));
     return finish(rows);
   }
-  // The number in the first row and column; `otherwise` if there is no row.
+  // Returns the number in the first row and column; `otherwise` if there is no row.
   template <typename... Values>
   Result<int64_t> number(int64_t otherwise, const char* sql, const Values&... values) {
     TRY_ASSIGN(Rows rows, ask(sql, values...));
@@ -88,11 +86,11 @@ class Database {
     return is_there ? rows.number(0) : otherwise;
   }
 
-  // Runs `change` as one transaction, which is rolled back if it returns an error or throws. Waits for transactions of
-  // other processes before it calls `change`, and not after. Error: nothing was written.
+  // Runs `change` as one transaction, which is rolled back if `change` returns an error or throws. Waits for
+  // transactions of other processes only before calling `change`. On error, nothing was written.
   Status transact(const std::function<Status()>& change);
 
-  // The error kCorrupt, with the path.
+  // Makes the error kCorrupt, with the path.
   Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
 
  private:

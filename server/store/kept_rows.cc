@@ -90,7 +90,7 @@ Status KeptRows::touch(int64_t id) {
 
 Status KeptRows::remove(int64_t id) {
   TRY(db_->run("update kept set is_gone = 1 where id = ?", id));
-  // Then removes the responses before it that are marked as gone and that no other response continues.
+  // Removes the responses before it that are marked as gone, as long as no other response continues them.
   while (id != 0) {
     TRY_ASSIGN(id, db_->number(0,
                                "delete from kept where id = ? and is_gone = 1 and not exists(select 1 from kept later "

@@ -1,5 +1,5 @@
 // KeptRows: the entries of a ConversationStore as rows of its database. Each has a checksum and a position in LRU
-// order, and all share a budget.
+// order, and all share one budget.
 //
 // Not thread-safe. REQUIRES: put(), touch(), remove() and make_room() are called within a transaction. Errors of all
 // calls: those of Database, and kCorrupt for a row whose checksum does not match.
@@ -31,32 +31,33 @@ class KeptRows {
   struct Row {
     Kept kind = Kept::kResponse;
     std::string name;
-    int64_t id = 0;  // set for a row that was found
+    int64_t id = 0;  // set in rows that find() returns
     int64_t created = 0;
     int64_t version = 0;    // of a conversation: number of changes of its items; of a history: its numerics version
-    int64_t previous = 0;   // of a response: the id of the response that it continues; 0: none
-    std::string talk = {};  // of a response: its conversation
-    int64_t n_output = 0;   // of a response: number of output items, the last of its items
+    int64_t previous = 0;   // of a response: row id of the response that it continues; 0: none
+    std::string talk = {};  // of a response: id of its conversation
+    int64_t n_output = 0;   // of a response: number of output items, which are the last of its items
     std::string items = {}, body = {};
-    size_t n_places = 0;  // number of prefixes by which a history is found
+    size_t n_places = 0;  // of a history: number of prefixes by which it is found
   };
 
-  // budget_bytes: for all rows, as put() counts them.
+  // budget_bytes: limit for the sizes of all rows, as put() counts them.
   KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
 
   Database& db() { return *db_; }
 
   // Inserts a row, or replaces the holder's row of the same kind and name, and evicts others until the budget holds.
-  // Returns its id. Error: kLimitExceeded, as make_room().
+  // Returns the row's id. Error: kLimitExceeded, as make_room().
   Result<int64_t> put(const Holder& holder, const Row& row);
-  // A row, the last of the list, preceded by the responses that it continues. Error: kNotFound.
+  // Returns a row as the last element, after the rows of the responses that it continues. Error: kNotFound.
   Result<std::vector<Row>> find(Kept kind, const std::string& space, const std::string& name);
   // Marks a row as the most recently used one.
   Status touch(int64_t id);
-  // Removes a row. A response is no longer found, but its items stay as long as another response continues it.
+  // Removes a row. A removed response is not found any more, but its row stays while another response continues it.
   Status remove(int64_t id);
-  // Evicts rows until the budget holds: the least recently used ones of the owner with the most bytes, within the key
-  // with the most; of the key, if that owner has only for_row. Error: kLimitExceeded: for_row is all that the key has.
+  // Evicts rows until the budget holds: the least recently used rows of the owner with the most bytes, within the key
+  // with the most bytes; if that owner has only for_row, those of other owners of the key. Error: kLimitExceeded: the
+  // key has only for_row.
   Status make_room(int64_t for_row);
 
  private:

@@ -13,15 +13,15 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-// Settings of every connection. SQLite writes no client texts to temporary files.
+// Settings of every connection. They keep SQLite from writing texts of clients to temporary files.
 constexpr const char* kSettings =
     "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
 
-// kept: one row per entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: a higher
-// number is a later use. version: of a conversation, number of changes of its items; of a history, its numerics.
-// previous, talk, n_output: of a response, the id of the one that it continues or 0, its conversation, number of output
-// items. is_gone: a removed response that others continue. items, body: texts; checksum: of both. place: hashes by
-// which a history is found. share: sums over kept, maintained by triggers.
+// kept: one row per entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: grows
+// with each use, so the least is the least recently used. version: of a conversation, number of changes of its items;
+// of a history, its numerics version. previous, talk, n_output: of a response, the row id of the one that it continues
+// or 0, its conversation, number of output items. is_gone: a removed response that others continue. items, body: texts;
+// checksum: of both. place: hashes by which a history is found. share: sums over kept, which triggers maintain.
 constexpr const char* kTables = R"(
   create table kept(
     id integer primary key, kind integer not null, space text not null, name text not null, owner text not null,
@@ -57,7 +57,7 @@ constexpr const char* kTables = R"(
   create table store(used integer not null, hash_seed integer not null);
 )";
 
-// The columns that the program uses: if a statement cannot be prepared, the tables are different ones.
+// Uses all columns that the program needs: if a statement cannot be prepared, the file has other tables.
 constexpr const char* kProbes[] = {
     "select id, kind, space, name, owner, key, used, bytes, created, version, previous, talk, n_output, is_gone, "
     "checksum, items, body from kept limit 0",
@@ -69,7 +69,7 @@ Status make_tables(Database& db) {
   const auto seed = static_cast<int64_t>((uint64_t{random()} << 32) | random());
   return db.transact([&]() -> Status {
     TRY_ASSIGN(const int64_t version, db.number(0, "pragma user_version"));
-    if (version != 0) return {};  // another process was faster
+    if (version != 0) return {};  // another process has created the tables meanwhile
     TRY(db.execute(kTables));
     TRY(db.run("insert into store values(0, ?)", seed));
     static_assert(kVersion == 1);
@@ -83,7 +83,7 @@ Status check_tables(Database& db, const std::string& path) {
     TRY_ASSIGN(const bool is_there, rows.next());
     std::string found = is_there ? rows.text(0) : "nothing";
     std::ranges::replace(found, '\n', ' ');
-    // The check reports a page that could not be read from disk in these words, and not as an error of the statement.
+    // If a page cannot be read from disk, the check reports that in these words and not as an error of the statement.
     const bool is_read =
         found.find("failed to get page") == found.npos && found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
@@ -93,7 +93,7 @@ Status check_tables(Database& db, const std::string& path) {
   return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store must have one row");
 }
 
-// Opens an existing or new file. Nothing is written before its version is known to be supported.
+// Opens an existing or new file. Nothing is written before its version is checked.
 Result<std::unique_ptr<Database>> open_path(const std::string& path, const char* vfs) {
   TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(path, vfs));
   TRY(db->set_merges_at_close(false));
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   TRY_ASSIGN(const int64_t n_tables, db->number(0, "select count(*) from sqlite_schema"));
   if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": not a database of ibid");
   TRY(db->set_merges_at_close(true));
-  // The log is merged into the file at 4 MiB, and truncated to 16 MiB.
+  // The log is merged into the file when it reaches 4 MiB, and truncated to 16 MiB.
   TRY(
       db->execute("pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on; "
                   "pragma journal_size_limit = 16777216"));
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Database>> open_path(const std::string& path, const char*
   return db;
 }
 
-// Renames the file and its log, the log first, so that a log never meets a different database.
+// Renames the file and its log. The log is first, so that it is never beside a different database.
 Status set_aside(FileOps& files, const std::string& path) {
   for (const char* ending : {"-wal", ""}) {
     if (files.info(path + ending).status().code() == ErrorCode::kNotFound) continue;
@@ -125,7 +125,7 @@ Status set_aside(FileOps& files, const std::string& path) {
   return files.remove(path + "-shm");
 }
 
-// The lock for opening, across processes. The system releases it when the process ends.
+// Locks the opening of the store across processes. The system releases the lock when the process ends.
 Result<std::unique_ptr<FileLock>> lock_opening(FileOps& files, const std::string& path) {
   constexpr std::chrono::milliseconds kStep{10};
   const auto until = std::chrono::steady_clock::now() + Database::kBusyTimeout;
@@ -144,7 +144,7 @@ Result<std::unique_ptr<Database>> open_store_file(const std::string& directory, 
   TRY(files.open_directory(directory).status());
   const std::string path = directory + "/" + kStoreFileName;
   TRY_ASSIGN(const std::unique_ptr<FileLock> lock, lock_opening(files, path + ".lock"));
-  // SQLite gives -wal and -shm the mode of the database, so the file is created here.
+  // SQLite gives -wal and -shm the mode of the database file, so the file is created with mode 0600 before.
   if (const Status made = files.create_new(path).status(); !made.ok() && made.code() != ErrorCode::kDuplicate) {
     return made;
   }

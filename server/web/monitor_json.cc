@@ -65,7 +65,7 @@ Json store_json(const LruKvCacheStore& store, const StoreStats& stats) {
           {"evicted_pages", stats.evicted_pages}};
 }
 
-// The two are read at different times, so the part can exceed the whole.
+// The whole and the part are read at different times, so the part may exceed the whole.
 size_t rest_of(size_t whole, size_t part) { return whole > part ? whole - part : 0; }
 
 Json namespace_json(std::string_view name, bool is_own, const StoreStats& stats) {
@@ -82,7 +82,8 @@ Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
                           .bytes = rest_of(all.bytes, own.bytes)};
   Json list = Json::array();
   list.push_back(namespace_json(own_name, true, own));
-  // Lookups before a namespace's first page count for no namespace: counters alone do not prove that there are others.
+  // Look-ups before a namespace stores its first page belong to no namespace, so counters alone do not prove that other
+  // namespaces exist. Only their bytes do.
   if (others.bytes > 0) list.push_back(namespace_json("", false, others));
   return list;
 }
@@ -100,7 +101,7 @@ Json tier_json(const KvTier& tier) {
           {"waiting_bytes", stats.waiting_bytes},
           {"dropped", stats.dropped},
           {"failures", stats.failures},
-          // The reason may name the directory, which clients must not see.
+          // Only whether there is a reason: its text may name the directory, which clients must not see.
           {"is_writing", stats.disabled_reason.empty()}};
 }
 

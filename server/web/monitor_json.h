@@ -1,8 +1,8 @@
 // The data of /monitor as JSON: HTTP, answers, and the memory and disk of each loaded model.
 //
-// The namespaces of keys identify users: a request sees its own namespace by name, and all others as one row. It
-// contains no texts, tokens or names of other namespaces. Counters count since the start of the server (of a model:
-// since it was loaded); values such as bytes are current.
+// The namespaces of keys identify users: a request sees only its own namespace by name, and the sum of all others as
+// one row. The data contains no texts and no tokens. Counters count since the start of the server (of a model: since it
+// was loaded); values such as bytes are current.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ struct MonitorSample {
   std::vector<HostedModel> models;
 };
 
-// {"time_ms", "uptime_s", "server": {...}, "answers": {...}, "tokens": {...}, "conversations": {...}, "models":
+// Returns {"time_ms", "uptime_s", "server": {...}, "answers": {...}, "tokens": {...}, "conversations": {...}, "models":
 // [{"name", "loaded", "file_bytes", and if loaded "max_seq_len", "passes", "pool", "store", "namespaces": [{"name",
 // "is_own", "bytes", "pages", "hits", "lookups"}], "tier" (null: none)}]}. time_ms: of a monotonic clock.
 Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace, int64_t now_ns, int64_t start_ns);
 
-// Adds GET /monitor.json, which requires the API key. `take` and the clock are used from any thread while the server
+// Adds GET /monitor.json, which requires the API key. `take` and the clock are called on any thread while the server
 // runs. The uptime starts with this call.
 void add_monitor_route(http::Router& router, std::function<MonitorSample()> take, Clock& clock);
 

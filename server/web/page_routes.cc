@@ -7,8 +7,8 @@ namespace ibid::serve {
 
 namespace {
 
-// Model output is untrusted. The page never turns it into HTML; if a bug did, this policy would stop it: with Trusted
-// Types every conversion of text to HTML or script is an error.
+// Text that a model wrote is untrusted. The page never turns it into HTML. If a bug did, this policy would stop it:
+// with Trusted Types every conversion of text to HTML or script is an error.
 constexpr char kPagePolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -19,7 +19,8 @@ http::Headers page_headers(const PageFile& file) {
           {"Cross-Origin-Opener-Policy", "same-origin"},
           {"Cross-Origin-Resource-Policy", "same-origin"},
           {"Permissions-Policy", "camera=(), microphone=(), geolocation=()"},
-          // Revalidated each time, usually with a 304, so that a new program is never used with an old page.
+          // The browser must revalidate each time, usually with a 304, so that a new program is never used with an old
+          // page.
           {"Cache-Control", "no-cache"},
           {"ETag", std::string(file.etag)}};
 }

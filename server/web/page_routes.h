@@ -1,8 +1,8 @@
 // The pages at / and /monitor and their files, which the build embeds in the program (cmake/embed_files.cmake). They
 // require no key: they fetch their data with the key that the user enters.
 //
-// The headers of every response forbid what the pages do not need: scripts and styles of other origins or inline,
-// requests to other origins, framing, referrers. (All responses of the server forbid MIME sniffing.) Immutable,
+// The headers of every response forbid everything that the pages do not need: scripts and styles of other origins or
+// inline, requests to other origins, framing, referrers. (All responses of the server forbid MIME sniffing.) Immutable,
 // thread-safe.
 #pragma once
 
@@ -14,16 +14,16 @@
 namespace ibid::serve {
 
 struct PageFile {
-  std::string_view path;  // "/page/app.js"; the pages themselves are "/" and "/monitor"
+  std::string_view path;  // path of a file, "/page/app.js"; of the pages themselves, "/" and "/monitor"
   std::string_view content_type;
-  std::string_view etag;  // of the content, in quotes
+  std::string_view etag;  // hash of the content, in quotes
   std::string_view content;
 };
 
-// Sorted by name.
+// Returns all files, sorted by name.
 std::span<const PageFile> page_files();
 
-// Adds GET and HEAD of every file.
+// Adds routes for GET and HEAD of every file.
 void add_page_routes(http::Router& router);
 
 }  // namespace ibid::serve

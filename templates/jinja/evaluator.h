@@ -1,7 +1,5 @@
 // Evaluator: evaluates the expressions of one render, for the Executor, filters, tests, functions and methods. For
-// expressions that run statements (calls of macros and recursive loops) it calls the Executor.
-//
-// Throws Failure.
+// expressions that run statements (calls of macros and recursive loops) it calls the Executor. Throws Failure.
 #pragma once
 
 #include <cstddef>

@@ -2,9 +2,8 @@
 // and referred to by index, so that a state can be saved and resumed.
 //
 // JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it. The messages
-// are Kind::kMessages, an open-ended view that only state.h can resolve.
-//
-// Cheap to copy (a reference count at most). Distinct values may be used from different threads.
+// are Kind::kMessages, an open-ended view that only state.h can resolve. Cheap to copy (a reference count at most).
+// Distinct values may be used from different threads.
 #pragma once
 
 #include <cstddef>

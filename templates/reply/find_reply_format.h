@@ -1,9 +1,7 @@
 // Finds the ReplyFormat of a chat template: renders conversations with known calls and reasoning, and reads off the
 // text around names, arguments and thoughts. So unknown templates are supported as well. For parts that a template does
 // not render itself (some templates only describe them to the model), a table of known forms is searched by markers in
-// the template's source.
-//
-// A pure function: a dozen renders of short conversations.
+// the template's source. A pure function: a dozen renders of short conversations.
 #pragma once
 
 #include <optional>

@@ -167,8 +167,7 @@ class ChannelParser {
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
   void end_body(ReplyOutput& out);
-  // The first marker that ends a body. `length` 0: there is none, but the text from `begin` on may be the beginning of
-  // one.
+  // The first marker that ends a body. `length` 0: not found, but the text from `begin` on may be its beginning.
   struct Ending {
     size_t begin = 0, length = 0;
     bool begins_message = false;

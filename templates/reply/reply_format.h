@@ -105,8 +105,8 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
-  // What the template requires of messages: the arguments of tool_calls as a string of JSON, or else as a JSON object;
-  // and the key of an answer's reasoning.
+  // The form that the template requires of messages. If arguments_as_text, the arguments of tool_calls are a string of
+  // JSON, else a JSON object. reasoning_key: the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
   bool shows_tools = true;  // the template lists the tools in the prompt, or renders calls

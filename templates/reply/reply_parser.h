@@ -10,9 +10,8 @@
 // wrote it. Spaces and line breaks next to markers belong to the markers.
 //
 // The caller includes the text of special tokens that are markers ("[TOOL_CALLS]"; is_marker() in
-// templates/reply/reply_format.h) and passes whole characters; any text is accepted.
-//
-// Time and memory are linear in the text. Not thread-safe. It owns copies of format and tools.
+// templates/reply/reply_format.h) and passes whole characters; any text is accepted. Time and memory are linear in the
+// text. Not thread-safe. It owns copies of format and tools.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ struct Merge {
 };
 
 struct BpeModel {
-  std::array<TokenId, 256> byte_ids;  // token of each byte; kNoToken: there is none, and encoding drops the byte
+  std::array<TokenId, 256> byte_ids;  // token of each byte; kNoToken: encoding drops the byte
   std::vector<Merge> merges;          // ordered by rank; if a pair has two merges, the later one counts
   bool ignore_merges = false;         // a piece that is a token becomes that token, even if merges do not lead to it
   std::vector<bool> is_control;       // true for tokens that message text must never become; indexed by id
@@ -80,7 +80,7 @@ struct CharBpeModel {
   // Numbers from written.size() on stand for single characters that are no token but occur in the text of one.
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
-  std::array<TokenId, 256> byte_ids;  // tokens <0x00> to <0xFF>; kNoToken if there is none
+  std::array<TokenId, 256> byte_ids;  // tokens <0x00> to <0xFF>; kNoToken: the byte has no token
   bool byte_fallback = false;  // a character without a token becomes the tokens of its bytes, if all of these exist
   TokenId unknown = kNoToken;  // token of other characters without a token; kNoToken: they are dropped
   bool fuse_unknown = false;   // adjacent unknown characters become one token

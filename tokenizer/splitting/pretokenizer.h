@@ -36,7 +36,7 @@ struct PretokenizerFamily {
   bool add_bos;
 };
 
-// What becomes of the matches of a step's pattern and of the text between them.
+// Treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
   kIsolated,            // each is a piece of its own
   kRemoved,             // matches are dropped
