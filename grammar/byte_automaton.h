@@ -1,9 +1,9 @@
-// ByteAutomaton: a grammar as states with edges on bytes, one graph of states per rule. Edges may call rules, so it is
-// a pushdown automaton; grammar/configurations.h runs it.
+// ByteAutomaton: a grammar as states with edges on bytes, one graph of states per rule. Edges may also call rules, so
+// it is a pushdown automaton; Configurations (grammar/configurations.h) runs it.
 //
-// A repetition {m,n} is a block: n + 1 states without memory, because their edges follow from their number. States from
-// which no text can be completed are removed, so no state is a dead end.
-// Immutable and thread-safe.
+// A repetition {m,n} is a block: n + 1 states that need no memory, because their edges follow from their numbers.
+// States from which no text can be completed are removed, so every state leads to the end of a text. Immutable and
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,18 +33,18 @@ class ByteAutomaton {
   struct Edge {
     enum class Kind : uint8_t { kBytes, kEmpty, kCall };
     Kind kind;
-    uint8_t first, last;  // kBytes
-    StateId target;       // kCall: the state that the rule returns to
-    RuleId rule;          // kCall
+    uint8_t first, last;  // for kBytes
+    StateId target;       // for kCall: the state that the rule returns to
+    RuleId rule;          // for kCall
   };
-  // In state base + k, k of the repeated texts were read.
+  // A repetition. In state base + k, k repeated texts were read.
   struct Block {
     StateId base;
-    uint32_t min, max;  // max may be kUnbounded: then state base + min repeats
+    uint32_t min, max;  // if max is kUnbounded, state base + min repeats
     StateId after;
-    bool calls;              // true: the body is `rule`; false: it is one byte of `ranges`
-    bool dead = false;       // the body matches no text
-    bool outermost = false;  // is_outermost() of its states
+    bool calls;              // true: the repeated text is `rule`; false: it is one byte of `ranges`
+    bool dead = false;       // the repeated rule matches no text
+    bool outermost = false;  // is_outermost() of the block's states
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
@@ -54,7 +54,7 @@ class ByteAutomaton {
     StateId start, final;
     bool nullable = false;    // matches the empty text
     bool productive = false;  // matches some text
-    uint32_t rank = 0;        // higher than that of every rule that can call it before reading a byte
+    uint32_t rank = 0;        // higher than that of every rule that can call this one before it reads a byte
   };
 
   // Errors: kLimitExceeded; kUnsupported for left recursion, naming the rule.
@@ -74,9 +74,9 @@ class ByteAutomaton {
     return std::span(edges_).subspan(edge_begin_[state], edge_begin_[state + 1] - edge_begin_[state]);
   }
   bool is_final(StateId state) const { return !is_block_state(state) && final_[state]; }
-  // The rule can only end here, without reading another byte.
+  // True if the rule can only end in this state, without reading another byte.
   bool is_tail(StateId state) const { return !is_block_state(state) && tail_[state]; }
-  // A state of the first rule, or of a repetition in it: not in a called rule.
+  // True for states of the first rule, and of repetitions in it, but not of called rules.
   bool is_outermost(StateId state) const {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
@@ -88,18 +88,18 @@ class ByteAutomaton {
   std::vector<uint32_t> edge_begin_;  // [n_states + 1]
   std::vector<Edge> edges_;
   std::vector<bool> final_, tail_, outermost_;
-  std::vector<Block> blocks_;  // ascending by base
-  std::vector<Rule> rules_;    // the grammar's rules, then bodies of blocks
+  std::vector<Block> blocks_;  // ascending by `base`
+  std::vector<Rule> rules_;    // the grammar's rules, then the rules that blocks repeat
 };
 
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  bool free_text = false;  // special tokens are allowed in the first rule and its repetitions, not in called rules
+  bool free_text = false;  // special tokens are allowed in the first rule and its repetitions, but not in called rules
 };
 
-// Compiles the rules that a notation's compiler produced. `what` names the source in messages. Errors: kLimitExceeded,
-// kUnsupported (left recursion), kInvalidArgument if the grammar matches no text.
+// Compiles the rules that the compiler of a notation produced. `what` names the source in messages. Errors:
+// kLimitExceeded, kUnsupported (left recursion), kInvalidArgument if the grammar matches no text.
 Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false);
 
 }  // namespace ibid

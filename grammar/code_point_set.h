@@ -20,7 +20,7 @@ class CodePointSet {
   static CodePointSet of(uint32_t code_point) { return of(code_point, code_point); }
   static CodePointSet all() { return of(0, kLastCodePoint); }
 
-  // Surrogates are skipped: UTF-8 cannot contain them.
+  // Skips surrogates, because UTF-8 cannot contain them.
   void add(uint32_t first, uint32_t last);
   void add(uint32_t code_point) { add(code_point, code_point); }
   void add(const CodePointSet& other);
@@ -39,7 +39,7 @@ class CodePointSet {
   std::vector<Range> ranges_;  // sorted, disjoint and not adjacent
 };
 
-// The sequences of byte ranges that match exactly the UTF-8 forms of a set.
+// utf8_sequences() returns sequences of byte ranges that match exactly the UTF-8 forms of a set.
 struct ByteRange {
   uint8_t first, last;
   bool operator==(const ByteRange&) const = default;

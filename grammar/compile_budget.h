@@ -1,8 +1,8 @@
-// CompileBudget: limits the cost of compiling one grammar. Work is counted in units of about a table lookup or a copied
-// word, and memory if it grows with the input, so that a hostile grammar ends with an error instead of exhausting the
-// process. Compilation also ends if the stop token is triggered.
+// CompileBudget: limits the cost of compiling one grammar, so that a hostile grammar ends with an error instead of
+// exhausting the process. A unit of work is about a table lookup or a copied word; memory is counted if it grows with
+// the input. Compilation also ends if the stop token is triggered.
 //
-// Failures are permanent, so a loop may check at its end only. Not thread-safe.
+// After a failure all calls fail, so a loop may check only at its end. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class CompileBudget {
     uint64_t max_work = 40'000'000;
     size_t max_bytes = 256u << 20;
   };
-  // Work for an item of a configuration under construction.
+  // Cost of adding an item to a configuration (grammar/configurations.h).
   static constexpr uint64_t kItemCost = 12;
 
   explicit CompileBudget(std::stop_token stop = {}) : CompileBudget(std::move(stop), Limits{}) {}
@@ -30,14 +30,14 @@ class CompileBudget {
   CompileBudget(const CompileBudget&) = delete;
   CompileBudget& operator=(const CompileBudget&) = delete;
 
-  // Returns false if the budget is used up.
+  // Adds n units of work. Returns false if the budget is used up.
   bool spend(uint64_t n) {
     n_work_ += n;
     if (n_work_ > limits_.max_work) fail(ErrorCode::kLimitExceeded, "it takes too much work to compile");
     if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "cancelled");
     return ok();
   }
-  // Charges memory until give_back(). Returns false if the budget is exceeded.
+  // Adds n bytes of memory until give_back(). Returns false if the budget is exceeded.
   bool hold(size_t n) {
     n_bytes_ += n;
     peak_bytes_ = std::max(peak_bytes_, n_bytes_);
@@ -66,7 +66,7 @@ class CompileBudget {
   const char* why_ = "";
 };
 
-// A memory charge to a budget, given back by the destructor.
+// Memory charged to a budget; the destructor gives it back.
 class HeldBytes {
  public:
   explicit HeldBytes(CompileBudget& budget) : budget_(&budget) {}

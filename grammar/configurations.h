@@ -1,15 +1,16 @@
 // Configurations: the positions in a grammar after the text read so far, for all of its parses at once. A configuration
-// is a set of items (a state, and a stack of return states); a byte leads from one to the next. Thus a deterministic
-// automaton, built lazily and only once: a computed transition is a table lookup.
+// is a set of items (a state, and a stack of return states); a byte leads from one configuration to the next. This
+// makes a deterministic automaton, which is built lazily: each transition is computed once, and is a table lookup
+// afterwards.
 //
 // Stacks are shared and merged. All calls of a rule at one text position share one stack, whatever the calling rules
 // (Tomita's graph-structured stack, Earley's origins); so the number of items is at most states times positions, for
 // any number of parses. Equal stacks and equal configurations have equal numbers.
 //
-// A stack ends in one of two bottoms: that of the text, or an open one, which stands for any stack. The latter is for
+// A stack ends in one of two bottoms. kTextStack: below it the text is complete. kOpenStack stands for any stack, for
 // results that hold for a rule with every caller.
 //
-// Not thread-safe. A configuration beyond the limits is kDead, and trouble() tells why; clear() frees memory.
+// Not thread-safe. A configuration beyond the limits is kDead, and trouble() returns the reason; clear() frees memory.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ namespace ibid {
 using ConfigId = uint32_t;
 using StackId = uint32_t;
 inline constexpr StackId kOpenStack = 0;  // any caller
-inline constexpr StackId kTextStack = 1;  // below it the text is complete
+inline constexpr StackId kTextStack = 1;  // the text is complete when this stack is reached
 
 // A state, and the stack that its rule returns to.
 struct StackItem {
@@ -47,47 +48,47 @@ class Configurations {
 
   struct Limits {
     size_t max_bytes = 32u << 20;  // memory
-    size_t max_items = 10'000;     // of one configuration, including intermediate items
+    size_t max_items = 10'000;     // items of one configuration, including intermediate items
     size_t max_work = 10'000'000;  // items visited between two calls of begin_work()
   };
   enum class Trouble { kNone, kMemory, kItems, kWork };
 
-  // `automaton` must outlive it.
+  // `automaton` must outlive this object.
   Configurations(const ByteAutomaton& automaton, const Limits& limits);
 
-  // The configuration before any text.
+  // Returns the configuration before any text.
   ConfigId start();
-  // The configuration after one more byte. kDead: no text of the grammar continues like that.
+  // Returns the configuration after one more byte. kDead: no text of the grammar continues with this byte.
   ConfigId step(ConfigId config, uint8_t byte) {
     const Row* row = configs_[config].row.get();
     if (row != nullptr && (*row)[byte] != kUnknown) return (*row)[byte];
     return compute_step(config, byte);
   }
-  // The configuration of one item. REQUIRES: its state has edges on bytes.
+  // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes.
   ConfigId at(StackItem item);
-  // The configuration after the end of a rule that returns to `stack`.
+  // Returns the configuration after the end of a rule that returns to `stack`.
   ConfigId behind(StackId stack);
-  // A stack with one return state on top of its own stack.
+  // Returns a stack with one return state, `return_to.state`, on top of `return_to.stack`.
   StackId push(StackItem return_to);
 
-  // The text may end here.
+  // True if the text may end here.
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
-  // The rule called from an open stack may end here.
+  // True if the rule that was called from an open stack may end here.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
-  // Items whose states have edges on bytes.
+  // The items of a configuration; their states have edges on bytes.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
   std::span<const StackItem> returns(StackId stack) const { return stacks_[stack]; }
-  // Marks the bytes that may come next.
+  // Sets the elements of `bytes` for the bytes that may come next.
   void next_bytes(ConfigId config, std::array<bool, 256>& bytes) const;
 
   Trouble trouble() const { return trouble_; }
   void begin_work() { work_ = 0; }
-  // Drops everything, trouble() included: all ids except kDead become invalid.
+  // Drops all configurations and resets trouble(). All ids except kDead become invalid.
   void clear();
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
   size_t n_steps_computed() const { return n_steps_computed_; }
-  // Items visited since construction.
+  // Number of items visited since construction.
   uint64_t n_work() const { return n_work_; }
 
  private:
@@ -99,7 +100,7 @@ class Configurations {
     bool reaches_open = false;
     std::unique_ptr<Row> row;  // allocated with the first step
   };
-  // Hash of items -> their id; different items rarely share a hash.
+  // Maps hashes of items to their ids; different items rarely share a hash.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
 
   ConfigId compute_step(ConfigId config, uint8_t byte);
@@ -127,19 +128,19 @@ class Configurations {
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 
-  // Scratch of the configuration under construction.
+  // Scratch memory of the configuration under construction.
   std::vector<StackItem> seeds_, todo_, kept_;
-  std::vector<uint64_t> seen_;  // a hash table of items; 0: free
+  std::vector<uint64_t> seen_;  // a hash table of items; 0: a free slot
   size_t n_seen_ = 0;
   std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank
   bool may_end_ = false, reaches_open_ = false;
 };
 
-// --- Texts that match several regular grammars at once, or some and not others: strings with a pattern, a format and a
-// length, or names of undeclared properties.
+// --- Products: texts that match several regular grammars at once, or some and not others. Used for strings with a
+// pattern, a format and a length, and for names of undeclared properties.
 
-// A regular grammar that can be a factor of several products: compiled once; keeps its computed configurations. The
-// budget must outlive it.
+// A regular grammar that can be a factor of several products. It is compiled once and keeps its computed
+// configurations. The budget must outlive it.
 class RegularLanguage {
  public:
   // REQUIRES: the first rule has finitely many configurations. Errors: those of ByteAutomaton::compile();
@@ -147,13 +148,14 @@ class RegularLanguage {
   static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
 
   Configurations& configs() { return *configs_; }
-  // Charges its growth to the budget. Returns false if that is exceeded.
+  // Charges the growth since the last call to the budget. Returns false if the budget is exceeded.
   bool account(CompileBudget& budget);
 
  private:
   RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
 
-  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap: its address stays valid when this is moved
+  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap, so that its address stays valid when the object is
+                                                    // moved
   std::unique_ptr<Configurations> configs_;
   HeldBytes held_;
   uint64_t n_accounted_ = 0;
@@ -161,18 +163,19 @@ class RegularLanguage {
 
 struct RegularPart {
   RegularLanguage* language;
-  bool excluded = false;  // texts must not match this grammar
+  bool excluded = false;  // texts must not match this language
 };
 
 struct RegularProduct {
   ExprGraph graph;    // edges are byte ranges in the given rules
-  bool empty = true;  // no text matches all parts
+  bool empty = true;  // true if no text matches all parts
 };
 
-// REQUIRES: the first part is not excluded. Errors: kLimitExceeded (also for more than max_states states), kCancelled.
+// Returns the product of the languages as a graph. REQUIRES: the first part is not excluded. Errors: kLimitExceeded
+// (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// True if some text matches all parts.
+// Returns true if some text matches all parts.
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

@@ -1,8 +1,8 @@
 // Grammars of answers: a JSON Schema, any JSON, GBNF, a regular expression or a list of choices is compiled to a
-// Grammar; a Grammar and a vocabulary give a TokenConstraint (ibid/constraint.h) for sampling.
-// docs/structured_output.md lists the supported keywords and notations, and which are exact.
+// Grammar. A Grammar and a vocabulary give a TokenConstraint (ibid/constraint.h) for sampling.
+// docs/structured_output.md lists the supported keywords and notations, and which of them are exact.
 //
-// A Grammar is an immutable value: copies share the compiled rules, and threads may share it. Input may be hostile:
+// A Grammar is an immutable value: copies share the compiled rules, and threads may share them. Input may be hostile:
 // compiling takes bounded time and memory, and unknown input is an error, never ignored. Errors of all functions:
 // kUnsupported (names the construct and its place), kInvalidArgument (malformed, with the place), kLimitExceeded.
 #pragma once
@@ -36,13 +36,13 @@ class Grammar {
 };
 
 struct JsonFormat {
-  // No white space at all. Otherwise a space may follow a comma or a colon, and before values and closing brackets
-  // there may be a line break with an indent of up to 32 spaces or tabs.
+  // true: no white space at all. false: a space may follow a comma or a colon; before values and closing brackets there
+  // may be a line break with an indent of up to 32 spaces or tabs.
   bool compact = false;
 };
 
-// JSON texts that the schema accepts, with properties in the order of their declaration. Also errors of parse_json()
-// for the text; kCancelled. `budget`: nullptr for the default limits.
+// The JSON texts that the schema accepts, with properties in the order of their declaration. Errors: also those of
+// parse_json() for the text; kCancelled. budget: nullptr for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},
@@ -52,40 +52,42 @@ Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat&
 enum class AnyJson { kObject, kValue };
 Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
 
-// Texts of the rule `root`, in llama.cpp's notation.
+// The texts of the rule `root`, in llama.cpp's notation.
 Result<Grammar> compile_gbnf(std::string_view text);
 
-// Texts that match the pattern as a whole.
+// The texts that match the pattern as a whole.
 Result<Grammar> compile_regex(std::string_view pattern);
 
 // One of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// The text before the constrained part of an answer. Its words may be written in any tokens, special ones included.
+// The text before the constrained part of an answer. The model may write its words as any tokens, special ones
+// included.
 struct Preamble {
-  std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: none
+  std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: there
+                             // is no such text
   std::string end = {};      // "</think>"
-  bool is_open = false;      // the prompt has opened `begin` already
-  std::string opening = {};  // required words after that ("<|channel|>final<|message|>")
+  bool is_open = false;      // the prompt already contains `begin`
+  std::string opening = {};  // words required after that ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
   bool operator==(const Preamble&) const = default;
 };
-// The lead-in, then a text of the grammar; up to two spaces or line breaks may follow `end`.
+// The preamble, then a text of the grammar; up to two spaces or line breaks may follow `end`.
 Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 
-// Tool calls that must make up the answer.
+// Tool calls of which the answer must consist.
 struct RequiredCalls {
-  // A part of a call: its words, then a text of its grammar, then the other members that are set.
+  // A part of a call: its words, then a text of its grammar, then what the other members require, if they are set.
   struct Piece {
-    std::string words = {};  // literal, in any tokens
+    std::string words = {};  // literal text, which the model may write as any tokens
     std::optional<Grammar> grammar = {};
     std::string text_up_to = {};                  // any text that ends with the first occurrence of these words
-    std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives; may be empty
-    bool repeats = false;                         // any number of one_of in sequence
+    std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives, which may be empty
+    bool repeats = false;                         // any number of alternatives of one_of in sequence
   };
   using Call = std::vector<Piece>;
-  Preamble lead = {};                    // its opening begins the calls
-  std::vector<Call> calls = {};          // each call is one of these
+  Preamble lead = {};                    // its `opening` begins the calls
+  std::vector<Call> calls = {};          // each call of the answer is one of these
   bool several = false;                  // up to 16 calls, followed by up to two spaces or line breaks
   std::string separator = {}, end = {};  // between two calls, and after the last one
   std::optional<Piece> otherwise = {};   // allowed instead of the opening and the calls
@@ -93,27 +95,28 @@ struct RequiredCalls {
 // Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
 Result<Grammar> compile_calls(const RequiredCalls& demanded);
 
-// Tool calls in an answer of any text. Reasoning before it may contain any words. The answer may end anywhere except
-// inside a call, or inside a word that begins one.
+// Tool calls in an answer of any text. Reasoning before the text may contain any words. The answer may end anywhere
+// except inside a call, or inside a word that begins a call.
 struct CallsInText {
   struct Begin {
     std::string word = {};  // if the text contains this word, it must continue with `rest`
-    bool in_front = false;  // only at the beginning of the text; spaces may precede it and follow its brackets
-    bool ends = false;      // only spaces may follow `rest`
+    bool in_front = false;  // the word begins a call only at the beginning of the text; spaces may precede it and
+                            // follow its brackets
+    bool ends = false;      // after `rest` only spaces may follow
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
   Preamble lead = {};  // its opening is ignored
   std::vector<Begin> begins = {};
-  bool several = true;  // else none of the words may follow a rest
+  bool several = true;  // false: after `rest` none of the words may follow
 };
 // Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);
 
-// Returns whether all of `text` matches the grammar. Error: kLimitExceeded.
+// Returns true if all of `text` matches the grammar. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
 
-// A prototype of constraints that allow what the grammar allows. Its clones share computed results under a lock, so any
-// number of turns may use it, on any threads. It caches up to about max_bytes.
+// Returns a prototype of constraints that allow what the grammar allows. Its clones share computed results under a
+// lock, so any number of turns may use it, on any threads. It caches up to about max_bytes.
 struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
@@ -131,14 +134,15 @@ struct ArgumentNotation {
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
-  std::string before_value = {};        // of a string value
-  std::string before_other_value = {};  // of other values; if the same, values that may be strings are strings
+  std::string before_value = {};        // before a string value
+  std::string before_other_value = {};  // before other values; if it equals before_value, values that may be strings
+                                        // are strings
   std::string quote = {};
 };
 
-// The arguments that an object's schema accepts: required and optional ones in the order of their declaration. If none
-// are declared and others are allowed, any may come (kKeywords: none). Errors: those of compile_json_schema();
-// kUnsupported also for what this notation cannot enforce: choices of whole objects, combined constraints on unquoted
+// The arguments that an object's schema accepts: required and optional ones in the order of their declaration. If the
+// schema declares none and allows others, any may come (kKeywords: none). Errors: those of compile_json_schema(); also
+// kUnsupported for what this notation cannot enforce: choices of whole objects, combined constraints on unquoted
 // strings, item counts and deeply nested values in kBare.
 Result<RequiredCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);

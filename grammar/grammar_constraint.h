@@ -1,6 +1,6 @@
 // GrammarConstraint: a grammar as the constraint of an answer. Its state is the pushed tokens; everything else is a
-// cache shared by all constraints of the same prototype (GrammarMatcher). Used by one thread at a time, const calls
-// included.
+// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint,
+// const calls included.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,22 @@
 
 namespace ibid {
 
-// --- TokenMasks: which tokens may come next in a configuration of a grammar: those whose bytes continue some text of
-// it, found by walking the vocabulary's trie and the grammar together. Results are cached in two ways. For an item in a
-// rule, part of the result depends on the rule only, not on its callers; it is cached by the item's state (and those of
-// a few rules that it returns to). Tokens that extend beyond the rule are walked on from the end of the rule. So the
-// inside of a string is walked once for all strings of a schema. Configurations with many items (property names,
-// choices) allow few tokens and are cached as a whole. Repetition counts too far from their end to matter to a token
-// count as equal. Not thread-safe.
+// --- TokenMasks: computes which tokens may come next in a configuration of a grammar: those whose bytes continue some
+// text of the grammar. It walks the vocabulary's trie and the grammar together, and caches results in two ways. (1) For
+// an item in a rule, a part of the result depends on the rule only, not on its callers. That part is cached by the
+// item's state (and the states of a few rules that it returns to). Tokens that extend beyond the rule are walked
+// further from the end of the rule. So the inside of a string is walked once for all strings of a schema. (2)
+// Configurations with many items (property names, choices) allow few tokens and are cached as a whole. Repetition
+// counts that are too far from their end to matter to a token are treated as equal. Not thread-safe.
 
 class TokenMasks {
  public:
-  // The arguments must outlive it. free_text: special tokens are allowed in the first rule (Preamble, RequiredCalls).
+  // The arguments must outlive this object. free_text: special tokens are allowed in the first rule (Preamble,
+  // RequiredCalls).
   TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
 
-  // Adds the tokens that may follow `config`. in_front: at the beginning of an answer. If configs.trouble() is set
-  // afterwards, some may be missing.
+  // Adds the tokens that may follow `config`. in_front: `config` is at the beginning of an answer. If configs.trouble()
+  // is set afterwards, some tokens may be missing.
   void allowed(ConfigId config, bool in_front, TokenMask& mask);
 
   void clear();
@@ -44,32 +45,33 @@ class TokenMasks {
 
  private:
   static constexpr size_t kMostFrames = 4;
-  static constexpr size_t kMostItems = 4;     // with more, a configuration is walked as a whole
-  static constexpr size_t kMostExits = 6000;  // with more, a cached part for the rule alone does not pay
+  static constexpr size_t kMostItems = 4;     // a configuration with more items is walked as a whole
+  static constexpr size_t kMostExits = 6000;  // with more exits it costs more to cache the part for the rule than it
+                                              // saves
 
-  // A set of tokens: a list if that is smaller, else a bit mask.
+  // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // Cached result for a state and the states that it returns to.
+  // Cached result for a state and the states that it returns to (see (1) above).
   struct Local {
     TokenList tokens;             // tokens that end within these rules
     std::vector<uint32_t> exits;  // trie nodes at which all of these rules may have ended
     bool too_many_exits = false;
   };
-  // [trie, whether the text's stack is below, states ...]
+  // Key of a Local: the trie, 1 if the text ends below these states, and the states.
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
     std::vector<TokenId> ids;
     std::vector<uint32_t> exits;
   };
 
-  // Returns false if the item's rules are too small to be cached alone.
+  // Adds the tokens of one item. Returns false if the item's rules are too small to be cached alone.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
   const Local& local(const TokenTrie& trie, const LocalKey& key);
-  // Walks the nodes below `node`, where the configuration is `config`. Returns false if there were too many exits.
+  // Walks the nodes below `node`, at which the configuration is `config`. Returns false if there are too many exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   StateId shortened(StateId state, size_t horizon) const;
   TokenList as_list(std::vector<TokenId> ids) const;
@@ -82,21 +84,21 @@ class TokenMasks {
   const bool free_text_;
   std::map<LocalKey, Local> locals_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
-  std::vector<ConfigId> path_;  // configuration at each depth of a walk
+  std::vector<ConfigId> path_;  // configuration at each depth of the current walk
   size_t n_bytes_ = 0;
   size_t n_nodes_walked_ = 0;
 };
 
-// --- GrammarMatcher: one grammar with one vocabulary, and the caches shared by all constraints of one prototype.
-// Thread-safe: one lock, held for each call.
-// A constraint's state is its tokens; a ConfigId is only a shortcut to it. When the memory for configurations is used
-// up, all of them are dropped, and each constraint recomputes its own from its tokens.
+// --- GrammarMatcher: one grammar with one vocabulary, and the caches that all constraints of one prototype share.
+// Thread-safe: each call holds one lock. The state of a constraint is its tokens; a ConfigId only saves computing it
+// from them. When the memory for configurations is used up, all of them are dropped, and each constraint recomputes its
+// own from its tokens.
 
 // The state of an answer in its grammar.
 struct GrammarPlace {
   Tokens ids;
   ConfigId config = Configurations::kDead;
-  uint64_t generation = 0;  // of the ConfigId; 0: it is unknown
+  uint64_t generation = 0;  // generation in which `config` is valid; 0: it must be recomputed
 };
 
 class GrammarMatcher {
@@ -104,14 +106,15 @@ class GrammarMatcher {
   GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar, std::shared_ptr<const TokenTexts> vocabulary,
                  size_t max_bytes);
 
-  // Error: kLimitExceeded if the text has too many parses or takes too much memory. Results are empty then.
+  // Error: kLimitExceeded if the text has too many parses or takes too much memory. Then the mask is empty, may_end()
+  // is false and propose() appends nothing.
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
-  // Appends up to n_most tokens of the bytes that must come next. The model may split the bytes differently.
+  // Appends up to n_most tokens whose bytes must come next. The model may choose other tokens for the same bytes.
   void propose(GrammarPlace& place, size_t n_most, Tokens& ids);
 
-  // Work and memory since construction.
+  // Counters of work and memory since construction.
   struct Counters {
     size_t n_bytes, n_configs, n_steps_computed, n_nodes_walked;
     uint64_t n_generations;
@@ -119,12 +122,12 @@ class GrammarMatcher {
   Counters counters();
 
  private:
-  // Computes place.config. Returns false on trouble.
+  // Computes place.config. Returns false if a limit of the configurations was reached.
   bool find(GrammarPlace& place);
   ConfigId read(ConfigId config, std::string_view bytes);
   std::string_view bytes_at(const GrammarPlace& place, size_t i) const;
   void forget();
-  // After trouble: frees memory and returns whether to try once more.
+  // Call when a limit was reached: frees memory, and returns true if another try is worthwhile.
   bool try_again(size_t n_tried);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;

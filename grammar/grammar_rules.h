@@ -1,9 +1,10 @@
-// GrammarRules: a grammar as written by its compilers (JSON Schema, GBNF, regular expressions): expressions over bytes
-// and characters, and rules that call each other. byte_automaton.h turns it into the automaton that matches texts.
+// GrammarRules: a grammar in the form that its compilers (JSON Schema, GBNF, regular expressions) produce: expressions
+// over bytes and characters, and rules that call each other. ByteAutomaton turns it into the automaton that matches
+// texts.
 //
-// Expressions are indices of nodes in one table, so equal parts can be shared, and destruction does not recurse. A
-// grammar that exceeds its limits is full(): every further expression is nothing(), and its compilation fails at the
-// end. So compilers only need to check full() in loops. Not thread-safe.
+// Expressions are indices of nodes in one table, so equal parts can be shared, and destruction does not recurse. When a
+// grammar exceeds its limits, full() becomes true: all further expressions are nothing(), and compilation fails at the
+// end. So compilers need to check full() only in loops. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,11 @@ namespace ibid {
 using ExprId = uint32_t;
 using RuleId = uint32_t;
 inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
-// Larger repetitions are rejected: a count needs as many states of an automaton.
+// Maximum of a repetition, because a count needs as many states of an automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
-// A graph of states with expressions on its edges: a path from state 0 to a final state matches the texts of its edges.
+// A graph of states with expressions on its edges. A path from state 0 to a final state matches the texts of its edges
+// in sequence.
 struct ExprGraph {
   struct Edge {
     uint32_t from, to;
@@ -42,11 +44,11 @@ struct ExprGraph {
 
 struct Expr {
   enum class Kind : uint8_t {
-    kNothing,    // no text at all
-    kEmpty,      // the empty text only
+    kNothing,    // matches no text at all
+    kEmpty,      // matches the empty text only
     kBytes,      // texts()[a]
     kChars,      // one character of sets()[a]
-    kByteRange,  // one byte of [a, b], of any character
+    kByteRange,  // one byte of [a, b], whether or not it is a whole character
     kSequence,   // children()[a], b of them
     kChoice,     // as kSequence
     kRepeat,     // children()[a], min to max times
@@ -80,7 +82,7 @@ class GrammarRules {
   ExprId graph(ExprGraph graph);
   ExprId call(RuleId rule);
 
-  // Adds a rule that is nothing() until it is defined. The first rule is the start rule.
+  // Adds a rule, which matches nothing until define() is called. The first rule is the start rule.
   RuleId add_rule(std::string name);
   void define(RuleId rule, ExprId expr);
   // Copies all rules of another grammar; returns the id of its first rule here.
@@ -117,21 +119,21 @@ class GrammarRules {
   std::vector<Rule> rules_;
 };
 
-// --- Regular expressions of JSON Schema (ECMA-262 with the flag u), if they are regular: classes, groups,
+// --- Regular expressions of JSON Schema (ECMA-262 with the flag u), as far as they are regular: classes, groups,
 // alternatives, counted repetitions; anchors that bind a whole alternative. Back-references, lookaround, word
-// boundaries and flags are errors that name them. A lazy quantifier matches the same texts as a greedy one. \d, \w, \s
-// are those of ECMA-262; \p{..} supports general categories.
+// boundaries and flags are errors that name the construct. A lazy quantifier matches the same texts as a greedy one.
+// \d, \w, \s are those of ECMA-262; \p{..} supports general categories.
 
-// Writes one character of a set: as the character itself, or in its JSON string notation.
+// Returns an expression for one character of a set: the character itself, or its notation in a JSON string.
 using CharWriter = std::function<ExprId(const CodePointSet&)>;
 
 enum class RegexMatch {
-  kWhole,   // a text matches from its beginning to its end
-  kSearch,  // anywhere within it, unless anchored
+  kWhole,   // a whole text matches
+  kSearch,  // any part of a text matches, unless anchored
 };
 
-// Returns the texts that match `pattern`. O(pattern). Errors: kUnsupported, kInvalidArgument, kLimitExceeded, with the
-// byte offset.
+// Returns an expression for the texts that match `pattern`. O(pattern). Errors: kUnsupported, kInvalidArgument,
+// kLimitExceeded, with the byte offset.
 Result<ExprId> parse_regex(std::string_view pattern, RegexMatch match, const CharWriter& write, GrammarRules& rules);
 
 }  // namespace ibid

@@ -1,9 +1,9 @@
-// JsonWriter: writes the notation of JSON as expressions: values, strings, numbers, and the white space between them.
-// It adds each rule once to the rules of a grammar under construction.
+// JsonWriter: makes expressions for the notation of JSON: values, strings, numbers, and the white space between them.
+// Each rule is added once to the rules of a grammar under construction.
 //
-// There are two notations of strings. A plain one may contain every escape of JSON except lone surrogates. A canonical
-// one escapes only the characters that must be escaped, in one way: so a constraint on its characters (a pattern, names
-// that it must differ from) is a constraint on its bytes.
+// There are two notations of strings. A plain string may contain every escape of JSON except lone surrogates. A
+// canonical string escapes only the characters that must be escaped, each in one way. So for canonical strings a
+// constraint on characters (a pattern, names to exclude) is a constraint on bytes.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,13 @@ namespace ibid {
 // --- Numbers within bounds, as decimal texts: digits are compared with those of the bounds, so nothing is rounded.
 // Texts have no exponent, no leading zeros and no "-0".
 
-// Digits before the point: a double can represent every number of that length, and programs parse numbers as doubles.
+// Maximum digits before the point: a double can represent every number of that length, and programs parse numbers as
+// doubles.
 inline constexpr uint32_t kMostWholeDigits = 308;
 
-// A decimal: digits before the point (at least "0", no leading zeros) and after it (no trailing zeros).
+// A decimal number: digits before the point (at least "0", no leading zeros) and after it (no trailing zeros).
 struct Decimal {
-  bool negative = false;  // not for zero
+  bool negative = false;  // never set for zero
   std::string whole = "0";
   std::string fraction;
 
@@ -38,25 +39,27 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-// REQUIRES: a number from parse_json(). A double becomes the shortest decimal that parses to it.
+// Returns the exact decimal of an integer; for a double the shortest decimal that parses to it. REQUIRES: a number from
+// parse_json().
 Decimal decimal_of(const Json& number);
 bool operator<(const Decimal& a, const Decimal& b);
 
 struct NumberBounds {
   std::optional<Decimal> min, max;
   bool above_min = false, below_max = false;  // the bound itself is excluded
-  std::vector<Decimal> multiples;             // positive; values are multiples of each
+  std::vector<Decimal> multiples;             // positive; values must be multiples of each of these
   bool integer = false;
 
   bool any() const { return min || max || !multiples.empty(); }
   void raise_min(const Decimal& value, bool above);
   void lower_max(const Decimal& value, bool below);
-  // True if no number satisfies min and max; other contradictions are not detected.
+  // True if no number is between min and max. Does not detect other contradictions.
   bool clearly_empty() const;
   bool allows(const Decimal& value) const;
 };
 
-// The texts of the numbers within the bounds. Errors: kLimitExceeded for too many states; those of the budget.
+// Returns an expression for the texts of the numbers within the bounds. Errors: kLimitExceeded for too many states;
+// those of the budget.
 Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget);
 
 // --- JsonWriter.
@@ -66,16 +69,19 @@ class JsonWriter {
   JsonWriter(GrammarRules& rules, const JsonFormat& format);
 
   GrammarRules& rules() const { return rules_; }
-  ExprId space() const { return space_; }  // after an opening and before a closing bracket, and after a comma
+  ExprId space() const {
+    return space_;
+  }  // white space after an opening bracket, before a closing one, and after a
+     // comma
   ExprId colon() const { return colon_; }
-  ExprId comma() const { return comma_; }  // with the space after it
+  ExprId comma() const { return comma_; }  // with the white space after it
 
   ExprId plain_char() const { return plain_char_; }
   ExprId plain_string() {
     return call_once("string", [&] { return quoted(rules_.repeat(plain_char_, 0, kUnbounded)); });
   }
   ExprId quoted(ExprId characters) { return rules_.sequence({quote_, characters, quote_}); }
-  // A character of the set, in canonical notation, in any rules.
+  // Returns an expression for one character of the set, in canonical notation, in any rules.
   static ExprId canonical_char(const CodePointSet& set, GrammarRules& rules);
 
   ExprId number();
@@ -83,16 +89,17 @@ class JsonWriter {
   ExprId any_value();
   ExprId any_object();
   ExprId any_array();
-  // The texts of one value. is_integer: numbers are written without a fraction. REQUIRES: a value from parse_json().
+  // Returns an expression for the texts of one value. is_integer: numbers are written without a fraction. REQUIRES: a
+  // value from parse_json().
   ExprId literal(const Json& value, bool is_integer = false);
 
-  // Calls the rule of this name, which the first call makes.
+  // Returns a call of the rule with this name. The first call for a name makes the rule.
   template <typename Make>
   ExprId call_once(const std::string& name, const Make& make) {
     const auto [found, is_new] = once_.emplace(name, 0);
     if (is_new) {
       const RuleId rule = found->second = rules_.add_rule(name);
-      rules_.define(rule, make());  // may call itself: JSON is recursive
+      rules_.define(rule, make());  // the rule may call itself, because JSON is recursive
     }
     return rules_.call(once_.at(name));
   }

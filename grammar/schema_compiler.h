@@ -1,5 +1,5 @@
-// SchemaCompiler: writes the rules of a JSON Schema. Each subschema is one rule, looked up by its id, so that
-// references may be cyclic. Not thread-safe.
+// SchemaCompiler: makes the rules of a JSON Schema. Each subschema is one rule, looked up by its id, so that references
+// may be cyclic. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -22,11 +22,11 @@ class SchemaCompiler {
  public:
   SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
 
-  // Defines the first rule as the schema's values that have one of the types. Errors: as of compile_json_schema().
+  // Defines the first rule as the schema's values that have one of the types. Errors: those of compile_json_schema().
   Status compile(SchemaId schema, unsigned types = kAllTypes);
 
  private:
-  // Calls the rule of the values of `schema`, which is defined later.
+  // Returns a call of the rule for the values of `schema`, which is defined later.
   ExprId call(SchemaId schema);
   Result<ExprId> values_of(SchemaId schema);
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
@@ -52,15 +52,15 @@ class SchemaCompiler {
   friend class ObjectCompiler;
 };
 
-// Strings (grammar/schema_strings.cc), with quotes. Errors: kUnsupported and kInvalidArgument for patterns and formats;
+// Strings with quotes (grammar/schema_strings.cc). Errors: kUnsupported and kInvalidArgument for patterns and formats;
 // kLimitExceeded.
 Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer);
-// The same without quotes, in canonical notation, as separate rules.
+// The strings without quotes, in canonical notation, as rules of their own.
 Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& part);
-// Whether a string satisfies the schema.
+// Returns true if a string satisfies the schema.
 Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
 
-// The regular expression of a format; nullptr if it is unknown or not regular.
+// Returns the regular expression of a format; nullptr if the format is unknown or not regular.
 const char* format_pattern(std::string_view name);
 
 // Decides whether schemas have no value in common.
@@ -74,7 +74,7 @@ class DisjointnessChecker {
     const SchemaPart part;
     const PropertyIndex index;
   };
-  // Returns true if certainly no value satisfies both. Errors: those of reading them.
+  // Returns true if it is certain that no value satisfies both. Errors: those of reading the schemas.
   Result<bool> are_disjoint(const Compared& a, const Compared& b, size_t depth = 0);
 
  private:
@@ -82,17 +82,17 @@ class DisjointnessChecker {
   Result<bool> values_differ(SchemaId a, SchemaId b, size_t depth);
 
   SchemaDocument& document_;
-  std::unordered_map<uint64_t, bool> known_;  // by pair of schemas
+  std::unordered_map<uint64_t, bool> known_;  // by pair of schema ids
 };
 
-// --- ObjectCompiler: the objects that a schema allows. Properties come in the order of their declaration; undeclared
-// names follow, in any order.
+// --- ObjectCompiler: the objects that a schema allows. Declared properties come in the order of their declaration;
+// undeclared names follow, in any order.
 
 class ObjectCompiler {
  public:
   ObjectCompiler(SchemaCompiler& compiler, const SchemaPart& part);
 
-  // Errors: as of compile_json_schema().
+  // Errors: those of compile_json_schema().
   Result<ExprId> compile();
 
  private:
@@ -101,7 +101,7 @@ class ObjectCompiler {
     SchemaId schema;
     bool required;
   };
-  // The constraints of one schema of propertyNames.
+  // The constraints of one of the schemas in propertyNames.
   struct NameConstraints {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
@@ -110,9 +110,10 @@ class ObjectCompiler {
   Status list_properties();
   Result<SchemaId> schema_of(std::string_view name, const SchemaId* own);
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
-  // `"name": value` for undeclared names.
+  // `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match a pattern, or none of the patterns (nullopt); nothing() if no name does.
+  // Undeclared names that match a pattern; nullopt: names that match none of the patterns. nothing() if there are no
+  // such names.
   Result<ExprId> other_names(std::optional<size_t> pattern);
   Status compile_patterns();
   Status check_patterns_apart();
@@ -126,7 +127,7 @@ class ObjectCompiler {
   GrammarRules& rules_;
   JsonWriter& writer_;
   std::vector<NameConstraints> asked_of_names_;
-  std::vector<std::string_view> names_;    // declared, then those only required
+  std::vector<std::string_view> names_;    // declared names, then names that are only required
   std::vector<Property> properties_;       // those of names_ that are allowed
   std::vector<RegularLanguage> patterns_;  // names that match patternProperties
   std::optional<RegularLanguage> any_name_, declared_;

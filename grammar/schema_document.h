@@ -1,7 +1,7 @@
-// SchemaDocument: a whole JSON Schema: its places, the targets of its references, and messages that name a place. A
-// schema is a set of places, all of which constrain a value. So merging schemas copies nothing, equal sets have equal
-// ids, and a document has finitely many, however its references are nested. Not thread-safe. The JSON and the budget
-// must outlive it.
+// SchemaDocument: a whole JSON Schema: its places (values in the JSON), the targets of its references, and messages
+// that name a place. A schema is a set of places, all of which constrain a value. So merging schemas copies nothing,
+// equal sets have equal ids, and a document has finitely many schemas, however its references are nested. Not
+// thread-safe. The JSON and the budget must outlive the document.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 
 namespace ibid {
 
-// --- PatternSearch: matches patterns of a schema against its names and values. Each pattern is compiled once; computed
-// results are kept. Not thread-safe. The budget must outlive it.
+// --- PatternSearch: tests whether patterns of a schema match its names and values. Each pattern is compiled once, and
+// computed results are kept. Not thread-safe. The budget must outlive it.
 
 class PatternSearch {
  public:
@@ -32,7 +32,8 @@ class PatternSearch {
   PatternSearch(PatternSearch&&) noexcept;
   ~PatternSearch();
 
-  // Returns whether the pattern matches within `text`. Errors: those of compiling it; kLimitExceeded, kCancelled.
+  // Returns whether the pattern matches a part of `text`. Errors: those of compiling the pattern; kLimitExceeded,
+  // kCancelled.
   Result<bool> finds(std::string_view pattern, std::string_view text);
   size_t n_compiled() const { return known_.size(); }
 
@@ -57,26 +58,26 @@ class SchemaDocument {
   static Result<SchemaDocument> create(const Json& root, CompileBudget& budget);
 
   SchemaId root() { return at(*places_[0].json); }
-  // The schema at a place. REQUIRES: a value in the document.
+  // Returns the schema at a place. REQUIRES: `place` is a value in the document.
   SchemaId at(const Json& place);
   SchemaId schema_of(PlaceId place);
-  // The schema with the constraints of both.
+  // Returns the schema with the constraints of both.
   SchemaId both(SchemaId a, SchemaId b);
-  // Sorted; of equal places the first. Empty for kAnySchema and kNoSchema.
+  // Returns the places of a schema, sorted; among equal places only the first. Empty for kAnySchema and kNoSchema.
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
-  // The first place with equal content and meaning.
+  // Returns the first place with equal content and meaning.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // "#/properties/a"
-  std::string pointer_of(SchemaId schema) const;  // of its first place
-  // The target of a $ref. Errors: kUnsupported for other documents, kInvalidArgument.
+  std::string pointer_of(SchemaId schema) const;  // pointer of its first place
+  // Returns the target of a $ref. Errors: kUnsupported for a reference to another document, kInvalidArgument.
   Result<PlaceId> resolve(const std::string& reference, PlaceId from) const;
 
-  // Equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
+  // Returns a number that is equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
   uint32_t value_number(const Json& value);
 
-  // Charges work to the budget. Error: kLimitExceeded, kCancelled, with the schema's place.
+  // Charges work to the budget. Errors: kLimitExceeded, kCancelled, with the schema's place.
   Status spend(uint64_t n, SchemaId where) const;
   CompileBudget& budget() const { return *budget_; }
   PatternSearch& patterns() { return patterns_; }
@@ -91,7 +92,7 @@ class SchemaDocument {
     uint32_t resource;
     PlaceId first_like;
   };
-  // A subschema with an $id, or the whole document.
+  // A subschema with an $id, or the whole document: a base for references.
   struct Resource {
     std::string uri;
     PlaceId root;
@@ -119,13 +120,14 @@ class SchemaDocument {
   std::unordered_map<std::string, uint32_t> value_numbers_;
 };
 
-// "#/a/b" + "c/d" -> "#/a/b/c~1d".
+// Appends a name to a JSON pointer: "#/a/b" + "c/d" -> "#/a/b/c~1d".
 std::string child_pointer(const std::string& pointer, std::string_view name);
 
 Status schema_error(ErrorCode code, const std::string& pointer, std::string_view keyword, std::string_view what);
 
 // --- SchemaPart: the constraints of one schema on a value, with $ref and allOf merged: one list of constraints for
-// each type. anyOf and oneOf are kept. A value, valid while its document is; merging two gives the constraints of both.
+// each type. anyOf and oneOf stay separate, as choices. A value, valid as long as its document. merge_parts() combines
+// the constraints of two parts.
 
 // Types of JSON values, one bit each. Numbers have two: integers and others.
 enum JsonTypes : unsigned {
@@ -151,7 +153,7 @@ struct CountBounds {
   bool operator==(const CountBounds&) const = default;
 };
 
-// A value of enum or const. Equal values have equal numbers.
+// A value of enum or const. Equal values have equal numbers (SchemaDocument::value_number()).
 struct ListedValue {
   const Json* json;
   uint32_t number;
@@ -160,15 +162,15 @@ struct ListedValue {
 
 struct SchemaPart {
   using Named = std::vector<std::pair<std::string_view, SchemaId>>;
-  // A pattern or format, and the place of its schema.
+  // A pattern or format, with the place of its schema.
   using Texts = std::vector<std::pair<std::string_view, PlaceId>>;
   struct Choice {
     std::vector<SchemaId> branches;
-    bool exclusive = false;  // oneOf
-    PlaceId place = 0;       // of its schema
+    bool exclusive = false;  // true for oneOf
+    PlaceId place = 0;       // place of its schema
   };
 
-  // At least `least` items match the schema.
+  // Requirement of `contains`: at least `least` items match the schema.
   struct Contained {
     SchemaId schema;
     uint32_t least;
@@ -197,7 +199,7 @@ struct SchemaPart {
   bool asks_of_strings() const { return length.any() || !patterns.empty() || !formats.empty(); }
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
-  // True if any value satisfies it, choices aside.
+  // True if any value satisfies the part, not considering choices.
   bool is_unconstrained() const;
   // Approximate number of its elements: the cost of copying it.
   size_t size() const;
@@ -207,7 +209,7 @@ struct SchemaPart {
 class PropertyIndex {
  public:
   explicit PropertyIndex(const SchemaPart& part);
-  // nullptr if the schema does not declare the name.
+  // Returns nullptr if the schema does not declare the name.
   const SchemaId* find(std::string_view name) const {
     const auto found = properties_.find(name);
     return found == properties_.end() ? nullptr : &found->second;
@@ -223,10 +225,10 @@ class PropertyIndex {
 // keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
-// Merges the constraints of both. Errors: kUnsupported if they cannot be combined; kLimitExceeded, kCancelled.
+// Merges the constraints of two parts. Errors: kUnsupported if they cannot be combined; kLimitExceeded, kCancelled.
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b);
 
-// The JSON pointer of a pattern or format: "#/items/pattern".
+// Returns the JSON pointer of a pattern or format: "#/items/pattern".
 std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword);
 
 }  // namespace ibid

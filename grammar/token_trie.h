@@ -1,5 +1,5 @@
-// TokenTrie and TokenTexts: the tokens of a model by their bytes, so that shared prefixes are walked once to find the
-// allowed tokens. Immutable and thread-safe.
+// TokenTrie and TokenTexts: the tokens of a model by their bytes, so that a search for the allowed tokens visits shared
+// prefixes once. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace ibid {
 struct TokenTrie {
   struct Node {
     uint32_t end;          // index after its last descendant
-    uint32_t token_begin;  // index in `tokens`: those that end here, up to the next node's
+    uint32_t token_begin;  // index in `tokens` of those that end at this node, up to the next node's token_begin
     uint16_t depth;        // bytes up to and including this node
     uint8_t byte;
   };
-  std::vector<Node> nodes;  // and a sentinel
+  std::vector<Node> nodes;  // the last one is a sentinel
   std::vector<TokenId> tokens;
   size_t max_length = 0;  // longest token in bytes
 
@@ -30,18 +30,18 @@ struct TokenTrie {
 
 class TokenTexts {
  public:
-  // Longer tokens are few and looked up separately: a string near its maximum length then needs a special case for few
-  // tokens only.
+  // Maximum bytes of short tokens. Longer ones are few and looked up separately, so that near the maximum length of a
+  // string only few tokens need a special case.
   static constexpr size_t kShortLength = 12;
-  // Longer ones are never allowed.
+  // Longer tokens are never allowed.
   static constexpr size_t kMaxLength = 1000;
 
   struct Token {
     std::string bytes;        // empty: never allowed
-    std::string first_bytes;  // bytes as the first token of an answer, if different
-    bool special = false;     // allowed in free text only
+    std::string first_bytes;  // its bytes as the first token of an answer, if they differ
+    bool special = false;     // allowed only in free text (Grammar::Parts::free_text)
   };
-  // `tokens`: indexed by id. O(bytes log tokens).
+  // tokens: indexed by token id. O(bytes log tokens).
   explicit TokenTexts(std::vector<Token> tokens);
 
   size_t size() const { return tokens_.size(); }
@@ -49,16 +49,16 @@ class TokenTexts {
   std::string_view first_bytes(TokenId id) const;
   size_t n_bytes() const { return n_bytes_; }
 
-  // The ordinary tokens, split by length: up to kShortLength, and longer.
+  // The ordinary tokens, split by length: up to kShortLength bytes, and longer.
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }
-  // All ordinary tokens with their bytes at the beginning of an answer; nullptr if these never differ.
+  // All ordinary tokens by their bytes at the beginning of an answer; nullptr if these never differ.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
-  // The longest ordinary token that is a prefix of `text`; -1 if none.
+  // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if none is.
   TokenId longest_prefix(std::string_view text) const;
-  // The same for special tokens.
+  // As longest_prefix(), for special tokens.
   TokenId longest_special_prefix(std::string_view text) const;
 
  private:

@@ -1,9 +1,9 @@
 // TokenConstraint: the set of tokens allowed at each position of an answer, from a grammar, a schema or a list of
 // choices. This file is the interface; Engine makes constraints from grammars.
 //
-// A turn clones the prototype that it gets. So a failed turn leaves no trace, forks and parallel answers do not
-// interfere, and one prototype serves any number of turns. Tokens that end the turn are not the constraint's: they are
-// allowed if may_end() is true.
+// A turn clones the constraint that it gets, the prototype. So a failed turn leaves no trace, forks and parallel
+// answers do not interfere, and one prototype serves any number of turns. A constraint does not decide about tokens
+// that end the turn: they are allowed if may_end() is true.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class TokenMask {
     if (i < vocab_size_) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
   }
   void clear() { words_.assign(words_.size(), 0); }
-  // 64 tokens per word: bit b of word w is token 64 * w + b.
+  // The bits, 64 tokens per word: bit b of word w is token 64 * w + b.
   std::span<const uint64_t> words() const { return words_; }
   void add_words(std::span<const uint64_t> words) {
     const size_t n = words.size() < words_.size() ? words.size() : words_.size();
@@ -50,26 +50,26 @@ class TokenMask {
   std::vector<uint64_t> words_;
 };
 
-// A constraint must depend only on the pushed tokens. Its calls come in the order in which tokens are sampled, with and
-// without drafts, on threads of the engine between passes, so a slow constraint delays every answer. It must not throw
-// or call the engine.
+// A constraint must depend only on the pushed tokens. The engine calls it in the order in which tokens are sampled,
+// with or without drafts, on its own threads between passes, so a slow constraint delays every answer. It must not
+// throw or call the engine.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
-  // Adds the tokens that may come next to `mask`, which is empty. Tokens that end a turn are ignored.
+  // Adds the tokens that may come next to `mask`, which is empty before. Tokens that end a turn are ignored.
   virtual void allowed(TokenMask& mask) const = 0;
-  // True if the answer may end before the next token. It must end there if no token is allowed.
+  // True if the answer may end before the next token. If no token is allowed, the answer must end there.
   virtual bool may_end() const = 0;
   // Appends `id` to the answer. REQUIRES: it was allowed and does not end the turn.
   virtual void push(TokenId id) = 0;
   // Appends at most n_most tokens that are likely to be sampled next, because few others are allowed. Turns that
-  // speculate verify them in one pass, so they change no answer. The default appends none.
+  // speculate verify these tokens in one pass, so they never change an answer. The default appends none.
   virtual void propose(size_t n_most, Tokens& ids) const {
     (void)n_most;
     (void)ids;
   }
-  // Why the last call of allowed() could not compute the mask. The default always returns ok.
+  // The reason why the last call of allowed() could not compute the mask, or ok. The default always returns ok.
   virtual Status status() const { return {}; }
   // Returns an independent copy with the same pushed tokens.
   virtual std::unique_ptr<TokenConstraint> clone() const = 0;

@@ -1,12 +1,12 @@
-// Engine: one loaded model and all that its conversations share: the tokenizer, the chat template, and the cached keys
-// and values with their index.
+// Engine: one loaded model and everything that its conversations share: the tokenizer, the chat template, and the
+// cached keys and values with their index.
 //
-// Computes on n_threads threads of its own, started by load(). Sessions start none.
+// An engine computes on n_threads threads of its own, which load() starts. Sessions start no threads.
 //
 // Thread-safe: any number of sessions on any threads share the passes of the model. Sessions hold a shared pointer to
-// their engine. Dropping the last pointer waits for the engine's threads, and at most a second for pending writes to
-// the cache directory. In a child process after fork() every call of a session is kUnsupported, because the threads
-// belong to the parent: load the model after fork().
+// their engine. Destroying the last pointer waits for the engine's threads, and at most one second for pending writes
+// to the cache directory. In a child process after fork() every call of a session returns kUnsupported, because the
+// threads exist only in the parent: load the model after fork().
 #pragma once
 
 #include <chrono>
@@ -40,46 +40,47 @@ class IBID_EXPORT Engine {
   const std::string& name() const;
   // The context length, in positions.
   size_t max_seq_len() const;
-  // If false, sessions are kUnsupported.
+  // If false, ChatSession::create() returns kUnsupported.
   bool has_chat_template() const;
 
   // The largest token id + 1.
   size_t vocab_size() const;
   // Tokenizes a text without recognising special tokens, as for user input. Error: kOutOfMemory.
   Result<Tokens> encode(std::string_view text) const;
-  // The bytes of a token, special tokens included; empty if out of range. May be part of a character. The view is valid
-  // for the life of the engine.
+  // The bytes of a token, special tokens included; empty if `id` is out of range. May be a part of a character. The
+  // view is valid as long as the engine exists.
   std::string_view token_bytes(TokenId id) const;
 
-  // Constraints for TurnOptions::constraint: JSON of a schema, any JSON object, a grammar in llama.cpp's notation
-  // (GBNF), a regular expression that matches the whole answer, or one of some texts. The most recent ones are cached.
-  // docs/structured_output.md lists what is supported. Errors: kUnsupported (names the keyword or notation and its
-  // place), kInvalidArgument, kLimitExceeded; kBadHeader and others for text that is not JSON; kOutOfMemory.
+  // Make constraints for TurnOptions::constraint: JSON that matches a schema, any JSON object, text of a grammar in
+  // llama.cpp's notation (GBNF), text that a regular expression matches as a whole, or one of several texts. The most
+  // recent constraints are cached. docs/structured_output.md lists what is supported. Errors: kUnsupported (names the
+  // keyword or notation and its place), kInvalidArgument, kLimitExceeded; kBadHeader and others for text that is not
+  // JSON; kOutOfMemory.
   Result<std::shared_ptr<const TokenConstraint>> json_schema_constraint(std::string_view schema) const;
   Result<std::shared_ptr<const TokenConstraint>> json_object_constraint() const;
   Result<std::shared_ptr<const TokenConstraint>> gbnf_constraint(std::string_view grammar) const;
   Result<std::shared_ptr<const TokenConstraint>> regex_constraint(std::string_view pattern) const;
   Result<std::shared_ptr<const TokenConstraint>> choice_constraint(const std::vector<std::string>& choices) const;
 
-  // Length of an embedding; 0: the model makes none (EngineOptions::pooling).
+  // Length of an embedding; 0: the model computes none (EngineOptions::pooling).
   size_t embedding_dim() const;
-  // Runs all texts through the model and returns a vector of length 1 for each; equal texts give equal bits at any
+  // Runs all texts through the model and returns one vector of length 1 for each; equal texts give equal bits at any
   // time. n_dims: keeps only the first n_dims numbers and normalises them again, for models trained for that
-  // (Matryoshka); 0: all. Errors: kUnsupported if the model makes no embeddings; kInvalidArgument, and kContextFull
+  // (Matryoshka); 0: all. Errors: kUnsupported if the model computes no embeddings; kInvalidArgument, and kContextFull
   // with needed and available tokens, naming the number of the text; kCancelled; kOutOfMemory.
   Result<std::vector<std::vector<float>>> embed(const std::vector<std::string>& texts, size_t n_dims = 0,
                                                 std::stop_token stop = {}) const;
 
-  // Ok if no directory was requested or it works; otherwise why it is not used.
+  // Ok if the cache directory works or none was requested; otherwise the reason why it is not used.
   Status cache_directory_status() const;
   // True if keys and values are kept in a directory.
   bool has_cache_directory() const;
-  // Writes pending data on the calling thread. Ok: everything is written, or there is no directory. Error: data was
-  // lost since the last flush, or is still pending at the limit.
+  // Writes pending data on the calling thread. Ok: all data is written, or there is no directory. Error: data was lost
+  // since the last flush, or some is still pending at the time limit.
   Status flush_cache_directory(std::chrono::nanoseconds limit = std::chrono::nanoseconds::max());
 
-  // Drops the cached KV of a namespace from memory and from the cache directory. Its sessions stay usable and prefill
-  // again what they need. Error: kIo if some files could not be removed.
+  // Drops the cached KV of a namespace from memory and from the cache directory. Sessions of that namespace stay usable
+  // and prefill again what they need. Error: kIo if some files could not be removed.
   Status forget_namespace(std::string_view cache_namespace);
 
   SchedulerStats scheduler_stats() const;

@@ -1,5 +1,5 @@
-// How a model computes, and how keys and values are stored. Both are part of the identity of cached keys and values:
-// those of one setting are never used with another.
+// How a model computes, and how keys and values are stored. Cached keys and values record both settings: those of one
+// setting are never used with another.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@ namespace ibid {
 
 // Arithmetic of the kernels.
 enum class Numerics : uint8_t {
-  kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
-  kExact,      // our kernels; int8 activations for quantised weights. Always the same bits
-  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, AVX2 alone):
-               // compared by tolerance, without the promise of the same bits
+  kReference,  // dequantised weights, float activations, double accumulators: slow, for comparison
+  kExact,      // our kernels; int8 activations for quantised weights. The same bits on every machine
+  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, only with AVX2),
+               // without the promise of the same bits
 };
 
-// How keys and values are stored. Layers that would lose too much precision keep more bits (docs/numerics.md).
+// How keys and values are stored. Layers in which a type would lose too much precision keep more bits
+// (docs/numerics.md).
 enum class KvDType : uint8_t {
   kF32,
   kF16,
   kInt8,  // 8 bits and one scale per row, after a Hadamard rotation: nearly lossless
-  kK8V4,  // keys as kInt8; values in 4 bits, one scale and minimum for 32: 0.8 times the bytes of kInt8
-  kInt4,  // keys and values in 4 bits: 0.6 times the bytes of kInt8. The loss is measurable
+  kK8V4,  // keys as kInt8; values in 4 bits, one scale and minimum for 32 values: 0.8 times the bytes of kInt8
+  kInt4,  // keys and values in 4 bits: 0.6 times the bytes of kInt8. The loss of quality is measurable
 };
 
 }  // namespace ibid

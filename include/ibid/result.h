@@ -1,10 +1,10 @@
-// Status and Result<T>: the return types of calls that can fail for external reasons. Nothing throws.
+// Status and Result<T>: the return types of calls that can fail for external reasons. No call throws instead.
 //
 //   const auto engine = ibid::Engine::load("model.gguf");
 //   if (!engine.ok()) std::cerr << engine.status().message();
 //
-// A message is one sentence that names the culprit (file, field), the value found and the value expected; the code is
-// for programs, the message for people. Values: any number of threads may read a const one.
+// A message is one sentence that names the culprit (file, field), the value found and the value expected. The code is
+// for programs, the message for people. Both types are values: any number of threads may read a const one.
 #pragma once
 
 #include <optional>
@@ -24,14 +24,14 @@ namespace ibid {
 enum class ErrorCode {
   kOk = 0,
   // Files and formats.
-  kIo,              // the operating system refused; the message has its error text
+  kIo,              // the operating system reported an error; the message has its text
   kNotRegularFile,  // a directory, a FIFO, a device
   kChangedOnDisk,   // the file was truncated or replaced while it was open
   kTruncated,       // the file is shorter than its header says
   kBadMagic,        // not the format it claims to be
   kUnsupportedVersion,
-  kBadHeader,      // malformed JSON or a rule of the container broken
-  kLimitExceeded,  // a count or length beyond what the format or our budget allows
+  kBadHeader,      // malformed JSON, or the header breaks a rule of its format
+  kLimitExceeded,  // a count or length is above a limit of the format or of ibid
   kBadString,      // NUL, invalid UTF-8 or a hostile length in a name
   kDuplicate,      // the same key or name twice
   kBadType,        // a value or tensor of an unknown or unexpected type
@@ -41,14 +41,14 @@ enum class ErrorCode {
   kBadAlignment,
   kBadOffset,  // data outside the file or overlapping
   kMissingShard,
-  kMismatch,  // two parts that should agree differ
+  kMismatch,  // two parts of a model or file that should agree differ
   kCorrupt,   // a checksum does not match
   kUnsafePath,
   kMissingKey,  // metadata that the model needs is absent
   kMissingTensor,
   kBadHyperparameter,  // name, value and allowed range in the message
-  kNonFinite,          // NaN or infinity where weights or logits must be finite
-  kUnsupported,        // understood, and not supported: architecture, tensor type, feature
+  kNonFinite,          // NaN or infinity; weights and logits must be finite
+  kUnsupported,        // valid, but not supported: architecture, tensor type, feature
   // Tokenizers and templates.
   kBadVocab,
   kBadMerge,
@@ -56,14 +56,14 @@ enum class ErrorCode {
   kTooLong,
   kTemplateSyntax,  // with the line
   kTemplateError,   // an operation that Jinja does not define
-  kTemplateRaise,   // raise_exception of the template; the message is its text
+  kTemplateRaise,   // the template called raise_exception; the message is its text
   kTemplateBudget,  // too many steps or bytes, too deep, or too long a range
   // Running.
   kInvalidArgument,
   kContextFull,  // needed and available tokens in the message
-  kOutOfMemory,  // a budget would be exceeded; needed and available bytes in the message
+  kOutOfMemory,  // a memory budget would be exceeded; needed and available bytes in the message
   kCancelled,
-  kBusy,  // a concurrent call on a session that serves one turn at a time
+  kBusy,  // another call is using the session, which runs one turn at a time
   kNotFound,
   kDeadline,  // a time limit has passed
 };

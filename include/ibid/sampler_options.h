@@ -1,7 +1,7 @@
 // SamplerOptions: how the next token is sampled from the logits. Plain data.
 //
-// By default only temperature and min_p have an effect. The steps, in order, each applied to the result of the
-// previous:
+// By default only temperature and min_p have an effect. The steps in their order; each is applied to the result of the
+// one before:
 //   logit_bias          added to the logits (OpenAI API)
 //   repetition_penalty  logits of tokens in the window: divided if positive, else multiplied (Keskar et al. 2019, CTRL,
 //                       4.1), prompt and answer alike, as in Hugging Face's logits processors
@@ -15,7 +15,7 @@
 //   XTC                 with its probability, drops all but the least likely of the tokens that reach the
 //                       threshold (p-e-w, text-generation-webui #6335)
 // The order is that of Hugging Face's processors and warpers, with DRY after the other penalties and XTC after the
-// other truncations, as in their origins.
+// other truncations, as their authors defined them.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,15 @@ namespace ibid {
 struct SamplerOptions {
   double temperature = 0.7;           // at most 100
   size_t top_k = 0;                   // keep the k most likely; 0: all
-  double top_p = 1.0;                 // keep the smallest most likely set with this total probability; in (0, 1]
-  double min_p = 0.05;                // drop those below this fraction of the largest probability; in [0, 1]
-  std::optional<uint64_t> seed = {};  // unset: random; Turn::seed reports it
+  double top_p = 1.0;                 // keep the fewest most likely tokens with this total probability; in (0, 1]
+  double min_p = 0.05;                // drop tokens below this fraction of the largest probability; in [0, 1]
+  std::optional<uint64_t> seed = {};  // unset: a random seed, which Turn::seed reports
 
-  double typical_p = 1.0;      // keep the smallest most typical set with this probability; in (0, 1]; 1: off
+  double typical_p = 1.0;      // keep the fewest most typical tokens with this total probability; in (0, 1]; 1: off
   double xtc_probability = 0;  // in [0, 1]; 0: off
-  double xtc_threshold = 0.1;  // in [0, 1]; above 0.5 no two tokens reach it
+  double xtc_threshold = 0.1;  // in [0, 1]; above 0.5 no two tokens reach it, so XTC has no effect
 
-  // Penalties do not affect tokens that do not occur. Windows end at the last token.
+  // Penalties affect only tokens that occur in the window or answer. A window ends at the last token.
   double repetition_penalty = 1.0;               // above 0, to 100; 1: off
   std::optional<size_t> repetition_window = {};  // tokens of prompt and answer; unset: all
   double frequency_penalty = 0;                  // -2 to 2
@@ -48,11 +48,11 @@ struct SamplerOptions {
   double dry_base = 1.75;                        // 1 to 100
   size_t dry_allowed_length = 2;                 // shorter repetitions are not penalised; 1 to 50
   std::optional<size_t> dry_window = {};         // tokens of prompt and answer; unset: all
-  std::vector<TokenId> dry_breakers = {};        // repetitions do not extend across these, which are never penalised
+  std::vector<TokenId> dry_breakers = {};        // repetitions end at these tokens, which are never penalised
 
   std::map<TokenId, double> logit_bias = {};  // -100 to 100, or -infinity: never sampled
 
-  // True if an option depends on the tokens of prompt and answer.
+  // True if an option depends on the earlier tokens.
   bool reads_history() const {
     return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || dry_multiplier != 0;
   }

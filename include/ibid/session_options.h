@@ -11,25 +11,27 @@ namespace ibid {
 
 // Policy for a conversation that exceeds the context.
 enum class WhenFull {
-  kError,             // kContextFull, before any computation
-  kDropOldestTurns,   // whole turns, the oldest first; system messages, pinned turns and the newest turn stay
-  kCutNewestMessage,  // the middle of the newest message, then of long older ones, then whole turns, so that
+  kError,             // the turn fails with kContextFull, before any computation
+  kDropOldestTurns,   // drops whole turns, the oldest first; system messages, pinned turns and the newest turn stay
+  kCutNewestMessage,  // removes the middle of the newest message, then of long older ones, then whole turns, so that
                       // later short messages fit; system and pinned messages stay whole
 };
 
 struct SessionOptions {
   std::string system = {};                // empty: no system message
-  std::string variables = {};             // of the template, a JSON object: {"enable_thinking": false}; or empty
-  std::string now = {};                   // the template's clock (ISO 8601), fixed; empty: time of creation, UTC
+  std::string variables = {};             // variables of the template, a JSON object: {"enable_thinking": false}; or
+                                          // empty
+  std::string now = {};                   // fixed time of the template's clock (ISO 8601); empty: time of creation, UTC
   std::string cache_namespace = {};       // sessions share keys and values only within one namespace
   WhenFull when_full = WhenFull::kError;  // policy for a conversation that exceeds the context
-  // Some templates rewrite earlier messages (drop thinking, for example). If true, the rewritten history is prefilled
-  // in idle time after the answer. Any call of the session but save() cancels that within one layer.
+  // Some templates change how earlier messages are rendered (drop thinking, for example). If true, the history as it is
+  // rendered now is prefilled in idle time after the answer. Any call of the session except save() cancels this within
+  // the time of one layer.
   bool repair_when_idle = true;
 };
 
 struct LoadOptions {
-  // Namespace of the conversation; it is not stored in the file. Keys and values that were saved in another namespace
+  // Namespace of the conversation, which the file does not store. Keys and values that were saved in another namespace
   // are not used.
   std::string cache_namespace = {};
 };
@@ -45,13 +47,15 @@ struct SaveReport {
 
 // The damaged parts of a loaded conversation. Its messages are complete.
 struct IBID_EXPORT LoadWarnings {
-  size_t n_replies = 0;             // answers, the last ones, that keep only their text: their tokens were damaged
-  std::vector<std::string> fields;  // "pinned", "usage" ...: these have the values of a new session
-  // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has none.
+  size_t n_replies = 0;             // number of last answers that keep only their text, because their tokens were
+                                    // damaged
+  std::vector<std::string> fields;  // fields that have the values of a new session instead: "pinned", "usage" ...
+  // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has no keys and
+  // values.
   Status rows = {};
 
   bool any() const { return n_replies > 0 || !fields.empty() || !rows.ok(); }
-  // For people: "the ids of 2 answers; pinned; keys and values (why)". Empty if nothing was lost.
+  // A text for users: "the ids of 2 answers; pinned; keys and values (why)". Empty if nothing was lost.
   std::string to_string() const;
 };
 

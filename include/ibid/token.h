@@ -21,7 +21,7 @@ struct TokenLogprobs {
   };
   TokenId id = 0;           // the sampled token
   double logprob = 0;       // finite
-  std::vector<Likely> top;  // the most likely tokens in descending order; lower ids first among equals
+  std::vector<Likely> top;  // the most likely tokens in descending order; among equals lower ids first
   bool operator==(const TokenLogprobs&) const = default;
 };
 

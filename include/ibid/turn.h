@@ -30,11 +30,11 @@ enum class FinishReason {
 // "stop", "length", "stop_string", "cancelled", "repetition".
 IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 
-// Order in which sessions get rows in shared passes.
+// Which sessions get rows first in a pass that several sessions share.
 enum class Priority {
   kHigh,  // before all others
   kNormal,
-  kLow,  // when nothing else is ready to run, or after a second of waiting
+  kLow,  // when no other session is ready to run, or after waiting for a second
 };
 
 enum class StopMode {
@@ -44,28 +44,32 @@ enum class StopMode {
 
 struct TurnOptions {
   SamplerOptions sampler = {};
-  // While DRY is on, tokens whose text contains one of these are sampler.dry_breakers as well.
+  // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};                   // fill Turn::logprobs, with the n most likely; at most 20
-  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; a prototype
+  std::optional<size_t> n_logprobs = {};                   // if set, fill Turn::logprobs, with the n most likely
+                                                           // tokens; at most 20
+  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; a prototype, which the turn
+                                                           // clones
   size_t max_tokens = 0;                                   // 0: up to the end of the context
-  size_t min_tokens = 0;                                   // the model cannot end its turn before; SIZE_MAX: never
-  std::vector<std::string> stop_strings = {};              // end the answer, and are not part of it
+  size_t min_tokens = 0;                                   // the model cannot end its turn before this number;
+                                                           // SIZE_MAX: never
+  std::vector<std::string> stop_strings = {};              // each ends the answer, and is not part of it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
-  // kRepetition. It keeps its text, as at max_tokens.
+  // kRepetition. The answer keeps its text, as at max_tokens.
   bool stop_repetition = false;
   // Split the answer into reasoning, content and tool calls, the fields of Turn with these names. Its text then shows
-  // those special tokens that are markers of these parts, and no others. Tools are those of the session's variables
-  // ("tools"); text that is not a valid call of one of them is content. An answer with tool calls is kept as a message
-  // with `tool_calls`, which the template renders as the model wrote them wherever it can.
+  // those special tokens that mark these parts, and no others. Tools are those of the session's variables ("tools");
+  // text that is not a valid call of one of the tools is content. An answer with tool calls is kept as a message with
+  // `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
-  bool speculate = true;                  // verify drafts from the conversation: the same answer, faster
+  bool speculate = true;                  // verify drafts from earlier text of the conversation: the same answer,
+                                          // faster
   Priority priority = Priority::kNormal;  // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
-  // If true and no memory is left for the next token, the answer ends there, as at max_tokens (kLength), and keeps its
-  // text. If false, the turn fails with kOutOfMemory and changes nothing.
+  // If true and no memory is left for the next token, the answer ends before that token, as at max_tokens (kLength),
+  // and keeps its text. If false, the turn fails with kOutOfMemory and changes nothing.
   bool keep_when_out_of_memory = false;
 };
 
@@ -77,15 +81,15 @@ struct LeftOut {
   bool any() const { return n_messages > 0 || n_bytes > 0; }
 };
 
-// Probable cause, from the text around the first difference.
+// Probable cause of a lost prefix, from the text around the first difference.
 enum class LostCause {
   kMessageChanged,   // a message differs
-  kThinkingRemoved,  // the template shows only the last answer's thinking
+  kThinkingRemoved,  // the template shows only the thinking of the last answer
   kDateChanged,      // a date or time at the start of the prompt
-  kToolsChanged,     // other tools, or the same tools in another order
-  kTemplate,         // the template renders different text there
+  kToolsChanged,     // different tools, or the same tools in another order
+  kTemplate,         // the template renders a different text
   kOtherTokens,      // the same text, tokenized differently
-  // Exact: the tokens are the same, and LostPrefix has no differing text.
+  // The last two causes are exact: the tokens are the same, and LostPrefix has no differing text.
   kStateGone,   // the recurrent state at which the turn could have resumed was evicted
   kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
@@ -94,23 +98,24 @@ inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;
 IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
 
 // Why cached tokens had to be prefilled again: where the prompt first differs from the conversation's tokens, and the
-// probable cause. Explains to people why a turn took long.
+// probable cause. Explains to users why a turn took long.
 struct IBID_EXPORT LostPrefix {
   size_t n_tokens = 0;               // cached tokens that could not be reused
   size_t message = 0;                // index of the first message that renders differently
   size_t byte = 0;                   // the first differing byte of the rendered text
-  size_t token = 0;                  // position of the first differing token; or of the first prefilled again
-  std::string was, now;              // up to 40 bytes of either text from there on
-  std::string was_token, now_token;  // text of the tokens at that position
+  size_t token = 0;                  // position of the first differing token; if none differs, of the first prefilled
+                                     // again
+  std::string was, now;              // up to 40 bytes of the old and of the new text from that byte on
+  std::string was_token, now_token;  // texts of the old and of the new token at that position
   LostCause cause = LostCause::kTemplate;
   std::string to_string() const;  // one sentence
 };
 
 // A tool call of an answer.
 struct ToolCall {
-  std::string id;  // as the model wrote it; else nine letters and digits derived from the seed
+  std::string id;  // as the model wrote it; if it wrote none, nine letters and digits derived from the seed
   std::string name;
-  std::string arguments;  // a JSON object, in the model's spelling
+  std::string arguments;  // a JSON object, as the model wrote it
   bool operator==(const ToolCall&) const = default;
 };
 
@@ -120,11 +125,11 @@ struct Turn {
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  bool begins_in_reasoning = false;  // the prompt already opens the reasoning
+  bool begins_in_reasoning = false;  // the prompt already opens the reasoning, so the answer begins in it
   FinishReason finish_reason = FinishReason::kStop;
-  std::string stop_string;              // the one that ended the answer
-  uint64_t seed = 0;                    // reproduces the answer
-  std::vector<TokenLogprobs> logprobs;  // of each token of the answer, if requested
+  std::string stop_string;              // the stop string that ended the answer
+  uint64_t seed = 0;                    // with this seed the same call gives the same answer
+  std::vector<TokenLogprobs> logprobs;  // one for each token of the answer, if requested
   Usage usage;
   Timings timings;
   WorkCounters work;
@@ -132,12 +137,12 @@ struct Turn {
   LeftOut left_out;
 };
 
-// How a turn starts. A view: the text must outlive the call that receives it.
+// How a turn starts. A view: the text must stay valid until the call that receives the TurnStart returns.
 struct TurnStart {
   enum class Kind {
-    kSend,        // a new user message
-    kAnswer,      // the messages of the session, the last of which awaits an answer
-    kRegenerate,  // the last user message again; the new answer replaces the old one when complete
+    kSend,        // answers a new user message
+    kAnswer,      // answers the messages of the session, the last of which awaits an answer
+    kRegenerate,  // answers the last user message again; the new answer replaces the old one when complete
     kEdit,        // `text` replaces user message `message`; later messages are dropped when the answer is complete
   };
   Kind kind = Kind::kAnswer;
@@ -154,23 +159,25 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt with KV, reused ones included; n_total: positions of the prompt
-    kLogprobs,  // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
+    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones included; n_total: positions of
+                // the prompt
+    kLogprobs,  // logprobs: those of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
     kText,      // text: the next piece of the answer
-    // With TurnOptions::parse_reply streams emit these in place of kText:
+    // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
     kReasoning,   // text: the next piece of the reasoning
     kContent,     // text: the next piece of the content
-    kCallBegin,   // call, name, id: a call of an offered tool starts. For a streamed call the id may come with kCallEnd
-    kArguments,   // call, text: the next piece of its arguments, which are one JSON object
+    kCallBegin,   // call, name, id: a call of an offered tool starts. If calls are streamed, the id may come with
+                  // kCallEnd
+    kArguments,   // call, text: the next piece of the call's arguments, which are one JSON object
     kCallEnd,     // call, name, id: the call is complete and valid
-    kCallBroken,  // call: not a valid call after all; its text follows as content. Only if calls are streamed
+    kCallBroken,  // call: the call turned out to be invalid; its text follows as content. Only if calls are streamed
     kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;
   size_t call = 0;  // index of the call in the answer; the index of a broken call is reused
   std::string text = {};
   std::string name = {};
-  std::string id = {};  // as the model wrote it; empty if it wrote none
+  std::string id = {};  // of a call, as the model wrote it; empty if it wrote none
   size_t n_done = 0;
   size_t n_total = 0;
   std::vector<TokenLogprobs> logprobs = {};

@@ -1,5 +1,5 @@
-// The cost of a turn: tokens, time and work. Every answer reports it. Plain data that can be summed. Each struct is
-// followed by the list of its named fields, which sums, JSON and files use.
+// The cost of a turn: tokens, time and work. Every answer reports it. Plain data that can be summed. After each struct
+// follows the list of its fields with their names, for sums, JSON and files.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,14 @@ struct NamedField {
 // Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
 struct Usage {
   size_t n_prompt = 0;      // tokens of the whole prompt, history included
-  size_t n_cached = 0;      // of them, reused with their keys and values
-  size_t n_prefilled = 0;   // of them, computed in this turn
-  size_t n_from_disk = 0;   // of n_cached, read from the cache directory
-  size_t n_read_again = 0;  // of n_prefilled, computed before by this conversation and evicted since
+  size_t n_cached = 0;      // tokens of the prompt whose keys and values were reused
+  size_t n_prefilled = 0;   // tokens of the prompt that this turn computed
+  size_t n_from_disk = 0;   // those of n_cached that were read from the cache directory
+  size_t n_read_again = 0;  // those of n_prefilled that this conversation had computed before and that were evicted
+                            // since
   size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
-  size_t n_drafted = 0;     // draft tokens that were verified; not included in the other counts
-  size_t n_accepted = 0;    // of them, those that were then sampled: each saves a pass
+  size_t n_drafted = 0;     // draft tokens that were verified; the other counts do not include them
+  size_t n_accepted = 0;    // drafts that equalled the sampled token; each saves a pass
 
   Usage& operator+=(const Usage& other);
 };
@@ -38,10 +39,10 @@ inline Usage& Usage::operator+=(const Usage& other) {
   return *this;
 }
 
-// Times of a turn in milliseconds. Stages do not overlap each other, but time in the event callback overlaps them,
-// because the next pass runs meanwhile. If the stages add up to less than total_ms, the difference is the callback's
-// delay at the end. Prefill and decode include the time of other sessions' rows in shared passes; match includes
-// waiting for a prefix that another session prefills.
+// Times of a turn in milliseconds. Stages do not overlap each other. Time in the event callback overlaps them, because
+// the next pass runs meanwhile. If the sum of the stages is less than total_ms, the difference is the callback's delay
+// at the end. Prefill and decode include the time of other sessions' rows in shared passes; match includes waiting for
+// a prefix that another session prefills.
 struct Timings {
   double render_ms = 0;    // rendering the chat template
   double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding the new part
@@ -52,9 +53,9 @@ struct Timings {
   double ttft_ms = 0;    // from the call to the first sampled token
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
-  double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
+  double decode_tps = 0;   // sampled tokens except the first, per second of decode_ms and sample_ms
 
-  // Adds the stages of the same turn that were measured separately; total_ms and the rates stay.
+  // Adds stages of the same turn that were measured separately; total_ms and the rates stay unchanged.
   Timings& operator+=(const Timings& other);
 };
 
@@ -71,8 +72,8 @@ inline Timings& Timings::operator+=(const Timings& other) {
   return *this;
 }
 
-// Work outside the model, in machine-independent units. While a conversation only grows, none of them depends on its
-// length; tests check that for every stage.
+// Work outside the model, in units that do not depend on the machine. While a conversation only grows, the work of a
+// turn does not depend on the length of the conversation; tests check that for every stage.
 struct WorkCounters {
   size_t messages_rendered = 0;  // iterations of the template's loop
   size_t bytes_rendered = 0;
@@ -83,8 +84,8 @@ struct WorkCounters {
   size_t history_steps = 0;    // tokens counted for penalties, and steps of the repetition search
   size_t kv_bytes_copied = 0;  // partial pages copied on write
   size_t pages_touched = 0;    // pages written, copied, dropped, or referenced anew
-  size_t n_forward = 0;        // passes of the model
-  size_t n_rows = 0;           // rows fed in them, drafts included
+  size_t n_forward = 0;        // forward passes of the model
+  size_t n_rows = 0;           // rows computed in these passes, drafts included
 
   WorkCounters& operator+=(const WorkCounters& other);
 };

@@ -1,8 +1,8 @@
-// Waker: wakes a thread when one of its streams has new events. Several answers may share one bell, so that one thread
-// waits for all of them. A ring means only that there may be new events.
+// Waker: wakes a thread when one of its streams has new events. Several answers may share one Waker (a bell that they
+// ring), so that one thread waits for all of them. A ring means only that there may be new events.
 //
 // Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
-// small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up; ring(),
+// small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up. ring(),
 // for rarer events, does.
 //
 // Any thread may call ring() and wake_softly(); they make no system call unless a thread waits. Only one thread at a
@@ -31,7 +31,7 @@ class Waker {
   // Wakes the waiting thread, at the earliest kRest after its last wake-up.
   void wake_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
-  // Waits until the bell has rung since the last wait() returned. Poll the streams before and after.
+  // Waits until ring() or wake_softly() was called since the last wait() returned. Poll the streams before and after.
   void wait() noexcept { wait_until(Time::max()); }
   // As wait(), for at most `limit`.
   void wait_for(std::chrono::milliseconds limit) noexcept { wait_until(std::chrono::steady_clock::now() + limit); }
